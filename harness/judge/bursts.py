@@ -1,0 +1,70 @@
+"""One burst: calls on different inputs, timed inside the worker and from outside, with every output handed back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..workers import buffers, frames
+from .pool import CasePool, InputSet
+from .processes import Worker
+
+if TYPE_CHECKING:
+    import torch
+
+CHECK_CALLS = 3  # calls of a checking burst: two inputs, then the first again
+
+
+@dataclass(frozen=True)
+class BurstResult:
+    """Nanoseconds by the worker's clock (calls only: a claim) and by the judge's (start signal to the answer, with the copies of
+    the outputs). Faults and involuntary switches are the worker's own count over the calls."""
+
+    inside_ns: int
+    outside_ns: int
+    minor_faults: int
+    major_faults: int
+    switches: int
+    data: Any = None
+
+
+class Slots:
+    """The memory that receives outputs: `count` slots, shared with one worker."""
+
+    def __init__(self, count: int, slot_bytes: int) -> None:
+        self.count, self.slot_bytes = count, slot_bytes
+        self.fd = buffers.create("slots", count * slot_bytes)
+        buffers.seal(self.fd, writable=True)
+        self._mapped = buffers.shared(self.fd, count * slot_bytes)
+
+    def tensors(self, layout: buffers.Layout, index: int) -> list[torch.Tensor]:
+        """The outputs of one call, as views of the shared memory."""
+        return buffers.tensors(layout, self._mapped, index * self.slot_bytes)
+
+    def __del__(self) -> None:
+        import os
+
+        os.close(self.fd)
+
+
+def group(pool: CasePool, number: int) -> list[InputSet]:
+    """The sets of the burst `number`, cyclic."""
+    bursts = len(pool.timing) // pool.calls
+    start = (number % bursts) * pool.calls
+    return pool.timing[start : start + pool.calls]
+
+
+def run(
+    worker: Worker, key: str, sets: Sequence[InputSet], order: list[int], seconds: float, *, record: bool = False
+) -> BurstResult:
+    """One burst. Raises what Worker.wait raises."""
+    worker.send("burst", [s.inputs for s in sets], key=key, layouts=[s.layout for s in sets], order=order, record=record)
+    worker.wait(frames.READY, seconds)
+    start = time.perf_counter_ns()
+    worker.go()
+    reply = worker.wait(frames.OK, seconds)
+    end = time.perf_counter_ns()
+    inside, minor, major, switches = reply.values[:4]
+    return BurstResult(inside, end - start, minor, major, switches, worker.data(reply) if record else None)

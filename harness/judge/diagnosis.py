@@ -1,0 +1,95 @@
+"""From figures to findings: what bounds the kernel, and why. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..types import Case, CaseResult, Ceilings, Signal
+from . import bounds
+
+NEAR, BOUND = 0.75, 0.4  # share of a ceiling that counts as reached, and as what bounds the time
+FAULT_US = 0.1  # a minor fault costs about this much (measured: 0.1-0.25 us on the machines at hand)
+LAUNCH_US = 5.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A case's result with what diagnosis needs besides."""
+
+    case: Case
+    result: CaseResult
+    working_set: int
+
+
+def diagnose(found: Sequence[Measured], ceilings: Ceilings, static: Sequence[Signal]) -> tuple[Signal, ...]:
+    """Signals, the most important first. The heaviest case (longest time) decides what bounds the kernel."""
+    timed = [m for m in found if m.result.latency_us is not None]
+    if not timed:
+        return tuple(static)
+    heavy = max(timed, key=lambda m: (m.result.latency_us or 0.0) * max(m.result.weight, 1e-9))
+    signals = [*_verdicts(timed), _bound(heavy, ceilings)]
+    if any(s.name in ("memory_bound", "compute_bound", "latency_bound") for s in signals):
+        signals += static
+    signals += _memory_habits(heavy)
+    return tuple({s.name: s for s in reversed(signals)}.values())[::-1]
+
+
+def _verdicts(timed: Sequence[Measured]) -> list[Signal]:
+    signals = []
+    slower = [m.result for m in timed if m.result.verdict == "slower"]
+    if slower:
+        listed = ", ".join(f"{r.name} {r.speedup:.2f}x" for r in slower)
+        signals.append(Signal("slower_than_baseline", f"slower than the strongest baseline in: {listed}"))
+    broken = [m.result for m in timed if m.result.protected and m.result.interval and m.result.interval[1] < 1]
+    if broken:
+        signals.append(Signal("protected_regression", f"protected cases lose: {', '.join(r.name for r in broken)}"))
+    noisy = [m.result for m in timed if m.result.interval and m.result.interval[1] / m.result.interval[0] > 1.2]
+    if noisy:
+        signals.append(
+            Signal("noisy_timing", f"wide intervals in: {', '.join(r.name for r in noisy)}; repeat on a quiet machine")
+        )
+    return signals
+
+
+def _bound(m: Measured, ceilings: Ceilings) -> Signal:
+    latency = m.result.latency_us or 1.0
+    memory = bounds.memory_us(m.case, ceilings, m.working_set) / latency
+    compute = bounds.compute_us(m.case, ceilings) / latency
+    rate, operations = m.case.bytes_min / latency / 1e3, m.case.operations / latency / 1e3
+    evidence = {
+        "latency_us": latency,
+        "achieved_gb_s": rate,
+        "achieved_gop_s": operations,
+        "memory_fraction": memory,
+        "compute_fraction": compute,
+    }
+    text = (
+        f"case {m.case.name}: {latency:.1f} us, {rate:.1f} GB/s = {memory:.0%} of the memory ceiling, "
+        f"{operations:.1f} Gop/s = {compute:.0%} of the arithmetic ceiling"
+    )
+    if latency < LAUNCH_US and max(memory, compute) < NEAR:
+        return Signal("launch_bound", f"{text}; the overhead of the call dominates", evidence)
+    if max(memory, compute) >= NEAR:
+        return Signal("near_roofline", text, evidence)
+    if memory >= BOUND and memory >= compute:
+        return Signal("memory_bound", text, evidence)
+    if compute >= BOUND:
+        return Signal("compute_bound", text, evidence)
+    return Signal("latency_bound", f"{text}; neither explains the time: instructions, dependencies or extra passes do", evidence)
+
+
+def _memory_habits(m: Measured) -> list[Signal]:
+    latency, faults = m.result.latency_us or 1.0, m.result.page_faults or 0.0
+    signals = []
+    if faults * FAULT_US > 0.2 * latency and faults > 4:
+        signals.append(
+            Signal(
+                "allocation_bound",
+                f"case {m.case.name}: {faults:.0f} page faults a call, about {faults * FAULT_US:.0f} us",
+                {"faults": faults},
+            )
+        )
+    elif faults > 4:
+        signals.append(Signal("page_faults", f"case {m.case.name}: {faults:.0f} page faults a call", {"faults": faults}))
+    return signals

@@ -1,0 +1,95 @@
+"""How a candidate failed -> status, message and signals. Pure."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..languages import Language
+from ..types import Signal, Status
+from .builds import BuildRecord
+from .processes import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
+
+
+@dataclass(frozen=True)
+class Failure(Exception):
+    """Ends an evaluation."""
+
+    status: Status
+    message: str
+    signals: tuple[Signal, ...]
+    log: str = ""
+
+
+_KINDS: dict[str, tuple[Status, str]] = {
+    "no_entry_point": ("rejected", "structure.no_entry_point"),
+    "syntax_error": ("rejected", "structure.syntax_error"),
+    "constructor": ("rejected", "structure.constructor_mismatch"),
+    "parameter_mismatch": ("rejected", "structure.parameter_mismatch"),
+    "structure": ("incorrect", "wrong.structure"),
+    "shape": ("incorrect", "wrong.shape"),
+    "dtype": ("incorrect", "wrong.dtype"),
+    "out_of_memory": ("crashed", "out_of_memory"),
+    "exception": ("crashed", "crash.exception"),
+    "native": ("crashed", "crash.exception"),
+}
+_DEATHS = {
+    signal.SIGSEGV: (
+        "crash.segmentation_fault",
+        "an invalid memory access (an index past the end, or a write to an input: inputs are read-only)",
+    ),
+    signal.SIGBUS: ("crash.segmentation_fault", "a bus error (memory beyond the end of a mapping, or none left in /tmp)"),
+    signal.SIGABRT: ("crash.abort", "abort (an assertion, heap corruption, or an uncaught C++ exception)"),
+    signal.SIGILL: ("crash.illegal_instruction", "an instruction that this processor does not have"),
+    signal.SIGFPE: ("crash.arithmetic", "an arithmetic fault, such as an integer division by zero"),
+    signal.SIGKILL: ("out_of_memory", "SIGKILL, most likely for want of memory"),
+    signal.SIGXFSZ: ("output_flood", "writing a file beyond the limit"),
+}
+
+
+def explain(error: Exception, where: str, log: str, flooded: bool, builds: Sequence[BuildRecord], language: Language) -> Failure:
+    """`where`: what the candidate was doing, for the message."""
+    failed = next((b for b in builds if not b.ok), None)
+    if failed is not None and isinstance(error, (WorkerFailed, WorkerDied)):
+        return _build_failure(failed, language)
+    if flooded:
+        text = f"{where}: it printed more than the log holds (256 KiB)"
+        return Failure("crashed", text, (Signal("output_flood", text),), log)
+    if isinstance(error, WorkerFailed):
+        status, name = _KINDS.get(error.kind, ("crashed", "crash.exception"))
+        text = str(error).strip() or error.kind
+        first = text.splitlines()[0][:300]
+        return Failure(status, f"{where}: {text[:2000]}", (Signal(name, first),), log)
+    if isinstance(error, WorkerTimeout):
+        text = f"{where}: no answer before the deadline; the process was killed"
+        return Failure("timed_out", text, (Signal("timeout.run", text),), log)
+    if isinstance(error, Interfered):
+        text = f"{where}: {error}"
+        return Failure("cheated", text, (Signal("cheat.protocol", text),), log)
+    if isinstance(error, WorkerDied):
+        return _death(error, where, log)
+    raise error
+
+
+def _build_failure(record: BuildRecord, language: Language) -> Failure:
+    if record.timed_out:
+        return Failure("build_failed", record.log, (Signal("timeout.build", record.log),), record.log)
+    if "no C++ compiler" in record.log:
+        return Failure("build_failed", record.log, (Signal("toolchain_missing", record.log),), record.log)
+    signals = language.read_log(record.log)
+    if not any(s.name == "compile_error" for s in signals):
+        signals = (*signals, Signal("compile_error", signals[0].message))
+    return Failure("build_failed", signals[0].message, signals, record.log)
+
+
+def _death(error: WorkerDied, where: str, log: str) -> Failure:
+    if error.signal_number is None:
+        text = f"{where}: the process ended by itself with exit code {error.exit_code}"
+        return Failure("crashed", text, (Signal("crash.exit", text),), log)
+    default = ("crash.abort", f"signal {error.signal_number}")
+    name, words = (
+        _DEATHS.get(signal.Signals(error.signal_number), default) if error.signal_number in set(signal.Signals) else default
+    )
+    text = f"{where}: the process was ended by {words}"
+    return Failure("crashed", text, (Signal(name, text),), log)

@@ -1,0 +1,109 @@
+"""What this machine offers: environment, isolation levels (probed, not guessed), targets, ceilings."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import sysconfig
+import tempfile
+from functools import cached_property
+from pathlib import Path
+
+from .. import native
+from ..targets import cpu
+from ..types import ISOLATION_LEVELS, Ceilings, Environment, IsolationLevel, MachineReport, TargetReport
+from ..workers.confine import Confinement
+from .builds import compiler_version
+from .processes import ALLOCATION_NAME, ForkServer, Refused, WorkerDied, command, harness_root
+
+
+class Machine:
+    """Facts are read once. `scratch` is a private folder for the levels without a mount namespace."""
+
+    def __init__(self, cache: Path) -> None:
+        self.cache = cache
+        self.scratch = tempfile.mkdtemp(prefix="kevolve-")
+        os.chmod(self.scratch, 0o700)
+        self.fork_server = ForkServer(["torch"])
+
+    def rules(self, level: str, *, memory_bytes: int = 8 << 30) -> Confinement:
+        """The confinement of a candidate at a level."""
+        return Confinement(level, self._readable, memory_bytes=memory_bytes)
+
+    @cached_property
+    def _readable(self) -> tuple[str, ...]:
+        """What the interpreter needs: its installation, its libraries, and this harness."""
+        paths = {sys.prefix, sys.base_prefix, sys.exec_prefix, *sysconfig.get_paths().values(), os.path.dirname(sys.executable)}
+        paths |= {os.path.realpath(p) for p in paths} | {os.path.dirname(os.path.realpath(sys.executable))}
+        paths.add(f"{harness_root()}/harness")
+        paths |= {p for p in sys.path[1:] if p.endswith(("site-packages", "dist-packages"))}
+        return tuple(sorted(p for p in paths if os.path.isabs(p) and os.path.isdir(p)))
+
+    @cached_property
+    def isolation(self) -> dict[str, str]:
+        """level -> "available", or why not. Each is tried for real."""
+        found: dict[str, str] = {}
+        for level in ISOLATION_LEVELS:
+            if level == "bubblewrap":
+                found[level] = "not used: the namespaces level does the same without another program"
+                continue
+            try:
+                worker = self.fork_server.worker("candidate", self.rules(level), self.scratch)
+                worker.close()
+                found[level] = "available"
+            except (Refused, WorkerDied, OSError) as error:
+                found[level] = str(error)
+        return found
+
+    @cached_property
+    def level(self) -> IsolationLevel:
+        """The strongest level there is."""
+        return next((level for level in ISOLATION_LEVELS if self.isolation[level] == "available"), "process")
+
+    @cached_property
+    def environment(self) -> Environment:
+        import torch
+
+        compiler = compiler_version(native.find_compiler())
+        facts = {**cpu.facts(), "torch": torch.__version__, "compiler": compiler, "python": platform.python_version()}
+        return Environment(
+            device=cpu.device_key(),
+            toolchain=f"torch {torch.__version__}, {compiler}, python {platform.python_version()}",
+            isolation=self.level,
+            allocation=ALLOCATION_NAME,
+            threads=1,
+            facts=facts,
+        )
+
+    @cached_property
+    def ceilings(self) -> Ceilings:
+        return cpu.ceilings(self.cache, command("harness.targets", "cpu.measure"))
+
+    @property
+    def timing_cpus(self) -> list[int]:
+        """Where both sides of a comparison are pinned."""
+        return [cpu.timing_cpu()]
+
+    def targets(self) -> tuple[TargetReport, ...]:
+        """Every target family with what it can do here."""
+        compiler = native.find_compiler()
+        reason = (
+            f"C++ by {compiler_version(compiler)}" if compiler else "no C++ compiler: install g++ (Debian: apt-get install g++)"
+        )
+        profilers = ("counters of page faults and switches", "static instruction mix (objdump)")
+        return (
+            TargetReport("cpu", "execute" if compiler else "absent", reason, ("cpp",) if compiler else (), profilers),
+            TargetReport("cuda", "absent", "this version evaluates on CPUs only"),
+            TargetReport("hip", "absent", "this version evaluates on CPUs only"),
+        )
+
+    def report(self, *, ceilings: bool) -> MachineReport:
+        return MachineReport(self.environment, self.targets(), self.isolation, self.ceilings if ceilings else None)
+
+    def close(self) -> None:
+        """End the fork server and remove the scratch folder."""
+        import shutil
+
+        self.fork_server.close()
+        shutil.rmtree(self.scratch, ignore_errors=True)

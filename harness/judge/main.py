@@ -1,0 +1,185 @@
+"""The judge process: JSON lines on stdin and stdout. It imports neither task nor candidate, and ends when stdin closes.
+
+Requests: {"id", "op": "describe" | "open" | "evaluate", ...} and {"op": "cancel", "id"}. Requests run one after the other.
+Answers: {"id", "event": {"stage", "message", "fraction"}} while it works, then {"id", "result"} or
+{"id", "error": {"kind": "task_refused" | "unavailable" | "cancelled" | "failed", "message", "hint"}}.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+import traceback
+from collections import OrderedDict
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..languages import LANGUAGES
+from ..types import EvaluationRequest, Target, Task, from_json, to_json
+from . import pipeline
+from .machine import Machine
+from .opening import OpenTask, TaskRefusedError, open_task
+from .processes import Cancelled, CancelToken
+
+OPEN_TASKS = 2  # each holds a process and up to a few gigabytes of inputs
+
+
+class Unavailable(Exception):
+    """This machine lacks what the request needs."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class Judge:
+    """One worker thread does everything; the main thread reads requests and cancellations."""
+
+    def __init__(self, cache: Path) -> None:
+        self._machine = Machine(cache)
+        self._open: OrderedDict[str, OpenTask] = OrderedDict()
+        self._requests: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._tokens: dict[int, CancelToken] = {}
+        self._lock = threading.Lock()
+
+    def serve(self) -> None:
+        """Until stdin closes; then end everything that was started, at once."""
+        threading.Thread(target=self._work, daemon=True).start()
+        for line in sys.stdin:
+            message = json.loads(line)
+            if message["op"] == "cancel":
+                with self._lock:
+                    token = self._tokens.get(message["id"])
+                if token is not None:
+                    token.cancel()
+                continue
+            with self._lock:
+                self._tokens[message["id"]] = CancelToken()
+            self._requests.put(message)
+        self._machine.close()
+        os._exit(0)  # workers die with their parents
+
+    def _work(self) -> None:
+        while True:
+            message = self._requests.get()
+            number = message["id"]
+            token = self._tokens[number]
+            try:
+                token.check()
+                answer = {"id": number, "result": getattr(self, f"_{message['op']}")(message, token)}
+            except Cancelled:
+                answer = _error(number, "cancelled", "cancelled", "")
+            except TaskRefusedError as error:
+                answer = _error(number, "task_refused", str(error), "Mend the task file and open it again.")
+            except Unavailable as error:
+                answer = _error(number, "unavailable", str(error), error.hint)
+            except Exception as error:  # the evaluator's own trouble: reported as such, never as a verdict
+                traceback.print_exc()
+                self._forget()
+                answer = _error(
+                    number,
+                    "failed",
+                    f"{type(error).__name__}: {error}",
+                    "See the judge's log on stderr; the call may be repeated.",
+                )
+            with self._lock:
+                self._tokens.pop(number).close()
+            _say(answer)
+
+    def _describe(self, message: dict[str, Any], token: CancelToken) -> Any:
+        return to_json(self._machine.report(ceilings=bool(message.get("ceilings"))))
+
+    def _start_task(self, source: str, path: str, number: int, token: CancelToken, *, timed: bool) -> tuple[OpenTask, Task]:
+        def tell(stage: str, text: str, fraction: float) -> None:
+            _say({"id": number, "event": {"stage": stage, "message": text, "fraction": fraction}})
+
+        return open_task(self._machine, source, path, tell, token, timed=timed)
+
+    def _open_task(self, message: dict[str, Any], token: CancelToken) -> Any:
+        _check_target(message["target"])
+        handle, task = self._start_task(
+            message["source"], message["path"], message["id"], token, timed=bool(message.get("timed", True))
+        )
+        self._keep(task.digest, handle)
+        return to_json(task)
+
+    def _evaluate(self, message: dict[str, Any], token: CancelToken) -> Any:
+        _check_target(message["target"])
+        task = from_json(Task, message["task"])
+        request = from_json(EvaluationRequest, message["request"])
+        if request.candidate.language not in LANGUAGES:
+            known = ", ".join(LANGUAGES)
+            raise Unavailable(f"this evaluator has no language {request.candidate.language!r}", f"Languages on a CPU: {known}.")
+        level = self._machine.level
+        if not request.policy.permits(level):
+            raise Unavailable(
+                f"the policy requires isolation {request.policy.isolation!r}, this machine offers {level!r}",
+                f"Levels here: {self._machine.isolation}. Allow a weaker one with isolation={level}, or use another machine.",
+            )
+
+        def tell(stage: str, text: str, fraction: float) -> None:
+            _say({"id": message["id"], "event": {"stage": stage, "message": text, "fraction": fraction}})
+
+        if request.purpose in ("confirm", "export"):  # fresh seeds and processes, used once
+            handle, fresh = self._start_task(task.source, task.path, message["id"], token, timed=False)
+            known_us = {c.name: c for c in task.cases}
+            cases = tuple(
+                c if c.held_out or c.name not in known_us else replace(known_us[c.name], families=c.families) for c in fresh.cases
+            )
+            try:
+                return to_json(
+                    pipeline.evaluate(
+                        self._machine, handle, replace(fresh, cases=cases, name=task.name), request, level, tell, token
+                    )
+                )
+            finally:
+                handle.close()
+        opened = self._open.get(task.digest)
+        if opened is None:
+            opened, fresh = self._start_task(task.source, task.path, message["id"], token, timed=False)
+            self._keep(fresh.digest, opened)
+        self._open.move_to_end(task.digest)
+        return to_json(pipeline.evaluate(self._machine, opened, task, request, level, tell, token))
+
+    def _keep(self, digest: str, handle: OpenTask) -> None:
+        old = self._open.pop(digest, None)
+        if old is not None:
+            old.close()
+        self._open[digest] = handle
+        while len(self._open) > OPEN_TASKS:
+            self._open.popitem(last=False)[1].close()
+
+    def _forget(self) -> None:
+        """After trouble of our own nothing that was open is trusted."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+
+def _check_target(text: str) -> None:
+    target = Target.parse(text)
+    if target.family != "cpu":
+        raise Unavailable(
+            f"target {target} cannot be evaluated by this version", "Use target cpu; target_describe lists what is here."
+        )
+
+
+def _error(number: int, kind: str, message: str, hint: str) -> dict[str, Any]:
+    return {"id": number, "error": {"kind": kind, "message": message, "hint": hint}}
+
+
+_output = threading.Lock()
+
+
+def _say(answer: dict[str, Any]) -> None:
+    with _output:
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+def main(cache: str) -> None:
+    """Entry of the process."""
+    Judge(Path(cache)).serve()

@@ -1,0 +1,33 @@
+"""The figure that an unfair comparison would give, measured so that it can stand beside the fair one.
+
+A usual benchmark lets eager allocate fresh, page-faulting output memory in each call, one after the other, while the kernel
+writes into memory it already has. Here: eager in a process with the allocator's defaults, timed alone.
+"""
+
+from __future__ import annotations
+
+from . import bursts, statistics
+from .machine import Machine
+from .opening import OpenTask
+from .processes import WorkerDied, WorkerFailed, WorkerTimeout
+
+
+def eager_us(machine: Machine, task: OpenTask, case: str) -> float | None:
+    """Median microseconds of eager under default allocation, or None where it could not be had."""
+    pool = task.pools[case]
+    worker = task.another(allocation=False)
+    try:
+        worker.ask("describe", seconds=120, case=case, seed=pool.seed)
+        slots = bursts.Slots(pool.calls, pool.slot_bytes)
+        worker.ask("baseline", [slots.fd], seconds=120, case=case, name="eager", slots=slots.count, slot_bytes=pool.slot_bytes)
+        worker.ask("threads", seconds=60, count=1, cpus=machine.timing_cpus)
+        found = []
+        for number in range(7):
+            chosen = bursts.group(pool, number)
+            result = bursts.run(worker, f"{case}/eager", chosen, list(range(len(chosen))), 120)
+            found.append(result.inside_ns / 1e3 / len(chosen))
+        return statistics.median(found[2:])
+    except (WorkerFailed, WorkerDied, WorkerTimeout):
+        return None  # a figure for illustration only
+    finally:
+        worker.close()

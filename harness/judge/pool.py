@@ -1,0 +1,229 @@
+"""Input sets of one case: drawn from secret seeds by the reference worker, held by the judge, shown to a worker once.
+
+Checking sets keep the expected outputs in double precision and the framework's own result. Timing sets keep the expected
+outputs rounded to the output's dtype; there are as many as one process is timed on, so that no process sees a set twice.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..workers import buffers
+from ..workers.families import FAMILIES
+from . import oracle
+from .processes import Worker
+
+if TYPE_CHECKING:
+    import torch
+
+POOL_BYTES = 1 << 30  # of timing sets per case
+BURST_US = 200.0  # calls are timed in bursts of about this length
+BURSTS = 8  # per process
+MAX_CALLS = 32
+SET_SECONDS = 120.0
+LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
+
+
+@dataclass
+class InputSet:
+    """Descriptor and layout of the inputs; expected outputs and the framework's own (checking sets) as mapped tensors.
+
+    allowed: what each output may be off by on exactly these inputs (checking sets). finite: of the expected outputs.
+    """
+
+    inputs: int
+    layout: buffers.Layout
+    family: str
+    finite: bool
+    expected: list[torch.Tensor]
+    framework: list[torch.Tensor] = field(default_factory=list)
+    allowed: list[oracle.Allowance] = field(default_factory=list)
+
+    def close(self) -> None:
+        os.close(self.inputs)
+
+
+@dataclass
+class CasePool:
+    """Everything the judge keeps about one case. `describe` is the reference worker's answer of that name."""
+
+    name: str
+    describe: dict[str, Any]
+    gradients: bool
+    seed: int = field(default_factory=lambda: secrets.randbits(48))
+    init_fd: int = -1
+    states: dict[int, int] = field(default_factory=dict)  # state seed -> descriptor of the parameter values
+    checking: list[tuple[int, InputSet]] = field(default_factory=list)  # (state seed, set)
+    timing: list[InputSet] = field(default_factory=list)
+    calls: int = 1
+    allowances: list[oracle.Allowance] = field(default_factory=list)
+    families: list[str] = field(default_factory=list)
+    dropped: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def outputs(self) -> buffers.Layout:
+        layout: buffers.Layout = self.describe["outputs"]
+        return layout
+
+    @property
+    def slot_bytes(self) -> int:
+        return max(int(self.outputs["bytes"]), buffers.ALIGN)
+
+    @property
+    def input_bytes(self) -> int:
+        return int(self.describe["inputs"]["bytes"])
+
+    @property
+    def reduction(self) -> int:
+        """K for the oracle's floor: how many input elements can meet in one output element."""
+        inputs = [_count(leaf["shape"]) for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf]
+        state = [_count(shape) for shape, _ in self.describe["state"].values()]
+        outputs = [_count(leaf["shape"]) for leaf in self.outputs["leaves"]]
+        largest = [max(leaf["shape"], default=1) for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf]
+        return max([1, *largest, sum(inputs + state) // max(1, min(outputs, default=1))])
+
+    def close(self) -> None:
+        for fd in (self.init_fd, *self.states.values()):
+            if fd >= 0:
+                os.close(fd)
+        for _, held in self.checking:
+            held.close()
+        for held in self.timing:
+            held.close()
+
+
+class Drawer:
+    """Draws sets through one reference worker."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def describe(self, case: str, gradients: bool) -> CasePool:
+        """Construct the case's reference and learn its layouts. Raises WorkerFailed("task")."""
+        seed = secrets.randbits(48)
+        reply = self._worker.ask("describe", seconds=SET_SECONDS, case=case, seed=seed)
+        pool = CasePool(case, self._worker.data(reply), gradients, seed)
+        pool.init_fd = buffers.create("init", int(pool.describe["init"]["bytes"]))
+        self._worker.ask("init", [pool.init_fd], seconds=SET_SECONDS, case=case)
+        buffers.seal(pool.init_fd)
+        return pool
+
+    def state(self, pool: CasePool, seed: int) -> int:
+        """Put the reference into a state (0: as constructed) and return the values' descriptor."""
+        fd = buffers.create("state", int(pool.describe["state_layout"]["bytes"]))
+        self._worker.ask("set_state", [fd], seconds=SET_SECONDS, case=pool.name, seed=seed)
+        buffers.seal(fd)
+        if seed in pool.states:
+            os.close(fd)
+        else:
+            pool.states[seed] = fd
+        return pool.states[seed]
+
+    def checking(self, pool: CasePool) -> None:
+        """Fill the checking sets: two plain draws, one of each family that this task can bear, one after a parameter change."""
+        if pool.checking:
+            return
+        self.state(pool, 0)
+        plain = [self._checked(pool, "dense") for _ in range(2)]
+        pool.checking = [(0, held) for held in plain if held is not None]
+        families = [f for f in FAMILIES if f != "dense"]
+        if pool.input_bytes > LARGE_BYTES:
+            families = [families[secrets.randbelow(len(families))]]
+        for family in families:
+            held = self._checked(pool, family)
+            if held is not None:
+                pool.checking.append((0, held))
+        if pool.describe["state"]:
+            changed = secrets.randbits(40) + 1
+            self.state(pool, changed)
+            held = self._checked(pool, "dense")
+            if held is not None:
+                pool.checking.append((changed, held))
+            self.state(pool, 0)
+
+    def timing(self, pool: CasePool, us: float) -> None:
+        """Fill the timing sets for a kernel of about `us` microseconds a call."""
+        if pool.timing:
+            return
+        self.state(pool, 0)
+        pool.calls = max(1, min(MAX_CALLS, round(BURST_US / max(us, 1.0))))
+        each = pool.input_bytes + pool.slot_bytes + 2 * buffers.ALIGN
+        count = max(4, min(BURSTS * pool.calls, min(POOL_BYTES, available_memory() // 8) // each))
+        pool.calls = max(1, min(pool.calls, count // 4))
+        for _ in range(count - count % pool.calls):
+            pool.timing.append(self._draw(pool, "dense", precise=False))
+
+    def _checked(self, pool: CasePool, family: str) -> InputSet | None:
+        """A checking set, or None (and a note) where the reference or the framework itself does not bear the family."""
+        held = self._draw(pool, family, precise=True)
+        held.allowed = [oracle.allowance(e, f, pool.reduction) for e, f in zip(held.expected, held.framework, strict=True)]
+        reason = _unbearable(pool, held)
+        if reason and family != "dense":
+            pool.dropped[family] = reason
+            held.close()
+            return None
+        if family not in pool.families:
+            pool.families.append(family)
+        if family == "dense":
+            pool.allowances = [_wider(a, b) for a, b in zip(pool.allowances or held.allowed, held.allowed, strict=True)]
+        return held
+
+    def _draw(self, pool: CasePool, family: str, *, precise: bool) -> InputSet:
+        inputs = buffers.create("inputs", pool.input_bytes)
+        expected = buffers.create("expected", pool.slot_bytes * (8 if precise else 1))  # float64 is at most eight times as wide
+        fds = [inputs, expected]
+        if precise:
+            fds.append(buffers.create("framework", pool.slot_bytes))
+        try:
+            reply = self._worker.ask(
+                "make_set",
+                fds,
+                seconds=SET_SECONDS,
+                case=pool.name,
+                seed=secrets.randbits(48),
+                family=family,
+                precise=precise,
+            )
+            data = self._worker.data(reply)
+            buffers.seal(inputs)
+            own = views(fds[2], pool.outputs) if precise else []
+            return InputSet(inputs, data["layout"], family, data["finite"], views(expected, data["expected"]), own)
+        finally:
+            for fd in fds[1:]:
+                os.close(fd)  # the mappings stay
+
+
+def _unbearable(pool: CasePool, held: InputSet) -> str:
+    if not held.finite:
+        return "the reference is not finite"
+    for allowed, leaf in zip(held.allowed, pool.outputs["leaves"], strict=True):
+        if leaf["dtype"] in oracle.ROUNDOFF and allowed.framework_error > 64 * oracle.floor(leaf["dtype"], pool.reduction):
+            return "the framework itself is inaccurate there"
+    return ""
+
+
+def views(fd: int, layout: buffers.Layout) -> list[torch.Tensor]:
+    """The tensors of a descriptor, read-only."""
+    return buffers.tensors_of(buffers.read(fd, {**layout, "tree": {"list": list(range(len(layout["leaves"])))}}))
+
+
+def available_memory() -> int:
+    """MemAvailable of /proc/meminfo in bytes."""
+    with open("/proc/meminfo") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable"))
+
+
+def _wider(a: oracle.Allowance, b: oracle.Allowance) -> oracle.Allowance:
+    return oracle.Allowance(
+        max(a.norm, b.norm), max(a.row, b.row), max(a.worst, b.worst), max(a.framework_error, b.framework_error)
+    )
+
+
+def _count(shape: list[int]) -> int:
+    total = 1
+    for extent in shape:
+        total *= extent
+    return total

@@ -1,0 +1,400 @@
+"""The judge's side of its workers: start, ask with a deadline, find out how one ended, kill."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..types import to_json
+from ..workers import buffers, frames, host
+from ..workers.confine import Confinement
+
+LOG_BYTES = 256 * 1024
+# Both sides of every comparison run under this allocator policy: freed memory stays in the process, so that a call does not
+# pay for fresh pages. mallopt(3) names the variables; measured, it removes 32,772 page faults a call for 2 x 32 MiB outputs.
+ALLOCATION = {"MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_TRIM_THRESHOLD_": "8000000000", "MALLOC_TOP_PAD_": "268435456"}
+ALLOCATION_NAME = "glibc malloc, freed memory kept (no mmap threshold, no trim), both sides alike"
+
+
+class WorkerFailed(Exception):
+    """The worker answered with an error. kind: of host.ERROR_KINDS."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class WorkerDied(Exception):
+    """The worker ended. signal_number: what killed it, or None; exit_code: else."""
+
+    def __init__(self, signal_number: int | None, exit_code: int | None) -> None:
+        super().__init__(f"ended by signal {signal_number}" if signal_number else f"exited with {exit_code}")
+        self.signal_number, self.exit_code = signal_number, exit_code
+
+
+class WorkerTimeout(Exception):
+    """No answer before the deadline; the worker was killed."""
+
+
+class Interfered(Exception):
+    """The worker broke the protocol; it was killed."""
+
+
+class Refused(Exception):
+    """The confinement that was asked for could not be entered."""
+
+
+class Cancelled(Exception):
+    """The caller withdrew the request; the worker was killed."""
+
+
+class CancelToken:
+    """Set from another thread; wakes every wait of the request that holds it."""
+
+    def __init__(self) -> None:
+        self.fd = os.eventfd(0, os.EFD_CLOEXEC)
+        self._set = threading.Event()
+
+    def cancel(self) -> None:
+        self._set.set()
+        os.eventfd_write(self.fd, 1)
+
+    def check(self) -> None:
+        """Raises Cancelled once cancelled."""
+        if self._set.is_set():
+            raise Cancelled
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+BuildHandler = Callable[[dict[str, Any]], "tuple[dict[str, Any], list[int]]"]
+
+
+def scrubbed_environment(*, threads: int = 1, allocation: bool = True) -> dict[str, str]:
+    """The whole environment of a worker: nothing of the user's leaks in."""
+    values = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": "/tmp",
+        "TMPDIR": "/tmp",
+        "LANG": "C.UTF-8",
+        "OMP_NUM_THREADS": str(threads),
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": str(threads),
+        "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait must not spin beside what is timed
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    }
+    return {**values, **(ALLOCATION if allocation else {})}
+
+
+def harness_root() -> str:
+    """The folder that holds this `harness` and nothing else that could be imported by accident."""
+    return str(Path(__file__).resolve().parents[2])
+
+
+def command(module: str, function: str, *arguments: object) -> list[str]:
+    """A Python command that runs a function of ours in isolated mode, whatever the current folder holds."""
+    call = f"{function}({', '.join(map(repr, arguments))})"
+    code = f"import sys; sys.path.insert(0, {harness_root()!r}); from {module} import {function.split('.')[0]}; {call}"
+    return [sys.executable, "-I", "-c", code]
+
+
+@dataclass
+class Worker:
+    """One worker process. Not thread-safe: one request at a time."""
+
+    sock: socket.socket
+    text: Any
+    log_fd: int
+    kill_fd: int  # pidfd of the process whose death ends the worker and everything it started
+    status_fd: int | None = None
+    process: subprocess.Popen[bytes] | None = None
+    cancel: CancelToken | None = None
+    on_build: BuildHandler | None = None
+    build_seconds: float = 0.0
+
+    def ask(self, op: str, fds: list[int] | None = None, *, seconds: float, **arguments: Any) -> frames.Reply:
+        """Send a command and wait for OK. Raises WorkerFailed, WorkerDied, WorkerTimeout, Interfered or Cancelled."""
+        self.send(op, fds, **arguments)
+        return self.wait(frames.OK, seconds)
+
+    def send(self, op: str, fds: list[int] | None = None, **arguments: Any) -> None:
+        """Send a command."""
+        try:
+            frames.send(self.sock, {"op": op, **arguments}, fds)
+        except (frames.WorkerGone, OSError) as error:
+            raise self._ended() from error
+
+    def go(self) -> None:
+        """The start signal of a burst."""
+        with contextlib.suppress(OSError):
+            self.sock.send(b"go")
+
+    def wait(self, wanted: int, seconds: float) -> frames.Reply:
+        """The next reply; time spent in builds does not count."""
+        deadline = time.monotonic() + seconds
+        while True:
+            self._poll(deadline)
+            packet, fds = frames.receive_bytes(self.sock, 4096)
+            for fd in fds:
+                os.close(fd)
+            if not packet:
+                raise self._ended()
+            try:
+                reply = frames.Reply.unpack(packet)
+            except frames.ProtocolError as error:
+                self.kill()
+                raise Interfered(str(error)) from error
+            if reply.code == frames.BUILD and self.on_build is not None:
+                deadline += self._build(reply)
+                continue
+            if reply.code == frames.ERROR:
+                kind = reply.values[0]
+                known = 0 <= kind < len(host.ERROR_KINDS)
+                raise WorkerFailed(host.ERROR_KINDS[kind] if known else "exception", self.read_text(reply))
+            if reply.code != wanted:
+                self.kill()
+                raise Interfered(f"reply {reply.code} where {wanted} was due")
+            return reply
+
+    def data(self, reply: frames.Reply) -> Any:
+        """The JSON that came with a reply (untrusted where the worker is). Raises Interfered if it is none."""
+        if not reply.text:
+            return None
+        try:
+            return json.loads(self.read_text(reply))
+        except ValueError as error:
+            self.kill()
+            raise Interfered("the text beside a reply is not JSON") from error
+
+    def read_text(self, reply: frames.Reply) -> str:
+        return bytes(self.text[: reply.text]).decode(errors="replace")
+
+    def log(self) -> str:
+        """The end of what it printed."""
+        used = min(os.lseek(self.log_fd, 0, os.SEEK_CUR), LOG_BYTES)
+        start = max(0, used - 8000)
+        return os.pread(self.log_fd, used - start, start).decode(errors="replace")
+
+    @property
+    def flooded(self) -> bool:
+        """Whether it printed more than the log holds."""
+        return os.lseek(self.log_fd, 0, os.SEEK_CUR) > LOG_BYTES - 4096
+
+    def kill(self) -> None:
+        """End the worker and all its descendants; harmless when it is gone."""
+        with contextlib.suppress(ProcessLookupError, OSError):
+            signal.pidfd_send_signal(self.kill_fd, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Kill, wait until it and its descendants are gone, and release every descriptor."""
+        self.kill()
+        select.select([self.kill_fd], [], [], 10)  # readable once the process, and so its whole PID namespace, has ended
+        self.sock.close()
+        if self.process is not None:
+            self.process.wait()
+        for fd in (self.log_fd, self.kill_fd, self.status_fd):
+            if fd is not None:
+                os.close(fd)
+        self.text.close()
+
+    def _poll(self, deadline: float) -> None:
+        poller = select.poll()
+        poller.register(self.sock, select.POLLIN | select.POLLHUP)
+        if self.cancel is not None:
+            poller.register(self.cancel.fd, select.POLLIN)
+        if self.status_fd is not None:
+            poller.register(self.status_fd, select.POLLIN | select.POLLHUP)
+        left = max(0.0, deadline - time.monotonic())
+        ready = {fd for fd, _ in poller.poll(left * 1000)}
+        if self.cancel is not None and self.cancel.fd in ready:
+            self.kill()
+            raise Cancelled
+        if self.sock.fileno() in ready:
+            return
+        if not ready:
+            self.kill()
+            raise WorkerTimeout
+        raise self._ended()
+
+    def _build(self, reply: frames.Reply) -> float:
+        started = time.monotonic()
+        request = self.data(reply)
+        assert self.on_build is not None
+        answer, fds = self.on_build(request if isinstance(request, dict) else {})
+        try:
+            frames.send(self.sock, answer, fds)
+        except frames.WorkerGone as error:
+            raise self._ended() from error
+        self.build_seconds += time.monotonic() - started
+        return time.monotonic() - started
+
+    def _ended(self) -> Exception:
+        """How the worker ended, from the process that waited for it."""
+        if self.process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(5)
+            code = self.process.returncode
+            return WorkerDied(-code, None) if code is not None and code < 0 else WorkerDied(None, code)
+        status = _read_status(self.status_fd, 5.0)
+        self.kill()
+        if status is None:
+            return WorkerDied(signal.SIGKILL, None)
+        return (
+            WorkerDied(os.WTERMSIG(status), None)
+            if os.WIFSIGNALED(status)
+            else WorkerDied(None, os.waitstatus_to_exitcode(status))
+        )
+
+
+def _read_status(fd: int | None, seconds: float) -> int | None:
+    data, deadline = b"", time.monotonic() + seconds
+    while fd is not None and time.monotonic() < deadline:
+        if not select.select([fd], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            break
+        part = os.read(fd, 4096)
+        data += part
+        if not part or b"S " in data:
+            break
+    line = next((line for line in data.split(b"\n") if line.startswith(b"S ")), None)
+    return int(line[2:]) if line else None
+
+
+class ForkServer:
+    """Starts confined workers in about 20 ms each. Restarted by itself when it died."""
+
+    def __init__(self, preload: list[str], threads: int = 1) -> None:
+        self._preload, self._threads = preload, threads
+        self._process: subprocess.Popen[bytes] | None = None
+        self._sock: socket.socket | None = None
+
+    def start(self) -> None:
+        """Start the process if it is not running. Raises WorkerDied with what it printed."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.close()
+        ours, theirs = frames.pair()
+        self._process = subprocess.Popen(
+            command("harness.workers", "fork_server.main", theirs.fileno(), self._preload),
+            pass_fds=[theirs.fileno()],
+            env=scrubbed_environment(threads=self._threads),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=sys.stderr,
+            cwd="/",
+            start_new_session=True,
+        )
+        theirs.close()
+        self._sock = ours
+        ours.settimeout(120)
+        try:
+            ready, _ = frames.receive(ours)
+        except (frames.WorkerGone, OSError) as error:
+            self.close()
+            raise WorkerDied(None, 1) from error
+        self.tasks = int(ready["tasks"])
+
+    def worker(self, kind: str, rules: Confinement, scratch: str = "") -> Worker:
+        """A new confined worker. Raises Refused if the level cannot be entered."""
+        for attempt in (1, 2):
+            self.start()
+            try:
+                return self._worker(kind, rules, scratch)
+            except (frames.WorkerGone, OSError):
+                self.close()
+                if attempt == 2:
+                    raise
+        raise AssertionError
+
+    def _worker(self, kind: str, rules: Confinement, scratch: str) -> Worker:
+        assert self._sock is not None
+        ours, theirs = frames.pair()
+        log_fd = buffers.create("log", LOG_BYTES)
+        buffers.seal(log_fd, writable=True)
+        text_fd = buffers.create("text", frames.TEXT_BYTES)
+        buffers.seal(text_fd, writable=True)
+        status_r, status_w = os.pipe2(os.O_CLOEXEC)
+        request = {"kind": kind, "confinement": to_json(rules), "scratch": scratch}
+        frames.send(self._sock, request, [theirs.fileno(), log_fd, status_w, text_fd])
+        theirs.close()
+        os.close(status_w)
+        frames.receive(self._sock)
+        text = buffers.shared(text_fd, frames.TEXT_BYTES)
+        os.close(text_fd)
+        first = _first_line(status_r)
+        if not first.startswith("P "):
+            ours.close()
+            text.close()
+            os.close(log_fd)
+            os.close(status_r)
+            raise Refused(first.removeprefix("E ") or "the worker ended before it was confined")
+        return Worker(ours, text, log_fd, os.pidfd_open(int(first[2:])), status_r)
+
+    def close(self) -> None:
+        """End the server and, through their parent-death signal, its workers."""
+        if self._sock is not None:
+            self._sock.close()
+            self._sock = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+def _first_line(fd: int) -> str:
+    data = b""
+    while not data.endswith(b"\n") and select.select([fd], [], [], 20)[0]:
+        part = os.read(fd, 1)
+        if not part:
+            break
+        data += part
+    return data.decode(errors="replace").strip()
+
+
+def start_reference(cache: Path, folder: str, *, allocation: bool = True) -> Worker:
+    """The reference worker: an ordinary process of the user's (it runs the user's own task), with our environment.
+
+    allocation: under the allocator policy of every comparison; False for the allocator's defaults."""
+    ours, theirs = frames.pair()
+    log_fd = buffers.create("log", LOG_BYTES)
+    text_fd = buffers.create("text", frames.TEXT_BYTES)
+    environment = {
+        **scrubbed_environment(allocation=allocation),
+        "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
+        "HOME": os.path.expanduser("~"),
+        "TMPDIR": os.environ.get("TMPDIR", "/tmp"),
+        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+    }
+    process = subprocess.Popen(
+        command("harness.workers", "reference.main", theirs.fileno(), text_fd),
+        pass_fds=[theirs.fileno(), text_fd],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=log_fd,
+        stderr=log_fd,
+        cwd=folder,
+        preexec_fn=_die_with_judge,
+    )
+    theirs.close()
+    text = buffers.shared(text_fd, frames.TEXT_BYTES)
+    os.close(text_fd)
+    return Worker(ours, text, log_fd, os.pidfd_open(process.pid), None, process)
+
+
+def _die_with_judge() -> None:
+    from ..workers import syscalls
+
+    os.setsid()
+    syscalls.die_with_parent()

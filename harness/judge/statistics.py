@@ -1,0 +1,59 @@
+"""From paired times to an interval and a verdict."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..types import Verdict
+
+RESAMPLES = 800
+MIN_PROCESSES = 3
+MARGIN = {"cpu": 1.02}  # a lower bound beyond this is called faster; other device families: 1.01
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """speedup: exp of the median log ratio, baseline over candidate. interval: 95 % bootstrap, processes resampled first."""
+
+    speedup: float
+    interval: tuple[float, float]
+    verdict: Verdict
+    pairs: int
+
+
+def compare(processes: Sequence[Sequence[tuple[float, float]]], family: str, rng: random.Random) -> Comparison:
+    """processes: for each fresh process pair its (baseline, candidate) times. Nothing is dropped."""
+    ratios = [[math.log(b / c) for b, c in pairs] for pairs in processes if pairs]
+    pooled = [r for process in ratios for r in process]
+    low, high = _interval(ratios, rng)
+    each_low, each_high = zip(*(_interval([process], rng) for process in ratios), strict=True)
+    margin = math.log(MARGIN.get(family, 1.01))
+    enough = len(ratios) >= MIN_PROCESSES
+    verdict: Verdict = "unclear"
+    if enough and low > margin and min(each_low) > 0:
+        verdict = "faster"
+    elif enough and high < -margin and max(each_high) < 0:
+        verdict = "slower"
+    elif -margin <= low and high <= margin:
+        verdict = "same"
+    return Comparison(math.exp(median(pooled)), (math.exp(low), math.exp(high)), verdict, len(pooled))
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle value, or the mean of the two middle ones."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def _interval(ratios: Sequence[Sequence[float]], rng: random.Random) -> tuple[float, float]:
+    """95 % percentile bootstrap of the median; hierarchical: processes are drawn first, then pairs within each."""
+    medians = []
+    for _ in range(RESAMPLES):
+        chosen = rng.choices(ratios, k=len(ratios)) if len(ratios) > 1 else ratios
+        medians.append(median([r for process in chosen for r in rng.choices(process, k=len(process))]))
+    medians.sort()
+    return medians[int(0.025 * RESAMPLES)], medians[int(0.975 * RESAMPLES) - 1]

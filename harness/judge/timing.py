@@ -1,0 +1,142 @@
+"""Paired timing: fresh candidate processes against the baselines, in random order, on inputs no process has seen before.
+
+Two clocks look at every burst. The worker's own gives the figure; the judge's, around start signal, calls and the copies of
+all outputs, confirms it: what lies between the two must be the same for candidate and baseline, which do the same besides
+their calls. Work hidden from the inner clock shows up as a difference.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+from dataclasses import dataclass, field
+
+from ..types import Case
+from . import bursts, oracle, statistics
+from .locks import DeviceLock
+from .opening import OpenTask
+from .pool import CasePool, InputSet
+from .processes import CancelToken, Worker
+
+PROCESSES = 3
+WARM_BURSTS, MOST_WARM_BURSTS = 2, 10
+HIDDEN_SHARE, HIDDEN_NS = 0.25, 100_000  # excess of the outer clock that is more than the noise of messages
+
+
+@dataclass
+class CaseTimes:
+    """Raw figures of one case. pairs: per process, per baseline, (baseline, candidate) microseconds a call."""
+
+    pairs: dict[str, list[list[tuple[float, float]]]] = field(default_factory=dict)
+    inner_ns: list[float] = field(default_factory=list)
+    gap_ns: list[float] = field(default_factory=list)
+    baseline_gap_ns: list[float] = field(default_factory=list)
+    faults: list[float] = field(default_factory=list)
+    baseline_faults: list[float] = field(default_factory=list)
+    switches: int = 0
+
+    def hidden_ns(self) -> float:
+        """Median time of a burst that the judge's clock saw and the worker's did not, beyond the baseline's."""
+        return statistics.median(self.gap_ns) - statistics.median(self.baseline_gap_ns) if self.gap_ns else 0.0
+
+    @property
+    def clock_disagrees(self) -> bool:
+        return self.hidden_ns() > HIDDEN_SHARE * statistics.median(self.inner_ns) + HIDDEN_NS
+
+
+class WrongWhenTimed(Exception):
+    """A timed output was wrong."""
+
+    def __init__(self, case: str, finding: oracle.Finding) -> None:
+        super().__init__(f"case {case}: an output of a timed call is wrong: {finding.detail}")
+        self.case, self.finding = case, finding
+
+
+def time_process(
+    task: OpenTask,
+    case: Case,
+    worker: Worker,
+    slots: bursts.Slots,
+    baselines: list[str],
+    times: CaseTimes,
+    lock: DeviceLock,
+    cancel: CancelToken | None,
+    rng: random.Random,
+    seconds: float,
+) -> None:
+    """One fresh candidate process against the reference worker, for one case; appends to `times`. Raises WrongWhenTimed."""
+    pool = task.pools[case.name]
+    warm = [s for state, s in pool.checking if state == 0 and s.family == "dense"][:1]
+    sides: list[tuple[str, Worker, str]] = [("", worker, case.name)]
+    sides += [(name, task.worker, f"{case.name}/{name}") for name in baselines]
+    rounds = len(pool.timing) // pool.calls
+    found: dict[str, list[float]] = {name: [] for name, _, _ in sides}
+    with lock.hold(cancel):
+        for _, side, key in sides:
+            _warm(side, key, warm, pool.calls, seconds)
+        offset = rng.randrange(rounds)
+        for number in range(rounds):
+            rng.shuffle(sides)
+            for position, (name, side, key) in enumerate(sides):
+                # each side reads sets that the others have not just read, so that nobody finds warm caches
+                shift = 0 if not name else (1 + position) * max(1, rounds // (len(sides) + 1))
+                chosen = bursts.group(pool, number + offset + shift)
+                result = bursts.run(side, key, chosen, list(range(len(chosen))), seconds)
+                found[name].append(result.inside_ns / 1e3 / len(chosen))
+                _note(times, result, len(chosen), candidate=not name)
+                if not name:
+                    _verify(case.name, pool, slots, chosen)
+    for name in baselines:
+        times.pairs.setdefault(name, []).append(list(zip(found[name], found[""], strict=True)))
+
+
+def _warm(side: Worker, key: str, sets: list[InputSet], calls: int, seconds: float) -> None:
+    """Until the allocator has settled: a fresh heap grows for several bursts, and its page faults would count as the kernel's."""
+    for number in range(MOST_WARM_BURSTS):
+        result = bursts.run(side, key, sets, [0] * calls, seconds)
+        if number + 1 >= WARM_BURSTS and result.minor_faults == 0:
+            return
+
+
+def _note(times: CaseTimes, result: bursts.BurstResult, calls: int, *, candidate: bool) -> None:
+    gap = float(result.outside_ns - result.inside_ns)
+    if candidate:
+        times.inner_ns.append(float(result.inside_ns))
+        times.gap_ns.append(gap)
+        times.faults.append(result.minor_faults / calls)
+    else:
+        times.baseline_gap_ns.append(gap)
+        times.baseline_faults.append(result.minor_faults / calls)
+    times.switches += result.switches
+
+
+def _verify(case: str, pool: CasePool, slots: bursts.Slots, chosen: list[InputSet]) -> None:
+    """Every timed output, right after its burst, against expectations rounded to the output's dtype."""
+    for index, held in enumerate(chosen):
+        for own, want, allowed in zip(slots.tensors(pool.outputs, index), held.expected, pool.allowances, strict=True):
+            finding = oracle.compare(own, want, _rounded(allowed, own), pool.reduction)
+            if finding.signal is not None:
+                raise WrongWhenTimed(case, finding)
+
+
+def _rounded(allowed: oracle.Allowance, tensor: object) -> oracle.Allowance:
+    """The expectation itself was rounded once more: one unit roundoff on top."""
+    unit = oracle.ROUNDOFF.get(str(getattr(tensor, "dtype", "")).removeprefix("torch."), 0.0)
+    return oracle.Allowance(allowed.norm + unit, allowed.row + 2 * unit, allowed.worst, allowed.framework_error)
+
+
+def strongest(case: Case) -> str:
+    """The fastest baseline of the screening."""
+    return min(case.baselines_us, key=lambda name: case.baselines_us[name])
+
+
+def contenders(case: Case, *, every: bool) -> list[str]:
+    """Baselines to time: all of them, or those that screening left within 5 % of the strongest."""
+    ordered = sorted(case.baselines_us, key=lambda name: case.baselines_us[name])
+    limit = case.baselines_us[ordered[0]] * 1.05
+    return ordered if every else [name for name in ordered if case.baselines_us[name] <= limit][:2]
+
+
+def fresh_rng() -> random.Random:
+    """Order and bootstrap are not predictable from outside."""
+    return random.Random(secrets.randbits(64))

@@ -1,0 +1,10 @@
+"""Languages of candidates, by name."""
+
+from __future__ import annotations
+
+from .base import Language
+from .cpp import Cpp
+
+LANGUAGES: dict[str, Language] = {language.name: language for language in (Cpp(),)}
+
+__all__ = ["LANGUAGES", "Cpp", "Language"]

@@ -1,0 +1,61 @@
+"""What a language adds to the evaluator: checks of the text before anything runs, and the meaning of its compiler's words."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from ..types import Signal
+
+
+class Language(ABC):
+    """One language of candidates. Stateless; called from one thread; nothing here runs the candidate.
+
+    `police` may only look at text and may only reject what cannot work at all: text never decides about honesty.
+    """
+
+    name: str
+    targets: tuple[str, ...]
+
+    @abstractmethod
+    def police(self, source: str) -> Signal | None:
+        """A reason to reject the text unrun (not parseable, no entry point), or None."""
+
+    @abstractmethod
+    def read_log(self, log: str) -> tuple[Signal, ...]:
+        """Compiler output -> signals, the most specific first; at least `compile_error` for a failed build."""
+
+    @abstractmethod
+    def read_listing(self, listing: str) -> dict[str, float]:
+        """Disassembly -> static facts by name; {} where there is none."""
+
+    @abstractmethod
+    def explain(self, facts: dict[str, float]) -> tuple[Signal, ...]:
+        """Static facts -> signals that can explain a slow kernel."""
+
+
+def parse_entry(source: str) -> Signal | None:
+    """The check that every language shares: valid Python with `ModelNew` or `kernel`."""
+    import ast
+
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None) or 1
+        reason = getattr(error, "msg", None) or str(error)
+        return Signal("structure.syntax_error", f"line {line}: not valid Python: {reason}")
+    bound: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            bound.add(node.name)
+        elif isinstance(node, ast.Assign):
+            bound |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            bound |= {(a.asname or a.name) for a in node.names}
+        elif isinstance(node, (ast.If, ast.Try, ast.With, ast.Expr)):
+            return None  # defined under a condition or by execution: the worker will see
+    if bound & {"ModelNew", "kernel"}:
+        return None
+    return Signal(
+        "structure.no_entry_point",
+        "the file defines neither class ModelNew(nn.Module) nor kernel(*inputs); define one with the task's constructor and forward",
+    )

@@ -1,0 +1,1 @@
+"""Device families: facts, measured ceilings."""

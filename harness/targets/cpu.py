@@ -1,0 +1,201 @@
+"""The CPU: what it is, and how fast it moves and computes, measured with one pinned thread."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from .. import native
+from ..types import Ceilings
+
+_LEVELS = {"L1": 32 << 10, "L2": 512 << 10, "L3": 16 << 20}  # where the system does not say
+_VECTOR_FLAGS = ("avx512f", "avx512_bf16", "avx512_fp16", "avx2", "fma", "amx_tile", "asimd", "sve", "sve2")
+
+_KERNELS = r"""
+#include <cstdint>
+#include <cstddef>
+typedef float v16 __attribute__((vector_size(64)));
+typedef double d8 __attribute__((vector_size(64)));
+extern "C" void scale(const float* __restrict__ x, float* __restrict__ y, int64_t n, int64_t times) {
+  for (int64_t t = 0; t < times; t++) {
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] * 1.0001f;
+    __asm__ volatile("" ::: "memory");
+  }
+}
+extern "C" void fill(float* __restrict__ y, int64_t n, int64_t times) {
+  for (int64_t t = 0; t < times; t++) {
+    for (int64_t i = 0; i < n; i++) y[i] = (float)t;
+    __asm__ volatile("" ::: "memory");
+  }
+}
+#define CHAINS 16
+extern "C" float multiply_add(int64_t times) {
+  v16 a[CHAINS]; v16 m = {}, c = {};
+  for (int k = 0; k < 16; k++) { m[k] = 0.999f; c[k] = 0.001f; }
+  for (int k = 0; k < CHAINS; k++) a[k] = c * (float)k;
+  for (int64_t t = 0; t < times; t++)
+    for (int k = 0; k < CHAINS; k++) a[k] = a[k] * m + c;
+  float s = 0; for (int k = 0; k < CHAINS; k++) for (int j = 0; j < 16; j++) s += a[k][j];
+  return s;
+}
+extern "C" double multiply_add_double(int64_t times) {
+  d8 a[CHAINS]; d8 m = {}, c = {};
+  for (int k = 0; k < 8; k++) { m[k] = 0.999; c[k] = 0.001; }
+  for (int k = 0; k < CHAINS; k++) a[k] = c * (double)k;
+  for (int64_t t = 0; t < times; t++)
+    for (int k = 0; k < CHAINS; k++) a[k] = a[k] * m + c;
+  double s = 0; for (int k = 0; k < CHAINS; k++) for (int j = 0; j < 8; j++) s += a[k][j];
+  return s;
+}
+"""
+
+
+def facts() -> dict[str, str]:
+    """Model, cores, caches, vector extensions, kernel: text by name."""
+    info = _cpuinfo()
+    flags = set(info.get("flags", info.get("Features", "")).split())
+    caches = ", ".join(f"{level} {size >> 10} KiB" for level, size in cache_sizes().items())
+    return {
+        "model": info.get("model name", platform.processor() or platform.machine()),
+        "architecture": platform.machine(),
+        "cores": str(len(os.sched_getaffinity(0))),
+        "caches": caches,
+        "vector": " ".join(f for f in _VECTOR_FLAGS if f in flags) or "baseline",
+        "kernel": platform.release(),
+        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "not readable",
+    }
+
+
+def device_key() -> str:
+    """What of the CPU belongs to an evaluation's key."""
+    f = facts()
+    return f"cpu:{f['model']}:{f['vector'].replace(' ', '+')}:{f['caches'].replace(' ', '')}"
+
+
+def cache_sizes() -> dict[str, int]:
+    """Bytes of the data caches that one core sees."""
+    found: dict[str, int] = {}
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        if _read(index / "type") == "Instruction":
+            continue
+        size = re.match(r"(\d+)([KM]?)", _read(index / "size"))
+        if size:
+            found[f"L{_read(index / 'level')}"] = int(size.group(1)) * {"K": 1 << 10, "M": 1 << 20, "": 1}[size.group(2)]
+    return found or dict(_LEVELS)
+
+
+def timing_cpu() -> int:
+    """The core that timed processes are pinned to: the last one allowed, which the system uses least for itself."""
+    return max(os.sched_getaffinity(0))
+
+
+def ceilings(cache: Path, command: list[str]) -> Ceilings:
+    """Measured once per device and kept in the cache. `command` runs `measure` in another process and prints its JSON."""
+    import hashlib
+
+    digest = hashlib.sha256(f"{device_key()}{_KERNELS}".encode()).hexdigest()[:16]
+    path = cache / f"ceilings-{digest}.json"
+    try:
+        return _ceilings(json.loads(path.read_text()))
+    except (OSError, ValueError, KeyError):
+        pass
+    environment = {**os.environ, "KEVOLVE_NATIVE_CACHE": str(cache / "native"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=True)
+    data = json.loads(done.stdout.splitlines()[-1])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{os.getpid()}.part")
+    part.write_text(json.dumps(data))
+    os.replace(part, path)
+    return _ceilings(data)
+
+
+def measure() -> None:
+    """Print the ceilings as JSON: best of several short runs each, since a ceiling is what can be reached."""
+    os.sched_setaffinity(0, {timing_cpu()})
+    caches = cache_sizes()
+    last = max(caches.values())
+    sizes = {level: size // 2 for level, size in caches.items()} | {"memory": min(8 * last, 512 << 20)}
+    rates = _native_rates(sizes) if native.find_compiler() else _torch_rates(sizes)
+    sys.stdout.write(json.dumps({**rates, "level_bytes": {**caches, "memory": 1 << 62}}) + "\n")
+
+
+def _native_rates(sizes: dict[str, int]) -> dict[str, Any]:
+    import ctypes
+
+    library = native.load_cpp(_KERNELS, flags=("-ffast-math",))
+    total = max(sizes.values())
+    x, y = (ctypes.create_string_buffer(total + 64) for _ in range(2))
+    px, py = (-(-ctypes.addressof(b) // 64) * 64 for b in (x, y))
+    bandwidth, write = {}, {}
+    for level, size in sizes.items():
+        count = size // 8  # two arrays share the level
+        times = max(1, (64 << 20) // size)
+        bandwidth[level] = 2 * count * 4 * times / _best(lambda n=count, t=times: library.scale(px, py, n, t))
+        write[level] = 2 * count * 4 * times / _best(lambda n=2 * count, t=times: library.fill(py, n, t))
+    loops = 400_000
+    operations = {
+        "float32": loops * 16 * 16 * 2 / _best(lambda: library.multiply_add(loops)),
+        "float64": loops * 16 * 8 * 2 / _best(lambda: library.multiply_add_double(loops)),
+    }
+    return {"bandwidth": bandwidth, "write_bandwidth": write, "operations": operations, "launch_us": 0.2}
+
+
+def _torch_rates(sizes: dict[str, int]) -> dict[str, Any]:
+    import torch
+
+    torch.set_num_threads(1)
+    bandwidth, write = {}, {}
+    for level, size in sizes.items():
+        x, y = torch.ones(size // 8), torch.ones(size // 8)
+        times = max(1, (16 << 20) // size)
+        bandwidth[level] = size * times / _best(lambda a=x, b=y, t=times: [torch.mul(a, 2.0, out=b) for _ in range(t)])
+        write[level] = size / 2 * times / _best(lambda b=y, t=times: [b.fill_(1.0) for _ in range(t)])
+    operations = {}
+    for name in ("float32", "float64"):
+        a = torch.randn(512, 512, dtype=getattr(torch, name))
+        operations[name] = 2 * 512**3 / _best(lambda m=a: m @ m)
+    return {"bandwidth": bandwidth, "write_bandwidth": write, "operations": operations, "launch_us": 0.2}
+
+
+def _best(action: Any) -> float:
+    action()
+    times = []
+    for _ in range(7):
+        start = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def _ceilings(data: dict[str, Any]) -> Ceilings:
+    return Ceilings(
+        {k: float(v) for k, v in data["bandwidth"].items()},
+        {k: float(v) for k, v in data["write_bandwidth"].items()},
+        {k: float(v) for k, v in data["operations"].items()},
+        {k: int(v) for k, v in data["level_bytes"].items()},
+        float(data["launch_us"]),
+    )
+
+
+def _cpuinfo() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in _read("/proc/cpuinfo").splitlines():
+        name, _, value = line.partition(":")
+        if not line.strip() and found:
+            break
+        found.setdefault(name.strip(), value.strip())
+    return found
+
+
+def _read(path: str | Path) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,68 @@
+"""The types that cross between processes and floors: frozen dataclasses, JSON in and out, standard library only."""
+
+from .candidate import Candidate, CandidateError, Params, ParamValue, Tunables
+from .codec import CodecError, from_json, to_json
+from .environment import ISOLATION_LEVELS, Ceilings, Environment, Interpreter, IsolationLevel, MachineReport
+from .evaluation import (
+    PROTOCOL_VERSION,
+    STAGES,
+    CaseResult,
+    Evaluation,
+    EvaluationRequest,
+    Purpose,
+    Stage,
+    StageReport,
+    Status,
+    Verdict,
+    evaluation_key,
+    fitness,
+    promotable,
+)
+from .goal import Budget, Goal, GoalKind, Spent
+from .policy import Policy
+from .signal import VOCABULARY, Signal
+from .target import Mode, Target, TargetReport
+from .task import Case, Task, TensorSpec
+
+__all__ = [
+    "ISOLATION_LEVELS",
+    "PROTOCOL_VERSION",
+    "STAGES",
+    "VOCABULARY",
+    "Budget",
+    "Candidate",
+    "CandidateError",
+    "Case",
+    "CaseResult",
+    "Ceilings",
+    "CodecError",
+    "Environment",
+    "Evaluation",
+    "EvaluationRequest",
+    "Goal",
+    "GoalKind",
+    "Interpreter",
+    "IsolationLevel",
+    "MachineReport",
+    "Mode",
+    "ParamValue",
+    "Params",
+    "Policy",
+    "Purpose",
+    "Signal",
+    "Spent",
+    "Stage",
+    "StageReport",
+    "Status",
+    "Target",
+    "TargetReport",
+    "Task",
+    "TensorSpec",
+    "Tunables",
+    "Verdict",
+    "evaluation_key",
+    "fitness",
+    "from_json",
+    "promotable",
+    "to_json",
+]

@@ -1,0 +1,66 @@
+"""What a measurement depends on besides the candidate and the task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .target import TargetReport
+
+IsolationLevel = Literal["namespaces", "bubblewrap", "landlock", "process"]
+ISOLATION_LEVELS: tuple[IsolationLevel, ...] = ("namespaces", "bubblewrap", "landlock", "process")  # strongest first
+
+
+@dataclass(frozen=True)
+class Environment:
+    """`device` and `toolchain` are part of an evaluation's key; the rest is evidence.
+
+    device: e.g. "cpu:AMD EPYC:avx512f:l3=32M". toolchain: e.g. "torch 2.13.0+cpu, g++ 12.2.0, python 3.11.7".
+    facts: free text by name (kernel, cores, governor, versions). allocation: the allocator policy both sides ran under.
+    """
+
+    device: str
+    toolchain: str
+    isolation: str = "process"
+    allocation: str = ""
+    threads: int = 1
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """Rates measured on this device, single thread on a CPU.
+
+    bandwidth: bytes/s counting reads plus writes, by level ("L1", "L2", "L3", "memory"), with `level_bytes` the size up to
+    which a level was measured. write_bandwidth: bytes/s of stores alone, by level. operations: floating-point operations/s
+    by dtype (a fused multiply-add counts two). launch_us: the shortest call that can be observed.
+    """
+
+    bandwidth: dict[str, float]
+    write_bandwidth: dict[str, float]
+    operations: dict[str, float]
+    level_bytes: dict[str, int]
+    launch_us: float = 0.0
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """One Python that could evaluate: where it was found and whether it can."""
+
+    path: str
+    origin: str
+    usable: bool
+    reason: str
+    python: str = ""
+    torch: str = ""
+    triton: str = ""
+
+
+@dataclass(frozen=True)
+class MachineReport:
+    """The judge's answer to `describe`."""
+
+    environment: Environment
+    targets: tuple[TargetReport, ...]
+    isolation: dict[str, str]  # level -> "available" or the reason why not
+    ceilings: Ceilings | None = None

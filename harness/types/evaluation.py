@@ -1,0 +1,146 @@
+"""One evaluation: everything found out about a candidate under one key."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .candidate import Candidate
+from .environment import Environment
+from .policy import Policy
+from .signal import Signal
+
+PROTOCOL_VERSION = 1  # raise it whenever a figure measured before could differ now
+
+Status = Literal["rejected", "build_failed", "crashed", "timed_out", "incorrect", "cheated", "flagged", "correct"]
+Stage = Literal["build", "verify", "time", "profile", "diagnose"]
+Purpose = Literal["search", "check", "confirm", "export"]
+Verdict = Literal["faster", "slower", "same", "unclear"]
+STAGES: tuple[Stage, ...] = ("build", "verify", "time", "profile", "diagnose")
+
+
+@dataclass(frozen=True)
+class EvaluationRequest:
+    """until: the last stage to run. purpose: "confirm" and "export" use fresh process pairs, fresh seeds and held-out cases
+    and time every baseline; "search" times the strongest. cases: names to restrict to, empty for all."""
+
+    candidate: Candidate
+    purpose: Purpose = "search"
+    until: Stage = "diagnose"
+    policy: Policy = field(default_factory=Policy)
+    cases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StageReport:
+    """log: the end of what compiler or candidate printed (untrusted text). data: figures of the stage by name."""
+
+    stage: Stage
+    ok: bool
+    seconds: float = 0.0
+    message: str = ""
+    log: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One case of one evaluation.
+
+    error / framework_error: norm-wise error against the high-precision reference, of the candidate and of the framework.
+    speedup: baseline time / candidate time (median of paired ratios) against `baseline`, the strongest; interval: its 95 %
+    bootstrap interval. baselines: median microseconds by name. latency_us: the candidate's median.
+    roofline: roofline time / latency, the achieved share of the measured ceiling. naive_speedup: what timing without
+    equal allocation behaviour would have shown, where it was measured.
+    """
+
+    name: str
+    weight: float = 1.0
+    protected: bool = False
+    held_out: bool = False
+    correct: bool = False
+    error: float | None = None
+    framework_error: float | None = None
+    tolerance: float | None = None
+    detail: str = ""
+    speedup: float | None = None
+    interval: tuple[float, float] | None = None
+    verdict: Verdict | None = None
+    baseline: str | None = None
+    baselines: dict[str, float] = field(default_factory=dict)
+    latency_us: float | None = None
+    roofline: float | None = None
+    pairs: int = 0
+    page_faults: float | None = None
+    baseline_page_faults: float | None = None
+    threads: int = 1
+    allocation: str = ""
+    naive_speedup: float | None = None
+    bitwise_equal_to_eager: bool | None = None
+    bitwise_reproducible: bool | None = None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """fitness: None when nothing was timed, 0 for anything not proved correct. device_s: seconds under the device lock."""
+
+    candidate: str
+    language: str
+    task: str
+    target: str
+    purpose: Purpose
+    status: Status
+    message: str
+    policy: str
+    environment: Environment
+    signals: tuple[Signal, ...] = ()
+    fitness: float | None = None
+    promotable: bool = False
+    cases: tuple[CaseResult, ...] = ()
+    stages: tuple[StageReport, ...] = ()
+    until: Stage = "diagnose"
+    seconds: float = 0.0
+    device_s: float = 0.0
+    protocol: int = PROTOCOL_VERSION
+
+    def __post_init__(self) -> None:
+        if not self.signals and self.status != "correct":
+            raise ValueError(f"an evaluation with status {self.status!r} carries at least one signal")
+
+    @property
+    def key(self) -> str:
+        """Only an equal key may answer from the store."""
+        return evaluation_key(self.candidate, self.task, self.policy, self.environment, self.purpose, self.until)
+
+
+def evaluation_key(
+    candidate: str, task: str, policy: str, environment: Environment, purpose: str, until: str, protocol: int = PROTOCOL_VERSION
+) -> str:
+    """SHA-256 over candidate and task digests, policy, device, toolchain, protocol version, purpose and last requested stage.
+
+    Purpose and stage belong to it because a check without timing, or a search's shorter timing, must not answer a confirmation.
+    """
+    parts = (candidate, task, policy, environment.device, environment.toolchain, str(protocol), purpose, until)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def fitness(cases: Sequence[CaseResult]) -> float | None:
+    """F = exp(sum of w_c * ln(speedup_c)) with weights normalised over the timed cases that are not held out.
+
+    None when no case was timed; 0.0 when any case is incorrect.
+    """
+    if any(not c.correct for c in cases):
+        return 0.0
+    timed = [c for c in cases if c.speedup is not None and not c.held_out and c.weight > 0]
+    total = sum(c.weight for c in timed)
+    if not timed or total <= 0:
+        return None
+    return math.exp(sum(c.weight / total * math.log(c.speedup) for c in timed if c.speedup))
+
+
+def promotable(cases: Sequence[CaseResult]) -> bool:
+    """False when a protected case's interval lies below 1, or any case is incorrect."""
+    return all(c.correct and not (c.protected and c.interval is not None and c.interval[1] < 1.0) for c in cases)

@@ -1,0 +1,28 @@
+"""What a session permits and requires of its candidates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .environment import ISOLATION_LEVELS, IsolationLevel
+
+
+@dataclass(frozen=True)
+class Policy:
+    """library_calls: what happens to a candidate that lets the framework compute ("flag": F = 0 until reviewed).
+    isolation: the weakest level under which candidates may run; evaluation is refused below it.
+    tolerance: "default", or "bitwise" to require equality with the framework. review: exports wait for a person.
+    """
+
+    library_calls: Literal["flag", "allow", "reject"] = "flag"
+    isolation: IsolationLevel = "landlock"
+    tolerance: Literal["default", "bitwise"] = "default"
+    review: bool = False
+
+    def permits(self, level: IsolationLevel) -> bool:
+        """Whether a measured isolation level is at least the required one."""
+        return ISOLATION_LEVELS.index(level) <= ISOLATION_LEVELS.index(self.isolation)
+
+    def __str__(self) -> str:
+        return f"library_calls={self.library_calls},isolation={self.isolation},tolerance={self.tolerance}"

@@ -1,0 +1,97 @@
+"""The closed vocabulary of findings. A signal leads to knowledge pages and to the next step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+VOCABULARY: dict[str, str] = {
+    # policy and structure
+    "structure.no_entry_point": "the file defines neither class ModelNew nor kernel(*inputs)",
+    "structure.syntax_error": "the file is not valid Python",
+    "structure.constructor_mismatch": "ModelNew cannot be constructed with the task's arguments",
+    "structure.parameter_mismatch": "the module's parameters do not match the reference's by name or by position",
+    "policy.library_calls": "the framework computes what the candidate's own kernel should",
+    "policy.no_native_kernel": "no kernel of the session's language was built or launched",
+    "policy.isolation": "the machine cannot give the isolation that the policy requires",
+    # build
+    "compile_error": "the compiler refused the source",
+    "compile_error.undeclared_name": "a name is used that nothing declares",
+    "compile_error.missing_header": "an included file does not exist in the build sandbox",
+    "compile_error.type_mismatch": "types do not convert or no overload fits",
+    "compile_error.syntax": "the compiler could not parse the source",
+    "compile_error.undefined_symbol": 'a function is declared or called but not defined, or not extern "C"',
+    "compile_error.unsupported_instruction": "an intrinsic needs an instruction set that the flags or the machine lack",
+    "compile_error.shape_mismatch": "tensor or block shapes do not agree",
+    "compile_error.resource_limit": "more registers, shared memory or time than the compiler has",
+    "toolchain_missing": "the compiler or runtime that the language needs is not installed",
+    # running
+    "crash.segmentation_fault": "the process was ended by an invalid memory access",
+    "crash.abort": "the process aborted (assertion, heap corruption, uncaught C++ exception)",
+    "crash.exception": "Python raised",
+    "crash.illegal_instruction": "the code used an instruction that this processor lacks",
+    "crash.exit": "the process ended by itself before answering",
+    "crash.arithmetic": "the process was ended by an arithmetic fault such as an integer division by zero",
+    "crash.input_mutation": "the candidate wrote to an input (inputs are read-only)",
+    "crash.illegal_address": "the device reported an invalid address",
+    "out_of_memory": "an allocation exceeded the memory limit",
+    "output_flood": "more was printed than the log holds",
+    "timeout.build": "the build did not end in time",
+    "timeout.run": "a call did not end in time",
+    "sandbox.denied": "the sandbox refused something the candidate tried",
+    # wrong results
+    "wrong.shape": "an output has another shape than the reference's",
+    "wrong.dtype": "an output has another dtype than the reference's",
+    "wrong.structure": "the outputs differ in number or kind",
+    "wrong.values": "values differ by more than rounding explains",
+    "wrong.non_finite": "NaN or infinity where the reference is finite",
+    "wrong.precision": "the error is rounding of a lower precision than the task's",
+    "wrong.tail": "the last part of an axis is wrong",
+    "wrong.rows": "some rows are wrong, others right",
+    "wrong.uninitialized": "parts of the output were never written",
+    "wrong.not_bitwise": "the task asks for bitwise equality and some bits differ",
+    "wrong.stale_parameters": "right with the first parameters, wrong after they changed",
+    "wrong.race": "the same input gave different results beyond rounding",
+    "wrong.held_output": "an output changed after it was returned",
+    "wrong.gradients": "the forward agrees, the gradients do not",
+    # honesty
+    "cheat.clock": "the candidate's own clock disagrees with the judge's",
+    "cheat.impossible_speed": "faster than the device can write the outputs",
+    "cheat.protocol": "the candidate interfered with the evaluation protocol",
+    "suspect.implausible_speed": "a speed-up that is rarely true; a person should look",
+    # why it is slow (or fast enough)
+    "memory_bound": "time is explained by bytes over the measured bandwidth",
+    "compute_bound": "time is explained by operations over the measured rate",
+    "latency_bound": "neither bytes nor operations explain the time",
+    "launch_bound": "the call overhead dominates",
+    "near_roofline": "within reach of the measured ceiling",
+    "allocation_bound": "page faults of fresh output memory take a large part of the time",
+    "not_vectorized": "the hot loops use scalar instructions",
+    "partly_vectorized": "scalar and packed floating-point instructions are mixed",
+    "narrow_vectors": "narrower vectors than the processor has",
+    "register_spill": "values are spilled to memory",
+    "low_occupancy": "few threads are resident per multiprocessor",
+    "branch_heavy": "many conditional branches in the hot loop",
+    "gather_heavy": "indexed loads dominate",
+    "division_heavy": "division or square root in the hot loop",
+    "transcendental_heavy": "calls to exp, log, tanh … in the hot loop",
+    "extra_passes": "the achieved rate suggests that the data move more than once",
+    "page_faults": "the call touches fresh pages each time",
+    "noisy_timing": "the samples scatter too much for a narrow interval",
+    "slower_than_baseline": "slower than the strongest baseline in at least one case",
+    "protected_regression": "a protected case is slower than its baseline",
+    "improved": "faster than its parent",
+    "regressed": "slower than its parent",
+}
+
+
+@dataclass(frozen=True)
+class Signal:
+    """name: from VOCABULARY. message: one sentence with the numbers. evidence: the numbers by name."""
+
+    name: str
+    message: str = ""
+    evidence: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.name not in VOCABULARY:
+            raise ValueError(f"unknown signal {self.name!r}; the vocabulary stands in harness/types/signal.py")

@@ -1,0 +1,40 @@
+"""Targets: where a candidate runs, as users name them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Mode = Literal["execute", "verify", "compile", "absent"]
+_PATTERN = re.compile(r"^(cpu|cuda|hip)(?::([a-z0-9_]+))?$")
+
+
+@dataclass(frozen=True)
+class Target:
+    """`family[:arch]`, for example cpu, cuda, cuda:sm_90, hip:gfx942."""
+
+    family: str
+    arch: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """Raises ValueError, naming what is accepted."""
+        match = _PATTERN.match(text.strip().lower())
+        if not match:
+            raise ValueError(f"unknown target {text!r}; accepted: cpu, cuda, cuda:sm_90, hip:gfx942 and the like")
+        return cls(match.group(1), match.group(2))
+
+    def __str__(self) -> str:
+        return f"{self.family}:{self.arch}" if self.arch else self.family
+
+
+@dataclass(frozen=True)
+class TargetReport:
+    """What one target can do on this machine, with the reason where it cannot."""
+
+    target: str
+    mode: Mode
+    reason: str
+    languages: tuple[str, ...] = ()
+    profilers: tuple[str, ...] = ()

@@ -1,0 +1,69 @@
+"""A task as the rest of the program sees it: facts about the reference, never the reference itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """dtype is torch's name without the prefix ("float32"); stride in elements."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    stride: tuple[int, ...]
+    nbytes: int
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One setting of a task. `arguments` are the keyword arguments of get_inputs/get_init_inputs.
+
+    bytes_min: input plus output storages, each moved once. bytes_written: the outputs alone. operations: floating-point
+    operations of the reference (torch's flop counter for contractions plus one per element of every other operator).
+    """
+
+    name: str
+    weight: float = 1.0
+    protected: bool = False
+    held_out: bool = False
+    arguments: dict[str, Any] = field(default_factory=dict)
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+    bytes_min: int = 0
+    bytes_written: int = 0
+    operations: float = 0.0
+    baselines_us: dict[str, float] = field(default_factory=dict)  # screening medians, by baseline name
+    roofline_us: float = 0.0
+    families: tuple[str, ...] = ()
+    dropped_families: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Task:
+    """digest: SHA-256 of the task's text (and its held-out companion), the identity used in evaluation keys.
+
+    operators: the aten operators one eager call executed, with counts, the task's signature for similarity.
+    notes: what a reader of results should know (dropped input families, a baseline that failed to compile …).
+    """
+
+    name: str
+    digest: str
+    source: str
+    path: str = ""
+    cases: tuple[Case, ...] = ()
+    tolerance: str = "default"
+    gradients: bool = False
+    baselines: tuple[str, ...] = ()
+    operators: dict[str, int] = field(default_factory=dict)
+    parameters: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def visible_cases(self) -> tuple[Case, ...]:
+        """The cases an author may see."""
+        return tuple(c for c in self.cases if not c.held_out)

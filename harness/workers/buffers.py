@@ -1,0 +1,213 @@
+"""Tensors as named buffers in memfds: layouts, sealed files, and the torch adapter on both sides.
+
+The judge creates every file and knows every size in advance. A layout is a list of entries, one per leaf of the arguments:
+tensors with offset, shape, stride and dtype; everything else as a JSON value. Inputs are mapped private and read-only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import mmap
+import os
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+ALIGN = 4096  # each tensor starts on a page, as a fresh large allocation would
+_SEAL_WRITE, _SEAL_GROW, _SEAL_SHRINK, _SEAL_SEAL, _ADD_SEALS = 8, 4, 2, 1, 1033
+_MAP_POPULATE = 0x8000
+
+Layout = dict[str, Any]  # {"bytes": total, "leaves": [...], "tree": structure}; plain JSON because it crosses as JSON
+
+
+def create(name: str, size: int) -> int:
+    """A memfd of `size` bytes (at least one page)."""
+    fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, max(size, ALIGN))
+    return fd
+
+
+def seal(fd: int, *, writable: bool = False) -> None:
+    """Forbid growing and shrinking and, unless writable, writing for ever. No writable mapping may exist."""
+    fcntl.fcntl(fd, _ADD_SEALS, _SEAL_GROW | _SEAL_SHRINK | _SEAL_SEAL | (0 if writable else _SEAL_WRITE))
+
+
+def from_bytes(name: str, data: bytes) -> int:
+    """A sealed memfd that holds `data`."""
+    fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.write(fd, data) if len(data) < 1 << 20 else _write_all(fd, memoryview(data), 0)
+    seal(fd)
+    return fd
+
+
+def read_all(fd: int) -> bytes:
+    """Everything in a file, from its start."""
+    size = os.fstat(fd).st_size
+    parts, offset = [], 0
+    while offset < size:
+        part = os.pread(fd, min(size - offset, 1 << 24), offset)
+        if not part:
+            break
+        parts.append(part)
+        offset += len(part)
+    return b"".join(parts)
+
+
+def _write_all(fd: int, data: memoryview, offset: int) -> None:
+    done = 0
+    while done < len(data):
+        done += os.pwrite(fd, data[done : done + (1 << 26)], offset + done)
+
+
+# ---- torch adapter -----------------------------------------------------------------------------------------------
+
+
+def plan(value: Any) -> Layout:
+    """The layout of a structure of lists, tuples, dicts, tensors and JSON values. Raises TypeError naming what cannot cross."""
+    leaves: list[dict[str, Any]] = []
+    total = 0
+
+    def walk(node: Any, where: str) -> Any:
+        nonlocal total
+        if isinstance(node, (list, tuple)):
+            return {"list" if isinstance(node, list) else "tuple": [walk(v, f"{where}[{i}]") for i, v in enumerate(node)]}
+        if isinstance(node, dict):
+            return {"dict": {str(k): walk(v, f"{where}[{k!r}]") for k, v in node.items()}}
+        if hasattr(node, "data_ptr"):
+            extent = _extent(node.shape, node.stride())
+            entry = {
+                "dtype": str(node.dtype).removeprefix("torch."),
+                "shape": list(node.shape),
+                "stride": list(node.stride()),
+                "offset": total,
+                "nbytes": extent * node.element_size(),
+            }
+            total += -(-entry["nbytes"] // ALIGN) * ALIGN
+            leaves.append(entry)
+        elif node is None or isinstance(node, (bool, int, float, str)):
+            leaves.append({"value": node})
+        else:
+            raise TypeError(
+                f"{where} is a {type(node).__name__}; tensors, numbers, strings, booleans, None, lists and dicts can cross"
+            )
+        return len(leaves) - 1
+
+    tree = walk(value, "value")
+    return {"bytes": total, "leaves": leaves, "tree": tree}
+
+
+def same(one: Layout, other: Layout) -> bool:
+    """Whether two layouts describe the same shapes, dtypes and structure."""
+    return one["tree"] == other["tree"] and [{k: v for k, v in leaf.items() if k != "value"} for leaf in one["leaves"]] == [
+        {k: v for k, v in leaf.items() if k != "value"} for leaf in other["leaves"]
+    ]
+
+
+def write(fd: int, layout: Layout, value: Any, base: int = 0) -> None:
+    """Write the tensors of `value`, which has this layout, into the file."""
+    for tensor, entry in zip(tensors_of(value), _entries(layout), strict=True):
+        _write_all(fd, raw(tensor, entry["nbytes"]), base + entry["offset"])
+
+
+def raw(tensor: Any, nbytes: int) -> memoryview:
+    """The bytes that a CPU tensor's elements span, from its first element on."""
+    if nbytes == 0:
+        return memoryview(b"")
+    return memoryview((ctypes.c_char * nbytes).from_address(tensor.data_ptr())).cast("B")
+
+
+def read(fd: int, layout: Layout) -> Any:
+    """The structure, with tensors on a private read-only mapping whose pages are already present."""
+    mapped = _map(fd, layout["bytes"], mmap.MAP_PRIVATE | _MAP_POPULATE, mmap.PROT_READ)
+    return build(layout, mapped)
+
+
+def shared(fd: int, size: int) -> mmap.mmap:
+    """A writable shared mapping."""
+    return _map(fd, size, mmap.MAP_SHARED | _MAP_POPULATE, mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+def _map(fd: int, size: int, flags: int, protection: int) -> mmap.mmap:
+    return mmap.mmap(fd, max(size, ALIGN), flags=flags, prot=protection)
+
+
+def build(layout: Layout, mapped: Any, base: int = 0) -> Any:
+    """The structure over an existing mapping."""
+
+    def walk(node: Any) -> Any:
+        if isinstance(node, int):
+            entry = layout["leaves"][node]
+            return entry["value"] if "value" in entry else tensor(mapped, entry, base)
+        ((kind, children),) = node.items()
+        if kind == "dict":
+            return {k: walk(v) for k, v in children.items()}
+        return (list if kind == "list" else tuple)(walk(v) for v in children)
+
+    return walk(layout["tree"])
+
+
+def tensor(mapped: Any, entry: dict[str, Any], base: int = 0) -> Any:
+    """One tensor over a mapping."""
+    import torch
+
+    dtype = getattr(torch, entry["dtype"])
+    if entry["nbytes"] == 0:
+        return torch.empty_strided(entry["shape"], entry["stride"], dtype=dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns that the buffer is read-only: that is the point
+        flat = torch.frombuffer(mapped, dtype=dtype, count=entry["nbytes"] // dtype.itemsize, offset=base + entry["offset"])
+    return flat.as_strided(entry["shape"], entry["stride"])
+
+
+def tensors(layout: Layout, mapped: Any, base: int = 0) -> list[Any]:
+    """The tensors of a layout, in order, over a mapping."""
+    return [tensor(mapped, entry, base) for entry in _entries(layout)]
+
+
+def dense(layout: Layout) -> Layout:
+    """The same tensors as a flat list in contiguous layout: how outputs are written."""
+    leaves, total = [], 0
+    for entry in _entries(layout):
+        count = 1
+        for extent in entry["shape"]:
+            count *= extent
+        nbytes = count * _itemsize(entry["dtype"])
+        leaves.append({**entry, "stride": contiguous(entry["shape"]), "offset": total, "nbytes": nbytes})
+        total += -(-nbytes // ALIGN) * ALIGN
+    return {"bytes": total, "leaves": leaves, "tree": {"list": list(range(len(leaves)))}}
+
+
+def contiguous(shape: Sequence[int]) -> list[int]:
+    """Row-major strides in elements."""
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return strides[::-1]
+
+
+def _itemsize(dtype: str) -> int:
+    import torch
+
+    size: int = getattr(torch, dtype).itemsize
+    return size
+
+
+def _extent(shape: Sequence[int], stride: Sequence[int]) -> int:
+    if any(s == 0 for s in shape):
+        return 0
+    return 1 + sum((s - 1) * t for s, t in zip(shape, stride, strict=True))
+
+
+def _entries(layout: Layout) -> list[dict[str, Any]]:
+    return [leaf for leaf in layout["leaves"] if "value" not in leaf]
+
+
+def tensors_of(value: Any) -> list[Any]:
+    """The tensors of a structure, in the order of its layout."""
+    if isinstance(value, (list, tuple)):
+        return [t for v in value for t in tensors_of(v)]
+    if isinstance(value, dict):
+        return [t for v in value.values() for t in tensors_of(v)]
+    return [value] if hasattr(value, "data_ptr") else []

@@ -1,0 +1,74 @@
+"""The process that runs one candidate: confined before this code starts, used once, believed in nothing."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+from typing import Any
+
+from .. import native
+from . import buffers, frames, host, modules
+
+
+class CandidateHost(host.Host):
+    """Commands of a candidate's worker, besides those of every host."""
+
+    module: Any = None
+
+    def on_load(self, fds: list[int], poison: bool = False) -> None:
+        """Execute the candidate's text (first descriptor). With `poison`, memory from malloc is filled with a pattern."""
+        native.use_builder(self._build)
+        if poison:
+            ctypes.CDLL(None).mallopt(-6, 0xA5)  # M_PERTURB of glibc's malloc.h
+        source = buffers.read_all(fds[0]).decode()
+        self.module = modules.load(source, "candidate", "candidate.py")
+        names = (modules.CANDIDATE.class_name, modules.CANDIDATE.function_name)
+        if not any(hasattr(self.module, name) for name in names):
+            modules.construct(self.module, modules.CANDIDATE, [], 0)  # raises with the explanation
+
+    def on_case(
+        self,
+        fds: list[int],
+        key: str,
+        init: buffers.Layout,
+        outputs: buffers.Layout,
+        slots: int,
+        slot_bytes: int,
+        state: dict[str, list[Any]],
+        seed: int,
+        gradients: bool,
+    ) -> None:
+        """Construct the model for one case. Descriptors: init inputs, output slots."""
+        arguments = buffers.read(fds[0], init)
+        model = modules.construct(self.module, modules.CANDIDATE, arguments, seed)
+        targets = modules.match_state({k: (v[0], v[1]) for k, v in state.items()}, model)
+        mapped = buffers.shared(fds[1], slots * slot_bytes)
+        self.prepared[key] = host.Prepared(host.forward(model, gradients), outputs, mapped, slot_bytes, targets)
+
+    def on_state(self, fds: list[int], key: str, layout: buffers.Layout) -> None:
+        """Take over the reference's parameters."""
+        modules.copy_state(self.prepared[key].targets, list(buffers.read(fds[0], layout)))
+
+    def on_drop(self, fds: list[int], key: str) -> None:
+        """Forget a case's model and slots."""
+        self.prepared.pop(key, None)
+
+    def _build(self, source: str, flags: tuple[str, ...]) -> str:
+        """Ask the judge's build service; the library arrives as a descriptor that stays open."""
+        import json
+
+        size = self.put(json.dumps({"language": "cpp", "source": source, "flags": list(flags)}))
+        if size >= frames.TEXT_BYTES:
+            raise native.NativeError(f"the C++ source is larger than {frames.TEXT_BYTES} bytes")
+        self._sock.send(frames.Reply(frames.BUILD, self._sequence, size).pack())
+        answer, fds = frames.receive(self._sock)
+        if "error" in answer:
+            raise native.NativeError(answer["error"])
+        return f"/proc/self/fd/{fds[0]}"
+
+
+def serve(sock: socket.socket, text_fd: int) -> None:
+    """Entry of the forked, confined child."""
+    os.umask(0o077)
+    CandidateHost(sock, text_fd).serve()

@@ -1,0 +1,226 @@
+"""A process confines itself before it loads a candidate.
+
+Called in a freshly forked, single-threaded child of the fork server. It returns only in the process that may run the
+candidate; the processes around it (one outside the PID namespace, one as its init) wait, report, and end with it.
+Levels, strongest first: `namespaces` (own root built from read-only binds, PID, network and IPC namespaces, landlock, seccomp),
+`landlock` (path rules and seccomp), `process` (limits and a scrubbed environment only).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+from dataclasses import dataclass
+
+from . import syscalls
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sys", "/nix")
+_ETC = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime", "/etc/OpenCL")
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+_NOBODY = 65534
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """level: how strong. readable: paths beyond the system's (interpreter, libraries). memory_bytes: address space on top of what
+    the process has now; 0 for no limit. processes: tasks that may exist. scratch_bytes: size of the private /tmp."""
+
+    level: str
+    readable: tuple[str, ...] = ()
+    memory_bytes: int = 8 << 30
+    processes: int = 128
+    scratch_bytes: int = 512 << 20
+    file_bytes: int = 1 << 30
+    devices: tuple[str, ...] = ()
+
+
+def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
+    """Confine this process. `status_fd` receives "P pid" (as seen outside) and, at the end, "S wait-status".
+
+    keep: the only descriptors that survive besides 0, 1, 2. Raises OSError where the level cannot be had.
+    """
+    syscalls.die_with_parent()
+    os.setsid()
+    root = os.geteuid() == 0
+    if rules.level == "namespaces":
+        _new_namespaces(root)
+        _build_root(rules)
+        _stay_outside(status_fd)  # returns in the init of the new PID namespace
+        syscalls.mount("proc", "/new/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
+        os.chdir("/new")
+        syscalls.pivot_root(".", ".")
+        syscalls.detach(".")
+        os.chdir("/tmp")
+    else:
+        os.write(status_fd, f"P {os.getpid()}\n".encode())
+        syscalls.become_subreaper()
+    syscalls.set_dumpable(False)
+    _wait_for_worker(status_fd, namespace=rules.level == "namespaces")  # returns in the worker
+    syscalls.die_with_parent()
+    _close_all_but(keep)
+    _restrict(rules, drop_user=root and rules.level == "namespaces")
+
+
+def _new_namespaces(root: bool) -> None:
+    flags = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWNET | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWPID | syscalls.CLONE_NEWUTS
+    if root:  # real root needs no user namespace, and later becomes a plain user for good
+        syscalls.unshare(flags)
+    else:
+        uid, gid = os.geteuid(), os.getegid()
+        syscalls.unshare(flags | syscalls.CLONE_NEWUSER)
+        _put("/proc/self/setgroups", "deny")
+        _put("/proc/self/uid_map", f"{_NOBODY} {uid} 1")
+        _put("/proc/self/gid_map", f"{_NOBODY} {gid} 1")
+    syscalls.mount("none", "/", flags=syscalls.MS_REC | syscalls.MS_PRIVATE)
+
+
+def _build_root(rules: Confinement) -> None:
+    """A new root under /new of a private tmpfs, filled with read-only binds; the old root is reachable under /old for now."""
+    plain = syscalls.MS_NOSUID | syscalls.MS_NODEV
+    syscalls.mount("tmpfs", "/tmp", "tmpfs", plain, "mode=0755,size=16m")
+    os.mkdir("/tmp/old")
+    os.mkdir("/tmp/new")
+    syscalls.pivot_root("/tmp", "/tmp/old")
+    os.chdir("/")
+    syscalls.mount("tmpfs", "/new", "tmpfs", plain, "mode=0755,size=16m")
+    os.mkdir("/new/tmp")
+    for path in _without_nested((*_SYSTEM, *_ETC, *rules.readable)):
+        _bind(path)
+    os.makedirs("/new/dev/shm", exist_ok=True)
+    for name in (*(f"/dev/{d}" for d in _DEVICES), *rules.devices):
+        _bind(name, read_only=False)
+    syscalls.mount("tmpfs", "/new/tmp", "tmpfs", plain, f"mode=1777,size={rules.scratch_bytes}")
+    syscalls.mount("tmpfs", "/new/dev/shm", "tmpfs", plain, f"mode=1777,size={rules.scratch_bytes}")
+    os.makedirs("/new/proc", exist_ok=True)
+    os.makedirs("/new/etc", exist_ok=True)
+    _put("/new/etc/passwd", f"kernel:x:{_NOBODY}:{_NOBODY}::/tmp:/bin/sh\n")
+
+
+def _bind(path: str, *, read_only: bool = True) -> None:
+    old, new = f"/old{path}", f"/new{path}"
+    if os.path.islink(old):
+        if not os.path.lexists(new):
+            os.makedirs(os.path.dirname(new), exist_ok=True)
+            os.symlink(os.readlink(old), new)
+        return
+    if not os.path.exists(old):
+        return
+    if os.path.isdir(old):
+        os.makedirs(new, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(new), exist_ok=True)
+        _put(new, "")
+    syscalls.mount(old, new, flags=syscalls.MS_BIND | syscalls.MS_REC)
+    if read_only:
+        syscalls.make_read_only(new)
+
+
+def _without_nested(paths: tuple[str, ...]) -> list[str]:
+    """Each path once, without those below another one of the list."""
+    kept: list[str] = []
+    for path in sorted(set(paths), key=len):
+        if path.startswith("/") and path != "/" and not any(path.startswith(f"{k}/") for k in kept):
+            kept.append(path)
+    return kept
+
+
+def _stay_outside(status_fd: int) -> None:
+    """Fork the namespace's init; the parent reports its outer PID and ends with it."""
+    child = os.fork()
+    if child == 0:
+        syscalls.die_with_parent()
+        return
+    os.write(status_fd, f"P {child}\n".encode())
+    _close_all_but([])
+    os.waitpid(child, 0)
+    os._exit(0)
+
+
+def _wait_for_worker(status_fd: int, *, namespace: bool) -> None:
+    """Fork the worker; the parent reaps everything and reports the worker's wait status."""
+    worker = os.fork()
+    if worker == 0:
+        return
+    _close_all_but([status_fd])
+    status = 0
+    while True:
+        try:
+            pid, found = os.wait()
+        except ChildProcessError:
+            break
+        if pid == worker:
+            status = found
+            break
+    if not namespace:
+        _kill_orphans()
+    os.write(status_fd, f"S {status}\n".encode())
+    os._exit(0)  # in a PID namespace this ends every process in it
+
+
+def _kill_orphans() -> None:
+    """Without a PID namespace: kill what was reparented to this subreaper until nothing is left."""
+    for _ in range(1000):
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            children = [int(pid) for pid in file.read().split()]
+        if not children:
+            return
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(-1, 0)
+
+
+def _restrict(rules: Confinement, *, drop_user: bool) -> None:
+    for kind, value in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, rules.file_bytes),
+        (resource.RLIMIT_NOFILE, 1024),
+        (resource.RLIMIT_NPROC, rules.processes),
+    ):
+        with contextlib.suppress(ValueError, OSError):  # a lower hard limit is there already
+            resource.setrlimit(kind, (value, value))
+    if rules.memory_bytes:
+        limit = _address_space() + rules.memory_bytes
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    if drop_user:
+        os.setgroups([])
+        os.setresgid(_NOBODY, _NOBODY, _NOBODY)
+        os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+    syscalls.no_new_privileges()
+    if rules.level != "process":
+        with contextlib.suppress(OSError):
+            syscalls.drop_capabilities()
+        _landlock(rules)
+        syscalls.seccomp()
+    syscalls.set_dumpable(True)  # libraries read /proc/self; there is nobody else to look
+    syscalls.die_with_parent()  # cleared by the change of user
+
+
+def _landlock(rules: Confinement) -> None:
+    if rules.level == "namespaces":  # everything under the new root may be read; a kernel without landlock still has the binds
+        if syscalls.landlock_abi():
+            syscalls.landlock(["/"], ["/tmp", "/dev/shm", "/proc", "/dev/null", *rules.devices])
+    else:
+        readable = [*_SYSTEM, *_ETC, *rules.readable, "/proc", "/dev", "/etc/passwd"]
+        syscalls.landlock(readable, [os.getcwd(), "/dev/null", *rules.devices])
+
+
+def _address_space() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def _close_all_but(keep: list[int]) -> None:
+    low = 3
+    for fd in sorted(k for k in keep if k >= 3):
+        os.closerange(low, fd)
+        low = fd + 1
+    os.closerange(low, 65536)
+
+
+def _put(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)

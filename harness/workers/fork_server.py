@@ -1,0 +1,75 @@
+"""Holds an interpreter with torch imported and forks single-use workers from it. It never sees a task or a candidate."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from typing import Any
+
+from ..types import from_json
+from . import candidate, compiler, confine, frames
+
+_KINDS = {"candidate": candidate.serve, "compiler": compiler.serve}
+
+
+def main(fd: int, preload: list[str]) -> None:
+    """Serve until the judge closes the socket. Each request: {"kind", "confinement", "scratch"} with descriptors
+    worker socket, log, status pipe, text buffer; the answer is {"pid"}."""
+    sock = socket.socket(fileno=fd)
+    for name in preload:
+        __import__(name)
+    if "torch" in preload:
+        _warm()
+    frames.send(sock, {"ready": True, "tasks": len(os.listdir("/proc/self/task")), "python": sys.version.split()[0]})
+    while True:
+        try:
+            request, fds = frames.receive(sock)
+        except frames.WorkerGone:
+            return
+        _reap()
+        pid = os.fork()
+        if pid == 0:
+            _child(sock, request, fds)
+        for descriptor in fds:
+            os.close(descriptor)
+        frames.send(sock, {"pid": pid})
+
+
+def _warm() -> None:
+    """Touch what every candidate needs, so that each child starts with it; the process must stay single-threaded."""
+    import torch
+    import torch.utils._python_dispatch  # imported here once instead of in every child
+
+    torch.set_num_threads(1)
+    (torch.ones(4) + 1).sum()
+
+
+def _reap() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def _child(sock: socket.socket, request: dict[str, Any], fds: list[int]) -> None:
+    """Never returns."""
+    worker, log, status, text = fds
+    try:
+        signal.set_wakeup_fd(-1)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        if request.get("scratch"):
+            os.chdir(request["scratch"])
+        try:
+            confine.enter(from_json(confine.Confinement, request["confinement"]), status, [worker, text])
+        except OSError as error:
+            os.write(status, f"E {error}\n".encode()[:500])
+            os._exit(70)
+        _KINDS[request["kind"]](socket.socket(fileno=worker), text)
+        os._exit(0)
+    except BaseException:  # nothing may return into the fork server's loop
+        os._exit(71)

@@ -1,0 +1,97 @@
+"""Messages between the judge and its workers, over SOCK_SEQPACKET socket pairs.
+
+Towards a worker: one JSON object a packet, with file descriptors beside it; large texts travel in memfds. From a candidate:
+packets of exactly 64 bytes (`Reply`), nothing else; text only as a length into a buffer that the judge created. From trusted
+workers: JSON as well. A packet of another size or with another head ends the candidate.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import socket
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+MAX_PACKET = 128 * 1024
+MAX_FDS = 200
+TEXT_BYTES = 1 << 20  # the largest message or build request a worker can leave in its text buffer
+
+_REPLY = struct.Struct("<4sIIi6q")
+_MAGIC = b"KEV1"
+
+READY, OK, ERROR, BUILD, DONE = 1, 2, 3, 4, 5
+
+
+class ProtocolError(Exception):
+    """The other side sent something that is not of the protocol."""
+
+
+class WorkerGone(Exception):
+    """The other side closed its end."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """code: READY, OK, ERROR, BUILD or DONE. text: bytes valid in the text buffer. values: six integers, by command."""
+
+    code: int
+    sequence: int = 0
+    text: int = 0
+    values: tuple[int, ...] = (0, 0, 0, 0, 0, 0)
+
+    def pack(self) -> bytes:
+        padded = (*self.values, *([0] * 6))[:6]
+        return _REPLY.pack(_MAGIC, self.sequence, self.code, self.text, *padded)
+
+    @classmethod
+    def unpack(cls, packet: bytes) -> Reply:
+        """Raises ProtocolError unless the packet is exactly one reply."""
+        if len(packet) != _REPLY.size:
+            raise ProtocolError(f"a reply has {_REPLY.size} bytes, got {len(packet)}")
+        magic, sequence, code, text, *values = _REPLY.unpack(packet)
+        if magic != _MAGIC or code not in (READY, OK, ERROR, BUILD, DONE) or not 0 <= text <= TEXT_BYTES:
+            raise ProtocolError("a reply with a wrong head")
+        return cls(code, sequence, text, tuple(values))
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Two connected ends; neither is inherited by exec unless asked for."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def send(sock: socket.socket, message: dict[str, Any], fds: list[int] | None = None) -> None:
+    """One JSON packet, with copies of `fds`. Raises WorkerGone."""
+    data = json.dumps(message, separators=(",", ":")).encode()
+    if len(data) > MAX_PACKET:
+        raise ProtocolError(f"a packet of {len(data)} bytes; large texts go through a memfd")
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+    try:
+        sock.sendmsg([data], ancillary)
+    except (BrokenPipeError, ConnectionResetError) as error:
+        raise WorkerGone(str(error)) from error
+
+
+def receive(sock: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """One JSON packet and its file descriptors (close-on-exec). Raises WorkerGone at the end."""
+    data, fds = receive_bytes(sock, MAX_PACKET)
+    if not data:
+        for fd in fds:
+            os.close(fd)
+        raise WorkerGone("closed")
+    return json.loads(data), fds
+
+
+def receive_bytes(sock: socket.socket, size: int) -> tuple[bytes, list[int]]:
+    """One packet as it is. b"" means that the other side is gone."""
+    found = array.array("i")
+    try:
+        data, ancillary, _, _ = sock.recvmsg(size, socket.CMSG_SPACE(MAX_FDS * found.itemsize), socket.MSG_CMSG_CLOEXEC)
+    except ConnectionResetError:
+        return b"", []
+    for level, kind, payload in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            found.frombytes(payload[: len(payload) - len(payload) % found.itemsize])
+    return data, list(found)

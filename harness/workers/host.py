@@ -1,0 +1,219 @@
+"""What every worker that runs a model does: answer commands, run bursts over given inputs, hand outputs back as bytes.
+
+Baseline and candidate run through exactly this code, so that its overhead is the same on both sides of a comparison.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import mmap
+import os
+import resource
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import buffers, frames, modules, operators
+
+ERROR_KINDS = (
+    "exception", "no_entry_point", "syntax_error", "constructor", "parameter_mismatch", "structure", "shape", "dtype",
+    "out_of_memory", "native", "task",
+)  # fmt: skip
+
+
+@dataclass
+class Prepared:
+    """A constructed model with everything a call needs. `targets`: the tensors that take the reference's state, by name."""
+
+    call: Callable[[Any], list[Any]]
+    outputs: buffers.Layout
+    slots: mmap.mmap
+    slot_bytes: int
+    targets: dict[str, Any] = field(default_factory=dict)
+
+
+def forward(model: Callable[..., Any], gradients: bool) -> Callable[[Any], list[Any]]:
+    """inputs -> flat list of output tensors; with gradients, followed by those of the floating inputs and the parameters."""
+    import torch
+
+    if not gradients:
+
+        def plain(inputs: Any) -> list[Any]:
+            with torch.no_grad():
+                return flatten(model(*inputs))
+
+        return plain
+
+    def backward(inputs: Any) -> list[Any]:
+        leaves = [t.detach().requires_grad_() if _floating(t) else t for t in inputs]
+        sources = [t for t in leaves if _floating(t)]
+        sources += list(model.parameters()) if hasattr(model, "parameters") else []
+        outputs = flatten(model(*leaves))
+        roots = [o for o in outputs if o.requires_grad]
+        if not roots:
+            raise modules.LoadError("structure", "no output requires grad, but the task asks for gradients")
+        weights = [torch.linspace(-1, 1, o.numel(), dtype=o.dtype, device=o.device).view_as(o) for o in roots]
+        found = torch.autograd.grad(roots, sources, weights, allow_unused=True)
+        return [o.detach() for o in outputs] + [
+            torch.zeros_like(s) if g is None else g for g, s in zip(found, sources, strict=True)
+        ]
+
+    return backward
+
+
+def flatten(value: Any) -> list[Any]:
+    """The tensors of an output in order. Raises LoadError("structure") for anything that is not a plain tensor."""
+    import torch
+
+    if type(value) in (torch.Tensor, torch.nn.Parameter):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [t for v in value for t in flatten(v)]
+    if isinstance(value, dict):
+        return [t for k in sorted(value) for t in flatten(value[k])]
+    raise modules.LoadError(
+        "structure", f"an output is a {type(value).__name__}; only plain tensors (in lists, tuples, dicts) count"
+    )
+
+
+class Host:
+    """Serves commands from one socket until it closes. Subclasses add commands as methods `on_NAME`."""
+
+    def __init__(self, sock: socket.socket, text_fd: int) -> None:
+        self._sock = sock
+        self._text = buffers.shared(text_fd, frames.TEXT_BYTES)
+        self._sequence = 0
+        self.prepared: dict[str, Prepared] = {}
+
+    def serve(self) -> None:
+        """Returns when the judge closes the socket."""
+        while True:
+            try:
+                command, fds = frames.receive(self._sock)
+            except frames.WorkerGone:
+                return
+            self._sequence += 1
+            try:
+                handler = getattr(self, f"on_{command.pop('op')}")
+                self.reply(frames.OK, *self._unpack(handler(fds, **command)))
+            except modules.LoadError as error:
+                self.fail(error.kind, str(error))
+            except MemoryError as error:
+                self.fail("out_of_memory", f"out of memory: {error}")
+            except Exception as error:  # whatever the loaded text raises is a finding about it
+                self.fail(_kind(error), _trace(error))
+            finally:
+                for fd in fds:
+                    os.close(fd)
+                with contextlib.suppress(OSError, ValueError):  # the log is full, or the text replaced sys.stdout
+                    sys.stdout.flush()
+
+    def reply(self, code: int, data: Any = None, values: tuple[int, ...] = ()) -> None:
+        """Answer, with `data` as JSON in the text buffer."""
+        self._sock.send(frames.Reply(code, self._sequence, 0 if data is None else self.put(json.dumps(data)), values).pack())
+
+    def fail(self, kind: str, message: str) -> None:
+        """Answer with an error of ERROR_KINDS."""
+        self._sock.send(frames.Reply(frames.ERROR, self._sequence, self.put(message), (ERROR_KINDS.index(kind),)).pack())
+
+    def put(self, text: str) -> int:
+        """Leave text for the judge; the number of bytes that fitted."""
+        data = text.encode(errors="replace")[: frames.TEXT_BYTES]
+        self._text[: len(data)] = data
+        return len(data)
+
+    @staticmethod
+    def _unpack(result: Any) -> tuple[Any, tuple[int, ...]]:
+        return result if isinstance(result, tuple) else (result, ())
+
+    # ---- commands --------------------------------------------------------------------------------------------------
+
+    def on_threads(self, fds: list[int], count: int, cpus: list[int]) -> None:
+        """Pin this process and set torch's thread count."""
+        import torch
+
+        torch.set_num_threads(count)
+        if cpus:
+            os.sched_setaffinity(0, cpus)
+
+    def on_burst(
+        self, fds: list[int], key: str, layouts: list[buffers.Layout], order: list[int], record: bool = False
+    ) -> tuple[Any, tuple[int, ...]]:
+        """Map the input sets, say READY, wait for the start, call the model once for each entry of `order`, copy the outputs to
+        their slots. values: nanoseconds, minor faults, major faults, involuntary context switches of the calls alone."""
+        model = self.prepared[key]
+        sets = [buffers.read(fd, layout) for fd, layout in zip(fds, layouts, strict=True)]
+        arguments = [sets[i] for i in order]
+        recorder = operators.Recorder() if record else None
+        self.reply(frames.READY)
+        packet, _ = frames.receive_bytes(self._sock, 16)
+        if not packet:
+            os._exit(0)
+        if recorder is None:
+            outputs, figures = run(model.call, arguments)
+        else:
+            with recorder:
+                outputs, figures = run(model.call, arguments)
+        for index, tensors in enumerate(outputs):
+            self._hand_over(model, index, tensors)
+        del outputs, arguments, sets
+        return (recorder.counts() if recorder else None), figures
+
+    def _hand_over(self, model: Prepared, index: int, tensors: list[Any]) -> None:
+        slots = buffers.tensors(model.outputs, model.slots, index * model.slot_bytes)
+        if len(tensors) != len(slots):
+            raise modules.LoadError("structure", f"{len(tensors)} outputs instead of {len(slots)}")
+        for number, (tensor, slot) in enumerate(zip(tensors, slots, strict=True)):
+            if tuple(tensor.shape) != tuple(slot.shape):
+                raise modules.LoadError(
+                    "shape", f"output {number} has shape {tuple(tensor.shape)}, the reference's has {tuple(slot.shape)}"
+                )
+            if tensor.dtype != slot.dtype:
+                raise modules.LoadError("dtype", f"output {number} is {tensor.dtype}, the reference's is {slot.dtype}")
+            slot.copy_(tensor.detach())
+
+
+def run(call: Callable[[Any], list[Any]], arguments: list[Any], _clock: Callable[[], int] = time.perf_counter_ns) -> Any:
+    """Call once for each argument list, holding every output. (outputs, (ns, minor faults, major faults, switches))."""
+    outputs: list[list[Any]] = []
+    keep = outputs.append
+    gc.disable()
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    start = _clock()
+    for inputs in arguments:
+        keep(call(inputs))
+    end = _clock()
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    gc.enable()
+    return outputs, (
+        end - start,
+        after.ru_minflt - before.ru_minflt,
+        after.ru_majflt - before.ru_majflt,
+        after.ru_nivcsw - before.ru_nivcsw,
+    )
+
+
+def _floating(value: Any) -> bool:
+    return hasattr(value, "is_floating_point") and bool(value.is_floating_point())
+
+
+def _kind(error: Exception) -> str:
+    text = str(error)
+    if type(error).__name__ == "NativeError":
+        return "native"
+    if "not enough memory" in text or "out of memory" in text or "can't allocate memory" in text:
+        return "out_of_memory"
+    return "exception"
+
+
+def _trace(error: BaseException) -> str:
+    """The error, then the innermost frames of the loaded text."""
+    frames_ = [f for f in traceback.extract_tb(error.__traceback__) if "/harness/" not in f.filename]
+    where = "".join(f"\n  {f.filename}, line {f.lineno}, in {f.name}: {f.line or ''}" for f in frames_[-6:])
+    return f"{type(error).__name__}: {error}{where}"

@@ -1,0 +1,126 @@
+"""Loading a task's or a candidate's text as a module, constructing its model, and giving it parameters: the same on both sides."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+class LoadError(Exception):
+    """kind: a word of the judge's table (`no_entry_point`, `syntax_error`, `constructor` …); the text says the rest."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The names under which a file offers its implementation: a class, or a plain function as sugar."""
+
+    class_name: str
+    function_name: str
+
+
+TASK = Entry("Model", "reference")
+CANDIDATE = Entry("ModelNew", "kernel")
+
+
+def load(source: str, name: str, filename: str) -> types.ModuleType:
+    """Execute the text as a new module. Raises LoadError("syntax_error") or what the text raises."""
+    try:
+        code = compile(source, filename, "exec")
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None) or 1
+        raise LoadError("syntax_error", f"{filename}, line {line}: {error.args[0]}") from error
+    module = types.ModuleType(name)
+    module.__file__ = filename
+    sys.modules[name] = module  # dataclasses and pickling look their module up
+    exec(code, module.__dict__)
+    return module
+
+
+def construct(module: types.ModuleType, entry: Entry, init: Any, seed: int) -> Callable[..., Any]:
+    """The model (seeded before its constructor) or the plain function. Raises LoadError."""
+    import torch
+
+    build = getattr(module, entry.class_name, None)
+    if build is None:
+        function = getattr(module, entry.function_name, None)
+        if callable(function):
+            return function  # type: ignore[no-any-return]
+        raise LoadError(
+            "no_entry_point",
+            f"neither class {entry.class_name}(nn.Module) nor a function {entry.function_name}(*inputs) is defined",
+        )
+    torch.manual_seed(seed)
+    try:
+        return build(**init) if isinstance(init, dict) else build(*init)  # type: ignore[no-any-return]
+    except TypeError as error:
+        raise LoadError(
+            "constructor", f"{entry.class_name} cannot be constructed with the task's init inputs {_short(init)}: {error}"
+        ) from error
+
+
+def state(model: Any) -> dict[str, Any]:
+    """Parameters, then persistent buffers, by name; {} for a function."""
+    if not hasattr(model, "named_parameters"):
+        return {}
+    found = dict(model.named_parameters())
+    kept = set(model.state_dict().keys())
+    found.update({k: v for k, v in model.named_buffers() if k in kept})
+    return found
+
+
+def match_state(wanted: dict[str, tuple[list[int], str]], model: Any) -> dict[str, Any]:
+    """The model's tensor for each of the reference's names: by name, else by position if count, shapes and dtypes agree.
+
+    wanted: name -> (shape, dtype). Raises LoadError("parameter_mismatch") with the difference. A model without any state is
+    accepted only where the reference has none, because otherwise its result could not follow the parameters.
+    """
+    have = state(model)
+    if not wanted:
+        return {}
+    fits = {name: _describe(tensor) for name, tensor in have.items()}
+    if all(fits.get(name) == described for name, described in wanted.items()):
+        return {name: have[name] for name in wanted}
+    if len(fits) == len(wanted) and list(fits.values()) == list(wanted.values()):
+        return dict(zip(wanted, have.values(), strict=True))
+    lines = [
+        f"  {name}: reference {_spell(w)}, candidate {_spell(fits.get(name))}"
+        for name, w in wanted.items()
+        if fits.get(name) != w
+    ]
+    extra = [name for name in fits if name not in wanted]
+    raise LoadError(
+        "parameter_mismatch",
+        "the parameters do not match the reference's by name, nor by position:\n"
+        + "\n".join(lines)
+        + (f"\n  only in the candidate: {', '.join(extra)}" if extra else "")
+        + "\nKeep the reference's constructor (names and shapes of parameters) and change only forward.",
+    )
+
+
+def copy_state(targets: dict[str, Any], values: list[Any]) -> None:
+    """Copy the reference's values into the model's own tensors, in place, as an optimizer would."""
+    import torch
+
+    with torch.no_grad():
+        for target, value in zip(targets.values(), values, strict=True):
+            target.copy_(value)
+
+
+def _describe(tensor: Any) -> tuple[list[int], str]:
+    return list(tensor.shape), str(tensor.dtype).removeprefix("torch.")
+
+
+def _spell(described: tuple[list[int], str] | None) -> str:
+    return "missing" if described is None else f"{described[1]}{described[0]}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 120 else f"{text[:117]}..."

@@ -1,0 +1,55 @@
+"""Which of the framework's operators a call executes: the signature of a task, and who did the work in a candidate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+# Operators that allocate, view or copy but compute nothing: a candidate may use them freely.
+_FREE_NAMES = """
+    empty empty_like empty_strided new_empty new_empty_strided empty_permuted zeros zeros_like new_zeros full full_like
+    ones ones_like zero_ fill_ detach detach_ alias view _unsafe_view reshape _reshape_alias as_strided t transpose
+    permute expand slice select squeeze unsqueeze flatten unflatten unbind split split_with_sizes chunk narrow diagonal
+    contiguous clone copy_ _to_copy to lift_fresh lift resize_ set_ arange scalar_tensor view_as_real view_as_complex
+    unfold movedim is_same_size _local_scalar_dense item is_nonzero linspace
+"""
+_FREE = frozenset(_FREE_NAMES.split())
+
+
+def is_free(name: str) -> bool:
+    """Whether "aten.NAME[.overload]" computes nothing."""
+    return name.split(".")[1] in _FREE if name.count(".") else name in _FREE
+
+
+class Recorder:
+    """Counts the operators dispatched inside the `with` block, by full name such as "aten.mean.dim", with elements written."""
+
+    def __init__(self) -> None:
+        self._calls: Counter[str] = Counter()
+        self._elements: Counter[str] = Counter()
+        self._mode: Any = None
+
+    def __enter__(self) -> Recorder:
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        calls, elements = self._calls, self._elements
+
+        class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
+            def __torch_dispatch__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+                result = func(*args, **(kwargs or {}))
+                name = str(func)
+                calls[name] += 1
+                for item in result if isinstance(result, (list, tuple)) else (result,):
+                    elements[name] += item.numel() if hasattr(item, "numel") else 0
+                return result
+
+        self._mode = Mode()  # type: ignore[no-untyped-call]
+        self._mode.__enter__()
+        return self
+
+    def __exit__(self, *details: Any) -> None:
+        self._mode.__exit__(*details)
+
+    def counts(self) -> dict[str, list[int]]:
+        """name -> [calls, elements written]."""
+        return {name: [count, self._elements[name]] for name, count in self._calls.items()}

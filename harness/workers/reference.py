@@ -1,0 +1,279 @@
+"""The reference worker: imports the task, makes inputs and high-precision results, runs the baselines. Trusted, long-lived."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import random
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import buffers, families, host, modules, operators, task_file
+from .task_file import CaseSpec, TaskFile, TaskProblem
+
+
+@dataclass
+class Live:
+    """One case: the model in the working dtype and in double precision, its initial state, and the layouts."""
+
+    spec: CaseSpec
+    model: Callable[..., Any]
+    precise: Callable[..., Any]
+    init: Any
+    initial_state: dict[str, Any]
+    outputs: buffers.Layout
+    doubled: bool  # False where the reference cannot run in float64: its own dtype is then the best there is
+
+
+class ReferenceHost(host.Host):
+    """Commands of the reference worker, besides those of every host."""
+
+    file: TaskFile
+    live: dict[str, Live]
+
+    def on_open(self, fds: list[int], filename: str, seed: int, cpus: int) -> dict[str, Any]:
+        """Load the task (descriptors: text, held-out companion). Returns the declared cases and options."""
+        import torch
+
+        self._cpus = cpus
+        torch.set_num_threads(1)
+        held_out = buffers.read_all(fds[1]).decode().rstrip("\0") if len(fds) > 1 else ""
+        self.file = self._problem(lambda: task_file.read(buffers.read_all(fds[0]).decode(), filename, held_out, seed))
+        self.live = {}
+        return {
+            "cases": [
+                {"name": c.name, "arguments": c.arguments, "weight": c.weight, "protected": c.protected, "held_out": c.held_out}
+                for c in self.file.cases
+            ],
+            "tolerance": self.file.tolerance,
+            "gradients": self.file.gradients,
+            "baselines": list(self.file.baselines),
+        }
+
+    def on_describe(self, fds: list[int], case: str, seed: int) -> dict[str, Any]:
+        """Construct one case's model and run it once: layouts, state, operators, counts."""
+        return self._problem(lambda: self._describe(case, seed))  # type: ignore[no-any-return]
+
+    def on_init(self, fds: list[int], case: str) -> None:
+        """Write the init inputs' tensors."""
+        init = self.live[case].init
+        buffers.write(fds[0], buffers.plan(init), init)
+
+    def on_set_state(self, fds: list[int], case: str, seed: int) -> None:
+        """Set the parameters (seed 0: as constructed; else changed at random) and write them."""
+        import torch
+
+        live = self.live[case]
+        generator = torch.Generator().manual_seed(seed)
+        values = []
+        for name, value in live.initial_state.items():
+            if seed and value.is_floating_point():
+                noise = torch.randn(value.shape, generator=generator, dtype=torch.float32)
+                scale = float(value.float().std(correction=0)) or float(value.float().abs().mean()) or 1.0
+                positive = "var" in name.rsplit(".", 1)[-1]  # running variances stay positive
+                changed = value.float() * (1 + 0.25 * noise) + (0 if positive else 0.25 * scale) * noise.flip(0)
+                value = (changed.abs() if positive else changed).to(value.dtype)
+            values.append(value)
+        modules.copy_state(modules.state(live.model), values)
+        modules.copy_state(modules.state(live.precise), values)
+        for key, prepared in self.prepared.items():
+            if key.startswith(f"{case}/") and prepared.targets:
+                modules.copy_state(prepared.targets, values)
+        buffers.write(fds[0], buffers.plan(values), values)
+
+    def on_make_set(self, fds: list[int], case: str, seed: int, family: str, precise: bool) -> dict[str, Any]:
+        """Draw one input set and its expected outputs. Descriptors: inputs, expected, framework's own result (if given).
+
+        precise: expected outputs in float64 where they are floating; else the float64 result rounded to the output's dtype.
+        """
+        return self._problem(lambda: self._make_set(fds, case, seed, family, precise))  # type: ignore[no-any-return]
+
+    def on_baseline(self, fds: list[int], case: str, name: str, slots: int, slot_bytes: int) -> None:
+        """Prepare a baseline of a case under the key "case/name". Descriptor: output slots."""
+        self._problem(lambda: self._baseline(fds[0], case, name, slots, slot_bytes))
+
+    # ---- behind the commands ---------------------------------------------------------------------------------------
+
+    def _describe(self, name: str, seed: int) -> dict[str, Any]:
+        spec = next(c for c in self.file.cases if c.name == name)
+        filename = self.file.filename
+        with self._all_threads():
+            init = self.file.init_inputs(spec)
+            model = task_file.attempt(
+                lambda: modules.construct(self.file.module, modules.TASK, copy.deepcopy(init), seed),
+                "constructing Model",
+                filename,
+            )
+            inputs = self._draw(spec, seed)
+            layout = self._plan(inputs, "get_inputs()")
+            init_layout = self._plan(init, "get_init_inputs()")
+            call = host.forward(model, self.file.gradients)
+            recorder = operators.Recorder()
+            before = [t.clone() for t in buffers.tensors_of(inputs)]
+            with recorder:
+                first = task_file.attempt(lambda: call(inputs), "forward", filename)
+            if not first:
+                raise TaskProblem(
+                    f"{filename}: forward returns no tensor; at least one output tensor is needed to judge a candidate"
+                )
+            if any(not _same(a, b) for a, b in zip(before, buffers.tensors_of(inputs), strict=True)):
+                raise TaskProblem(f"{filename}: forward changes its inputs in place; a task must leave them alone (clone first)")
+            again = task_file.attempt(lambda: call(inputs), "forward", filename)
+            if any(not _close(a, b) for a, b in zip(first, again, strict=True)):
+                raise TaskProblem(
+                    f"{filename}: two calls with equal inputs differ; a reference must be deterministic (dropout? call .eval() in __init__)"
+                )
+            values = list(modules.state(model).values())
+            outputs = buffers.dense(buffers.plan(first))
+            state = {k: [list(v.shape), str(v.dtype).removeprefix("torch.")] for k, v in modules.state(model).items()}
+            flops = self._flops(call, inputs)
+            kept = {k: v.detach().clone() for k, v in modules.state(model).items()}
+            precise, doubled = self._double(model, inputs)
+            self.live[name] = Live(spec, model, precise, init, kept, outputs, doubled)
+        counts = recorder.counts()
+        elementwise = sum(elements for op, (_, elements) in counts.items() if not operators.is_free(op))
+        return {
+            "inputs": layout,
+            "init": init_layout,
+            "outputs": outputs,
+            "state": state,
+            "state_layout": buffers.plan(values),
+            "operators": {k: v[0] for k, v in counts.items()},
+            "operations": float(flops + elementwise),
+            "doubled": doubled,
+        }
+
+    def _draw(self, spec: CaseSpec, seed: int) -> list[Any]:
+        import torch
+
+        torch.manual_seed(seed)
+        random.seed(seed)
+        with contextlib.suppress(ImportError):
+            import numpy
+
+            numpy.random.seed(seed % (1 << 32))
+        return self.file.inputs(spec)
+
+    def _make_set(self, fds: list[int], case: str, seed: int, family: str, precise: bool) -> dict[str, Any]:
+        import torch
+
+        live = self.live[case]
+        with self._all_threads():
+            inputs = families.vary(self._draw(live.spec, seed), family, seed + 1)
+            layout = self._plan(inputs, "get_inputs()")
+            buffers.write(fds[0], layout, inputs)
+            call = host.forward(live.precise, self.file.gradients)
+            arguments = _doubled(inputs) if live.doubled else inputs
+            expected = task_file.attempt(lambda: call(arguments), "forward in float64", self.file.filename)
+            finite = all(bool(torch.isfinite(t).all()) for t in expected if t.is_floating_point())
+            dtypes = [getattr(torch, leaf["dtype"]) for leaf in live.outputs["leaves"]]
+            if [list(t.shape) for t in expected] != [leaf["shape"] for leaf in live.outputs["leaves"]]:
+                raise TaskProblem(
+                    f"{self.file.filename}: the outputs' shapes depend on the inputs' values; they must be fixed for a case"
+                )
+            kept = [
+                t.contiguous() if precise and d.is_floating_point else t.to(d).contiguous()
+                for t, d in zip(expected, dtypes, strict=True)
+            ]
+            expected_layout = buffers.plan(kept)
+            buffers.write(fds[1], expected_layout, kept)
+            if len(fds) > 2:
+                own = [t.contiguous() for t in host.forward(live.model, self.file.gradients)(inputs)]
+                buffers.write(fds[2], live.outputs, own)
+        return {"layout": layout, "expected": expected_layout, "finite": finite}
+
+    def _baseline(self, slots_fd: int, case: str, name: str, slots: int, slot_bytes: int) -> None:
+        import torch
+
+        live = self.live[case]
+        targets: dict[str, Any] = {}
+        if name == "eager":
+            model = live.model
+        elif name == "compile":
+            torch._dynamo.config.cache_size_limit = 256
+            model = torch.compile(live.model, dynamic=False)
+        else:
+            init = copy.deepcopy(live.init)
+            build = self.file.baselines[name]
+            model = task_file.attempt(
+                lambda: build(**init) if isinstance(init, dict) else build(*init), f"BASELINES[{name!r}]", self.file.filename
+            )
+            wanted = {k: (list(v.shape), str(v.dtype).removeprefix("torch.")) for k, v in live.initial_state.items()}
+            targets = task_file.attempt(lambda: modules.match_state(wanted, model), f"BASELINES[{name!r}]", self.file.filename)
+            modules.copy_state(targets, [modules.state(live.model)[k] for k in wanted])
+        call = host.forward(model, self.file.gradients)
+        mapped = buffers.shared(slots_fd, slots * slot_bytes)
+        self.prepared[f"{case}/{name}"] = host.Prepared(call, live.outputs, mapped, slot_bytes, targets)
+
+    def _double(self, model: Any, inputs: list[Any]) -> tuple[Any, bool]:
+        """The model in float64 (a plain function as it is: its inputs decide), if it can run so."""
+        try:
+            precise = copy.deepcopy(model).double() if hasattr(model, "named_parameters") else model
+            host.forward(precise, self.file.gradients)(_doubled(inputs))
+        except Exception:  # a dtype written into the reference; the caller reports it as a note
+            return model, False
+        return precise, True
+
+    def _flops(self, call: Callable[[Any], list[Any]], inputs: list[Any]) -> int:
+        from torch.utils.flop_counter import FlopCounterMode
+
+        counter = FlopCounterMode(display=False)
+        with counter:
+            call(inputs)
+        return int(counter.get_total_flops())
+
+    def _plan(self, value: Any, what: str) -> buffers.Layout:
+        try:
+            return buffers.plan(value)
+        except TypeError as error:
+            raise TaskProblem(f"{self.file.filename}: {what}: {error}") from error
+
+    def _problem(self, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except TaskProblem as error:
+            raise modules.LoadError("task", str(error)) from error
+        except modules.LoadError as error:
+            raise modules.LoadError("task", f"{self.file.filename}: {error}") from error
+
+    @contextlib.contextmanager
+    def _all_threads(self) -> Any:
+        """Preparation may use every core; timing never does."""
+        import torch
+
+        torch.set_num_threads(self._cpus)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(1)
+
+
+def _doubled(inputs: list[Any]) -> list[Any]:
+    return [t.double() if hasattr(t, "is_floating_point") and t.is_floating_point() else t for t in inputs]
+
+
+def _same(a: Any, b: Any) -> bool:
+    import torch
+
+    return bool(torch.equal(a, b)) or bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+def _close(a: Any, b: Any) -> bool:
+    """Equal up to the reordering that threads may cause."""
+    import torch
+
+    return bool(torch.allclose(a.double(), b.double(), rtol=1e-3, atol=1e-5, equal_nan=True))
+
+
+def main(fd: int, text_fd: int) -> None:
+    """Entry of the process: serve until the judge closes the socket."""
+    sock = socket.socket(fileno=fd)
+    import torch
+
+    torch.set_num_threads(1)
+    sys.path.insert(1, os.getcwd())  # a task may import its neighbours; our own packages stand before it
+    ReferenceHost(sock, text_fd).serve()

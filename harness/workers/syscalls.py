@@ -1,0 +1,180 @@
+"""The Linux calls that Python does not offer: namespaces, mounts, landlock, seccomp, capabilities, through ctypes.
+
+Numbers are from the kernel's syscall tables of x86_64 and aarch64; structures from include/uapi/linux/{landlock,seccomp,filter}.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import struct
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
+_MNT_DETACH = 2
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_CAPBSET_DROP = 1, 4, 22, 24
+_PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
+_MACHINE = platform.machine()
+_ARM = _MACHINE == "aarch64"
+
+# name: (x86_64, aarch64)
+_DENIED = {
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "perf_event_open": (298, 241),
+    "bpf": (321, 280), "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218), "mount": (165, 40),
+    "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "unshare": (272, 97), "setns": (308, 268),
+    "userfaultfd": (323, 282), "kexec_load": (246, 104), "kexec_file_load": (320, 294), "init_module": (175, 105),
+    "finit_module": (313, 273), "delete_module": (176, 106), "reboot": (169, 142), "swapon": (167, 224), "swapoff": (168, 225),
+    "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
+    "open_by_handle_at": (304, 265), "kcmp": (312, 272), "pidfd_getfd": (438, 438), "settimeofday": (164, 170),
+    "clock_settime": (227, 112), "clock_adjtime": (305, 266), "adjtimex": (159, 171), "acct": (163, 89), "quotactl": (179, 60),
+    "syslog": (103, 116), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "fsmount": (432, 432),
+    "mount_setattr": (442, 442),
+}  # fmt: skip
+_CLONE, _CLONE3, _SOCKET = (220, 435, 198) if _ARM else (56, 435, 41)
+_AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+
+def _check(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def _call(number: int, *arguments: object) -> int:
+    return int(_libc.syscall(ctypes.c_long(number), *arguments))
+
+
+def unshare(flags: int) -> None:
+    """Raises OSError where the kernel or a policy forbids it."""
+    _check(_libc.unshare(flags), "unshare")
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    """mount(2). Raises OSError naming the target."""
+    result = _libc.mount(source.encode(), target.encode(), kind.encode() or None, ctypes.c_ulong(flags), options.encode() or None)
+    _check(result, f"mount {target}")
+
+
+def make_read_only(path: str) -> None:
+    """mount_setattr(2) over a whole mount tree: read-only, no set-uid."""
+    attributes = struct.pack("<QQQQ", MS_RDONLY | MS_NOSUID, 0, 0, 0)  # MOUNT_ATTR_RDONLY and _NOSUID have the same values
+    at_recursive = 0x8000
+    buffer = ctypes.create_string_buffer(attributes, len(attributes))
+    _check(_call(442, -100, path.encode(), at_recursive, buffer, ctypes.c_size_t(len(attributes))), f"read-only {path}")
+
+
+def pivot_root(new: str, old: str) -> None:
+    """pivot_root(2)."""
+    _check(_call(41 if _ARM else 155, new.encode(), old.encode()), "pivot_root")
+
+
+def detach(path: str) -> None:
+    """umount2(MNT_DETACH)."""
+    _check(_libc.umount2(path.encode(), _MNT_DETACH), f"unmount {path}")
+
+
+def die_with_parent() -> None:
+    """SIGKILL when the parent thread ends."""
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "prctl")
+
+
+def become_subreaper() -> None:
+    """Orphaned descendants become our children."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
+
+
+def set_dumpable(on: bool) -> None:
+    """Off: other processes of the same user can neither trace this one nor read its memory through /proc."""
+    _check(_libc.prctl(_PR_SET_DUMPABLE, int(on), 0, 0, 0), "prctl")
+
+
+def no_new_privileges() -> None:
+    """Nothing executed from here on can gain rights."""
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+
+
+def drop_capabilities() -> None:
+    """Empty bounding, permitted, effective and inheritable sets."""
+    for capability in range(64):
+        if _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
+            break
+    header = ctypes.create_string_buffer(struct.pack("<Ii", 0x20080522, 0), 8)
+    data = ctypes.create_string_buffer(24)
+    _check(_call(91 if _ARM else 126, header, data), "capset")
+
+
+def landlock_abi() -> int:
+    """The kernel's landlock version, 0 without it."""
+    return max(0, _call(444, None, ctypes.c_size_t(0), 1))
+
+
+def landlock(readable: list[str], writable: list[str]) -> None:
+    """From here on only these paths can be opened: read and execute, or everything. Needs no_new_privileges()."""
+    abi = landlock_abi()
+    if abi < 1:
+        raise OSError(95, "landlock is not in this kernel")
+    rights = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(abi, 16)) - 1
+    read = 1 | 4 | 8  # execute, read file, read directory
+    attributes = struct.pack("<Q", rights)
+    buffer = ctypes.create_string_buffer(attributes, len(attributes))
+    ruleset = _check(_call(444, buffer, ctypes.c_size_t(len(attributes)), 0), "landlock_create_ruleset")
+    try:
+        for paths, allowed in ((readable, read), (writable, rights)):
+            for path in paths:
+                _landlock_path(ruleset, path, allowed)
+        _check(_call(446, ruleset, 0), "landlock_restrict_self")
+    finally:
+        os.close(ruleset)
+
+
+def _landlock_path(ruleset: int, path: str, allowed: int) -> None:
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        if not os.path.isdir(path):
+            allowed &= 1 | 2 | 4 | (1 << 14) | (1 << 15)  # what applies to files
+        rule = ctypes.create_string_buffer(struct.pack("<Qi", allowed, fd), 12)
+        if _call(445, ruleset, 1, rule, 0) < 0 and (number := ctypes.get_errno()) == 22:
+            allowed &= 1 | 2 | 4
+            rule = ctypes.create_string_buffer(struct.pack("<Qi", allowed, fd), 12)
+            _check(_call(445, ruleset, 1, rule, 0), f"landlock_add_rule {path} ({number})")
+    finally:
+        os.close(fd)
+
+
+def seccomp() -> None:
+    """Refuse (EPERM) what no kernel needs: tracing, mounting, namespaces, keys, BPF, perf, sockets other than AF_UNIX."""
+    if _MACHINE not in _AUDIT_ARCH:
+        raise OSError(95, f"no seccomp filter for {_MACHINE}")
+    load, jump_equal, jump_set, give = 0x20, 0x15, 0x45, 0x06
+    allow, refuse, missing = 0x7FFF0000, 0x00050000 | 1, 0x00050000 | 38
+    program: list[tuple[int, int, int, int]] = [
+        (load, 0, 0, 4),
+        (jump_equal, 1, 0, _AUDIT_ARCH[_MACHINE]),
+        (give, 0, 0, refuse),
+        (load, 0, 0, 0),
+    ]
+    for numbers in _DENIED.values():
+        program += [(jump_equal, 0, 1, numbers[_ARM]), (give, 0, 0, refuse)]
+    program += [(jump_equal, 0, 1, _CLONE3), (give, 0, 0, missing)]  # glibc then uses clone, whose flags can be read
+    program += [
+        (jump_equal, 0, 4, _CLONE),
+        (load, 0, 0, 16),
+        (jump_set, 0, 1, 0x7E020000),
+        (give, 0, 0, refuse),
+        (give, 0, 0, allow),
+    ]
+    program += [(jump_equal, 0, 4, _SOCKET), (load, 0, 0, 16), (jump_equal, 1, 0, 1), (give, 0, 0, refuse), (give, 0, 0, allow)]
+    program.append((give, 0, 0, allow))
+    code = b"".join(struct.pack("<HBBI", *step) for step in program)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    header = ctypes.create_string_buffer(struct.pack("<HxxxxxxQ", len(program), ctypes.addressof(buffer)), 16)
+    _check(_libc.prctl(_PR_SET_SECCOMP, 2, header, 0, 0), "seccomp")

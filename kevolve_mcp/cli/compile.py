@@ -1,0 +1,52 @@
+"""`kevolve compile`: build a candidate only, also for hardware that is not here."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kevolve_mcp.errors import UsageError
+
+from .failures import EXIT_FAILURE
+from .options import Json
+
+
+def compile(
+    candidate: Annotated[Path, typer.Argument(metavar="CANDIDATE", help="The file to build.")],
+    task: Annotated[Path | None, typer.Option("--task", metavar="TASK", help="The task it is for.")] = None,
+    session: Annotated[str, typer.Option("--session", metavar="SESSION", help="Or the session it is for.")] = "",
+    target: Annotated[str, typer.Option("--target", help="Default: the session's, else cpu.")] = "",
+    language: Annotated[str, typer.Option("--language", help="Default: the session's, else the target's usual one.")] = "",
+    json: Json = False,
+) -> None:
+    """Build only: compiler diagnostics and static facts such as vector width and spills. Runs and proves nothing."""
+    from .connect import ask
+    from .files import find_task, read_text
+    from .looking import for_people
+
+    read_text(candidate, "candidate")
+    if task is None and not session:
+        raise UsageError("a candidate is built for a task", "Add --task TASK, or --session SESSION.")
+    arguments = {
+        "path": str(candidate.expanduser().absolute()),
+        "session_id": session,
+        "task_path": str(find_task(task).task) if task else "",
+        "target": target,
+        "language": language,
+    }
+    answer = ask("kernel_compile", {name: value for name, value in arguments.items() if value})
+    result = dict(answer.data.get("result") or {})
+    evaluation = result.get("evaluation", {})
+    if json:
+        typer.echo(
+            jsonlib.dumps(
+                {"candidate": str(candidate), **evaluation, "facts": result.get("facts", {})}, ensure_ascii=False, indent=2
+            )
+        )
+    else:
+        typer.echo(for_people(answer.text))
+    if evaluation.get("status") != "correct":
+        raise typer.Exit(EXIT_FAILURE)

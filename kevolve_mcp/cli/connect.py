@@ -1,0 +1,79 @@
+"""How the command line reaches the server.
+
+`optimize` starts the server as a process of its own and talks to it over stdio, as every other client does: the two sides can
+then be killed independently. When the server dies, the driver starts another one on the same home and goes on; when the
+driver dies, the server's stdin closes, it ends and takes its workers with it. The process is started as
+`python -P -m kevolve_mcp.server.main` with this interpreter: -P keeps the current folder (which may hold a `harness/` of the
+user's own) off the import path, while -I would also lose packages installed for the user alone.
+
+Commands that only look something up build the server in this process and call it in memory: one import instead of two
+processes, the same tools and the same answers.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TextIO
+
+import anyio
+from mcp import Client, StdioServerParameters, stdio_client
+from mcp.server import MCPServer
+from mcp.types import Implementation
+
+from kevolve_mcp.driver import Answer, OpenClient, Tools, connect
+
+SERVER = ("-P", "-m", "kevolve_mcp.server.main")
+
+
+def open_log(home: Path) -> TextIO:
+    """The file that takes the server's stderr during `optimize`, so that it does not disturb the display."""
+    folder = home / "logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    return (folder / f"server-{os.getpid()}.log").open("a", encoding="utf-8")
+
+
+def stdio(log: TextIO) -> OpenClient:
+    """Each client that this makes starts a server and ends it again. log: takes its stderr; must have a file descriptor."""
+    server = StdioServerParameters(command=sys.executable, args=list(SERVER), env=dict(os.environ))
+    return lambda: Client(stdio_client(server, errlog=log), client_info=_identity("kevolve optimize"))
+
+
+def in_memory() -> OpenClient:
+    """Clients of a server in this process."""
+    return lambda: Client(make_server(), client_info=_identity("kevolve"))
+
+
+def make_server() -> MCPServer[Any]:
+    """The server of this process, imported when it is first needed."""
+    from kevolve_mcp.server import build_server
+
+    return build_server()
+
+
+@asynccontextmanager
+async def tools() -> AsyncIterator[Tools]:
+    """The server in this process, for commands that look something up."""
+    async with connect(in_memory()) as connection:
+        yield connection
+
+
+def ask(tool: str, arguments: dict[str, Any]) -> Answer:
+    """One call of one tool; jobs are waited for. Raises the KEvolveError that the server answered with."""
+
+    async def run() -> Answer:
+        async with tools() as server:
+            answer = await server.call(tool, arguments)
+            while answer.data.get("state") == "running":
+                answer = await server.call("job_wait", {"job_id": answer.data["job_id"], "wait_s": 20})
+            return answer
+
+    return anyio.run(run)
+
+
+def _identity(name: str) -> Implementation:
+    return Implementation(name=name, version=version("kevolve-mcp"))

@@ -1,0 +1,158 @@
+"""What this machine can do and lacks: gathered by `diagnose`, judged here, drawn in render/machine.py."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.types import ISOLATION_LEVELS, Interpreter, MachineReport, Policy, TargetReport, to_json
+from kevolve_mcp import __version__
+from kevolve_mcp.errors import KEvolveError
+from kevolve_mcp.executors.base import Executor
+from kevolve_mcp.settings import Settings
+
+State = Literal["ok", "warning", "missing"]
+COMPILERS = ("g++", "clang++")
+COMPILER_REMEDY = "Install a C++ compiler, e.g. `apt install g++`, `dnf install gcc-c++` or `pacman -S gcc`."
+TORCH_REMEDY = (
+    "Install torch into the interpreter that shall evaluate, e.g. `pip install 'kevolve-mcp[torch]'`, "
+    "or name one that has it: --python PATH or KEVOLVE_PYTHON."
+)
+LINUX_REMEDY = 'Evaluate on a Linux machine through SSH: "command": "ssh", "args": ["HOST", "uvx", "kevolve-mcp"].'
+
+
+@dataclass(frozen=True)
+class Finding:
+    """ok: there. warning: something works less well. missing: needed for evaluating. remedy: how to get it."""
+
+    name: str
+    state: State
+    message: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """ready: kernels can be evaluated here."""
+
+    findings: tuple[Finding, ...]
+    interpreters: tuple[Interpreter, ...] = ()
+    targets: tuple[TargetReport, ...] = ()
+    isolation: dict[str, str] | None = None
+
+    @property
+    def ready(self) -> bool:
+        return all(f.state != "missing" for f in self.findings)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "ready": self.ready,
+            "findings": [to_json(f) for f in self.findings],
+            "interpreters": [to_json(i) for i in self.interpreters],
+            "targets": [to_json(t) for t in self.targets],
+            "isolation": self.isolation or {},
+        }
+
+
+async def diagnose(executor: Executor, settings: Settings) -> Diagnosis:
+    """Ask the executor and look around; nothing here raises for a machine that lacks something."""
+    findings = [_version(), _platform(), _home(settings.home), *_compilers()]
+    interpreters, report, reason = await _ask(executor)
+    findings.append(_torch(interpreters))
+    if report is None:
+        findings.append(Finding("judge", "missing", reason, "Mend what the lines above say is missing, then run doctor again."))
+        return Diagnosis((*findings, _tuning()), interpreters)
+    findings += [_isolation(report.isolation), _executable(report.targets), _tuning()]
+    return Diagnosis(tuple(findings), interpreters, report.targets, report.isolation)
+
+
+async def _ask(executor: Executor) -> tuple[tuple[Interpreter, ...], MachineReport | None, str]:
+    interpreters: tuple[Interpreter, ...] = ()
+    try:
+        interpreters = await executor.interpreters()
+        return interpreters, await executor.describe(), ""
+    except KEvolveError as error:
+        return interpreters, None, str(error)
+
+
+def _version() -> Finding:
+    installed = ", ".join(f"{name} {version(name)}" for name in ("mcp", "SQLAlchemy"))
+    return Finding("kevolve", "ok", f"{__version__} on Python {platform.python_version()} ({sys.executable}); {installed}")
+
+
+def _platform() -> Finding:
+    said = f"{platform.system()} {platform.release()}, {platform.machine()}, {os.cpu_count()} cores"
+    if platform.system() == "Linux":
+        return Finding("platform", "ok", said)
+    return Finding("platform", "missing", f"{said}: evaluation needs Linux", LINUX_REMEDY)
+
+
+def _home(home: Path) -> Finding:
+    existing = next(p for p in (home, *home.absolute().parents) if p.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        return Finding("home", "missing", f"{home} cannot be written", "Set KEVOLVE_HOME to a folder on a local disk.")
+    free = shutil.disk_usage(existing).free / 2**30
+    state: State = "ok" if free >= 1 else "warning"
+    return Finding("home", state, f"{home} ({free:.1f} GiB free)", "" if state == "ok" else "Free some space: builds need it.")
+
+
+def _compilers() -> list[Finding]:
+    found = {name: path for name in COMPILERS if (path := shutil.which(name))}
+    if not found:
+        return [Finding("compiler", "missing", f"none of {', '.join(COMPILERS)} is on PATH", COMPILER_REMEDY)]
+    return [Finding("compiler", "ok", "; ".join(f"{path}: {_first_line(path)}" for path in found.values()))]
+
+
+def _first_line(compiler: str) -> str:
+    try:
+        done = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"does not answer ({error})"
+    return (done.stdout or done.stderr).strip().split("\n")[0]
+
+
+def _torch(interpreters: tuple[Interpreter, ...]) -> Finding:
+    usable = next((i for i in interpreters if i.usable), None)
+    if usable is None:
+        return Finding("torch", "missing", f"none of {len(interpreters)} interpreters can evaluate (reasons below)", TORCH_REMEDY)
+    return Finding("torch", "ok", f"{usable.torch or 'found'} in {usable.path} ({usable.origin})")
+
+
+def _isolation(levels: dict[str, str]) -> Finding:
+    there = [level for level in ISOLATION_LEVELS if levels.get(level) == "available"]
+    not_there = "; ".join(f"{level}: {levels.get(level, 'not probed')}" for level in ISOLATION_LEVELS if level not in there)
+    said = f"{there[0] if there else 'none'}" + (f" ({not_there})" if not_there else "")
+    if there and Policy().permits(there[0]):
+        return Finding("isolation", "ok", said)
+    remedy = (
+        "Allow unprivileged user namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns=0), "
+        "or accept less for code you trust: `kevolve evaluate --isolation process`."
+    )
+    return Finding("isolation", "warning", f"{said}: weaker than the default policy requires ({Policy().isolation})", remedy)
+
+
+def _executable(targets: tuple[TargetReport, ...]) -> Finding:
+    here = [t for t in targets if t.mode == "execute"]
+    if here:
+        return Finding("targets", "ok", ", ".join(t.target for t in here))
+    why = "; ".join(f"{t.target}: {t.reason}" for t in targets) or "none is known"
+    return Finding(
+        "targets", "missing", f"no target runs here ({why})", "See the reasons; the cpu target needs torch and a compiler."
+    )
+
+
+def _tuning() -> Finding:
+    try:
+        return Finding("optuna", "ok", f"{version('optuna')}: parameter search by the offline author")
+    except PackageNotFoundError:
+        remedy = "pip install 'kevolve-mcp[search]'"
+        return Finding(
+            "optuna", "warning", "not installed: the offline author searches TUNABLES without it, less cleverly", remedy
+        )

@@ -1,0 +1,36 @@
+"""`kevolve doctor`: what works here, what does not, why, and how to get it."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+
+import typer
+
+from .failures import EXIT_FAILURE
+from .options import Json, Python
+
+
+def doctor(python: Python = "", json: Json = False) -> None:
+    """Say what this machine can do and what it lacks. Exit code 0 if kernels can be evaluated here."""
+    import anyio
+
+    from kevolve_mcp.settings import Settings
+
+    from .diagnosis import Diagnosis, diagnose
+    from .executors import open_executor
+
+    async def run() -> Diagnosis:
+        async with open_executor(python, near=Path.cwd()) as executor:
+            return await diagnose(executor, Settings())
+
+    found = anyio.run(run)
+    if json:
+        typer.echo(jsonlib.dumps(found.as_json(), ensure_ascii=False, indent=2))
+    else:
+        from .render import machine_view
+        from .terminal import out
+
+        out().print(machine_view(found))
+    if not found.ready:
+        raise typer.Exit(EXIT_FAILURE)

@@ -1,0 +1,98 @@
+"""`kevolve evaluate`: judge files, or an exported package, without a server and without a database."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
+
+import typer
+
+from kevolve_mcp.errors import UsageError
+
+from .failures import EXIT_FAILURE
+from .options import Json, Language, Python, Target
+
+if TYPE_CHECKING:
+    from harness.types import Policy
+
+    from .verdicts import Verdict
+
+LibraryCalls = Literal["flag", "allow", "reject"]
+
+
+def evaluate(
+    task: Annotated[Path | None, typer.Argument(metavar="[TASK]", help="A task file, or a folder that holds task.py.")] = None,
+    candidates: Annotated[list[Path] | None, typer.Argument(metavar="[CANDIDATE]...", help="Files with class ModelNew.")] = None,
+    package: Annotated[
+        Path | None, typer.Option("--package", metavar="DIR", help="Verify and time an exported package instead.")
+    ] = None,
+    target: Target = "cpu",
+    language: Language = "cpp",
+    python: Python = "",
+    policy: Annotated[
+        str, typer.Option("--policy", metavar="flag|allow|reject", help="What a candidate that lets the framework compute gets.")
+    ] = "flag",
+    isolation: Annotated[
+        str,
+        typer.Option(
+            "--isolation", metavar="LEVEL", help="The weakest isolation to accept: namespaces, bubblewrap, landlock, process."
+        ),
+    ] = "landlock",
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="One process pair and the strongest baseline, as during a search: seconds, no final verdict."
+        ),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Judge candidates: build, verify, time, diagnose. Exit code 0 only if every one is correct.
+
+    Without --quick the measurement is the one that ends a session: fresh process pairs and seeds, held-out cases, every
+    baseline.
+    """
+    import anyio
+
+    from . import judging
+    from .executors import open_executor
+    from .verdicts import all_correct
+
+    allowed = _policy(policy, isolation)
+    if package is not None and (task is not None or candidates):
+        raise UsageError("--package takes no TASK and no CANDIDATE", "The package holds both; give either.")
+    if package is not None:
+        order = judging.order_package(package, allowed, quick=quick)
+    else:
+        order = judging.order_candidates(task, tuple(candidates or ()), allowed, target, language, quick=quick)
+    verdicts: list[Verdict] = []
+
+    async def run() -> None:
+        async with open_executor(python, near=order.task.parent) as executor:
+            async for verdict in judging.judge(executor, order, judging.announcer(quiet=json)):
+                verdicts.append(verdict)
+                if not json:
+                    _show(verdict)
+
+    anyio.run(run)
+    if json:
+        typer.echo(jsonlib.dumps([v.as_json() for v in verdicts], ensure_ascii=False, indent=2))
+    if not all_correct(verdicts):
+        raise typer.Exit(EXIT_FAILURE)
+
+
+def _policy(library_calls: str, isolation: str) -> Policy:
+    from harness.types import ISOLATION_LEVELS, Policy
+
+    if library_calls not in get_args(LibraryCalls):
+        raise UsageError(f"unknown policy {library_calls!r}", f"--policy takes one of {', '.join(get_args(LibraryCalls))}.")
+    if isolation not in ISOLATION_LEVELS:
+        raise UsageError(f"unknown isolation level {isolation!r}", f"--isolation takes one of {', '.join(ISOLATION_LEVELS)}.")
+    return Policy(library_calls=library_calls, isolation=isolation)  # type: ignore[arg-type]
+
+
+def _show(verdict: Verdict) -> None:
+    from .render import verdict_view
+    from .terminal import out
+
+    out().print(verdict_view(verdict))

@@ -1,0 +1,45 @@
+"""`kevolve export`: re-validate a session's winner, or a node of one's choice, and write the package."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .failures import EXIT_FAILURE
+from .options import Json, SessionId
+
+
+def export(
+    session: SessionId,
+    node: Annotated[str, typer.Argument(metavar="[NODE]", help="This node instead of the best one.")] = "",
+    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Also copy the package to this folder.")] = None,
+    json: Json = False,
+) -> None:
+    """Finish a session: confirm the winner in fresh processes, export it, time the package as a user calls it."""
+    import anyio
+
+    from kevolve_mcp.driver import Ending, Outcome, SessionClient
+
+    from . import running
+    from .connect import tools
+    from .render import report_json, report_view
+    from .terminal import out
+
+    running.check_destination(to)
+
+    async def run() -> Ending:
+        async with tools() as server:
+            return await SessionClient(server, lambda working: None, 20).finish(session, node)
+
+    ending = anyio.run(run)
+    outcome = Outcome(ending.session, ending.reason, 0, ending)
+    copied = running.copy_package(outcome, to) if to else ""
+    if json:
+        typer.echo(jsonlib.dumps(report_json(outcome, copied), ensure_ascii=False, indent=2))
+    else:
+        out().print(report_view(outcome, copied))
+    if not ending.package:
+        raise typer.Exit(EXIT_FAILURE)

@@ -1,0 +1,118 @@
+"""Judging a list of candidates through an executor: what `kevolve evaluate` does, apart from printing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Purpose, Task
+from harness.types import Target as TargetName
+from kevolve_mcp.errors import EvaluatorUnavailable, UsageError
+from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent
+
+from .files import find_task, read_text
+from .terminal import err, is_live
+from .verdicts import Verdict
+
+ATTEMPTS = 3  # an evaluator that fails says nothing about the candidate: try again twice
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One candidate: its name as the user gave it, and its text or the reason why there is none."""
+
+    label: str
+    candidate: Candidate | UsageError
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to judge, under which task and how."""
+
+    task: Path
+    entries: tuple[Entry, ...]
+    policy: Policy
+    target: str
+    purpose: Purpose
+
+
+def order_candidates(
+    task: Path | None, candidates: tuple[Path, ...], policy: Policy, target: str, language: str, *, quick: bool
+) -> Order:
+    """Files under a task. A file that cannot be read becomes an entry of its own; raises UsageError for anything else."""
+    try:
+        TargetName.parse(target)
+    except ValueError as error:
+        raise UsageError(str(error), "`kevolve doctor` lists the targets of this machine.") from None
+    if task is None:
+        raise UsageError("no task named", "kevolve evaluate TASK CANDIDATE...  or  kevolve evaluate --package DIR")
+    if not candidates:
+        raise UsageError("no candidate named", "kevolve evaluate TASK CANDIDATE...; `kevolve template TASK` writes a first one.")
+    entries = tuple(_entry(path, language) for path in candidates)
+    return Order(find_task(task).task, entries, policy, target, "search" if quick else "confirm")
+
+
+def order_package(folder: Path, policy: Policy, *, quick: bool) -> Order:
+    """An exported package, called as a user calls it. Raises NotFound and Conflict when it is none or was changed.
+
+    Library calls are allowed in it: by design it hands cases that its kernel does not win to the reference.
+    """
+    from kevolve_mcp.export import package_candidate, read_package
+
+    package = read_package(folder.expanduser().absolute())
+    entry = Entry(str(folder), package_candidate(package.path))
+    allowed = replace(policy, library_calls="allow")
+    return Order(package.task_path, (entry,), allowed, package.manifest.target, "search" if quick else "export")
+
+
+def _entry(path: Path, language: str) -> Entry:
+    try:
+        return Entry(str(path), Candidate(read_text(path, "candidate"), language))
+    except UsageError as error:
+        return Entry(str(path), error)
+
+
+async def judge(executor: Executor, what: Order, announce: Callable[[str], None]) -> AsyncIterator[Verdict]:
+    """One verdict per candidate, in order. A candidate that cannot be read or judged does not stop the others.
+
+    Raises TaskRefused and Unavailable: then nothing can be judged.
+    """
+
+    def progress(event: ProgressEvent) -> None:
+        announce(f"{event.stage}: {event.message}")
+
+    announce(f"opening {what.task}")
+    task = await executor.open_task(read_text(what.task, "task"), str(what.task), what.target, progress=progress)
+    for entry in what.entries:
+        if isinstance(entry.candidate, UsageError):
+            yield Verdict(entry.label, "unreadable", entry.candidate.message, entry.candidate.hint)
+            continue
+        announce(f"judging {entry.label}")
+        request = EvaluationRequest(entry.candidate, purpose=what.purpose, policy=what.policy)
+        try:
+            evaluation = await _evaluate(executor, task, request, what.target, progress)
+        except EvaluatorUnavailable as error:
+            yield Verdict(entry.label, "unavailable", error.message, error.hint)
+        else:
+            yield Verdict.of(entry.label, evaluation)
+
+
+async def _evaluate(
+    executor: Executor, task: Task, request: EvaluationRequest, target: str, progress: Progress, attempts: int = ATTEMPTS
+) -> Evaluation:
+    """Up to `attempts` times. Raises the EvaluatorUnavailable of the last one."""
+    try:
+        return await executor.evaluate(task, request, target, progress=progress)
+    except EvaluatorUnavailable:
+        if attempts == 1:
+            raise
+    return await _evaluate(executor, task, request, target, progress, attempts - 1)
+
+
+def announcer(*, quiet: bool) -> Callable[[str], None]:
+    """Progress on stderr where somebody watches, nothing for scripts."""
+    if quiet or not is_live():
+        return lambda line: None
+    console = err()
+    return lambda line: console.print(line, style="dim", markup=False)

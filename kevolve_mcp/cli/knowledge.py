@@ -1,0 +1,64 @@
+"""`kevolve knowledge search|read`: the pages and skills that every author is given."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from typing import Annotated
+
+import typer
+
+from kevolve_mcp.errors import UsageError
+
+from .options import Json
+
+app = typer.Typer(help="Find and read what is known: constraints, guidance, hardware, skills.", no_args_is_help=True)
+
+
+@app.command()
+def search(
+    query: Annotated[list[str] | None, typer.Argument(metavar="[WORDS]...", help="What to look for.")] = None,
+    signal: Annotated[
+        list[str] | None, typer.Option("--signal", help="A finding to explain, e.g. memory_bound; repeatable.")
+    ] = None,
+    target: Annotated[str, typer.Option("--target", help="e.g. cpu; default: any.")] = "",
+    language: Annotated[str, typer.Option("--language", help="e.g. cpp; default: any.")] = "",
+    limit: Annotated[int, typer.Option("--limit", min=1, max=50)] = 5,
+    json: Json = False,
+) -> None:
+    """Find pages by words, by the signals of an evaluation, or both."""
+    from .connect import ask
+    from .looking import for_people
+
+    words = " ".join(query or ())
+    if not words and not signal:
+        raise UsageError("nothing to search for", "Give words, or --signal NAME; `kevolve knowledge read index` lists all pages.")
+    arguments = {"query": words, "signals": signal or [], "target": target, "language": language, "limit": limit}
+    answer = ask("knowledge_search", arguments)
+    if json:
+        typer.echo(jsonlib.dumps({"hits": answer.data["hits"]}, ensure_ascii=False, indent=2))
+    else:
+        typer.echo(for_people(answer.text))
+
+
+@app.command()
+def read(
+    page: Annotated[str, typer.Argument(metavar="PAGE", help="A page's id, e.g. guidance/vectorization; index lists all.")],
+    json: Json = False,
+) -> None:
+    """Print one page, whole."""
+    from .connect import ask
+    from .looking import for_people
+
+    parts: list[str] = []
+    title = ""
+    offset: int | None = 0
+    while offset is not None:
+        answer = ask("knowledge_read", {"page_id": page, "offset": offset})
+        heading, _, text = for_people(answer.text).partition("\n")
+        parts.append(text.strip("\n"))
+        title = heading
+        offset = answer.data.get("next_cursor")
+    if json:
+        typer.echo(jsonlib.dumps({"page": page, "text": "".join(parts)}, ensure_ascii=False, indent=2))
+    else:
+        typer.echo(f"{title}\n\n{''.join(parts)}")

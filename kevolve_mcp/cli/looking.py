@@ -1,0 +1,106 @@
+"""`kevolve sessions`, `tree`, `show`, `diff`: looking without changing anything."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from typing import Annotated, Any
+
+import typer
+
+from .options import Json, NodeId, SessionId
+
+Section = Annotated[
+    str, typer.Option("--section", help="summary, source, log, profile, cases, stages, or context (what its author was shown).")
+]
+
+
+def sessions(json: Json = False) -> None:
+    """List all sessions of this home."""
+    from kevolve_mcp.driver import SessionFacts
+    from kevolve_mcp.driver.answers import read
+
+    from .render import sessions_table
+
+    rows = pages({}, "sessions")[1]
+    if json:
+        return _json({"sessions": rows})
+    return _print(sessions_table([read(SessionFacts, row) for row in rows]))
+
+
+def tree(session: SessionId, json: Json = False) -> None:
+    """Show a session's search tree: every node with its speed-up, parents and what was changed."""
+    from kevolve_mcp.driver import NodeFacts, SessionFacts
+    from kevolve_mcp.driver.answers import read
+
+    from .render import tree_view
+
+    data, rows = pages({"session_id": session}, "nodes")
+    if json:
+        return _json({"session": data.get("session"), "nodes": rows})
+    return _print(tree_view(read(SessionFacts, data.get("session")), [read(NodeFacts, row) for row in rows]))
+
+
+def show(session: SessionId, node: NodeId, section: Section = "", json: Json = False) -> None:
+    """Show one node: its verdict, cases and signals, or one section of it."""
+    _show({"session_id": session, "node_id": node, "section": section}, json)
+
+
+def diff(
+    session: SessionId,
+    node: NodeId,
+    other: Annotated[str, typer.Argument(metavar="[OTHER]", help='The node to compare with; "parent" by default.')] = "parent",
+    json: Json = False,
+) -> None:
+    """Show how a node's source differs from another's, by default from its parent's."""
+    _show({"session_id": session, "node_id": node, "diff_with": other}, json)
+
+
+def pages(arguments: dict[str, Any], field: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """All pages of a tree_view: the data of the first, and the rows of `field` of all."""
+    from .connect import ask
+
+    first: dict[str, Any] = {}
+    rows: dict[str, dict[str, Any]] = {}
+    cursor = 0
+    while True:
+        answer = ask("tree_view", {**arguments, "cursor": cursor})
+        data = dict(answer.data["data"])
+        first = first or data
+        rows.update({row["id"]: row for row in data.get(field, ())})
+        cursor = answer.data.get("next_cursor") or 0
+        if not cursor:
+            return first, list(rows.values())
+
+
+def _show(arguments: dict[str, Any], json: bool) -> None:
+    from .connect import ask
+
+    cursor = 0
+    text: list[str] = []
+    data: dict[str, Any] = {}
+    while True:
+        answer = ask("tree_view", {**{k: v for k, v in arguments.items() if v}, "cursor": cursor})
+        text.append(for_people(answer.text))
+        data = data or dict(answer.data["data"])
+        cursor = answer.data.get("next_cursor") or 0
+        if not cursor:
+            break
+    if json:
+        return _json({**data, "text": "\n".join(text)})
+    return typer.echo("\n".join(text))
+
+
+def for_people(text: str) -> str:
+    """A tool's text without its last line, which names the next tool to call."""
+    lines = text.rstrip().splitlines()
+    return "\n".join(lines[:-1] if lines and lines[-1].startswith("Next: ") else lines).rstrip()
+
+
+def _json(data: Any) -> None:
+    typer.echo(jsonlib.dumps(data, ensure_ascii=False, indent=2))
+
+
+def _print(renderable: Any) -> None:
+    from .terminal import out
+
+    out().print(renderable)

@@ -1,0 +1,58 @@
+"""The program `kevolve`: its commands put together."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kevolve_mcp import __version__
+
+from . import compile as compiling
+from . import doctor, evaluate, export, knowledge, looking, optimize, serve, template
+from .failures import Invocation, TeachingGroup
+
+app = typer.Typer(
+    name="kevolve",
+    cls=TeachingGroup,
+    help="Write fast kernels automatically, and prove they are fast.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"kevolve {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="On failure print the trace; show the server's log.")] = False,
+) -> None:
+    ctx.obj = Invocation(debug=debug)
+
+
+app.command()(serve.serve)
+app.command()(optimize.optimize)
+app.command()(evaluate.evaluate)
+app.command()(compiling.compile)
+app.command()(looking.tree)
+app.command()(looking.show)
+app.command()(looking.diff)
+app.add_typer(knowledge.app, name="knowledge")
+app.command()(export.export)
+app.command()(looking.sessions)
+app.command()(doctor.doctor)
+app.command()(template.template)
+
+
+def main() -> None:
+    """The console script."""
+    app()

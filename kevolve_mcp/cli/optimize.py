@@ -1,0 +1,93 @@
+"""`kevolve optimize`: the whole journey from a task to an exported kernel, with live progress."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kevolve_mcp.errors import UsageError
+
+from .failures import EXIT_FAILURE, EXIT_INTERRUPTED
+from .options import Json, Language, Python, Target
+
+
+def optimize(
+    ctx: typer.Context,
+    task: Annotated[
+        Path | None, typer.Argument(metavar="[TASK]", help="A task file, or a folder with task.py (and start.py).")
+    ] = None,
+    start: Annotated[Path | None, typer.Option("--start", metavar="FILE", help="A kernel to start from.")] = None,
+    target: Target = "cpu",
+    language: Language = "cpp",
+    goal: Annotated[str, typer.Option("--goal", help="best, speedup:2, latency_us:50, roofline:0.8")] = "best",
+    evaluations: Annotated[int | None, typer.Option("--evaluations", min=1, help="Stop after so many evaluations.")] = None,
+    minutes: Annotated[float | None, typer.Option("--minutes", min=0.01, help="Stop searching after so many minutes.")] = None,
+    no_skills: Annotated[bool, typer.Option("--no-skills", help="Borrow no starting kernel from skills.")] = False,
+    author: Annotated[str, typer.Option("--author", help="Who writes the candidates.")] = "offline",
+    selection: Annotated[str, typer.Option("--selection", help="Selection policy: greedy or evolutionary.")] = "",
+    seed: Annotated[int | None, typer.Option("--seed", help="The search's random seed.")] = None,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=16, help="Asks in flight at once.")] = 1,
+    resume: Annotated[str, typer.Option("--resume", metavar="SESSION", help="Go on with this session.")] = "",
+    new: Annotated[bool, typer.Option("--new", help="Open another session even where an equal one is open.")] = False,
+    export: Annotated[Path | None, typer.Option("--export", metavar="DIR", help="Also copy the package to this folder.")] = None,
+    python: Python = "",
+    json: Json = False,
+) -> None:
+    """Search for a faster kernel, prove that it is faster, export it.
+
+    Ctrl-C stops cleanly and keeps everything; --resume goes on. Running the same command again joins the open session.
+    """
+    from . import running
+
+    _check(task, resume)
+    running.check_destination(export)
+    run = running.Run(
+        task=task,
+        start=start,
+        target=target,
+        language=language,
+        goal=goal,
+        evaluations=evaluations,
+        minutes=minutes,
+        skills=not no_skills,
+        author=author,
+        selection=selection,
+        seed=seed,
+        jobs=jobs,
+        resume=resume,
+        new=new,
+        python=python,
+        debug=bool(getattr(ctx.find_root().obj, "debug", False)),
+    )
+    watcher = running.Watcher(live=not json)
+    try:
+        outcome = running.execute(run, watcher)
+    except KeyboardInterrupt:
+        typer.echo(running.how_to_resume(watcher.session_id), err=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    except Exception:
+        if watcher.session_id:
+            typer.echo(running.how_to_resume(watcher.session_id), err=True)
+        raise
+    copied = running.copy_package(outcome, export) if export else ""
+    if json:
+        from .render import report_json
+
+        typer.echo(jsonlib.dumps(report_json(outcome, copied), ensure_ascii=False, indent=2))
+    else:
+        from .render import report_view
+        from .terminal import out
+
+        out().print(report_view(outcome, copied))
+    if outcome.ending is None or not outcome.ending.package:
+        raise typer.Exit(EXIT_FAILURE)
+
+
+def _check(task: Path | None, resume: str) -> None:
+    if task is None and not resume:
+        raise UsageError("no task named", "kevolve optimize TASK  or  kevolve optimize --resume SESSION")
+    if task is not None and resume:
+        raise UsageError("--resume takes no TASK", "The session knows its task, target, language, goal and budget.")

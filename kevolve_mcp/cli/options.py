@@ -1,0 +1,31 @@
+"""Options that several commands share, with one wording each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .failures import Invocation
+
+
+def _remember_json(ctx: typer.Context, value: bool) -> bool:
+    root = ctx.find_root()
+    if value and isinstance(root.obj, Invocation):
+        root.obj.json = True
+    return value
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.", callback=_remember_json)]
+Target = Annotated[str, typer.Option("--target", help="Where the kernel runs: cpu, cuda, cuda:sm_90, hip:gfx942 …")]
+Language = Annotated[str, typer.Option("--language", help="What candidates are written in.")]
+Python = Annotated[
+    str,
+    typer.Option("--python", help="The interpreter that evaluates (one with torch). Default: found; see `kevolve doctor`."),
+]
+TaskPath = Annotated[
+    Path, typer.Argument(metavar="TASK", help="A task file in KernelBench's format, or a folder that holds task.py.")
+]
+SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="A session's id, e.g. rmsnorm-7f3a; see `kevolve sessions`.")]
+NodeId = Annotated[str, typer.Argument(metavar="NODE", help="A node's id, e.g. n17; see `kevolve tree SESSION`.")]

@@ -1,0 +1,125 @@
+"""The live progress of a run: a board folded from events, drawn on a terminal or told line by line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from harness.types import Budget, Spent
+from kevolve_mcp.driver import NodeFacts, SessionFacts, events
+
+from .figures import NOTHING, microseconds, seconds, speedup_text, with_interval
+
+LESSONS_SHOWN = 5
+UNLIMITED = Budget()
+NOTHING_SPENT = Spent()
+
+
+@dataclass(frozen=True)
+class Board:
+    """What a watcher of a run wants to know. nodes: in the whole session. working: the slow call under way."""
+
+    session: SessionFacts | None = None
+    nodes: int = 0
+    failures: int = 0
+    best: NodeFacts | None = None
+    budget: Budget = UNLIMITED
+    spent: Spent = NOTHING_SPENT
+    working: str = "opening the session"
+    fraction: float = 0.0
+    lessons: tuple[str, ...] = ()
+    over: str = ""
+
+    def after(self, event: events.Event) -> Board:
+        """The board once `event` has happened."""
+        match event:
+            case events.Opened(session):
+                return replace(
+                    self, session=session, nodes=session.nodes, best=session.best, budget=session.budget, spent=session.spent
+                )
+            case events.Working(stage, message, fraction):
+                return replace(self, working=f"{stage}: {message}", fraction=fraction)
+            case events.NodeEvaluated(told):
+                failed = told.node.status != "correct"
+                return replace(
+                    self, nodes=self.nodes + 1, failures=self.failures + failed, spent=told.spent, working="", fraction=0.0
+                )
+            case events.BestImproved(node):
+                return replace(self, best=node)
+            case events.Learned(node, text):
+                return replace(self, lessons=(*self.lessons, f"{node}  {text}")[-LESSONS_SHOWN:])
+            case events.Remark(text):
+                return replace(self, lessons=(*self.lessons, text)[-LESSONS_SHOWN:])
+            case events.Terminated(reason, _, spent):
+                return replace(self, over=reason, spent=spent, working="re-validating the winner", fraction=0.0)
+            case events.Finished() | events.Exported():
+                return replace(self, working="", fraction=1.0)
+            case _:
+                return self
+
+
+def budget_left(budget: Budget, spent: Spent) -> str:
+    """ "12 of 40 evaluations, 1 min 05 s left"; "no limit" where there is none."""
+    parts = []
+    if budget.evaluations is not None:
+        parts.append(f"{max(0, budget.evaluations - spent.evaluations)} of {budget.evaluations} evaluations")
+    if budget.seconds is not None:
+        parts.append(seconds(budget.seconds - spent.seconds))
+    if budget.device_s is not None:
+        parts.append(f"{seconds(budget.device_s - spent.device_s)} of device time")
+    return f"{', '.join(parts)} left" if parts else "no limit"
+
+
+def best_text(best: NodeFacts | None) -> str:
+    """n7  1.83× [1.79, 1.88]"""
+    return f"{best.id}  {with_interval(best.fitness, best.interval)}" if best else f"{NOTHING} (nothing proved yet)"
+
+
+def board_view(board: Board) -> RenderableType:
+    """What a live display shows."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column()
+    if board.session:
+        s = board.session
+        grid.add_row("session", Text(f"{s.id}  {s.task} on {s.target} in {s.language}, goal {s.goal}"))
+    grid.add_row("nodes", f"{board.nodes} evaluated" + (f", {board.failures} not correct" if board.failures else ""))
+    grid.add_row("best", Text(best_text(board.best), style="green" if board.best else "dim"))
+    grid.add_row("budget", budget_left(board.budget, board.spent))
+    if board.working:
+        grid.add_row("now", Text(board.working, overflow="ellipsis", no_wrap=True))
+        grid.add_row("", ProgressBar(total=1.0, completed=board.fraction, width=40))
+    lessons = [Text(f"  {line}", style="dim", overflow="ellipsis", no_wrap=True) for line in board.lessons]
+    return Group(grid, *([Text("learned", style="bold"), *lessons] if lessons else []))
+
+
+def plain_line(event: events.Event, board: Board) -> str | None:
+    """One line for a log, None for what a log can do without. board: after the event."""
+    match event:
+        case events.Opened(session, resumed):
+            verb = "resumed" if resumed else "opened"
+            return f"{verb} {session.id}: {session.task} on {session.target} in {session.language}, goal {session.goal}"
+        case events.Baseline(cases, notes):
+            times = [f"{c.name}: " + ", ".join(f"{n} {microseconds(t)}" for n, t in c.baselines_us.items()) for c in cases]
+            return "\n".join([f"baseline {line}" for line in times] + [f"note: {n}" for n in notes])
+        case events.NodeEvaluated(told):
+            left = budget_left(board.budget, board.spent)
+            speed = with_interval(told.node.fitness, told.node.interval) if told.node.status == "correct" else ""
+            return f"{told.node.id} {told.node.status} {speed}".rstrip() + f" | {board.nodes} nodes, {left}"
+        case events.Learned(node, text):
+            return f"{node} learned: {text}"
+        case events.BestImproved(node, previous):
+            before = f" (was {speedup_text(previous.fitness)})" if previous else ""
+            return f"{node.id} best: {with_interval(node.fitness, node.interval)}{before}"
+        case events.Remark(text):
+            return f"note: {text}"
+        case events.Terminated(reason, detail):
+            return f"search over: {reason}" + (f": {detail.splitlines()[0]}" if detail else "") + "; re-validating the winner"
+        case events.Exported(package):
+            return f"exported {package}"
+        case _:
+            return None

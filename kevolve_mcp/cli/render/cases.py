@@ -1,0 +1,58 @@
+"""The table per case, and the figure that is not claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from harness.types import CaseResult
+
+from .figures import NOTHING, cells, interval_text, microseconds, percent, speedup_text
+
+VERDICT_STYLE = {"faster": "green", "slower": "red", "same": "yellow", "unclear": "yellow"}
+
+
+def cases_table(cases: Sequence[CaseResult], title: str = "") -> Table:
+    """One row per case: every baseline, the kernel, the speed-up over the strongest with its interval, and how it was run."""
+    baselines = list(dict.fromkeys(name for case in cases for name in case.baselines))
+    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("case", no_wrap=True)
+    for name in baselines:
+        table.add_column(name, justify="right")
+    for name in ("kernel", "speed-up", "95 % interval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict")
+    table.add_column("roofline", justify="right")
+    table.add_column("threads", justify="right")
+    table.add_column("allocation")
+    for case in cases:
+        table.add_row(*_row(case, baselines))
+    return table
+
+
+def _row(case: CaseResult, baselines: Sequence[str]) -> list[Text]:
+    marks = "".join((" (protected)" * case.protected, " (held out)" * case.held_out))
+    verdict = case.verdict or ("not timed" if case.correct else "wrong")
+    return [
+        Text(case.name + marks),
+        *(Text(microseconds(case.baselines.get(name)), style="bold" if name == case.baseline else "") for name in baselines),
+        *cells(microseconds(case.latency_us), speedup_text(case.speedup), interval_text(case.interval) or NOTHING),
+        Text(verdict, style=VERDICT_STYLE.get(verdict, "dim" if case.correct else "red")),
+        *cells(percent(case.roofline), str(case.threads), case.allocation or NOTHING),
+    ]
+
+
+def naive_note(cases: Sequence[CaseResult]) -> str:
+    """What timing without equal allocation behaviour would have shown, and why it is not claimed; "" where not measured."""
+    known = [c for c in cases if c.naive_speedup is not None]
+    if not known:
+        return ""
+    figures = ", ".join(f"{c.name} {speedup_text(c.naive_speedup)} instead of {speedup_text(c.speedup)}" for c in known)
+    return (
+        f"Not claimed: {figures}. That is what an unfair comparison shows: the baseline's output memory is fresh from the "
+        "system on every call while the kernel reuses warm pages, so page faults are timed and not the work. The figures "
+        "above give both sides the same allocation behaviour."
+    )

@@ -1,0 +1,122 @@
+"""What a run ends with: the figures that are claimed, the one that is not, where the winner came from, where it lies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from harness.types import CaseResult, to_json
+from kevolve_mcp.driver import Ending, NodeFacts, Outcome
+
+from .cases import cases_table, naive_note
+from .figures import speedup_text, with_interval
+
+
+OWN_START = "user file"  # the origin of the kernel that the user brought; every other one is borrowed
+
+
+def claimed(ending: Ending) -> tuple[CaseResult, ...]:
+    """The cases of the one measurement to report: the package as a user calls it, else the re-validation.
+
+    The figure of an unfair comparison is taken over from the re-validation where the package's measurement lacks it.
+    """
+    confirmed = {c.name: c for c in ending.confirmed.cases} if ending.confirmed else {}
+    if not ending.measured or not ending.measured.cases:
+        return tuple(confirmed.values())
+    return tuple(
+        replace(c, naive_speedup=confirmed[c.name].naive_speedup) if c.naive_speedup is None and c.name in confirmed else c
+        for c in ending.measured.cases
+    )
+
+
+def lineage_lines(lineage: tuple[NodeFacts, ...]) -> list[str]:
+    """One line per ancestor, oldest first; a borrowed start says where it comes from."""
+    lines = []
+    for node in lineage:
+        label = _origin(node)
+        parents = f" from {' + '.join(node.parents)}" if len(node.parents) > 1 else ""
+        lines.append(f"{node.id}  {with_interval(node.fitness, node.interval)}  {label}{parents}  {_change(node)}".rstrip())
+    return lines
+
+
+def report_view(outcome: Outcome, copied_to: str = "") -> RenderableType:
+    """copied_to: where --export put a copy of the package."""
+    session, ending = outcome.session, outcome.ending
+    tree = Text(f"tree      kevolve tree {session.id}")
+    if ending is None or ending.node is None:
+        why = f"{session.id}: nothing to export: {ending.reason if ending else outcome.reason}"
+        return Group(Text(why, style="bold yellow"), *_rejected(ending), tree)
+    cases = claimed(ending)
+    figure = ending.measured or ending.confirmed
+    head = Text.assemble(
+        (f"{session.id}: ", "bold"),
+        (with_interval(figure.fitness if figure else ending.node.fitness, figure.interval if figure else None), "bold green"),
+        f" over the strongest baseline, node {ending.node.id}, {session.nodes} nodes ({outcome.reason})",
+    )
+    how = (
+        "the exported package, measured as a user calls it" if ending.measured else "the winner, re-validated in fresh processes"
+    )
+    parts: list[RenderableType] = [head, Text(""), cases_table(cases, title=f"per case: {how}")]
+    if figure and figure.device:
+        parts.append(Text(f"on {figure.device}; {figure.toolchain}; isolation {figure.isolation}", style="dim"))
+    if note := naive_note(cases):
+        parts += [Text(""), Text(note, style="yellow")]
+    parts += [
+        Text(""),
+        Text("lineage of the winner", style="bold"),
+        *(Text(f"  {line}") for line in lineage_lines(ending.lineage)),
+    ]
+    parts += [*_rejected(ending), *_skills(ending), Text("")]
+    if ending.package:
+        parts.append(Text(f"package   {copied_to or ending.package}"))
+        parts.append(Text(f"re-check  kevolve evaluate --package {copied_to or ending.package}"))
+    return Group(*parts, tree)
+
+
+def report_json(outcome: Outcome, copied_to: str = "") -> dict[str, Any]:
+    """The object that `kevolve optimize --json` prints."""
+    session, ending = outcome.session, outcome.ending
+    figure = (ending.measured or ending.confirmed) if ending else None
+    cases = claimed(ending) if ending else ()
+    return {
+        "session": session.id,
+        "state": session.state,
+        "reason": outcome.reason,
+        "nodes": session.nodes,
+        "spent": to_json(session.spent),
+        "node": ending.node.id if ending and ending.node else None,
+        "fitness": figure.fitness if figure else None,
+        "interval": to_json(figure.interval) if figure else None,
+        "cases": [to_json(c) for c in cases],
+        "not_claimed": naive_note(cases),
+        "lineage": [to_json(n) for n in ending.lineage] if ending else [],
+        "rejected": dict(ending.rejected) if ending else {},
+        "skills": [to_json(s) for s in ending.skills] if ending else [],
+        "package": (copied_to or ending.package) if ending else "",
+        "tree": f"kevolve tree {session.id}",
+    }
+
+
+def _origin(node: NodeFacts) -> str:
+    if not node.origin:
+        return f"[{node.role}]"
+    return f"[start: {node.origin}]" if node.origin == OWN_START else f"[borrowed: {node.origin}]"
+
+
+def _change(node: NodeFacts) -> str:
+    if node.origin:
+        return ""
+    params = ", ".join(f"{k}={v}" for k, v in node.params.items())
+    return " | ".join(part for part in (node.hypothesis.splitlines()[0] if node.hypothesis else "", params) if part)
+
+
+def _rejected(ending: Ending | None) -> list[RenderableType]:
+    rejected = ending.rejected if ending else {}
+    return [Text(f"not confirmed: {node}: {why}", style="yellow") for node, why in rejected.items()]
+
+
+def _skills(ending: Ending) -> list[RenderableType]:
+    return [Text(f"skill     {s.title} ({s.state}, {speedup_text(s.effect)})") for s in ending.skills]

@@ -1,0 +1,58 @@
+"""The search tree as a person reads it, and the list of sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from kevolve_mcp.driver import NodeFacts, SessionFacts
+
+from .board import best_text
+from .figures import cells, with_interval
+
+STATUS_STYLE = {"correct": "green", "flagged": "yellow"}
+HYPOTHESIS_SHOWN = 70
+
+
+def tree_view(session: SessionFacts, nodes: Sequence[NodeFacts]) -> RenderableType:
+    """The tree under its task; a crossover stands under its first parent and names the second."""
+    root = Tree(
+        Text(f"{session.task} on {session.target} in {session.language} (n0: the strongest baseline, 1.00×)", style="bold")
+    )
+    branches: dict[str, Tree] = {}
+    best = session.best.id if session.best else ""
+    for node in nodes:
+        above = branches.get(node.parents[0], root) if node.parents else root
+        branches[node.id] = above.add(_label(node, best))
+    state = f"{session.id}  {session.state}" + (f" ({session.reason})" if session.reason else "")
+    return Group(Text(state, style="bold"), Text(f"best  {best_text(session.best)}"), root)
+
+
+def _label(node: NodeFacts, best: str) -> Text:
+    figure = with_interval(node.fitness, node.interval) if node.status == "correct" else node.status
+    label = Text.assemble((node.id, "bold"), "  ", (figure, STATUS_STYLE.get(node.status, "red")))
+    if node.id == best:
+        label.append("  best", style="bold green")
+    label.append(f"  [{node.origin or node.role}]", style="cyan" if node.origin else "dim")
+    if len(node.parents) > 1:
+        label.append(f" with {', '.join(node.parents[1:])}", style="dim")
+    said = ", ".join(f"{k}={v}" for k, v in node.params.items()) or node.hypothesis
+    label.append(f"  {said[:HYPOTHESIS_SHOWN]}", style="dim")
+    return label
+
+
+def sessions_table(sessions: Sequence[SessionFacts]) -> RenderableType:
+    """One line per session, as given (newest first)."""
+    if not sessions:
+        return Text("No sessions yet. `kevolve optimize TASK` starts one.")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("session", "state", "task", "target", "language", "goal", "nodes", "best"):
+        table.add_column(column, no_wrap=column in ("session", "best"))
+    for s in sessions:
+        table.add_row(*cells(s.id, s.state, s.task, s.target, s.language, s.goal, str(s.nodes), best_text(s.best)))
+    return table

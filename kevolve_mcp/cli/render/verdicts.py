@@ -1,0 +1,41 @@
+"""One candidate's verdict for a reader: the verdict first, then why."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from kevolve_mcp.cli.verdicts import Verdict
+
+from .cases import cases_table
+from .figures import speedup_text
+
+LOG_LINES = 20  # the end of a build log; the whole one is in --json
+
+
+def verdict_view(verdict: Verdict) -> RenderableType:
+    """Headline, message, signals, the log of the stage that failed, the cases that were timed."""
+    head = Text.assemble(
+        (verdict.candidate, "bold"), "  ", (verdict.status, "bold green" if verdict.correct else "bold red"), "  "
+    )
+    if verdict.fitness:
+        head.append(f"F = {speedup_text(verdict.fitness)}")
+    parts: list[RenderableType] = [head]
+    body = [verdict.message, *(f"{s.name}: {s.message}" if s.message else s.name for s in verdict.signals)]
+    if verdict.hint:
+        body.append(f"hint: {verdict.hint}")
+    parts += [Padding(Text(line), (0, 0, 0, 2)) for line in dict.fromkeys(body) if line]
+    if log := _failed_log(verdict):
+        parts.append(Padding(Text(log, style="dim"), (0, 0, 0, 4)))
+    if any(c.latency_us is not None or c.baselines for c in verdict.cases):
+        parts.append(Padding(cases_table(verdict.cases), (0, 0, 0, 2)))
+    else:
+        parts += [Padding(Text(f"{c.name}: {c.detail}"), (0, 0, 0, 2)) for c in verdict.cases if c.detail]
+    return Group(*parts)
+
+
+def _failed_log(verdict: Verdict) -> str:
+    stages = verdict.evaluation.stages if verdict.evaluation else ()
+    failed = next((s for s in stages if not s.ok and s.log), None)
+    return "\n".join(failed.log.rstrip().splitlines()[-LOG_LINES:]) if failed else ""

@@ -1,0 +1,51 @@
+"""`kevolve template`: a first candidate for a task, ready to be filled in."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kevolve_mcp.errors import UsageError
+
+from .options import Json, Language, Python, Target, TaskPath
+
+
+def template(
+    task: TaskPath,
+    to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Write it there instead of to stdout.")] = None,
+    target: Target = "cpu",
+    language: Language = "cpp",
+    python: Python = "",
+    json: Json = False,
+) -> None:
+    """Write a candidate in the right form for a task: its constructor, names and shapes; the kernel's body is left to fill in."""
+    import anyio
+
+    from kevolve_mcp.synthesis.templates import template_candidate
+
+    from .executors import open_executor
+    from .files import find_task, read_text
+
+    path = find_task(task).task
+    source = read_text(path, "task")
+    if to is not None and to.exists():
+        raise UsageError(f"{to} exists already", "Name a file that does not exist yet; nothing is overwritten.")
+
+    async def run() -> str:
+        async with open_executor(python, near=path.parent) as executor:
+            return template_candidate(await executor.open_task(source, str(path), target), language).source
+
+    text = anyio.run(run)
+    if to is not None:
+        try:
+            to.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{to} cannot be written: {error.strerror}", "Name a file in a folder that exists.") from None
+        typer.echo(f"{to} written; fill it in, then: kevolve evaluate {task} {to}", err=True)
+    if json:
+        typer.echo(jsonlib.dumps({"language": language, "source": text, "path": str(to or "")}, ensure_ascii=False, indent=2))
+    elif to is None:
+        typer.echo(text)

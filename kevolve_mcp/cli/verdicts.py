@@ -1,0 +1,72 @@
+"""What `kevolve evaluate` prints: one verdict per candidate. This is the documented JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.types import CaseResult, Evaluation, Signal, to_json
+
+CaseRow = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One candidate's outcome.
+
+    candidate: the path as it was given. status: an evaluation's status, or "unreadable" (the file could not be read) or
+    "unavailable" (the evaluator itself failed; nothing is known about the candidate). evaluation: None in those two cases.
+    """
+
+    candidate: str
+    status: str
+    message: str
+    hint: str = ""
+    signals: tuple[Signal, ...] = ()
+    evaluation: Evaluation | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, candidate: str, evaluation: Evaluation) -> Verdict:
+        return cls(candidate, evaluation.status, evaluation.message, "", evaluation.signals, evaluation)
+
+    @property
+    def correct(self) -> bool:
+        return self.status == "correct"
+
+    @property
+    def fitness(self) -> float | None:
+        return self.evaluation.fitness if self.evaluation else None
+
+    @property
+    def cases(self) -> tuple[CaseResult, ...]:
+        return self.evaluation.cases if self.evaluation else ()
+
+    def as_json(self) -> dict[str, Any]:
+        """candidate, status, message, hint, signals (names), findings (name, message, evidence), fitness, promotable,
+        cases (every field of CaseResult), stages (stage, ok, seconds, message, log), environment, seconds, device_s."""
+        evaluation = self.evaluation
+        known: dict[str, Any] = {
+            "candidate": self.candidate,
+            "status": self.status,
+            "message": self.message,
+            "hint": self.hint,
+            "signals": [s.name for s in self.signals],
+            "findings": [to_json(s) for s in self.signals],
+            "fitness": self.fitness,
+            "promotable": bool(evaluation and evaluation.promotable),
+            "cases": [to_json(c) for c in self.cases],
+        }
+        if evaluation is None:
+            return known | {"stages": [], "environment": None, "seconds": 0.0, "device_s": 0.0}
+        stages = [{k: v for k, v in to_json(s).items() if k != "data"} for s in evaluation.stages]
+        return known | {
+            "stages": stages,
+            "environment": to_json(evaluation.environment),
+            "seconds": evaluation.seconds,
+            "device_s": evaluation.device_s,
+        }
+
+
+def all_correct(verdicts: list[Verdict]) -> bool:
+    """What exit code 0 means: there is at least one candidate and every one is correct."""
+    return bool(verdicts) and all(v.correct for v in verdicts)

@@ -1,0 +1,108 @@
+"""The tools of the server as the loop uses them: typed calls that wait for their jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import anyio
+
+from kevolve_mcp.errors import Conflict, KEvolveError
+from kevolve_mcp.synthesis.authors import AskContext, Proposal
+
+from .answers import Ending, SessionFacts, Told, read
+from .connection import Answer, ProgressListener, Tools
+from .events import Working
+
+REPEATS = 3  # how often a job that was lost or cancelled under our feet is started again
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The answer to session_next. ended: why the search should stop ("" while it goes on), detail: in a sentence."""
+
+    session: SessionFacts
+    asks: tuple[AskContext, ...]
+    ended: str = ""
+    detail: str = ""
+
+
+class SessionClient:
+    """One session, told and asked over MCP. listen: gets Working while a call waits. wait_s: see Options."""
+
+    def __init__(self, tools: Tools, listen: Callable[[Working], None], wait_s: float) -> None:
+        self._tools = tools
+        self._listen = listen
+        self._wait_s = wait_s
+
+    async def open(self, arguments: dict[str, Any]) -> tuple[SessionFacts, bool]:
+        """The session once it is ready, and whether it was open before. Raises TaskRefused and its like."""
+        first = await self._tools.call("session_open", {**arguments, "wait_s": self._wait_s}, self._progress("open"))
+        done = await self._settle("session_open", first, "open")
+        opened = done.get("result") or done  # job_wait hands the result over, session_open spells it out
+        return read(SessionFacts, opened.get("session"), "session_open"), bool(opened.get("joined"))
+
+    async def view(self, session_id: str) -> SessionFacts:
+        """The session as it stands. Raises NotFound."""
+        answer = await self._tools.call("tree_view", {"session_id": session_id})
+        return read(SessionFacts, answer.data.get("data", {}).get("session"), "tree_view")
+
+    async def next(self, session_id: str) -> Batch:
+        """The next ask."""
+        answer = await self._tools.call("session_next", {"session_id": session_id, "count": 1})
+        session = read(SessionFacts, answer.data.get("session"), "session_next")
+        asks = tuple(AskContext.parse(a["context"], answer.text) for a in answer.data.get("asks", ()))
+        return Batch(session, asks, str(answer.data.get("ended", "")), str(answer.data.get("verdict", "")))
+
+    async def submit(self, ask: AskContext, proposal: Proposal) -> Told:
+        """The evaluated node. Repeating it answers with the same node."""
+        arguments = {
+            "session_id": ask.session,
+            "ask_id": ask.id,
+            "source": proposal.source,
+            "hypothesis": proposal.hypothesis,
+            "rationale": proposal.rationale,
+            "wait_s": self._wait_s,
+        }
+        if proposal.predicted_speedup is not None:
+            arguments["predicted_speedup"] = proposal.predicted_speedup
+        told = read(Told, await self._until_done("kernel_submit", arguments, ask.id), "kernel_submit")
+        return replace(told, node=replace(told.node, interval=told.node.interval or told.evaluation.interval))
+
+    async def finish(self, session_id: str, node_id: str = "") -> Ending:
+        """Re-validate, export, propose skills. node_id: this node instead of the best."""
+        arguments = {"session_id": session_id, "wait_s": self._wait_s} | ({"node_id": node_id} if node_id else {})
+        return read(Ending, await self._until_done("session_finish", arguments, "finish"), "session_finish")
+
+    async def cancel(self, session_id: str) -> None:
+        """Stop the session's jobs and kill their workers; nothing that was recorded is lost."""
+        await self._tools.call("job_cancel", {"session_id": session_id})
+
+    async def idle(self, session_id: str) -> None:
+        """Wait until something of this session is finished, at most one second."""
+        await self._tools.call("job_wait", {"session_id": session_id, "wait_s": 1.0})
+        await anyio.sleep(0.2)  # with no job under way the call returns at once
+
+    async def _until_done(self, tool: str, arguments: dict[str, Any], what: str) -> Any:
+        for _ in range(REPEATS):
+            first = await self._tools.call(tool, arguments, self._progress(what))
+            done = await self._settle(tool, first, what)
+            if done.get("state", "done") == "done":
+                return done.get("result")
+        raise Conflict(
+            f"{tool}: its job was {done['state']} {REPEATS} times",
+            "Somebody cancels this session's jobs; stop that, then resume.",
+        )
+
+    async def _settle(self, tool: str, answer: Answer, what: str) -> dict[str, Any]:
+        """The answer of a finished job: `answer` itself, or what job_wait gives in the end. Raises the job's error."""
+        job = str(answer.data.get("job_id", ""))
+        while answer.data.get("state") == "running":
+            answer = await self._tools.call("job_wait", {"job_id": job, "wait_s": self._wait_s}, self._progress(what))
+        if answer.data.get("state") == "failed":
+            raise KEvolveError(f"{tool} failed: {answer.data.get('verdict', '')}", "`kevolve doctor` shows what works here.")
+        return answer.data
+
+    def _progress(self, what: str) -> ProgressListener:
+        return lambda message, fraction: self._listen(Working(what, message, fraction))

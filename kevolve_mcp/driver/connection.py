@@ -1,0 +1,208 @@
+"""A connection to the server that outlives the server: it is opened again when the other side dies.
+
+Every tool that the driver calls may be repeated (opening joins the open session, an ask is answered once, waiting changes
+nothing), so a call that was under way when the connection broke is simply made again on the next one.
+"""
+
+from __future__ import annotations
+
+import builtins
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import anyio
+from anyio.abc import TaskStatus
+from mcp import Client, MCPError
+from mcp.types import CONNECTION_CLOSED, REQUEST_TIMEOUT, CallToolResult
+
+from kevolve_mcp.errors import KEvolveError, Unavailable
+
+from .failures import from_result
+
+RESTARTS = 5  # in a row without one answered call between them
+ANSWER_S = 300.0  # the server bounds its waits to 45 s; what takes longer than this hangs
+PAUSE_S = 0.2  # before the first restart; doubled for each further one in a row
+
+ProgressListener = Callable[[str, float], None]  # (message, fraction of the call)
+OpenClient = Callable[[], AbstractAsyncContextManager[Client]]
+
+_log = logging.getLogger(__name__)
+
+
+class Tools(Protocol):
+    """What the loop needs of a server: call a tool, get its structured content."""
+
+    async def call(self, tool: str, arguments: dict[str, Any], progress: ProgressListener | None = None) -> Answer:
+        """Raises the KEvolveError that the server answered with, and Unavailable when there is no server."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """text: what a person would read, verdict first. data: the structured content."""
+
+    text: str
+    data: dict[str, Any]
+
+
+class _Broken(Exception):
+    """The connection ended under a call."""
+
+
+@dataclass
+class _Generation:
+    """One life of the server."""
+
+    client: Client
+    broken: anyio.Event = field(default_factory=anyio.Event)
+
+
+class Connection:
+    """`Tools` over an MCP client that `open_client` makes. Use `connect` to get one.
+
+    Concurrency: calls may be made from many tasks. One task owns the client (its cancel scopes demand that); it opens the
+    next client when a caller found the last one broken. Failure: after RESTARTS broken connections without an answered call
+    between them every call raises Unavailable.
+    """
+
+    def __init__(self, open_client: OpenClient, on_restart: Callable[[str], None] | None = None, why: str = "") -> None:
+        self._open_client = open_client
+        self._why = why
+        self._on_restart = on_restart or _log.warning
+        self._generation: _Generation | None = None
+        self._failure: Exception | None = None
+        self._changed = anyio.Event()
+        self._in_a_row = 0
+        self._life = anyio.CancelScope(shield=True)
+
+    async def call(self, tool: str, arguments: dict[str, Any], progress: ProgressListener | None = None) -> Answer:
+        while True:
+            generation = await self._current()
+            try:
+                result = await _call(generation.client, tool, arguments, progress)
+            except _Broken:
+                generation.broken.set()
+                if self._generation is generation:
+                    self._generation = None
+                continue
+            self._in_a_row = 0
+            return read_result(result)
+
+    async def keep(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Own the client until `close`; started once by `connect`.
+
+        Shielded: a run that is cancelled still has to tell the server what to stop.
+        """
+        task_status.started()
+        with self._life:
+            await self._keep()
+
+    def close(self) -> None:
+        """End the client, and with it a server that was started for it."""
+        self._life.cancel()
+
+    async def _keep(self) -> None:
+        while True:
+            try:
+                reason = await self._live_once()
+            except Exception as error:  # e.g. a server that cannot be built: starting it again would not help
+                return self._fail(error)
+            self._generation = None
+            self._in_a_row += 1
+            if self._in_a_row > RESTARTS:
+                return self._fail(Unavailable(f"the server ended {RESTARTS} times in a row ({reason})", self._why))
+            self._on_restart(f"the server ended ({reason}); starting it again")
+            await anyio.sleep(PAUSE_S * 2 ** (self._in_a_row - 1))
+
+    async def _live_once(self) -> str:
+        """One client from start to break; why it ended."""
+        try:
+            async with self._open_client() as client:
+                self._generation = generation = _Generation(client)
+                self._announce()
+                await generation.broken.wait()
+                return "the connection closed"
+        except (MCPError, OSError, anyio.ClosedResourceError, anyio.BrokenResourceError, builtins.BaseExceptionGroup) as error:
+            if not _is_connection_error(error):
+                raise
+            return _words(error)
+
+    async def _current(self) -> _Generation:
+        while self._generation is None or self._generation.broken.is_set():
+            if self._failure is not None:
+                raise self._failure
+            await self._changed.wait()
+        return self._generation
+
+    def _fail(self, error: Exception) -> None:
+        """Every call from now on raises this."""
+        self._generation = None
+        self._failure = error
+        self._announce()
+
+    def _announce(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+
+@asynccontextmanager
+async def connect(
+    open_client: OpenClient, on_restart: Callable[[str], None] | None = None, why: str = ""
+) -> AsyncIterator[Connection]:
+    """A connection for the length of the block.
+
+    open_client: makes a new client (and, over stdio, a new server). on_restart: told when that becomes necessary again.
+    why: the hint of the error when no server can be had, e.g. where its log lies.
+    """
+    connection = Connection(open_client, on_restart, why)
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        await group.start(connection.keep)
+        try:
+            yield connection
+        except Exception as error:  # carried out of the task group, which would wrap it
+            failure = error
+        finally:
+            connection.close()
+    if failure is not None:
+        raise failure
+
+
+def read_result(result: CallToolResult) -> Answer:
+    """Raises the KEvolveError that an error result carries."""
+    text = "\n".join(block.text for block in result.content if block.type == "text")
+    data = result.structured_content if isinstance(result.structured_content, dict) else {}
+    if result.is_error:
+        raise from_result(text, data)
+    return Answer(text, data)
+
+
+async def _call(client: Client, tool: str, arguments: dict[str, Any], listen: ProgressListener | None) -> CallToolResult:
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        if listen is not None:
+            listen(message or "", min(1.0, progress / total if total else progress))
+
+    try:
+        return await client.call_tool(tool, arguments, ANSWER_S, progress_callback=on_progress if listen else None)
+    except (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
+        if _is_connection_error(error):
+            raise _Broken from error
+        if isinstance(error, MCPError) and error.code == REQUEST_TIMEOUT:
+            raise Unavailable(f"the server did not answer {tool} within {ANSWER_S:.0f} s", "Stop it, then resume.") from error
+        raise KEvolveError(f"the server refused the call of {tool}: {error}", "`kevolve doctor` shows what runs here.") from error
+
+
+def _is_connection_error(error: BaseException) -> bool:
+    if isinstance(error, builtins.BaseExceptionGroup):
+        return all(_is_connection_error(e) for e in error.exceptions)
+    if isinstance(error, MCPError):
+        return error.error.code == CONNECTION_CLOSED
+    return isinstance(error, (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError, _Broken))
+
+
+def _words(error: BaseException) -> str:
+    while isinstance(error, builtins.BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error) or type(error).__name__

@@ -1,0 +1,91 @@
+"""What happens during a run, as values. The driver emits them in order; whoever listens renders, logs or ignores them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from harness.types import Spent
+
+from .answers import NOTHING_SPENT, CaseFacts, Ending, NodeFacts, SessionFacts, SkillFacts, Told
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The session's id is known. resumed: it was there before this run."""
+
+    session: SessionFacts
+    resumed: bool = False
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What is to be beaten: the baselines of each case as screened when the task was opened."""
+
+    cases: tuple[CaseFacts, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Working:
+    """A sign of life of one slow call. fraction: 0 to 1 of that call."""
+
+    stage: str
+    message: str
+    fraction: float = 0.0
+
+
+@dataclass(frozen=True)
+class NodeEvaluated:
+    """A node was inserted. nodes: how many this run has added."""
+
+    told: Told
+    nodes: int
+
+
+@dataclass(frozen=True)
+class Learned:
+    """One sentence: what the last node taught."""
+
+    node: str
+    text: str
+
+
+@dataclass(frozen=True)
+class BestImproved:
+    node: NodeFacts
+    previous: NodeFacts | None = None
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something a reader should know: an author's error, a restarted server, an ask read again."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Terminated:
+    """The search is over; re-validation begins. reason: the termination rule, or "author exhausted"; detail: a sentence."""
+
+    reason: str
+    detail: str = ""
+    spent: Spent = NOTHING_SPENT
+
+
+@dataclass(frozen=True)
+class Finished:
+    ending: Ending
+
+
+@dataclass(frozen=True)
+class Exported:
+    """package: absolute path of the folder on the server's machine."""
+
+    package: str
+    skills: tuple[SkillFacts, ...] = ()
+
+
+Event: TypeAlias = (
+    Opened | Baseline | Working | NodeEvaluated | Learned | BestImproved | Remark | Terminated | Finished | Exported
+)

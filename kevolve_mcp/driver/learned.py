@@ -1,0 +1,54 @@
+"""One sentence about what a node taught. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .answers import Told
+
+WHY = ("memory_bound", "compute_bound", "latency_bound", "launch_bound", "allocation_bound", "near_roofline")
+
+
+def lesson(told: Told, parent_params: Mapping[str, Any] | None = None) -> str:
+    """What the node shows against its parent: by how much, which change, what bounds it, whether the prediction held.
+
+    parent_params: the first parent's parameters, to name only what changed.
+    """
+    node = told.node
+    if node.status != "correct":
+        return f"{change(told, parent_params)}: {node.status}: {_first_sentence(told.evaluation.message)}"
+    effect = node.versus_parent if node.versus_parent is not None else node.fitness
+    against = "its parent" if node.versus_parent is not None else "the strongest baseline"
+    parts = [f"{change(told, parent_params)}: " + (f"{effect:.2f}× {against}" if effect else "correct, not timed")]
+    if bound := next((s for s in told.evaluation.signals if s.name in WHY), None):
+        parts.append(bound.message or bound.name.replace("_", " "))
+    if (held := prediction(node.predicted_speedup, effect)) is not None:
+        parts.append(held)
+    return "; ".join(parts)
+
+
+def change(told: Told, parent_params: Mapping[str, Any] | None) -> str:
+    """What was changed: the origin of a start, the parameters that differ, or the hypothesis."""
+    node = told.node
+    if node.origin:
+        return f"start from {node.origin}"
+    if parent_params is not None and node.params:
+        changed = {k: v for k, v in node.params.items() if parent_params.get(k) != v}
+        if changed:
+            return ", ".join(f"{k}={v}" for k, v in changed.items())
+    return _first_sentence(node.hypothesis) or node.role
+
+
+def prediction(predicted: float | None, observed: float | None) -> str | None:
+    """Whether a predicted effect came true; None where nothing was predicted or measured."""
+    if not predicted or not observed:
+        return None
+    verdict = "as predicted" if (predicted > 1) == (observed > 1) else "against the prediction"
+    return f"{verdict} ({predicted:.2f}×)"
+
+
+def _first_sentence(text: str, limit: int = 140) -> str:
+    line = text.strip().splitlines()[0] if text.strip() else ""
+    sentence = line.split(". ")[0].rstrip(".")
+    return sentence if len(sentence) <= limit else sentence[: limit - 1] + "…"

@@ -1,0 +1,166 @@
+"""The autonomous loop: ask the server, let the author answer, tell the server, until it says that the search has ended.
+
+The loop keeps nothing that the server does not keep. Killed at any moment, it goes on from the server's tree: asks that were
+under way are given out again, nodes are there or not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import anyio
+
+from kevolve_mcp.errors import Conflict, KEvolveError
+from kevolve_mcp.synthesis.authors import AskContext, Author, Exhausted
+
+from . import decisions, events
+from .answers import Ending, NodeFacts, SessionFacts, Told
+from .client import SessionClient
+from .connection import Tools
+from .decisions import Again, GiveUp, GoOn, Pause, Standing, Stop
+from .learned import lesson
+from .options import Options
+
+PAUSE_S = 0.5  # before an author that failed is asked again
+CANCEL_S = 10.0  # how long a cancelled run may take to stop the jobs it started
+
+Listener = Callable[[events.Event], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended. ending: None where the session was already over or nothing could be exported (`reason` says which)."""
+
+    session: SessionFacts
+    reason: str
+    nodes: int
+    ending: Ending | None = None
+
+
+class Driver:
+    """One run of one session.
+
+    tools: the server (a `Connection`, or anything with its `call`). author: closed by whoever made it. listen: called with
+    every event in order, on the event loop; it must not block. Concurrency: `run` once per Driver. Cancellation: the jobs of
+    this session are cancelled and their workers killed, every finished node stays, and `Options(resume=...)` goes on.
+    """
+
+    def __init__(self, tools: Tools, author: Author, options: Options, listen: Listener | None = None) -> None:
+        self._author = author
+        self._options = options
+        self._listen = listen or (lambda event: None)
+        self._server = SessionClient(tools, self._listen, options.wait_s)
+        self._standing = Standing()
+        self._stop: Stop | GiveUp | None = None
+        self._best: NodeFacts | None = None
+        self._taking = anyio.Lock()
+
+    async def run(self) -> Outcome:
+        """Raises the KEvolveError that ended the run without ending the session (evaluator gone, task refused …)."""
+        session = await self._open()
+        try:
+            if session.state not in ("open", "opening"):
+                return Outcome(session, f"the session is {session.state} already: {session.reason}".rstrip(": "), 0)
+            stop = await self._search(session.id)
+            session = await self._server.view(session.id)
+            self._listen(events.Terminated(stop.reason, stop.detail, session.spent))
+            return await self._finish(session, stop)
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(CANCEL_S, shield=True):
+                await self._server.cancel(session.id)
+            raise
+
+    async def _open(self) -> SessionFacts:
+        if self._options.resume:
+            session, resumed = await self._server.view(self._options.resume), True
+        else:
+            session, resumed = await self._server.open(self._options.open_arguments())
+        self._best = session.best
+        self._listen(events.Opened(session, resumed))
+        self._listen(events.Baseline(session.cases, session.notes))
+        return session
+
+    async def _search(self, session_id: str) -> Stop:
+        async with anyio.create_task_group() as group:
+            for _ in range(max(1, self._options.jobs)):
+                group.start_soon(self._work, session_id)
+        if isinstance(self._stop, GiveUp):
+            raise self._stop.error
+        return self._stop or Stop("stopped")
+
+    async def _work(self, session_id: str) -> None:
+        """One of `jobs` equal workers: take an ask, answer it, until somebody decides to stop."""
+        while self._stop is None:
+            try:
+                async with self._taking:  # one at a time: an ask taken after the end was announced would stay open
+                    ask = None if self._stop else await self._take(session_id)
+            except KEvolveError as error:
+                return self._decide(GiveUp(error))
+            if ask is not None:
+                await self._answer(ask)
+        return None
+
+    async def _take(self, session_id: str) -> AskContext | None:
+        batch = await self._server.next(session_id)
+        self._standing, step = decisions.after_batch(self._standing, len(batch.asks), batch.ended, batch.detail)
+        self._decide(step)
+        if isinstance(step, Pause):
+            await self._server.idle(session_id)
+        if not batch.asks:
+            return None
+        self._standing = decisions.took(self._standing)
+        return batch.asks[0]
+
+    async def _answer(self, ask: AskContext) -> None:
+        """Until the ask has its node, or is left to others."""
+        step: decisions.Step = Again()
+        while isinstance(step, Again) and self._stop is None:
+            step = await self._try(ask)
+            self._decide(step)
+            if isinstance(step, Again):
+                await anyio.sleep(PAUSE_S)
+
+    async def _try(self, ask: AskContext) -> decisions.Step:
+        try:
+            proposal = await self._author.propose(ask)
+        except Exhausted as error:
+            self._listen(events.Remark(f"{ask.id}: {error.message}"))
+            self._standing, step = decisions.after_exhausted(self._standing, error)
+            return step
+        except KEvolveError as error:
+            self._listen(events.Remark(f"{ask.id}: the author failed: {error}"))
+            self._standing, step = decisions.after_author_error(self._standing, error)
+            return step
+        try:
+            told = await self._server.submit(ask, proposal)
+        except KEvolveError as error:
+            self._listen(events.Remark(f"{ask.id}: no node: {error}"))
+            self._standing, step = decisions.after_submit_error(self._standing, error)
+            return step
+        self._standing = decisions.after_node(self._standing)
+        self._tell(ask, told)
+        return GoOn()
+
+    def _tell(self, ask: AskContext, told: Told) -> None:
+        self._listen(events.NodeEvaluated(told, self._standing.nodes))
+        self._listen(events.Learned(told.node.id, lesson(told, ask.parents[0].params if ask.parents else None)))
+        if told.new_best:
+            self._listen(events.BestImproved(told.node, self._best))
+            self._best = told.node
+
+    def _decide(self, step: decisions.Step) -> None:
+        """The first decision to stop holds."""
+        if self._stop is None and isinstance(step, (Stop, GiveUp)):
+            self._stop = step
+
+    async def _finish(self, session: SessionFacts, stop: Stop) -> Outcome:
+        try:
+            ending = await self._server.finish(session.id)
+        except Conflict as error:
+            self._listen(events.Remark(f"nothing to export: {error}"))
+            return Outcome(session, f"{stop.reason}: {error}", self._standing.nodes)
+        self._listen(events.Finished(ending))
+        if ending.package:
+            self._listen(events.Exported(ending.package, ending.skills))
+        return Outcome(ending.session, stop.reason, self._standing.nodes, ending)

@@ -1,0 +1,46 @@
+"""What a run is asked to do, and the arguments of session_open that say so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from harness.types import Budget
+
+from .answers import UNLIMITED
+
+
+@dataclass(frozen=True)
+class Options:
+    """task_path/start_path: absolute on the server's machine. goal: as Goal.parse takes it. policy: what session_open takes
+    under `policy`. resume: a session's id; then everything that describes a session is taken from it and ignored here.
+    new: open another session even where an equal one is open. jobs: asks in flight at once. wait_s: how long one call may
+    wait for a job before it is made again."""
+
+    task_path: str = ""
+    start_path: str = ""
+    target: str = "cpu"
+    language: str = "cpp"
+    goal: str = "best"
+    budget: Budget = UNLIMITED
+    python: str = ""
+    policy: dict[str, Any] = field(default_factory=dict)
+    resume: str = ""
+    new: bool = False
+    jobs: int = 1
+    wait_s: float = 20.0
+
+    def open_arguments(self) -> dict[str, Any]:
+        """The arguments of session_open; what was not said is left out, so that the server's defaults hold."""
+        said: dict[str, Any] = {
+            "task_path": self.task_path,
+            "target": self.target,
+            "language": self.language,
+            "goal": self.goal,
+            "budget": {f.name: v for f in fields(self.budget) if (v := getattr(self.budget, f.name)) is not None},
+            "start_path": self.start_path,
+            "python": self.python,
+            "policy": self.policy,
+            "new": self.new,
+        }
+        return {name: value for name, value in said.items() if value not in ("", {}, False)}

@@ -1,0 +1,63 @@
+"""The errors of KEvolve.
+
+KEvolveError            code, message, hint, retryable: what crosses MCP, the command line and the log
+├── UsageError          the caller can mend it: wrong argument, wrong path, unknown id, bad source
+│   ├── NotFound        an id that does not exist; the hint lists near ones
+│   └── TaskRefused     the task file lacks a part, raises, or cannot be judged honestly
+├── Conflict            the state does not allow it now: session finished, ask taken, job running
+├── Unavailable         the machine lacks something: torch, a compiler, isolation, a target
+│   └── EvaluatorUnavailable   the evaluator itself failed; nothing is known about the candidate
+└── StoreError          the home folder or database cannot be used
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class KEvolveError(Exception):
+    """Base. `hint` says what to do next; `retryable` whether the same call may succeed later."""
+
+    code: ClassVar[str] = "error"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def as_dict(self) -> dict[str, Any]:
+        """The form in which errors cross MCP and `--json`."""
+        return {"code": self.code, "message": self.message, "hint": self.hint, "retryable": self.retryable}
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+
+class UsageError(KEvolveError):
+    code = "usage"
+
+
+class NotFound(UsageError):
+    code = "not_found"
+
+
+class TaskRefused(UsageError):
+    code = "task_refused"
+
+
+class Conflict(KEvolveError):
+    code = "conflict"
+
+
+class Unavailable(KEvolveError):
+    code = "unavailable"
+
+
+class EvaluatorUnavailable(Unavailable):
+    code = "evaluator_unavailable"
+    retryable = True
+
+
+class StoreError(KEvolveError):
+    code = "store"

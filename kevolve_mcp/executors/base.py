@@ -1,0 +1,82 @@
+"""How a judge is reached: the one interface between a session and whatever evaluates."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from harness.types import Evaluation, EvaluationRequest, Interpreter, MachineReport, Task
+
+
+@dataclass(frozen=True)
+class ProgressEvent:
+    """One sign of life. stage: "queue", "open", "build", "verify", "time" …; message: for a person, without the stage.
+
+    fraction: how much of the whole call is done, 0 to 1; it never decreases within one call.
+    """
+
+    stage: str
+    message: str
+    fraction: float
+
+
+Progress = Callable[[ProgressEvent], None]
+
+
+class Executor(ABC):
+    """One way to one judge: this machine, another machine, a cluster.
+
+    Ownership. An async context manager: nothing is started before the first call that needs it, `close` (or leaving the
+    context) ends every process and connection the executor started. After `close` every call raises `EvaluatorUnavailable`.
+
+    Concurrency. Every method may be awaited by many tasks of one event loop at once. An implementation queues what its device
+    can only do one at a time and says so through `progress` (stage "queue"). `progress` is called on the event loop, must not
+    block, and is not called after the method has returned.
+
+    Cancellation. Cancelling the task that awaits `open_task` or `evaluate` ends that work and kills the processes that did it
+    before the cancellation leaves the method; other calls in flight are not disturbed.
+
+    Failure. What a candidate does wrong is an `Evaluation` with that status. `EvaluatorUnavailable` means that the evaluator
+    itself failed (device lost, judge killed, disk full) and nothing is known about the candidate; the caller may try again.
+    `TaskRefused` means that the task's text must be mended. `Unavailable` means that this machine lacks what the call needs.
+
+    Resume. An executor remembers nothing that matters: after a crash of either side a new one answers the same calls. The
+    same (candidate, task, policy, purpose, until) on the same machine has the same evaluation key.
+
+    Units: seconds, microseconds where a name ends in `_us`, bytes.
+    """
+
+    @abstractmethod
+    async def describe(self, *, ceilings: bool = False) -> MachineReport:
+        """What this machine can do and why not the rest. `ceilings` also measures the device (seconds, once per machine)."""
+
+    @abstractmethod
+    async def open_task(self, source: str, path: str, target: str, *, progress: Progress | None = None) -> Task:
+        """Import the reference in a worker, examine it, and time its baselines once.
+
+        source: the task file's text; path: where it lies ("" when it was given as text), for held-out companions and messages.
+        Raises TaskRefused with the line and the mend, Unavailable, EvaluatorUnavailable.
+        """
+
+    @abstractmethod
+    async def evaluate(
+        self, task: Task, request: EvaluationRequest, target: str, *, progress: Progress | None = None
+    ) -> Evaluation:
+        """Run the request's stages in order and stop at the first that fails. Raises EvaluatorUnavailable, Unavailable."""
+
+    @abstractmethod
+    async def interpreters(self) -> tuple[Interpreter, ...]:
+        """Every Python that was considered for evaluating, in order of preference, with the reason for or against it."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """End everything the executor started. Calling it again does nothing."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()

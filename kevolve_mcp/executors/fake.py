@@ -1,0 +1,251 @@
+"""An executor without a judge: deterministic answers scripted by markers in the texts, for tests of the floors above.
+
+Markers are comment lines `# fake: NAME=VALUE`, in a candidate:
+
+* `status=incorrect` (any status), `signals=memory_bound,not_vectorized`
+* `speedup=1.8` (otherwise drawn from a hash, 0.8 to 1.6), scaled by PARAMS where the source has some
+* `confirm=incorrect`: the status that only the purposes "confirm" and "export" find
+* `seconds=0.2`: how long one evaluation takes; `unavailable=2`: how many evaluations fail first
+
+and in a task: `refused=REASON`, `cases=small,large`, `operators=aten.mul,aten.add`, `seconds=0.2`, `held_out=edge`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from collections import Counter
+from dataclasses import replace
+
+import anyio
+
+from harness.types import (
+    STAGES,
+    Candidate,
+    CandidateError,
+    Case,
+    CaseResult,
+    Ceilings,
+    Environment,
+    Evaluation,
+    EvaluationRequest,
+    Interpreter,
+    MachineReport,
+    Signal,
+    Stage,
+    StageReport,
+    Status,
+    TargetReport,
+    Task,
+    TensorSpec,
+    Verdict,
+    fitness,
+    promotable,
+)
+from kevolve_mcp.errors import EvaluatorUnavailable, TaskRefused, Unavailable
+
+from .base import Executor, Progress, ProgressEvent
+
+ENVIRONMENT = Environment("cpu:fake", "fake 1", "process", "fresh", 1)
+_MARKER = re.compile(r"^\s*#\s*fake:\s*(\w+)\s*=\s*(.+?)\s*$", re.MULTILINE)
+_FAILED_STAGE: dict[str, Stage] = {"rejected": "build", "build_failed": "build", "cheated": "time", "flagged": "time"}
+_SIGNALS: dict[str, str] = {
+    "rejected": "policy.library_calls",
+    "build_failed": "compile_error",
+    "crashed": "crash.segmentation_fault",
+    "timed_out": "timeout.run",
+    "incorrect": "wrong.values",
+    "cheated": "cheat.clock",
+    "flagged": "suspect.implausible_speed",
+}
+
+
+class FakeExecutor(Executor):
+    """`started`, `evaluated` and `cancelled` hold candidate digests in the order of events, for assertions. Shared by nobody:
+    two executors answer alike because the texts decide."""
+
+    def __init__(self, mode: str = "execute") -> None:
+        self.mode = mode
+        self.started: list[str] = []
+        self.evaluated: list[str] = []
+        self.cancelled: list[str] = []
+        self.opened: list[str] = []
+        self.requests: list[EvaluationRequest] = []
+        self._failures: Counter[str] = Counter()
+        self._closed = False
+
+    async def describe(self, *, ceilings: bool = False) -> MachineReport:
+        self._check_open()
+        executes = self.mode == "execute"
+        targets = (
+            TargetReport(
+                "cpu", "execute" if executes else "absent", "" if executes else "switched off", ("cpp",), ("bandwidth",)
+            ),
+            TargetReport("cuda", "absent", "no NVIDIA driver answered"),
+        )
+        measured = Ceilings({"memory": 1e10}, {"memory": 5e9}, {"float32": 1e11}, {"memory": 1 << 30}) if ceilings else None
+        return MachineReport(ENVIRONMENT, targets, {"process": "available", "namespaces": "not here"}, measured)
+
+    async def open_task(self, source: str, path: str, target: str, *, progress: Progress | None = None) -> Task:
+        self._check_open()
+        markers = _markers(source)
+        if target.split(":")[0] != "cpu":
+            raise Unavailable(f"no device for target {target}", "Choose cpu.")
+        if "refused" in markers:
+            raise TaskRefused(markers["refused"], "Mend the task file.")
+        if "class Model" not in source and "def reference" not in source:
+            raise TaskRefused("the task defines neither class Model nor reference(*inputs)", "Add one of them.")
+        _tell(progress, "open", "importing the reference", 0.1)
+        await anyio.sleep(float(markers.get("seconds", 0)))
+        _tell(progress, "open", "timing baselines", 0.9)
+        digest = hashlib.sha256(source.encode()).hexdigest()
+        self.opened.append(digest)
+        name = re.sub(r"\W+", "_", path.rsplit("/", 1)[-1].removesuffix(".py")) or "task"
+        if name == "task" and path.count("/") > 1:
+            name = path.split("/")[-2]
+        held_out = _words(markers.get("held_out", ""))
+        cases = tuple(_case(n) for n in _words(markers.get("cases", "default")))
+        return Task(
+            name=markers.get("name", name),
+            digest=digest,
+            source=source,
+            path=path,
+            cases=(*cases, *(replace(_case(n), held_out=True) for n in held_out)),
+            baselines=("eager", "compile"),
+            operators=dict.fromkeys(_words(markers.get("operators", "aten.mul.Tensor")), 1),
+        )
+
+    async def evaluate(
+        self, task: Task, request: EvaluationRequest, target: str, *, progress: Progress | None = None
+    ) -> Evaluation:
+        self._check_open()
+        candidate = request.candidate
+        markers = _markers(candidate.source)
+        self.started.append(candidate.digest)
+        self.requests.append(request)
+        seconds = float(markers.get("seconds", 0))
+        try:
+            for step, stage in enumerate(STAGES):
+                _tell(progress, stage, f"{stage} of {candidate.digest[:8]}", step / len(STAGES))
+                await anyio.sleep(seconds / len(STAGES))
+        except anyio.get_cancelled_exc_class():
+            self.cancelled.append(candidate.digest)
+            raise
+        if self._failures[candidate.digest] < int(markers.get("unavailable", 0)):
+            self._failures[candidate.digest] += 1
+            raise EvaluatorUnavailable("the fake judge was told to fail", "Try again.")
+        self.evaluated.append(candidate.digest)
+        return _evaluation(task, request, target, markers, seconds)
+
+    async def interpreters(self) -> tuple[Interpreter, ...]:
+        self._check_open()
+        return (Interpreter(sys.executable, "this program", True, "needs nothing", "3", "", ""),)
+
+    async def close(self) -> None:
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EvaluatorUnavailable("the executor is closed", "Open another one.")
+
+
+def _evaluation(task: Task, request: EvaluationRequest, target: str, markers: dict[str, str], seconds: float) -> Evaluation:
+    candidate, status = request.candidate, _status(request, markers)
+    timed = status == "correct" and STAGES.index(request.until) >= STAGES.index("time")
+    verified = status == "correct" and STAGES.index(request.until) >= STAGES.index("verify")
+    everything = request.purpose in ("confirm", "export")
+    shown = [c for c in task.cases if (everything or not c.held_out) and (not request.cases or c.name in request.cases)]
+    speedup = _speedup(candidate, markers)
+    cases = tuple(_result(c, speedup, timed) for c in shown) if verified else ()
+    names = _words(markers.get("signals", "memory_bound" if timed else "")) if status == "correct" else [_SIGNALS[status]]
+    return Evaluation(
+        candidate=candidate.digest,
+        language=candidate.language,
+        task=task.digest,
+        target=target,
+        purpose=request.purpose,
+        status=status,
+        message="every case agrees" if status == "correct" else f"the fake judge found it {status}",
+        policy=str(request.policy),
+        environment=ENVIRONMENT,
+        signals=tuple(Signal(n, f"{n} was scripted") for n in names),
+        fitness=0.0 if status != "correct" else fitness(cases),
+        promotable=timed and promotable(cases),
+        cases=cases,
+        stages=_stages(request, status),
+        until=request.until,
+        seconds=seconds,
+        device_s=seconds / 2,
+    )
+
+
+def _status(request: EvaluationRequest, markers: dict[str, str]) -> Status:
+    later = request.purpose in ("confirm", "export")
+    status = markers.get("confirm", markers.get("status", "correct")) if later else markers.get("status", "correct")
+    try:
+        request.candidate.params()
+    except CandidateError:
+        return "rejected"
+    reached = STAGES.index(request.until) >= STAGES.index(_FAILED_STAGE.get(status, "verify"))
+    return status if reached else "correct"  # type: ignore[return-value]
+
+
+def _stages(request: EvaluationRequest, status: Status) -> tuple[StageReport, ...]:
+    reports: list[StageReport] = []
+    for stage in STAGES[: STAGES.index(request.until) + 1]:
+        failed = status != "correct" and stage == _FAILED_STAGE.get(status, "verify")
+        reports.append(StageReport(stage, not failed, 0.0, status if failed else "", f"log of {stage}\n"))
+        if failed:
+            break
+    return tuple(reports)
+
+
+def _speedup(candidate: Candidate, markers: dict[str, str]) -> float:
+    digest = hashlib.sha256(candidate.source.encode()).digest()
+    base = float(markers["speedup"]) if "speedup" in markers else 0.8 + 0.8 * digest[0] / 255
+    try:
+        params = candidate.params()
+    except CandidateError:
+        return base
+    drawn = hashlib.sha256(repr(sorted(params.items())).encode()).digest()[0]
+    return base * (1 + 0.3 * drawn / 255) if params else base
+
+
+def _result(case: Case, speedup: float, timed: bool) -> CaseResult:
+    plain = CaseResult(case.name, case.weight, case.protected, case.held_out, True, 1e-7, 1e-7, 1e-6)
+    if not timed:
+        return plain
+    verdict: Verdict = "faster" if speedup > 1.02 else "slower" if speedup < 0.98 else "same"
+    return replace(
+        plain,
+        speedup=speedup,
+        interval=(speedup * 0.99, speedup * 1.01),
+        verdict=verdict,
+        baseline="compile",
+        baselines={"eager": 120.0, "compile": 100.0},
+        latency_us=100.0 / speedup,
+        roofline=min(1.0, 0.4 * speedup),
+        pairs=3,
+        allocation="fresh",
+        naive_speedup=3 * speedup,
+    )
+
+
+def _case(name: str) -> Case:
+    spec = TensorSpec((4, 8), "float32", (8, 1), 128)
+    baselines = {"eager": 120.0, "compile": 100.0}
+    return Case(name, inputs=(spec,), outputs=(spec,), bytes_min=256, bytes_written=128, baselines_us=baselines, roofline_us=40.0)
+
+
+def _markers(source: str) -> dict[str, str]:
+    return dict(_MARKER.findall(source))
+
+
+def _words(text: str) -> list[str]:
+    return [w.strip() for w in text.split(",") if w.strip()]
+
+
+def _tell(progress: Progress | None, stage: str, message: str, fraction: float) -> None:
+    if progress is not None:
+        progress(ProgressEvent(stage, message, fraction))

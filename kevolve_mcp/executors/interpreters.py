@@ -1,0 +1,79 @@
+"""Finding the Python that evaluates: the user's own, which has torch, rather than ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.types import Interpreter
+
+_PROBE = """
+import json, sys
+from importlib import metadata
+def version(name):
+    try: return metadata.version(name)
+    except metadata.PackageNotFoundError: return ""
+print(json.dumps({"python": sys.version.split()[0], "info": list(sys.version_info[:2]), "platform": sys.platform,
+                  "torch": version("torch"), "triton": version("triton")}))
+"""
+
+
+def find_interpreters(asked: str | None, configured: str, near: Path | None) -> tuple[Interpreter, ...]:
+    """Every candidate in order of preference; the first usable one evaluates.
+
+    asked: the `python` argument; configured: KEVOLVE_PYTHON; near: the task's file or folder, whose .venv (or one above) counts.
+    An interpreter that was asked for or configured ends the search, usable or not: nobody wants another one silently.
+    """
+    found: list[Interpreter] = []
+    seen: set[str] = set()
+    for path, origin in _places(asked, configured, near):
+        key = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        if key in seen:
+            continue
+        seen.add(key)
+        found.append(_probe(path, origin))
+        if origin in ("python argument", "KEVOLVE_PYTHON"):
+            break
+    return tuple(found)
+
+
+def _places(asked: str | None, configured: str, near: Path | None) -> Iterator[tuple[str, str]]:
+    if asked:
+        yield asked, "python argument"
+    if configured:
+        yield configured, "KEVOLVE_PYTHON"
+    if near is not None:
+        start = near.resolve()
+        for folder in (start, *start.parents):
+            if (folder / ".venv" / "bin" / "python").exists():
+                yield str(folder / ".venv" / "bin" / "python"), ".venv beside or above the task"
+                break
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        if os.environ.get(variable):
+            yield os.path.join(os.environ[variable], "bin", "python"), variable
+    yield sys.executable, "KEvolve's own"
+    if system := shutil.which("python3"):
+        yield system, "python3 on the PATH"
+
+
+def _probe(path: str, origin: str) -> Interpreter:
+    if not os.path.exists(path):
+        return Interpreter(path, origin, False, "there is no such file")
+    try:
+        done = subprocess.run([path, "-I", "-c", _PROBE], capture_output=True, text=True, timeout=30, check=True)
+        facts = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return Interpreter(path, origin, False, f"it does not run: {str(error)[:200]}")
+    reason = ""
+    if facts["info"] < [3, 10]:
+        reason = f"Python {facts['python']} is too old: the evaluator needs 3.10 or newer"
+    elif not facts["torch"]:
+        reason = f"torch is not installed there; install it with: {path} -m pip install torch"
+    elif facts["platform"] != "linux":
+        reason = "evaluating needs Linux; run KEvolve on a Linux machine, for instance over ssh"
+    return Interpreter(path, origin, not reason, reason or "has torch", facts["python"], facts["torch"], facts["triton"])

@@ -1,0 +1,148 @@
+"""The contract of `Executor` as tests: inherit, give an executor and the texts, run with pytest.
+
+class TestMine(ExecutorConformance):
+    def texts(self): return Texts(task=..., correct=..., incorrect=..., slow=..., refused=...)
+    def executor(self): return MyExecutor()
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import anyio
+import pytest
+
+from harness.types import Candidate, Evaluation, EvaluationRequest
+from kevolve_mcp.errors import EvaluatorUnavailable, TaskRefused
+
+from .base import Executor, ProgressEvent
+
+
+@dataclass(frozen=True)
+class Texts:
+    """task: a task's source; refused: one that must be refused. correct, incorrect, slow: candidates; slow must take longer
+    than a second. language: of the candidates."""
+
+    task: str
+    refused: str
+    correct: str
+    incorrect: str
+    slow: str
+    language: str = "cpp"
+    target: str = "cpu"
+
+
+class ExecutorConformance(ABC):
+    """Every test opens its own executor and its own event loop."""
+
+    @abstractmethod
+    def executor(self) -> Executor:
+        """A fresh executor."""
+
+    @abstractmethod
+    def texts(self) -> Texts:
+        """What to feed it."""
+
+    def test_describes_itself(self) -> None:
+        async def body() -> None:
+            async with self.executor() as executor:
+                report = await executor.describe()
+                assert any(t.mode == "execute" for t in report.targets)
+                assert any(i.usable for i in await executor.interpreters())
+
+        anyio.run(body)
+
+    def test_refuses_a_task_with_a_hint(self) -> None:
+        async def body() -> None:
+            async with self.executor() as executor:
+                with pytest.raises(TaskRefused) as refusal:
+                    await executor.open_task(self.texts().refused, "", self.texts().target)
+                assert refusal.value.message
+                assert refusal.value.hint
+
+        anyio.run(body)
+
+    def test_evaluates_and_tells_progress(self) -> None:
+        async def body() -> None:
+            events: list[ProgressEvent] = []
+            async with self.executor() as executor:
+                task = await executor.open_task(self.texts().task, "", self.texts().target, progress=events.append)
+                assert task.cases
+                assert events
+                seen = len(events)
+                request = self._request(self.texts().correct)
+                evaluation = await executor.evaluate(task, request, self.texts().target, progress=events.append)
+                assert (evaluation.status, evaluation.candidate) == ("correct", request.candidate.digest)
+                assert evaluation.task == task.digest
+                fractions = [e.fraction for e in events[seen:]]
+                assert fractions == sorted(fractions)
+                assert all(0 <= f <= 1 for f in fractions)
+
+        anyio.run(body)
+
+    def test_a_wrong_candidate_is_an_evaluation(self) -> None:
+        async def body() -> None:
+            async with self.executor() as executor:
+                task = await executor.open_task(self.texts().task, "", self.texts().target)
+                evaluation = await executor.evaluate(task, self._request(self.texts().incorrect), self.texts().target)
+                assert evaluation.status != "correct"
+                assert evaluation.fitness == 0.0
+                assert evaluation.signals
+                assert evaluation.message
+
+        anyio.run(body)
+
+    def test_the_same_question_has_the_same_key(self) -> None:
+        async def body() -> None:
+            keys = set()
+            for _ in range(2):
+                async with self.executor() as executor:
+                    task = await executor.open_task(self.texts().task, "", self.texts().target)
+                    request = EvaluationRequest(Candidate(self.texts().incorrect, self.texts().language), until="verify")
+                    keys.add((await executor.evaluate(task, request, self.texts().target)).key)
+            assert len(keys) == 1
+
+        anyio.run(body)
+
+    def test_concurrent_calls_do_not_mix(self) -> None:
+        async def body() -> None:
+            found: dict[str, Evaluation] = {}
+            async with self.executor() as executor:
+                task = await executor.open_task(self.texts().task, "", self.texts().target)
+
+                async def one(source: str) -> None:
+                    found[source] = await executor.evaluate(task, self._request(source), self.texts().target)
+
+                async with anyio.create_task_group() as group:
+                    group.start_soon(one, self.texts().correct)
+                    group.start_soon(one, self.texts().incorrect)
+            assert found[self.texts().correct].status == "correct"
+            assert found[self.texts().incorrect].status != "correct"
+
+        anyio.run(body)
+
+    def test_cancellation_ends_the_work_only_of_its_call(self) -> None:
+        async def body() -> None:
+            async with self.executor() as executor:
+                task = await executor.open_task(self.texts().task, "", self.texts().target)
+                with anyio.move_on_after(0.2) as scope:
+                    await executor.evaluate(task, self._request(self.texts().slow), self.texts().target)
+                assert scope.cancelled_caught
+                after = await executor.evaluate(task, self._request(self.texts().correct), self.texts().target)
+                assert after.status == "correct"
+
+        anyio.run(body)
+
+    def test_closed_means_unavailable(self) -> None:
+        async def body() -> None:
+            executor = self.executor()
+            await executor.close()
+            await executor.close()
+            with pytest.raises(EvaluatorUnavailable):
+                await executor.describe()
+
+        anyio.run(body)
+
+    def _request(self, source: str) -> EvaluationRequest:
+        return EvaluationRequest(Candidate(source, self.texts().language))

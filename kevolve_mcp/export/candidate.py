@@ -1,0 +1,56 @@
+"""An exported package as one self-contained candidate, so that the evaluator measures what a user calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.types import Candidate
+
+from .manifest import Package
+from .reading import read_package
+from .readme import template
+from .sources import identifier
+
+_EMBEDDED = ("__init__.py", "calls.py", "modules.py", "dispatch.py", "op.py", "kernel.py", "reference.py", "dispatch.json")
+_MODULE = '''
+
+class ModelNew(_package.KernelModule):
+    """The package's module{note}."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+{body}'''
+_FUNCTION = '''
+
+def kernel(*inputs):
+    """The package's function."""
+    return _package.functional(*inputs)
+'''
+
+
+def package_candidate(folder: Path | str) -> Candidate:
+    """The package's files embedded as text, with a ModelNew (or kernel) that calls through its face, dispatch and operator.
+
+    The text is the same for the same package, wherever it lies. native.py is not embedded: `harness.native`, of which it is a
+    copy, stands in for it, so that builds go through the evaluator's build service. Evaluate it under a policy with
+    library_calls="allow": cases in which the kernel does not win go to the reference, by design. Without GRADIENTS the
+    parameters are frozen, which is how a user gets the kernel. Raises NotFound and Conflict as `read_package` does.
+    """
+    package = read_package(folder)
+    text = template("candidate.py")
+    listed = "\n".join(f"    {name!r}: {package.texts[name]!r}," for name in _EMBEDDED)
+    values = {"@NAME@": identifier(package.manifest.name), "@MODULE@": _module_name(package), "@FILES@": listed}
+    for mark, value in values.items():
+        text = text.replace(mark, value, 1)
+    return Candidate(text + _face(package), package.manifest.language)
+
+
+def _module_name(package: Package) -> str:
+    return f"kevolve_export_{identifier(package.manifest.name)}_{package.manifest.operator[-8:]}"
+
+
+def _face(package: Package) -> str:
+    if package.manifest.form == "function":
+        return _FUNCTION
+    frozen = "" if package.manifest.gradients else "        self.requires_grad_(False)\n"
+    return _MODULE.format(note="" if frozen == "" else ", frozen: the kernel has no gradients", body=frozen)

@@ -1,0 +1,65 @@
+"""Which case goes to the kernel: pure functions from the evaluation to dispatch.json and to words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from harness.types import Case, CaseResult, Evaluation, Target, Task, to_json
+
+
+@dataclass(frozen=True)
+class Decision:
+    """use: "kernel" or "reference". why: one phrase with the figures."""
+
+    case: Case
+    use: str
+    why: str
+
+
+def decide(task: Task, evaluation: Evaluation) -> tuple[Decision, ...]:
+    """The kernel only where its verdict is "faster"; the reference everywhere else, untimed cases included."""
+    results = {result.name: result for result in evaluation.cases}
+    return tuple(_decide(case, results.get(case.name)) for case in task.cases)
+
+
+def _decide(case: Case, result: CaseResult | None) -> Decision:
+    if result is None or not result.correct:
+        return Decision(case, "reference", "not verified in this evaluation")
+    if result.verdict is None or result.speedup is None:
+        return Decision(case, "reference", "verified, not timed")
+    use = "kernel" if result.verdict == "faster" else "reference"
+    return Decision(case, use, f"{result.verdict}: {speedup_text(result)}")
+
+
+def speedup_text(result: CaseResult) -> str:
+    """ "1.82x [1.79, 1.86] over torch.compile", "-" where nothing was timed."""
+    if result.speedup is None:
+        return "-"
+    interval = f" [{result.interval[0]:.2f}, {result.interval[1]:.2f}]" if result.interval else ""
+    return f"{result.speedup:.2f}x{interval}" + (f" over {result.baseline}" if result.baseline else "")
+
+
+def torch_device(target: str) -> str:
+    """torch's device type for a target; HIP devices are called cuda there."""
+    return "cpu" if Target.parse(target).family == "cpu" else "cuda"
+
+
+def dispatch_data(decisions: tuple[Decision, ...], *, operator: str, device: str, gradients: bool) -> dict[str, Any]:
+    """The content of dispatch.json, which the package's code reads."""
+    return {
+        "operator": operator,
+        "device": device,
+        "gradients": gradients,
+        "cases": [
+            {
+                "name": d.case.name,
+                "use": d.use,
+                "why": d.why,
+                "held_out": d.case.held_out,
+                "arguments": to_json(d.case.arguments),
+                "inputs": [{"shape": list(s.shape), "dtype": s.dtype, "stride": list(s.stride)} for s in d.case.inputs],
+            }
+            for d in decisions
+        ],
+    }

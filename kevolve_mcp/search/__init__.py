@@ -1,0 +1,68 @@
+"""Search: (F, π_sel, O, τ) over an insert-only graph, as pure functions. Given a tree, the open asks, a random source and
+the spend, it answers what to expand next, what the author sees of the tree, how nodes compare and whether the search is
+over. Nothing here reads a clock, a file or a database; everything is derived from nodes and asks."""
+
+from .fitness import (
+    MARGIN,
+    Change,
+    Figures,
+    Prediction,
+    against_parent,
+    compare,
+    dominates,
+    figures,
+    fitness,
+    interval,
+    prediction,
+    progress,
+    promotable,
+    rank,
+    ratio,
+    stalled_for,
+    undominated,
+)
+from .memory import PATIENCE, History, decide, history
+from .policies import SelectionPolicy, ask_random, create_policy, policy_names
+from .termination import ROOFLINE, STALL_AFTER, Reason, Termination, room, terminate
+from .tree import ROOT, Ask, Expansion, MemoryOperator, Node, Role, Tree
+
+__all__ = [
+    "MARGIN",
+    "PATIENCE",
+    "ROOFLINE",
+    "ROOT",
+    "STALL_AFTER",
+    "Ask",
+    "Change",
+    "Expansion",
+    "Figures",
+    "History",
+    "MemoryOperator",
+    "Node",
+    "Prediction",
+    "Reason",
+    "Role",
+    "SelectionPolicy",
+    "Termination",
+    "Tree",
+    "against_parent",
+    "ask_random",
+    "compare",
+    "create_policy",
+    "decide",
+    "dominates",
+    "figures",
+    "fitness",
+    "history",
+    "interval",
+    "policy_names",
+    "prediction",
+    "progress",
+    "promotable",
+    "rank",
+    "ratio",
+    "room",
+    "stalled_for",
+    "terminate",
+    "undominated",
+]

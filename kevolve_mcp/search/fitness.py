@@ -1,0 +1,189 @@
+"""F: how good a node is, and what may be said about one node against another.
+
+F itself is defined with the evaluation (harness.types.fitness). Here stand its interval, the figures that goals name, and
+comparisons that do not mistake noise for progress. Ratios are compared on the log scale; the 95 % intervals of two nodes
+are combined as independent errors (root of the sum of squares).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.types import CaseResult, fitness, promotable
+
+from .tree import Node, Tree
+
+Change = Literal["improved", "regressed", "same", "unclear"]
+
+MARGIN = 1.02  # ratios nearer to 1 are not progress: the CPU margin of the timing verdicts
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of one evaluation. latency_us: weighted mean over the cases, microseconds. roofline: the smallest achieved fraction of
+    the measured ceiling over the cases. None where a case lacks the figure."""
+
+    latency_us: float | None = None
+    roofline: float | None = None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """predicted and observed: F. log_error: ln(observed / predicted), so 0 is exact and positive means better than predicted.
+    direction: whether the node moved from its parent the way that was predicted (None where the parent has no F)."""
+
+    predicted: float
+    observed: float
+    log_error: float
+    direction: bool | None
+
+
+def interval(cases: Sequence[CaseResult]) -> tuple[float, float] | None:
+    """The interval of F from the cases' 95 % intervals: exp(sum of w_c * ln(bound_c)), for either bound.
+
+    Adding the bounds holds whatever the correlation between cases (they share one machine and moment), so it is never too
+    narrow. None when F is None or 0, or when a timed case has no interval.
+    """
+    if not fitness(cases):
+        return None
+    timed = [c for c in cases if c.speedup is not None and not c.held_out and c.weight > 0]
+    total = sum(c.weight for c in timed)
+    low = high = 0.0
+    for case in timed:
+        if case.interval is None or case.interval[0] <= 0:
+            return None
+        low += case.weight / total * math.log(case.interval[0])
+        high += case.weight / total * math.log(case.interval[1])
+    return math.exp(low), math.exp(high)
+
+
+def figures(cases: Sequence[CaseResult]) -> Figures:
+    """What latency and roofline goals are held against; held-out cases do not count."""
+    seen = [c for c in cases if not c.held_out and c.weight > 0]
+    latencies = [c.latency_us for c in seen if c.latency_us is not None]
+    rooflines = [c.roofline for c in seen if c.roofline is not None]
+    total = sum(c.weight for c in seen)
+    complete = bool(seen) and len(latencies) == len(seen)
+    mean = sum(c.weight * t for c, t in zip(seen, latencies, strict=True)) / total if complete else None
+    return Figures(mean, min(rooflines) if seen and len(rooflines) == len(seen) else None)
+
+
+def compare(node: Node, other: Node, margin: float = MARGIN) -> Change:
+    """What the measurements say of `node` against `other`.
+
+    improved: the interval of the ratio F(node) / F(other) lies above `margin`; regressed: below 1 / margin; same: inside;
+    unclear: it reaches across, or one of the two was never timed. A node without an interval counts as exact, so that the
+    margin alone decides. Proved correct against not proved correct is improved, whatever the speed.
+    """
+    if node.failed or other.failed:
+        return "same" if node.failed and other.failed else ("regressed" if node.failed else "improved")
+    if node.score <= 0 or other.score <= 0:
+        return "unclear"
+    ratio = math.log(node.score / other.score)
+    down, up = _errors(node, other)
+    edge = math.log(margin)
+    if ratio - down > edge:
+        return "improved"
+    if ratio + up < -edge:
+        return "regressed"
+    return "same" if ratio - down >= -edge and ratio + up <= edge else "unclear"
+
+
+def ratio(node: Node, other: Node) -> tuple[float, tuple[float, float] | None] | None:
+    """F(node) / F(other) and its 95 % interval: the figures behind `compare`.
+
+    None when one of them has no F; without an interval when one of them has none.
+    """
+    if node.score <= 0 or other.score <= 0:
+        return None
+    value = node.score / other.score
+    if node.interval is None or other.interval is None:
+        return value, None
+    down, up = _errors(node, other)
+    return value, (value * math.exp(-down), value * math.exp(up))
+
+
+def _errors(node: Node, other: Node) -> tuple[float, float]:
+    """How far the ratio's interval reaches down and up, on the log scale."""
+    return math.hypot(_half(node, 0), _half(other, 1)), math.hypot(_half(node, 1), _half(other, 0))
+
+
+def _half(node: Node, side: Literal[0, 1]) -> float:
+    """Distance between F and one end of its interval, on the log scale; 0 where unknown."""
+    if node.interval is None or node.interval[side] <= 0:
+        return 0.0
+    return abs(math.log(node.interval[side] / node.score))
+
+
+def against_parent(tree: Tree, node: Node, margin: float = MARGIN) -> Change:
+    """`compare` with the best of the node's parents; a node without parents is unclear."""
+    parents = [tree.by_id[p] for p in node.parents if p in tree.by_id]
+    return compare(node, rank(parents)[0], margin) if parents else "unclear"
+
+
+def rank(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """Best first: promotable before not promotable, then by F, then the earlier one."""
+    return tuple(sorted(nodes, key=lambda n: (not (n.promotable and n.score > 0), -n.score, n.seq)))
+
+
+def dominates(node: Node, other: Node, margin: float = MARGIN) -> bool:
+    """Whether nothing speaks for `other`: it is clearly slower (or not proved correct) and not the only promotable one."""
+    return compare(node, other, margin) == "improved" and (node.promotable or not other.promotable)
+
+
+def undominated(nodes: Iterable[Node], margin: float = MARGIN) -> tuple[Node, ...]:
+    """The correct nodes that no other dominates, best first: those that a confirmation may still tell apart."""
+    correct = rank(n for n in nodes if not n.failed)
+    return tuple(n for n in correct if not any(dominates(other, n, margin) for other in correct))
+
+
+def progress(nodes: Sequence[Node], margin: float = MARGIN) -> tuple[Node, ...]:
+    """The nodes that moved the best beyond noise when they were inserted, in that order.
+
+    Each is compared with the last of them and not with the best of the moment, so small steps add up and lucky ones do not.
+    """
+    steps: list[Node] = []
+    for node in nodes:
+        if node.promotable and node.score > 0 and (not steps or compare(node, steps[-1], margin) == "improved"):
+            steps.append(node)
+    return tuple(steps)
+
+
+def stalled_for(nodes: Sequence[Node], margin: float = MARGIN) -> int:
+    """How many nodes were evaluated since the best last moved beyond noise; all of them if it never did."""
+    steps = progress(nodes, margin)
+    return sum(1 for n in nodes if n.seq > steps[-1].seq) if steps else len(nodes)
+
+
+def prediction(tree: Tree, node: Node) -> Prediction | None:
+    """What the author foretold against what was measured; None without both."""
+    if not node.predicted_speedup or node.predicted_speedup <= 0 or node.score <= 0:
+        return None
+    parents = [p.score for i in node.parents if (p := tree.by_id.get(i)) is not None and p.score > 0]
+    before = max(parents, default=0.0)
+    direction = (node.predicted_speedup > before) == (node.score > before) if before else None
+    return Prediction(node.predicted_speedup, node.score, math.log(node.score / node.predicted_speedup), direction)
+
+
+__all__ = [
+    "MARGIN",
+    "Change",
+    "Figures",
+    "Prediction",
+    "against_parent",
+    "compare",
+    "dominates",
+    "figures",
+    "fitness",
+    "interval",
+    "prediction",
+    "progress",
+    "promotable",
+    "rank",
+    "ratio",
+    "stalled_for",
+    "undominated",
+]

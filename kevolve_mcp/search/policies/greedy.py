@@ -1,0 +1,74 @@
+"""Best-first search."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.types import Spent
+
+from ..memory import PATIENCE
+from ..tree import Ask, Expansion, Node, Tree
+from . import moves
+from .base import SelectionPolicy
+from .moves import View
+
+
+@dataclass(frozen=True)
+class Greedy(SelectionPolicy):
+    """Drafts first; then always the best node, unless a failure is due for repair.
+
+    "Best" is F, discounted by `fatigue` for every child that brought no more than its parent, and by `virtual_loss` for every
+    open ask on the node: a node that was tried often in vain makes room for the next best. A search that stalls takes turns
+    between a clean slate, an improvement without the trajectory behind it, and a crossover of two different structures.
+
+    drafts: independent first samples; correct starts stand in for all but `least_drafts` of them. repair_share: how often a
+    repairable failure goes before an improvement, while there is something correct to improve. repair_limit: attempts on
+    one line of failures. tune_limit: parameter trials per structure. patience: nodes without progress before the search
+    counts as stalled. The paper names the policy and gives no values; these are ours.
+    """
+
+    name: ClassVar[str] = "greedy"
+
+    drafts: int = 5
+    least_drafts: int = 2
+    repair_share: float = 0.5
+    repair_limit: int = 3
+    tune_limit: int = 6
+    fatigue: float = 0.97
+    virtual_loss: float = 0.9
+    patience: int = PATIENCE
+
+    def __post_init__(self) -> None:
+        shares = ("repair_share", "fatigue", "virtual_loss")
+        moves.check_options(self, shares, ("drafts", "least_drafts", "repair_limit", "tune_limit", "patience"))
+
+    def select(self, tree: Tree, open_asks: Sequence[Ask], rng: random.Random, spent: Spent, n: int) -> list[Expansion]:
+        view = View.of(tree, open_asks, self.patience)
+        chosen: list[Expansion] = []
+        for _ in range(n):
+            chosen.append(self._next(view, rng))
+            view = view.plus(chosen[-1])
+        return chosen
+
+    def _next(self, view: View, rng: random.Random) -> Expansion:
+        if moves.drafts_due(view, self.drafts, self.least_drafts):
+            return moves.draft(view, "independent first samples, before anything is built upon")
+        ranked = self._ranked(view)
+        broken = moves.repairs(view, self.repair_limit)
+        if broken and (not ranked or rng.random() < self.repair_share):
+            return moves.repair(view, broken[0], self.repair_limit)
+        for node in ranked:
+            found = moves.expand(view, node, ranked, self.tune_limit)
+            if found is not None:
+                return found
+        return moves.draft(view, "nothing to build on that is not under way already")
+
+    def _ranked(self, view: View) -> list[Node]:
+        def worth(node: Node) -> float:
+            vain = sum(1 for child in view.tree.children(node.id) if child.score <= node.score)
+            return node.score * self.fatigue**vain * self.virtual_loss ** view.load.get(node.id, 0)
+
+        return sorted(view.tree.frontier(), key=lambda n: (-worth(n), n.seq))

@@ -1,0 +1,122 @@
+"""τ: when a search ends, and why, in a sentence for the person who reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.types import Budget, Goal, Spent
+
+from .fitness import MARGIN, Figures, progress, stalled_for
+from .tree import Ask, Node, Tree
+
+Reason = Literal["goal_reached", "roofline_reached", "stalled", "budget_spent"]
+
+STALL_AFTER = 20  # evaluated nodes without progress
+ROOFLINE = 0.95  # of the measured ceiling in every case: what is left is within the noise of the ceiling itself
+
+_UNITS = {
+    "evaluations": "evaluations",
+    "seconds": "seconds",
+    "device_s": "device seconds",
+    "tokens": "tokens",
+    "usd": "US dollars",
+}
+
+
+@dataclass(frozen=True)
+class Termination:
+    """reason: a code to branch on. sentence: why, with the numbers."""
+
+    reason: Reason
+    sentence: str
+
+
+def terminate(
+    tree: Tree,
+    goal: Goal,
+    budget: Budget,
+    spent: Spent,
+    *,
+    best: Figures | None = None,
+    open_asks: Sequence[Ask] = (),
+    stall_after: int | None = STALL_AFTER,
+    roofline: float | None = ROOFLINE,
+    margin: float = MARGIN,
+) -> Termination | None:
+    """Whether the search is over; None while it is not.
+
+    best: `fitness.figures` of the evaluation of `tree.best()`; without it latency and roofline goals are never reached.
+    stall_after: evaluated nodes without progress beyond noise (`margin`), failures included; None to go on for ever.
+    roofline: the achieved fraction of the ceiling, in every case, at which any goal is done; None for never. Open asks do
+    not keep a search alive; the sentence mentions them, and what they yield is still recorded.
+
+    For a given tree, a search that is over stays over, for the same reason, however much more is spent.
+    """
+    node = tree.best()
+    found = None
+    if node is not None:
+        found = _goal(node, goal, best or Figures()) or _roofline(node, best or Figures(), roofline)
+    found = found or _stall(tree, node, stall_after, margin) or _budget(node, budget, spent)
+    if found is None or not open_asks:
+        return found
+    count = len(open_asks)
+    still = "1 ask is still open; its result" if count == 1 else f"{count} asks are still open; their results"
+    return Termination(found.reason, f"{found.sentence} {still} will be recorded.")
+
+
+def room(budget: Budget, spent: Spent, open_asks: Sequence[Ask]) -> int | None:
+    """How many more asks fit the evaluation budget when every open one is answered; None where it is unlimited."""
+    if budget.evaluations is None:
+        return None
+    return max(0, budget.evaluations - spent.evaluations - len(open_asks))
+
+
+def _goal(node: Node, goal: Goal, best: Figures) -> Termination | None:
+    if goal.kind == "speedup" and node.score >= goal.value:
+        return Termination("goal_reached", f"Goal reached: {_name(node)} against the {goal.value:g}x that was asked for.")
+    if goal.kind == "latency_us" and best.latency_us is not None and best.latency_us <= goal.value:
+        text = f"Goal reached: {node.id} takes {best.latency_us:.4g} us (weighted mean), {goal.value:g} us were asked for."
+        return Termination("goal_reached", text)
+    if goal.kind == "roofline" and best.roofline is not None and best.roofline >= goal.value:
+        text = (
+            f"Goal reached: {node.id} is at {best.roofline:.0%} of the ceiling in its worst case, {goal.value:.0%} was asked for."
+        )
+        return Termination("goal_reached", text)
+    return None
+
+
+def _roofline(node: Node, best: Figures, threshold: float | None) -> Termination | None:
+    if threshold is None or best.roofline is None or best.roofline < threshold:
+        return None
+    text = f"Roofline reached: {_name(node)}, at {best.roofline:.0%} of this device's measured ceiling in its worst case."
+    return Termination("roofline_reached", text)
+
+
+def _stall(tree: Tree, node: Node | None, after: int | None, margin: float) -> Termination | None:
+    idle = stalled_for(tree.nodes, margin)
+    if after is None or idle < after:
+        return None
+    if node is None:
+        text = f"Progress stalled: none of the {idle} candidates so far was proved correct and promotable."
+    else:
+        last = progress(tree.nodes, margin)[-1]
+        text = (
+            f"Progress stalled: none of the last {idle} candidates was faster than {last.id} beyond noise. Best: {_name(node)}."
+        )
+    return Termination("stalled", text)
+
+
+def _budget(node: Node | None, budget: Budget, spent: Spent) -> Termination | None:
+    name = budget.exceeded(spent)
+    if name is None:
+        return None
+    outcome = f"Best: {_name(node)}." if node is not None else "No candidate was proved correct and promotable."
+    used, limit = getattr(spent, name), getattr(budget, name)
+    return Termination("budget_spent", f"Budget spent: {used:,.6g} of {limit:,.6g} {_UNITS[name]}. {outcome}")
+
+
+def _name(node: Node) -> str:
+    between = f" (95 % interval {node.interval[0]:.3g} to {node.interval[1]:.3g})" if node.interval is not None else ""
+    return f"{node.id} is {node.score:.3g}x{between}"

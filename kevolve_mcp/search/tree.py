@@ -1,0 +1,230 @@
+"""The search tree: insert-only nodes and asks, and the questions one can put to them.
+
+All search state is derived from nodes and asks; nothing here changes after it was inserted, so a tree loaded from the store
+after a crash is the tree that was.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from harness.types import Status
+
+ROOT = "n0"  # the task itself: its baseline, fitness 1; it exists in every tree and is never stored
+
+MemoryOperator = Literal["none", "parent", "siblings", "both"]
+Role = Literal["start", "draft", "improve", "repair", "tune", "crossover"]
+
+
+@dataclass(frozen=True)
+class Node:
+    """id: "n17" with seq 17. fitness: None where nothing was timed, 0.0 for anything not proved correct.
+
+    parents: ids of earlier nodes, () for a root, never ROOT. interval: the 95 % interval of F where known. origin: where a
+    start came from ("user file", "skill: NAME", "task: NAME"), None for a node that the search made. predicted_speedup: the
+    author's forecast of this node's F. tunables: the choices that the candidate's TUNABLES name, {} where none are known.
+    seconds/device_s: what the evaluation cost.
+    """
+
+    id: str
+    seq: int
+    parents: tuple[str, ...]
+    candidate: str
+    evaluation: str
+    status: Status
+    fitness: float | None
+    promotable: bool = False
+    signals: tuple[str, ...] = ()
+    ask: int | None = None
+    role: Role = "improve"
+    origin: str | None = None
+    hypothesis: str = ""
+    predicted_speedup: float | None = None
+    rationale: str = ""
+    annotations: dict[str, Any] = field(default_factory=dict)
+    params: dict[str, Any] = field(default_factory=dict)
+    structure: str = ""  # digest of the source with PARAMS blanked: nodes of one structure differ only in parameters
+    created: float = 0.0
+    interval: tuple[float, float] | None = None
+    tunables: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    device_s: float = 0.0
+
+    @property
+    def failed(self) -> bool:
+        """Whether the candidate was not proved correct. A correct node may still be slow."""
+        return self.status != "correct"
+
+    @property
+    def family(self) -> str:
+        """Equal for nodes that differ only in parameters; the candidate itself where the structure is not known."""
+        return self.structure or self.candidate
+
+    @property
+    def score(self) -> float:
+        """Fitness for ordering: unproved or untimed counts as 0."""
+        return self.fitness or 0.0
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One request for a next candidate. `lease_until` (seconds, the clock of `created`): after it the ask may be given again."""
+
+    seq: int
+    parents: tuple[str, ...]
+    memory: MemoryOperator
+    role: Role
+    annotations: dict[str, Any] = field(default_factory=dict)
+    author: str = ""
+    created: float = 0.0
+    lease_until: float = 0.0
+
+    @property
+    def id(self) -> str:
+        return f"a{self.seq}"
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """A policy's answer: expand these parents, under this memory operator, in this role."""
+
+    parents: tuple[str, ...]
+    memory: MemoryOperator
+    role: Role
+    annotations: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """nodes and asks in the order of their seq."""
+
+    nodes: tuple[Node, ...] = ()
+    asks: tuple[Ask, ...] = ()
+
+    @cached_property
+    def by_id(self) -> dict[str, Node]:
+        return {n.id: n for n in self.nodes}
+
+    @cached_property
+    def asks_by_seq(self) -> dict[int, Ask]:
+        return {a.seq: a for a in self.asks}
+
+    @cached_property
+    def families(self) -> dict[str, tuple[Node, ...]]:
+        """Nodes by `Node.family`, in the order of insertion."""
+        found: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            found.setdefault(node.family, []).append(node)
+        return {k: tuple(v) for k, v in found.items()}
+
+    @cached_property
+    def _children(self) -> dict[str, tuple[Node, ...]]:
+        found: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            for parent in node.parents or (ROOT,):
+                found.setdefault(parent, []).append(node)
+        return {k: tuple(v) for k, v in found.items()}
+
+    def children(self, node_id: str) -> tuple[Node, ...]:
+        """Direct children in the order of insertion; of ROOT: all nodes without a parent."""
+        return self._children.get(node_id, ())
+
+    def trajectory(self, node_id: str) -> tuple[Node, ...]:
+        """The path root -> node along first parents, the node included, ROOT not."""
+        path: list[Node] = []
+        current = self.by_id.get(node_id)
+        while current is not None:
+            path.append(current)
+            current = self.by_id.get(current.parents[0]) if current.parents else None
+        return tuple(reversed(path))
+
+    def siblings(self, node_id: str) -> tuple[Node, ...]:
+        """The other children of this node's parents, in the order of insertion; of a root: the other roots."""
+        node = self.by_id.get(node_id)
+        if node is None:
+            return ()
+        found = {s.id: s for parent in node.parents or (ROOT,) for s in self.children(parent) if s.id != node_id}
+        return tuple(sorted(found.values(), key=lambda n: n.seq))
+
+    def depth(self, node_id: str) -> int:
+        """Edges between ROOT and the node along first parents: 0 for ROOT, 1 for drafts and starts."""
+        return len(self.trajectory(node_id))
+
+    def ancestors(self, node_id: str) -> frozenset[str]:
+        """All nodes this one was made from, through every parent; neither the node itself nor ROOT."""
+        return self._closure(node_id, lambda i: self.by_id[i].parents if i in self.by_id else ())
+
+    def descendants(self, node_id: str) -> frozenset[str]:
+        """All nodes made from this one, directly or not."""
+        return self._closure(node_id, lambda i: tuple(n.id for n in self.children(i)))
+
+    def _closure(self, start: str, step: Callable[[str], tuple[str, ...]]) -> frozenset[str]:
+        seen: set[str] = set()
+        front = [start]
+        while front:
+            fresh = [i for i in step(front.pop()) if i in self.by_id and i not in seen]
+            seen.update(fresh)
+            front += fresh
+        return frozenset(seen - {start})
+
+    def frontier(self) -> tuple[Node, ...]:
+        """The nodes worth building on: every correct one, best first, the earlier one of equals."""
+        return tuple(sorted((n for n in self.nodes if not n.failed), key=lambda n: (-n.score, n.seq)))
+
+    def failures(self) -> tuple[Node, ...]:
+        """Negative memory: every node that was not proved correct, in the order of insertion."""
+        return tuple(n for n in self.nodes if n.failed)
+
+    def untried(self, node_id: str) -> int | None:
+        """How many settings of the node's TUNABLES no node of its structure has tried.
+
+        0 for a node without parameters; None where it has parameters but its choices are not known.
+        """
+        node = self.by_id[node_id]
+        if not node.tunables:
+            return None if node.params else 0
+        tried = {
+            tuple(repr(n.params.get(name)) for name in sorted(node.tunables))
+            for n in self.families[node.family]
+            if all(n.params.get(name) in choices for name, choices in node.tunables.items())
+        }
+        return max(0, math.prod(len(choices) for choices in node.tunables.values()) - len(tried))
+
+    def annotation(self, node: Node, name: str) -> Any:
+        """What was noted under `name` when the node was asked for, else what the node itself carries, else None."""
+        ask = self.asks_by_seq.get(node.ask) if node.ask is not None else None
+        if ask is not None and name in ask.annotations:
+            return ask.annotations[name]
+        return node.annotations.get(name)
+
+    def defects(self) -> tuple[str, ...]:
+        """What contradicts an insert-only history, one sentence each; () for every tree that a store may return."""
+        found = []
+        for what, seqs in (("node", [n.seq for n in self.nodes]), ("ask", [a.seq for a in self.asks])):
+            if any(b <= a for a, b in itertools.pairwise(seqs)):
+                found.append(f"{what}s are not in strictly increasing order of seq: {seqs}")
+        if len(self.by_id) != len(self.nodes) or ROOT in self.by_id:
+            found.append(f"node ids must be unique and differ from {ROOT}")
+        seen: set[str] = set()
+        for node in self.nodes:
+            found += [f"{node.id} names the parent {p}, which no earlier node is" for p in node.parents if p not in seen]
+            if node.ask is not None and node.ask not in self.asks_by_seq:
+                found.append(f"{node.id} answers ask {node.ask}, which does not exist")
+            seen.add(node.id)
+        for ask in self.asks:
+            found += [f"{ask.id} names the parent {p}, which does not exist" for p in ask.parents if p not in self.by_id]
+        return tuple(found)
+
+    def best(self) -> Node | None:
+        """The promotable node of the highest fitness; the earlier one of equals."""
+        ranked = [n for n in self.nodes if n.promotable and n.score > 0]
+        return max(ranked, key=lambda n: (n.score, -n.seq), default=None)
+
+    def answered(self) -> frozenset[int]:
+        """The seqs of asks that have a node."""
+        return frozenset(n.ask for n in self.nodes if n.ask is not None)

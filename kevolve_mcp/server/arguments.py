@@ -1,0 +1,95 @@
+"""The arguments that several tools share, each with the one description that a model reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field
+
+from harness.types import Budget, CodecError, Goal, Policy, Target, from_json
+from kevolve_mcp.errors import UsageError
+from kevolve_mcp.sessions.types import Text
+
+T = TypeVar("T")
+Wait = Annotated[float, Field(ge=0, description="Seconds to wait, at most 45")]
+SessionId = Annotated[str, Field(description='e.g. "rmsnorm-7f3a"')]
+KernelPath = Annotated[str, Field(description="Absolute path of the candidate")]
+KernelSource = Annotated[str, Field(description="Its text, instead of path")]
+TaskPath = Annotated[str, Field(description="Absolute path of the task file or its folder")]
+TaskSource = Annotated[str, Field(description="Its text, instead of task_path")]
+TargetName = Annotated[str, Field(description="cpu, cuda, cuda:sm_90 ...")]
+Language = Annotated[str, Field(description="cpp, triton ...")]
+
+
+@dataclass(frozen=True)
+class PolicyOptions:
+    """What a session permits, and how it searches. selection: a selection policy's name; skills: whether skills lend starts;
+    the rest as in harness.types.Policy."""
+
+    selection: str = ""
+    library_calls: Literal["flag", "allow", "reject"] = "flag"
+    isolation: Literal["namespaces", "bubblewrap", "landlock", "process"] = "landlock"
+    tolerance: Literal["default", "bitwise"] = "default"
+    review: bool = False
+    skills: bool = True
+
+    def policy(self) -> Policy:
+        return Policy(self.library_calls, self.isolation, self.tolerance, self.review)
+
+
+PolicyArgument = Annotated[
+    dict[str, str | bool] | str | None,
+    Field(
+        description='"greedy", "evolutionary", or an object: selection, library_calls (flag, allow, reject), isolation, '
+        "tolerance (default, bitwise), review, skills"
+    ),
+]
+BudgetArgument = Annotated[
+    dict[str, float] | None,
+    Field(description="Limits by name: evaluations, seconds, device_s, tokens, usd; default: none, a stall ends the search"),
+]
+
+
+def parse_policy(given: dict[str, str | bool] | str | None) -> PolicyOptions:
+    """A word is the selection policy. Raises UsageError naming what is accepted."""
+    data = {"selection": given} if isinstance(given, str) else given or {}
+    return _decoded(PolicyOptions, data, "policy", 'Example: policy={"selection": "evolutionary"}.')
+
+
+def parse_budget(given: dict[str, float] | None) -> Budget:
+    """Raises UsageError naming what is accepted."""
+    data = {k: int(v) if k in ("evaluations", "tokens") and v == int(v) else v for k, v in (given or {}).items()}
+    if any(v <= 0 for v in data.values()):
+        raise UsageError(f"budget {given}: a limit must be positive", "Leave a limit out for none.")
+    return _decoded(Budget, data, "budget", 'Example: budget={"evaluations": 40, "seconds": 600}.')
+
+
+def _decoded(cls: type[T], data: Any, name: str, example: str) -> T:
+    try:
+        return from_json(cls, data)
+    except CodecError as error:
+        raise UsageError(f"{name}: {str(error).removeprefix(cls.__name__).lstrip('.: ')}", example) from None
+
+
+def parse_goal(text: str) -> Goal:
+    """Raises UsageError naming what is accepted."""
+    try:
+        return Goal.parse(text)
+    except ValueError as error:
+        raise UsageError(str(error), 'Example: goal="speedup:2".') from None
+
+
+def parse_target(text: str) -> str:
+    """The target in its usual spelling. Raises UsageError naming what is accepted."""
+    try:
+        return str(Target.parse(text))
+    except ValueError as error:
+        raise UsageError(str(error), "target_describe lists what works on this machine.") from None
+
+
+def text(path: str, source: str, name: str) -> Text:
+    """A path or a source. Raises UsageError when both are given."""
+    if path and source:
+        raise UsageError(f"{name}path and {name}source were both given", "Give one of them.")
+    return Text(path, source)

@@ -1,0 +1,81 @@
+"""A job as an answer: the same result reads the same, whether its own tool or job_wait hands it over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp.types import CallToolResult
+
+from harness.types import to_json
+from kevolve_mcp.sessions.types import Evaluated, Finished, JobView, Opened
+
+from .answer import Phrase, answer
+from .results import EvaluationReply, FinishReply, JobsReply, SessionReply
+from .wording import kernels, rest, sessions
+
+
+def open_answer(job: JobView) -> CallToolResult:
+    phrase = phrased(job)
+    session = job.result.session if isinstance(job.result, Opened) else None
+    joined = isinstance(job.result, Opened) and job.result.joined
+    return answer(phrase, SessionReply(**_common(job, phrase), session=to_json(session) if session else None, joined=joined))
+
+
+def evaluation_answer(job: JobView) -> CallToolResult:
+    phrase = phrased(job)
+    return answer(phrase, EvaluationReply(**_common(job, phrase), **_evaluated(job)))
+
+
+def finish_answer(job: JobView) -> CallToolResult:
+    phrase = phrased(job)
+    result = job.result if isinstance(job.result, Finished) else None
+    best = (result.measured or result.confirmed) if result else None
+    reply = FinishReply(
+        **_common(job, phrase),
+        package=result.package if result else "",
+        fitness=best.fitness if best else None,
+        result=to_json(result) if result else None,
+    )
+    return answer(phrase, reply)
+
+
+def job_answer(job: JobView) -> CallToolResult:
+    """What job_wait says of any kind of job."""
+    phrase = phrased(job)
+    result = to_json(job.result) if job.result is not None else None
+    return answer(phrase, JobsReply(**_common(job, phrase), kind=job.kind, result=result))
+
+
+def phrased(job: JobView) -> Phrase:
+    """The job's result in words, or where it is."""
+    if isinstance(job.result, Opened):
+        return sessions.opened(job.result)
+    if isinstance(job.result, Evaluated):
+        return kernels.evaluated(job.result)
+    if isinstance(job.result, Finished):
+        return sessions.finished(job.result)
+    return rest.running(job)
+
+
+def _common(job: JobView, phrase: Phrase) -> dict[str, Any]:
+    return {
+        "verdict": phrase.verdict,
+        "next": phrase.next,
+        "state": job.state,
+        "job_id": job.id,
+        "session_id": job.session_id,
+        "eta_s": job.eta_s,
+    }
+
+
+def _evaluated(job: JobView) -> dict[str, Any]:
+    result = job.result
+    if not isinstance(result, Evaluated):
+        return {}
+    return {
+        "node_id": result.node.id if result.node else "",
+        "evaluation_id": result.evaluation.id,
+        "status": result.evaluation.status,
+        "fitness": result.evaluation.fitness,
+        "result": to_json(result),
+    }

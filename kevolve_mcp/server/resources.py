@@ -1,0 +1,67 @@
+"""Resources for clients that offer them; every fact in them also comes from a tool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError
+
+from kevolve_mcp.errors import KEvolveError
+from knowledge import KnowledgeError, Library
+
+from .context import service
+
+WHOLE = 10_000_000  # characters
+
+
+def register(server: MCPServer[Any]) -> None:
+    """Add the resources to the server."""
+    server.resource(
+        "kevolve://knowledge/index", name="knowledge_index", title="Index of the knowledge", mime_type="text/markdown"
+    )(index)
+    server.resource("kevolve://knowledge/{+page_id}", name="knowledge_page", title="A knowledge page", mime_type="text/markdown")(
+        page
+    )
+    server.resource(
+        "kevolve://sessions/{session_id}/nodes/{node_id}/source",
+        name="node_source",
+        title="A node's source",
+        mime_type="text/x-python",
+    )(node_source)
+    server.resource(
+        "kevolve://sessions/{session_id}/report", name="session_report", title="A session's report", mime_type="text/markdown"
+    )(report)
+
+
+def index() -> str:
+    """All pages of the knowledge base, by category."""
+    return Library.builtin().read("index", 0, WHOLE).text  # a resource without variables cannot reach the service
+
+
+async def page(page_id: str, ctx: Context[Any]) -> str:
+    """One page of the knowledge base, whole."""
+    return await _page(page_id, ctx)
+
+
+async def node_source(session_id: str, node_id: str, ctx: Context[Any]) -> str:
+    """The source text of one node."""
+    try:
+        return await service(ctx).source(session_id, node_id)
+    except KEvolveError as error:
+        raise ResourceNotFoundError(str(error)) from error
+
+
+async def report(session_id: str, ctx: Context[Any]) -> str:
+    """A session's tree, outcome and figures as one page."""
+    try:
+        return await service(ctx).report(session_id)
+    except KEvolveError as error:
+        raise ResourceNotFoundError(str(error)) from error
+
+
+async def _page(page_id: str, ctx: Context[Any]) -> str:
+    try:
+        return await service(ctx).page(page_id)
+    except KnowledgeError as error:
+        raise ResourceNotFoundError(str(error)) from error

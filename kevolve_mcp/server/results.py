@@ -1,0 +1,95 @@
+"""The shapes of structured content: small, shared, stable. Inner objects are the dataclasses of `kevolve_mcp.sessions.types`.
+
+Every answer has `verdict` (its first line) and `next` (the call to make now). A slow tool adds `state` and `job_id`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+Obj = dict[str, Any]
+
+
+class Reply(BaseModel):
+    verdict: str
+    next: str
+
+
+class JobReply(Reply):
+    """state "running": call job_wait(job_id) again; the other fields are then null."""
+
+    state: Literal["running", "done", "failed", "cancelled", "lost"] = "done"
+    job_id: str = ""
+    session_id: str = ""
+    eta_s: float | None = None
+
+
+class MachineReply(Reply):
+    """machine: MachineView."""
+
+    machine: Obj
+
+
+class SessionReply(JobReply):
+    """session: SessionView; joined: an equal session was open already."""
+
+    session: Obj | None = None
+    joined: bool = False
+
+
+class AsksReply(Reply):
+    """asks: AskView each, `context` as AskContext.parse reads it (its text is the content); ended: why to stop, "" to go on."""
+
+    session: Obj
+    asks: list[Obj]
+    ended: str = ""
+
+
+class EvaluationReply(JobReply):
+    """result: Evaluated (evaluation, node, best, new_best, cached …)."""
+
+    node_id: str = ""
+    evaluation_id: str = ""
+    status: str = ""
+    fitness: float | None = None
+    result: Obj | None = None
+
+
+class FinishReply(JobReply):
+    """result: Finished (package, node, confirmed, measured, skills …)."""
+
+    package: str = ""
+    fitness: float | None = None
+    result: Obj | None = None
+
+
+class ViewReply(Reply):
+    """kind: sessions, tree, node, evaluation or diff; data: what the text shows, as objects."""
+
+    kind: str
+    data: Obj
+    next_cursor: int = 0
+
+
+class KnowledgeReply(Reply):
+    """hits: of a search; page_id and next_offset: of a page, whose text is the content."""
+
+    hits: list[Obj] = []
+    page_id: str = ""
+    next_cursor: int | None = None
+
+
+class SkillReply(Reply):
+    """skill: SkillView."""
+
+    skill: Obj
+
+
+class JobsReply(JobReply):
+    """kind: what the job does; result: as the tool that started it would have answered; jobs: when nothing was named."""
+
+    kind: str = ""
+    result: Obj | None = None
+    jobs: list[Obj] = []

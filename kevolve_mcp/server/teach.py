@@ -1,0 +1,132 @@
+"""Errors that teach, at the border: wrong arguments before a tool runs, KEvolve's own errors after.
+
+The SDK drops unknown arguments silently, shows raw pydantic text for wrong ones, and hides the text of every exception that is
+not its own. This module replaces all three. It is the only one that touches names of the SDK which are not public
+(`_tool_manager`, `fn_metadata`); a test fails loudly when a release moves them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, ParamSpec
+
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.mcpserver import Extension, MCPServer
+from mcp.types import CallToolRequestParams, CallToolResult, TextContent
+from pydantic import ValidationError
+
+from kevolve_mcp.errors import KEvolveError
+from knowledge.errors import KnowledgeError
+
+P = ParamSpec("P")
+log = logging.getLogger(__name__)
+
+
+def failure(code: str, message: str, hint: str = "", retryable: bool = False) -> CallToolResult:
+    """The one form of an error: text for a model, the same as an object."""
+    text = f"Error ({code}): {message}" + (f"\nHint: {hint}" if hint else "")
+    if retryable:
+        text += "\nThe same call may succeed later."
+    error = {"code": code, "message": message, "hint": hint, "retryable": retryable}
+    return CallToolResult(is_error=True, content=[TextContent(type="text", text=text)], structured_content=error)
+
+
+def teaching(tool: Callable[P, Awaitable[CallToolResult]]) -> Callable[P, Awaitable[CallToolResult]]:
+    """A tool whose exceptions become errors that a model can act on."""
+
+    @functools.wraps(tool)
+    async def wrapped(*args: P.args, **kwargs: P.kwargs) -> CallToolResult:
+        try:
+            return await tool(*args, **kwargs)
+        except (KEvolveError, KnowledgeError) as error:
+            return failure(error.code, error.message, error.hint, error.retryable)
+        except OSError as error:
+            log.exception("%s failed", tool.__name__)
+            return failure(
+                "io",
+                f"{error.strerror or error}: {error.filename or ''}".strip(": "),
+                "Mend the file or folder named, then call again.",
+            )
+        except Exception as error:
+            log.exception("%s failed", tool.__name__)
+            return failure(
+                "internal",
+                f"{type(error).__name__}: {error}",
+                "This is a fault of the server; its log has the trace. Other tools still work.",
+            )
+
+    return wrapped
+
+
+class Teach(Extension):
+    """Checks every call's name and arguments and answers in words. `attach` the server after construction."""
+
+    identifier = "io.github.kevolve/teach"
+    server: MCPServer[Any]
+
+    def attach(self, server: MCPServer[Any]) -> None:
+        self.server = server
+
+    async def intercept_tool_call(
+        self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        tool = self.server._tool_manager.get_tool(params.name)
+        if tool is None:
+            names = [t.name for t in await self.server.list_tools()]
+            return failure(
+                "unknown_tool", f"There is no tool {params.name!r:.80}.{_near(params.name, names)}", f"Tools: {', '.join(names)}."
+            )
+        known = list(tool.parameters.get("properties", {}))
+        arguments = dict(params.arguments or {})
+        wrong = [f"unknown argument {name!r:.80}{_near(name, known)}" for name in arguments if name not in known]
+        try:
+            tool.fn_metadata.arg_model.model_validate(tool.fn_metadata.pre_parse_json(arguments))
+        except ValidationError as error:
+            wrong += [_sentence(dict(problem)) for problem in error.errors(include_url=False)]
+        if wrong:
+            return failure(
+                "bad_arguments",
+                f"{params.name}: {'; '.join(wrong)}.",
+                f"Arguments of {params.name}: {', '.join(known) or 'none'}.",
+            )
+        return await call_next(ctx)
+
+
+def _sentence(problem: dict[str, Any]) -> str:
+    place = ".".join(map(str, problem["loc"]))
+    if problem["type"] == "missing":
+        return f"argument {place!r} is required"
+    return f"{place}: {problem['msg']} (got {problem['input']!r:.80})"
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), 1, 0.5)
+    return f", did you mean {near[0]!r}?" if near else ""
+
+
+def slim(server: MCPServer[Any]) -> None:
+    """Drop what repeats itself from the schemas of the listed tools: every client pays for it in tokens on every connection."""
+    for tool in server._tool_manager.list_tools():
+        _slim(tool.parameters)
+        if tool.output_schema is not None:
+            _slim(tool.output_schema)
+            tool.output_schema.pop("description", None)
+
+
+def _slim(schema: Any) -> None:
+    """Generated titles repeat the names; a default of "" or null says no more than that the argument is optional."""
+    if isinstance(schema, list):
+        for value in schema:
+            _slim(value)
+    if not isinstance(schema, dict):
+        return
+    if {"type", "anyOf", "default"} & set(schema):
+        if isinstance(schema.get("title"), str):
+            del schema["title"]
+        if "default" in schema and schema["default"] in ("", None):
+            del schema["default"]
+    for value in schema.values():
+        _slim(value)

@@ -1,0 +1,43 @@
+"""The fourteen tools, in the order in which every connection lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mcp.server.mcpserver import MCPServer
+from mcp.types import CallToolResult, ToolAnnotations
+
+from ..teach import teaching
+from . import jobs, kernels, knowledge, sessions, skills, targets, tree
+
+READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
+ENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+
+TOOLS: tuple[tuple[str, Callable[..., Awaitable[CallToolResult]], ToolAnnotations], ...] = (
+    ("Describe targets", targets.target_describe, READS),
+    ("Open a session", sessions.session_open, WRITES),
+    ("Ask what to write next", sessions.session_next, ADDS),
+    ("Finish a session", sessions.session_finish, ENDS),
+    ("Compile a kernel", kernels.kernel_compile, WRITES),
+    ("Check a kernel", kernels.kernel_check, WRITES),
+    ("Profile a kernel", kernels.kernel_profile, WRITES),
+    ("Submit a kernel", kernels.kernel_submit, WRITES),
+    ("View a tree", tree.tree_view, READS),
+    ("Search knowledge", knowledge.knowledge_search, READS),
+    ("Read a page", knowledge.knowledge_read, READS),
+    ("Record a skill", skills.skill_record, WRITES),
+    ("Wait for a job", jobs.job_wait, READS),
+    ("Cancel a job", jobs.job_cancel, ENDS),
+)
+
+
+def register(server: MCPServer[Any]) -> None:
+    """Add all tools to the server."""
+    for title, function, hints in TOOLS:
+        server.add_tool(teaching(function), title=title, annotations=hints)
+
+
+__all__ = ["TOOLS", "register"]

@@ -1,0 +1,106 @@
+"""session_open, session_next, session_finish."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import Context
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from harness.types import to_json
+from kevolve_mcp.sessions.types import FinishRequest, OpenRequest
+
+from .. import arguments as a
+from ..answer import answer
+from ..context import author, service
+from ..jobs import finish_answer, open_answer
+from ..results import AsksReply, FinishReply, SessionReply
+from ..waiting import checked, wait
+from ..wording import sessions as wording
+
+
+async def session_open(
+    ctx: Context[Any],
+    task_path: a.TaskPath = "",
+    task_source: a.TaskSource = "",
+    target: a.TargetName = "cpu",
+    language: a.Language = "",
+    goal: Annotated[str, Field(description="best, speedup:2, latency_us:50 or roofline:0.8")] = "best",
+    budget: a.BudgetArgument = None,
+    start_path: Annotated[str, Field(description="A kernel to start from; a task folder's start.py is taken by itself")] = "",
+    start_source: Annotated[str, Field(description="Its text, instead of start_path")] = "",
+    python: Annotated[str, Field(description="Interpreter that evaluates; default: found near the task")] = "",
+    policy: a.PolicyArgument = None,
+    new: Annotated[bool, Field(description="Open another session even if an equal one is open")] = False,
+    wait_s: a.Wait = 20,
+) -> Annotated[CallToolResult, SessionReply]:
+    """Start optimizing a task: a PyTorch reference in KernelBench form (class Model, get_inputs, get_init_inputs).
+
+    Measures the baselines to beat and the roofline (10-60 s), collects starting kernels, answers with the session id. Repeated
+    with the same task, target and language it joins the open session. A task that cannot be judged honestly is refused with
+    the line and the mend. Then call session_next."""
+    options = a.parse_policy(policy)
+    request = OpenRequest(
+        task=a.text(task_path, task_source, "task_"),
+        target=a.parse_target(target),
+        language=language,
+        goal=a.parse_goal(goal),
+        budget=a.parse_budget(budget),
+        start=a.text(start_path, start_source, "start_"),
+        python=python,
+        policy=options.policy(),
+        selection=options.selection,
+        skills=options.skills,
+        new=new,
+    )
+    return open_answer(checked(await wait(ctx, await service(ctx).open(request), wait_s)))
+
+
+async def session_next(
+    ctx: Context[Any],
+    session_id: a.SessionId,
+    count: Annotated[int, Field(ge=1, le=16, description="Asks to take at once, for parallel authors")] = 1,
+    ask_id: Annotated[str, Field(description='Read this ask again instead, e.g. "a7"')] = "",
+    max_tokens: Annotated[int, Field(ge=1000, le=100_000, description="Size of the whole answer")] = 8000,
+) -> Annotated[CallToolResult, AsksReply]:
+    """Ask what to write next: the parents to improve with their diagnosis, what was tried, what is known, what to answer.
+
+    Taking an ask leases it to you; answer it with kernel_submit(ask_id=...), or let it lapse. Says when the search has ended
+    (goal, budget, stall, roofline). Fast; runs nothing."""
+    batch = await service(ctx).next(session_id, count=count, ask_id=ask_id, max_tokens=max_tokens, author=author(ctx))
+    phrase = wording.asked(batch)
+    reply = AsksReply(
+        verdict=phrase.verdict,
+        next=phrase.next,
+        session=to_json(batch.session),
+        asks=[a_json(x) for x in batch.asks],
+        ended=batch.ended,
+    )
+    if not batch.asks:
+        return answer(phrase, reply)
+    texts = "\n\n---\n\n".join(wording.ask_text(ask) for ask in batch.asks)
+    return answer(phrase, reply, whole=f"{phrase.verdict}\n\n{texts}\n\nNext: {phrase.next}")
+
+
+def a_json(ask: Any) -> dict[str, Any]:
+    """AskView with the context as AskContext.as_json writes it: without its text."""
+    data: dict[str, Any] = to_json(ask)
+    data["context"] = ask.context.as_json()
+    return data
+
+
+async def session_finish(
+    ctx: Context[Any],
+    session_id: a.SessionId,
+    node_id: Annotated[str, Field(description="Export this node instead of the best")] = "",
+    inline: Annotated[bool, Field(description="Answer with the package's files as text, too")] = False,
+    abandon: Annotated[bool, Field(description="Close without exporting; running jobs are cancelled")] = False,
+    wait_s: a.Wait = 20,
+) -> Annotated[CallToolResult, FinishReply]:
+    """End a session: re-validate the winner in fresh processes with fresh seeds and held-out cases, export it as a package that
+    stands alone, verify and time that package as a user calls it (the figure to report), propose skills from what helped.
+
+    Takes about three evaluations. Repeated, it answers with the same result. The tree stays readable."""
+    request = FinishRequest(session_id, node_id, inline, abandon)
+    return finish_answer(checked(await wait(ctx, await service(ctx).finish(request), wait_s)))

@@ -1,0 +1,35 @@
+"""skill_record."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import Context
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from harness.types import to_json
+from kevolve_mcp.sessions.types import SkillRequest
+
+from .. import arguments as a
+from ..answer import answer
+from ..context import service
+from ..results import SkillReply
+from ..wording import rest
+
+
+async def skill_record(
+    ctx: Context[Any],
+    session_id: a.SessionId,
+    node_id: Annotated[str, Field(description="The node that has the pattern")],
+    title: Annotated[str, Field(description="What to do, in a few words")],
+    mechanism: Annotated[str, Field(description="Why it is faster, without figures of one machine")],
+    parent_id: Annotated[str, Field(description='The node without it; default: its parent; "n0": the baseline')] = "",
+    preconditions: Annotated[str, Field(description="When it applies, when not")] = "",
+    pattern: Annotated[str, Field(description="What it looks like: a short excerpt of code")] = "",
+) -> Annotated[CallToolResult, SkillReply]:
+    """Propose a reusable skill from two measured nodes. Refused unless node_id was measured faster than parent_id with an
+    interval above 1. It goes into quarantine until the gate accepts it."""
+    view = await service(ctx).record_skill(SkillRequest(session_id, node_id, parent_id, title, mechanism, preconditions, pattern))
+    phrase = rest.skill(view)
+    return answer(phrase, SkillReply(verdict=phrase.verdict, next=phrase.next, skill=to_json(view)))

@@ -1,0 +1,80 @@
+"""Bounded waiting: every slow tool ends here, with the result or with a job id."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import anyio
+from mcp.server.mcpserver import Context
+
+from kevolve_mcp.errors import KEvolveError
+from kevolve_mcp.executors.base import Progress, ProgressEvent
+from kevolve_mcp.sessions.types import ErrorView, JobView
+
+from .context import app
+
+T = TypeVar("T")
+FIRST_AFTER = 0.2  # seconds: what ends sooner needs no note
+REPORT_EVERY = 3.0  # seconds between progress notes; clients' idle timers start at 30 s
+
+
+class Failed(KEvolveError):
+    """A job that failed, as the error that the caller would have got without waiting in between."""
+
+    def __init__(self, error: ErrorView, job_id: str) -> None:
+        super().__init__(error.message, error.hint)
+        self.code = error.code  # type: ignore[misc]
+        self.retryable = error.retryable  # type: ignore[misc]
+        self.job_id = job_id
+
+
+class Notes:
+    """The latest progress of a job, sent to the client every few seconds with a number that only grows."""
+
+    def __init__(self) -> None:
+        self.event = ProgressEvent("queue", "waiting", 0.0)
+
+    def __call__(self, event: ProgressEvent) -> None:
+        self.event = event
+
+    async def report(self, ctx: Context[Any]) -> None:
+        """Runs until it is cancelled."""
+        sent = 0.0
+        await anyio.sleep(FIRST_AFTER)
+        while True:
+            sent = min(max(self.event.fraction, sent + 0.001), 1.0)
+            await ctx.report_progress(sent, 1.0, f"{self.event.stage}: {self.event.message}")
+            await anyio.sleep(REPORT_EVERY)
+
+
+async def wait(ctx: Context[Any], job: JobView, wait_s: float) -> JobView:
+    """At most `wait_s` (capped by the settings); the job goes on whatever happens to this call."""
+    if not job.id or job.state != "running":
+        return job
+    limit = min(wait_s, app(ctx).settings.max_wait_s)
+    return await told(ctx, lambda progress: app(ctx).service.wait(job.id, limit, progress=progress))
+
+
+async def told(ctx: Context[Any], call: Callable[[Progress], Awaitable[T]]) -> T:
+    """The result of `call`, with its progress sent to the client while it lasts."""
+    notes = Notes()
+    failed: Exception | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(notes.report, ctx)
+        try:
+            result = await call(notes)
+        except Exception as error:  # carried out of the group, which would wrap it
+            failed = error
+        group.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
+    return result
+
+
+def checked(job: JobView) -> JobView:
+    """The job unless it failed or was cancelled. Raises Failed."""
+    if job.state in ("failed", "cancelled"):
+        error = job.error or ErrorView("cancelled", f"job {job.id} was cancelled", "Call the tool again to start it anew.", True)
+        raise Failed(error, job.id)
+    return job

@@ -1,0 +1,69 @@
+"""Numbers as text, the same everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kevolve_mcp.sessions.types import CaseResultView, EvaluationView, NodeView, SessionView
+
+
+def times(value: float | None, interval: tuple[float, float] | None = None) -> str:
+    """ "1.83x [1.80, 1.86]", "untimed" for None."""
+    if value is None:
+        return "untimed"
+    return f"{value:.3g}x" + (f" [{interval[0]:.3g}, {interval[1]:.3g}]" if interval else "")
+
+
+def node_line(node: NodeView) -> str:
+    """One node on one line: id, figure, where from, why."""
+    figure = times(node.fitness, node.interval) if node.status == "correct" else node.status
+    source = f" from {', '.join(node.parents)}" if node.parents else f" ({node.origin})" if node.origin else " (root)"
+    effect = f", {node.versus_parent:.3g}x its parent" if node.versus_parent is not None else ""
+    params = f" {node.params}" if node.params else ""
+    hypothesis = f": {short(node.hypothesis, 100)}" if node.hypothesis else ""
+    signals = f" [{', '.join(node.signals[:4])}]" if node.signals else ""
+    held = "" if node.promotable or node.status != "correct" or node.fitness is None else ", not promotable"
+    return f"{node.id} {figure}{effect}{held}{source}, {node.role}{params}{hypothesis}{signals}"
+
+
+def case_line(case: CaseResultView) -> str:
+    if not case.correct:
+        return f"- {case.name}: wrong. {case.detail}"
+    if case.speedup is None:
+        margin = f" (error {case.error:.2g}, allowed {case.tolerance:.2g})" if case.error is not None and case.tolerance else ""
+        return f"- {case.name}: correct{margin}"
+    latency = f", {case.latency_us:.4g} us" if case.latency_us is not None else ""
+    others = ", ".join(f"{name} {value:.4g} us" for name, value in case.baselines.items())
+    roofline = f", {case.roofline:.0%} of the ceiling" if case.roofline is not None else ""
+    figure = f"{times(case.speedup, case.interval)} {case.verdict or ''} over {case.baseline}"
+    return f"- {case.name}: {figure}{latency}{roofline} ({others})"
+
+
+def evaluation_lines(evaluation: EvaluationView) -> list[str]:
+    """Cases, then signals with their sentences."""
+    lines = [case_line(c) for c in evaluation.cases]
+    lines += [f"signal {s.name}: {s.message}" for s in evaluation.signals]
+    return lines
+
+
+def budget_left(session: SessionView) -> str:
+    """ "12 of 40 evaluations, 80 of 240 s", "no limit" without any."""
+    parts = []
+    if (limit := session.budget.evaluations) is not None:
+        parts.append(f"{session.spent.evaluations} of {limit} evaluations")
+    if session.budget.seconds is not None:
+        parts.append(f"{session.spent.seconds:.0f} of {session.budget.seconds:.0f} s")
+    if session.budget.device_s is not None:
+        parts.append(f"{session.spent.device_s:.0f} of {session.budget.device_s:.0f} device seconds")
+    return ", ".join(parts) or f"{session.spent.evaluations} evaluations, no limit"
+
+
+def short(text: str, limit: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def listed(items: Iterable[str], limit: int = 8) -> str:
+    found: Sequence[str] = list(items)
+    rest = f" and {len(found) - limit} more" if len(found) > limit else ""
+    return ", ".join(found[:limit]) + rest

@@ -1,0 +1,86 @@
+"""Verdicts on one kernel: compiled, checked, profiled or submitted."""
+
+from __future__ import annotations
+
+from kevolve_mcp.sessions.types import Evaluated
+
+from ..answer import Phrase
+from .figures import evaluation_lines, short, times
+
+__all__ = ["evaluated"]
+
+SHORT = 160  # characters of a message in the first line
+_DONE = {"compile": "compiles", "check": "is correct", "profile": "is correct", "submit": "is correct"}
+
+
+def evaluated(result: Evaluated) -> Phrase:
+    """Verdict first, then why, then what to read and do next."""
+    failed = result.evaluation.status != "correct" and len(result.evaluation.message) > SHORT
+    lines = [result.evaluation.message] if failed else []
+    lines += [*_relation(result), *evaluation_lines(result.evaluation), *_facts(result)]
+    if result.cached:
+        lines.append("Answered from the store: the same kernel was evaluated under the same key before.")
+    if result.assumed_root:
+        lines.append(
+            "Neither ask_id nor parents was given: it was recorded as a child of the root. "
+            "Name parents=[...] when it derives from a node."
+        )
+    if result.knowledge:
+        lines.append(f"Worth reading (knowledge_read): {', '.join(result.knowledge)}")
+    return Phrase(_verdict(result), _next(result), lines, _links(result))
+
+
+def _verdict(result: Evaluated) -> str:
+    evaluation = result.evaluation
+    who = f"{result.node.id} " if result.node else "The kernel "
+    if evaluation.status != "correct":
+        return f"{who}{evaluation.status.replace('_', ' ')} ({evaluation.id}): {short(evaluation.message, SHORT)}"
+    timed = (
+        f": {times(evaluation.fitness, evaluation.interval)} over the strongest baseline"
+        if evaluation.fitness is not None
+        else ""
+    )
+    best = ", the new best" if result.new_best else ""
+    held = "" if evaluation.promotable or evaluation.fitness is None else "; a protected case regressed, so it cannot win"
+    return f"{who}{_DONE[result.depth]} ({evaluation.id}){timed}{best}{held}"
+
+
+def _relation(result: Evaluated) -> list[str]:
+    node = result.node
+    lines = []
+    if node is not None and node.versus_parent is not None:
+        change = next((s for s in node.signals if s in ("improved", "regressed")), "no clear change")
+        lines.append(f"Against its parent: {times(node.versus_parent, node.versus_parent_interval)}, {change}.")
+    if result.predicted_speedup is not None and result.observed is not None:
+        lines.append(f"Predicted {result.predicted_speedup:.3g}x, observed {result.observed:.3g}x.")
+    if result.best is not None and not result.new_best and (node is None or result.best.id != node.id):
+        lines.append(f"Best so far: {result.best.id} at {times(result.best.fitness)}.")
+    return lines
+
+
+def _facts(result: Evaluated) -> list[str]:
+    """Static facts of the build, where they are what was asked for; the end of the log, where something failed."""
+    facts = dict(result.facts)
+    log = facts.pop("log", None)
+    lines = (
+        [f"{stage}: {short(str(data), 400)}" for stage, data in facts.items()] if result.depth in ("compile", "profile") else []
+    )
+    return [*lines, f"log (untrusted text), its end:\n{log['end']}"] if log else lines
+
+
+def _next(result: Evaluated) -> str:
+    if result.depth == "submit":
+        return f"session_next(session_id={result.session_id!r})"
+    if result.evaluation.status != "correct":
+        log = f'tree_view(evaluation_id={result.evaluation.id!r}, section="log") shows the log'
+        return f"mend the kernel and call kernel_{result.depth} again; {log}"
+    deeper = {"compile": "kernel_check", "check": "kernel_profile", "profile": "kernel_submit"}[result.depth]
+    return f"{deeper}(...)" if result.depth != "profile" or result.session_id else "session_open(...) to search for a faster one"
+
+
+def _links(result: Evaluated) -> list[tuple[str, str, str]]:
+    if result.node is None:
+        return []
+    return [
+        (f"kevolve://sessions/{result.session_id}/nodes/{result.node.id}/source", f"source of {result.node.id}", "text/x-python")
+    ]

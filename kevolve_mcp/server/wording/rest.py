@@ -1,0 +1,89 @@
+"""Machines, jobs, knowledge and skills."""
+
+from __future__ import annotations
+
+from kevolve_mcp.sessions.types import JobView, KnowledgeHits, KnowledgePage, MachineView, SkillView
+
+from ..answer import Phrase
+from .figures import times
+
+
+def machine(view: MachineView) -> Phrase:
+    able = [t for t in view.targets if t.mode == "execute"]
+    word = f"{', '.join(t.target for t in able)} can be measured here" if able else "Nothing can be measured here"
+    lines = [f"device: {view.device}", f"toolchain: {view.toolchain}"] if view.device else []
+    lines += [
+        f"- {t.target}: {t.mode}{f' ({t.reason})' if t.reason else ''}"
+        + (f"; languages {', '.join(t.languages)}" if t.languages else "")
+        + (f"; profilers {', '.join(t.profilers)}" if t.profilers else "")
+        for t in view.targets
+    ]
+    if view.isolation:
+        lines.append("isolation: " + "; ".join(f"{level}: {state}" for level, state in view.isolation.items()))
+    lines += [
+        f"interpreter {i.path} ({i.origin}): {'usable' if i.usable else 'not usable'}, {i.reason}" for i in view.interpreters
+    ]
+    lines += [f"missing: {text}" for text in view.missing]
+    call = (
+        f"session_open(task_path=..., target={able[0].target!r})"
+        if able
+        else "mend what is missing, then target_describe() again"
+    )
+    return Phrase(word, call, lines)
+
+
+def running(job: JobView) -> Phrase:
+    """A job that goes on: where it is, how long it will take, what to call."""
+    eta = f", about {job.eta_s:.0f} s left" if job.eta_s is not None else ""
+    queue = f", {job.queue} before it" if job.queue else ""
+    stage = f" at {job.stage}: {job.message}" if job.stage else ""
+    session = f" for {job.session_id}" if job.session_id else ""
+    return Phrase(f"Job {job.id} ({job.kind}{session}) is running{stage}{eta}{queue}", f"job_wait(job_id={job.id!r}, wait_s=45)")
+
+
+def listed(jobs: tuple[JobView, ...]) -> Phrase:
+    lines = [f"- {_line(j)}" for j in jobs]
+    first = next((j for j in jobs if j.state == "running"), None)
+    count = sum(j.state == "running" for j in jobs)
+    return Phrase(
+        f"{count} running, {len(jobs) - count} ended", f"job_wait(job_id={first.id!r}, wait_s=45)" if first else "none", lines
+    )
+
+
+def cancelled(jobs: tuple[JobView, ...]) -> Phrase:
+    stopped = [j for j in jobs if j.state == "cancelled"]
+    others = [f"- {_line(j)}: left as it is" for j in jobs if j.state != "cancelled"]
+    return Phrase(f"{len(stopped)} job(s) cancelled: {', '.join(j.id for j in stopped) or 'none'}", "none", others)
+
+
+def _line(job: JobView) -> str:
+    why = f": {job.error.message}" if job.error else ""
+    where = f", {job.stage}" if job.stage and job.state == "running" else ""
+    return f"{job.id} {job.kind} {job.session_id} {job.state}{where}{why}"
+
+
+def hits(found: KnowledgeHits) -> Phrase:
+    lines = [f"- {h.id}: {h.title} ({h.category}; {h.why})\n  {h.snippet}" for h in found.hits]
+    if found.note:
+        lines.append(f"note: {found.note}")
+    if found.next_cursor is not None:
+        lines.append(f"{found.total - found.next_cursor} more: cursor={found.next_cursor}")
+    if not found.hits:
+        return Phrase("No page matches", 'knowledge_read(page_id="index") lists all pages', lines)
+    links = [(f"kevolve://knowledge/{h.id}", h.title, "text/markdown") for h in found.hits[:3]]
+    return Phrase(
+        f"{found.total} page(s); reference material, best first", f"knowledge_read(page_id={found.hits[0].id!r})", lines, links
+    )
+
+
+def page(view: KnowledgePage) -> Phrase:
+    call = f"knowledge_read(page_id={view.id!r}, offset={view.next_offset})" if view.next_offset is not None else "none"
+    return Phrase(f"{view.id}: {view.title} (reference material)", call, ["", view.text])
+
+
+def skill(view: SkillView) -> Phrase:
+    return Phrase(
+        f"Skill {view.id} proposed: {view.title}, measured effect {times(view.effect, view.interval)}",
+        "none: it is used once the gate has accepted it",
+        [view.evidence],
+    )

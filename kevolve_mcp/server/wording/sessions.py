@@ -1,0 +1,95 @@
+"""Opening, asking, finishing, looking."""
+
+from __future__ import annotations
+
+from kevolve_mcp.sessions.types import AskBatch, AskView, Finished, Opened, SessionView
+
+from ..answer import Phrase
+from .figures import budget_left, case_line, node_line, times
+
+
+def opened(result: Opened) -> Phrase:
+    session = result.session
+    word = "joined" if result.joined else "opened"
+    lines = [session_line(session)]
+    for case in session.cases:
+        baselines = ", ".join(f"{name} {us:.4g} us" for name, us in case.baselines_us.items())
+        ceiling = f"; the ceiling allows {case.roofline_us:.4g} us" if case.roofline_us else ""
+        lines.append(f"- {case.name} ({', '.join(case.inputs)}): {baselines}{ceiling}")
+    lines += [f"note: {note}" for note in session.notes]
+    lines += [f"differs from your call: {text}" for text in result.differs]
+    if session.waiting_starts:
+        lines.append(f"{session.waiting_starts} starting kernel(s) wait as the first asks.")
+    return Phrase(f"Session {session.id} {word}: {session.task} on {session.target} in {session.language}", _ask(session), lines)
+
+
+def session_line(session: SessionView) -> str:
+    best = (
+        f"best {session.best.id} at {times(session.best.fitness, session.best.interval)}"
+        if session.best
+        else "no promotable node yet"
+    )
+    ended = f" ({session.reason})" if session.reason else ""
+    return (
+        f"{session.id} {session.state}{ended}: {session.task}, {session.target}, {session.language}, goal {session.goal}, "
+        f"{session.nodes} nodes, {best}, spent {budget_left(session)}"
+    )
+
+
+def asked(batch: AskBatch) -> Phrase:
+    """The verdict and the next call; the asks' own texts are appended by `ask_text`."""
+    session = batch.session
+    if not batch.asks:
+        return Phrase(
+            f"The search has ended: {batch.ended_detail or batch.ended}",
+            f"session_finish(session_id={session.id!r})"
+            if session.best
+            else f"session_finish(session_id={session.id!r}, abandon=true), or submit a node with parents=[...]",
+            [session_line(session)],
+        )
+    ids = ", ".join(a.context.id for a in batch.asks)
+    first = batch.asks[0]
+    return Phrase(f"{len(batch.asks)} ask(s): {ids} ({first.context.role}) for {session.id}", _submit(first))
+
+
+def ask_text(ask: AskView) -> str:
+    answered = f"(answered already by {ask.answered_by})\n" if ask.answered_by else ""
+    return f"{answered}{ask.context.text}"
+
+
+def finished(result: Finished) -> Phrase:
+    session = result.session
+    if result.state == "abandoned":
+        return Phrase(f"Session {session.id} abandoned; its tree stays readable", "none", [result.reason])
+    lines = [f"Ended because: {result.reason}"]
+    if result.measured is not None:
+        lines += [f"The package, timed as a user calls it ({result.measured.id}):", *map(case_line, result.measured.cases)]
+    if result.confirmed is not None:
+        figure = times(result.confirmed.fitness, result.confirmed.interval)
+        lines.append(f"Re-validated in fresh processes ({result.confirmed.id}): {figure}; held-out cases included.")
+    lines += [f"not confirmed: {node}: {why}" for node, why in result.rejected.items()]
+    if result.lineage:
+        lines += ["Lineage:", *(node_line(n) for n in result.lineage)]
+    lines += [f"Proposed skill {s.id}: {s.title} ({times(s.effect, s.interval)})" for s in result.skills]
+    if result.contents:
+        lines += [f"--- {name}\n{text}" for name, text in result.contents.items()]
+    elif result.files:
+        lines.append(f"Files: {', '.join(result.files)}")
+    best = result.measured or result.confirmed
+    figure = times(best.fitness, best.interval) if best else "not measured"
+    node = result.node.id if result.node else "?"
+    links = [(f"kevolve://sessions/{session.id}/report", f"report of {session.id}", "text/markdown")]
+    return Phrase(f"Session {session.id} finished: {node}, {figure}, exported to {result.package}", "none", lines, links)
+
+
+def _ask(session: SessionView) -> str:
+    return f"session_next(session_id={session.id!r})" if session.state == "open" else f"tree_view(session_id={session.id!r})"
+
+
+def _submit(ask: AskView) -> str:
+    context = ask.context
+    if context.role == "start":
+        return f"kernel_submit(session_id={context.session!r}, ask_id={context.id!r}) evaluates this start as it is"
+    return (
+        f"kernel_submit(session_id={context.session!r}, ask_id={context.id!r}, path=..., hypothesis=..., predicted_speedup=...)"
+    )

@@ -1,0 +1,52 @@
+"""What this machine can do, and what would enable the rest."""
+
+from __future__ import annotations
+
+import sys
+
+from harness.types import Interpreter, MachineReport
+from kevolve_mcp.errors import Unavailable
+
+from .shared import Shared
+from .types import MachineView
+
+TORCH = (
+    "torch is missing: no interpreter that was found can import it. Install it where your tasks run (pip install torch) or "
+    "beside KEvolve (pip install 'kevolve-mcp[torch]'), or name an interpreter with KEVOLVE_PYTHON or python=."
+)
+LINUX = (
+    "evaluation needs Linux; here the server keeps knowledge and trees. Run it on a Linux machine over SSH: "
+    "command ssh, args HOST uvx kevolve-mcp."
+)
+
+
+async def describe(shared: Shared, target: str, python: str) -> MachineView:
+    """Never fails for something that is missing: that is what it is there to say."""
+    executor = shared.pool.get(python or shared.settings.python)
+    missing: list[str] = []
+    interpreters: tuple[Interpreter, ...] = ()
+    report: MachineReport | None = None
+    try:
+        interpreters = await executor.interpreters()
+        report = await shared.pool.report(executor)
+    except Unavailable as error:
+        missing.append(str(error))
+    if not sys.platform.startswith("linux"):
+        missing.append(LINUX)
+    if not any(i.usable for i in interpreters):
+        missing.append(TORCH)
+    targets = tuple(
+        t for t in (report.targets if report else ()) if not target or t.target.partition(":")[0] == target.partition(":")[0]
+    )
+    missing += [f"{t.target}: {t.reason}" for t in targets if t.mode == "absent" and target]
+    environment = report.environment if report else None
+    return MachineView(
+        device=environment.device if environment else "",
+        toolchain=environment.toolchain if environment else "",
+        isolation_level=environment.isolation if environment else "",
+        isolation=dict(report.isolation) if report else {},
+        targets=targets,
+        interpreters=interpreters,
+        missing=tuple(dict.fromkeys(missing)),
+        home=str(shared.settings.home),
+    )

@@ -1,0 +1,84 @@
+"""One evaluation: from the store where an equal key was evaluated before, otherwise by an executor, tried again when it fails."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import anyio
+
+from harness.types import Evaluation, EvaluationRequest, Task, evaluation_key
+from kevolve_mcp.errors import EvaluatorUnavailable
+from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent
+from kevolve_mcp.store import StoredEvaluation
+
+from .shared import Shared
+
+RETRIES = 2
+PAUSE_S = 0.2  # before the first retry, doubled for the second
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to evaluate where. session: who pays for it, None for nobody."""
+
+    task: Task
+    request: EvaluationRequest
+    target: str
+    executor: Executor
+    session: str | None = None
+
+
+async def known(shared: Shared, order: Order) -> StoredEvaluation | None:
+    """The stored evaluation of the same key; None without one, or while the evaluator's environment is not known."""
+    request = order.request
+    environment = shared.pool.environment(order.executor, order.target, request.candidate.language)
+    if environment is None:
+        return None
+    key = evaluation_key(
+        request.candidate.digest, order.task.digest, str(request.policy), environment, request.purpose, request.until
+    )
+    store = await shared.store()
+    found = await shared.thread(store.evaluations.find, key)
+    return found if found is not None and found.evaluation.target == order.target else None
+
+
+async def measure(shared: Shared, order: Order, progress: Progress) -> StoredEvaluation | Fresh:
+    """`known`, else a fresh evaluation, which is not stored yet. Raises EvaluatorUnavailable after the second retry."""
+    await shared.pool.report(order.executor)
+    found = await known(shared, order)
+    if found is not None:
+        return found
+    evaluation = None
+    for attempt in range(RETRIES + 1):
+        try:
+            evaluation = await order.executor.evaluate(order.task, order.request, order.target, progress=progress)
+            break
+        except EvaluatorUnavailable as error:
+            if attempt == RETRIES:
+                raise
+            log.warning("the evaluator failed (%s); trying again", error)
+            progress(ProgressEvent("queue", f"the evaluator failed, trying again: {error.message}", 0.0))
+            await anyio.sleep(PAUSE_S * 2**attempt)
+    assert evaluation is not None
+    shared.pool.saw(order.executor, evaluation)
+    return Fresh(evaluation)
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """An evaluation that is not in the store yet."""
+
+    evaluation: Evaluation
+
+
+async def stored(shared: Shared, order: Order, progress: Progress) -> tuple[StoredEvaluation, bool]:
+    """Measured and kept; and whether it was there before."""
+    found = await measure(shared, order, progress)
+    if isinstance(found, StoredEvaluation):
+        return found, True
+    store = await shared.store()
+    await shared.thread(store.candidates.put, order.request.candidate)
+    identifier = await shared.thread(store.evaluations.put, found.evaluation, order.session)
+    return await shared.thread(store.evaluations.get, identifier), False

@@ -1,0 +1,225 @@
+"""Ending a session: the winner re-validated, exported, the package measured as a user calls it, skills proposed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from harness.types import Candidate, Evaluation, EvaluationRequest, Task
+from kevolve_mcp.errors import Conflict, KEvolveError, NotFound
+from kevolve_mcp.executors.base import Progress, ProgressEvent
+from kevolve_mcp.export import ExportResult, LineageStep, export_package, package_candidate, read_package, record_evaluation
+from kevolve_mcp.search import Node, Tree, figures, rank, terminate
+from kevolve_mcp.store import Job, SessionRecord, Store, StoredEvaluation
+
+from . import evaluating, looking, skills, views
+from .evaluating import Order
+from .shared import Shared
+from .types import Finished, FinishRequest, JobView
+
+MAX_TRIES = 3  # how many of the best nodes may fail their confirmation before the finish gives up
+
+
+async def finish(shared: Shared, request: FinishRequest) -> JobView:
+    """What the session ended with if it is over, else the job that ends it. Raises NotFound, Conflict."""
+    store = await shared.store()
+    record = await shared.thread(store.sessions.get, request.session_id)
+    if request.abandon:
+        return await _abandon(shared, store, record)
+    if record.state == "finished":
+        return JobView("", "finish", "done", record.id, result=await finished(shared, record, request.inline))
+    if record.state == "abandoned":
+        raise Conflict(f"session {record.id} was abandoned: {record.reason}", "session_open(..., new=true) starts another one.")
+    tree = await shared.thread(shared.trees.load, store, record.id)
+    choose(tree, request.node_id)
+    busy = [j.id for j in await shared.jobs.list(record.id) if not j.over and j.kind == "evaluate"]
+    if busy:
+        raise Conflict(
+            f"{', '.join(busy)} of session {record.id} still run",
+            f"Wait for them, job_wait(session_id={record.id!r}), or job_cancel them.",
+        )
+    payload = {"session": record.id, "node": request.node_id, "inline": request.inline}
+    return await shared.jobs.start("finish", record.id, payload, f"finish {record.id} {request.node_id}")
+
+
+def choose(tree: Tree, node_id: str) -> tuple[Node, ...]:
+    """The nodes to confirm, best first; only the named one where one is named. Raises NotFound, Conflict."""
+    if node_id:
+        node = tree.by_id.get(node_id)
+        if node is None:
+            raise NotFound(f"there is no node {node_id}", f"Nodes: {views.ids(tree.nodes[-10:]) or 'none yet'}.")
+        if node.status != "correct":
+            raise Conflict(
+                f"{node.id} was not proved correct ({node.status})", "Choose a correct node, or leave node_id out for the best."
+            )
+        return (node,)
+    found = tuple(n for n in rank(tree.nodes) if n.promotable and n.score > 0)[:MAX_TRIES]
+    if not found:
+        raise Conflict(
+            "no node can be exported: none is correct, timed and without a regression in a protected case",
+            "Go on with session_next, name a correct node with node_id, or close it with abandon=true.",
+        )
+    return found
+
+
+class Finishing:
+    """The handler of "finish" jobs. Run again after a crash, it finds confirmation and measurement in the store."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+
+    async def run(self, job: Job, progress: Progress) -> dict[str, Any]:
+        shared, p = self._shared, job.payload
+        store = await shared.store()
+        record = await shared.thread(store.sessions.get, p["session"])
+        if record.state == "finished":
+            return {"session": record.id}
+        tree = await shared.thread(shared.trees.load, store, record.id)
+        task = await shared.thread(store.tasks.get, record.task)
+        node, candidate, confirmed, rejected = await self._confirm(store, record, task, choose(tree, p["node"]), progress)
+        exported = await shared.thread(self._export, record, task, tree, node, candidate, confirmed.evaluation)
+        measured = await self._measure(store, record, task, exported, _part(progress, 0.5, 0.95))
+        progress(ProgressEvent("finish", "proposing skills", 0.97))
+        proposed = await shared.thread(skills.propose_from, store, record, task, tree, node)
+        reason = await self._reason(store, record, tree, node, named=bool(p["node"]))
+        outcome = {
+            "node": node.id,
+            "confirmed": confirmed.id,
+            "measured": measured.id,
+            "package": str(exported.path),
+            "files": list(exported.files),
+            "rejected": rejected,
+            "skills": proposed,
+        }
+        await shared.thread(store.sessions.finish, record.id, "finished", reason, outcome)
+        return {"session": record.id}
+
+    async def show(self, job: Job) -> Finished:
+        store = await self._shared.store()
+        record = await self._shared.thread(store.sessions.get, job.payload["session"])
+        return await finished(self._shared, record, bool(job.payload["inline"]))
+
+    async def _confirm(
+        self, store: Store, record: SessionRecord, task: Task, nodes: tuple[Node, ...], progress: Progress
+    ) -> tuple[Node, Candidate, StoredEvaluation, dict[str, str]]:
+        """The first node that its clean re-validation confirms; why those before it were not. Raises Conflict without one."""
+        rejected: dict[str, str] = {}
+        for place, node in enumerate(nodes):
+            candidate = await self._shared.thread(store.candidates.get, node.candidate)
+            request = EvaluationRequest(candidate, "confirm", "diagnose", record.policy)
+            part = _part(progress, 0.5 * place / len(nodes), 0.5 * (place + 1) / len(nodes))
+            part(ProgressEvent("confirm", f"re-validating {node.id} in fresh processes", 0.0))
+            found, _ = await evaluating.stored(self._shared, self._order(record, task, request), part)
+            if found.evaluation.status == "correct" and (found.evaluation.promotable or len(nodes) == 1):
+                return node, candidate, found, rejected
+            why = found.evaluation.message if found.evaluation.status != "correct" else "a protected case regressed"
+            rejected[node.id] = f"{found.evaluation.status}: {why} ({found.id})"
+        reasons = "; ".join(f"{name}: {why}" for name, why in rejected.items())
+        raise Conflict(
+            f"no node was confirmed: {reasons}", "Mend them and go on with session_next, or name another node with node_id."
+        )
+
+    def _export(
+        self, record: SessionRecord, task: Task, tree: Tree, node: Node, candidate: Candidate, confirmed: Evaluation
+    ) -> ExportResult:
+        folder = self._shared.settings.home / "exports" / record.id
+        if (there := _exported(folder, confirmed)) is not None:
+            return there
+        steps = [LineageStep(n.id, n.origin, n.hypothesis, n.fitness, n.status) for n in tree.trajectory(node.id)]
+        return export_package(
+            folder, task=task, candidate=candidate, evaluation=confirmed, lineage=steps, session=record.id, policy=record.policy
+        )
+
+    async def _measure(
+        self, store: Store, record: SessionRecord, task: Task, exported: ExportResult, progress: Progress
+    ) -> StoredEvaluation:
+        """The package as a user calls it. Raises Conflict when it does not verify."""
+        candidate = await self._shared.thread(package_candidate, exported.path)
+        policy = replace(
+            record.policy, library_calls="allow"
+        )  # cases that the kernel does not win go to the reference, by design
+        request = EvaluationRequest(candidate, "export", "diagnose", policy)
+        progress(ProgressEvent("export", "verifying and timing the package", 0.0))
+        found, _ = await evaluating.stored(self._shared, self._order(record, task, request), progress)
+        if found.evaluation.status != "correct":
+            raise Conflict(
+                f"the exported package does not verify: {found.evaluation.status}: {found.evaluation.message} ({found.id})",
+                f"The package is in {exported.path}; the session stays open. tree_view(evaluation_id={found.id!r}) shows more.",
+            )
+        await self._shared.thread(record_evaluation, exported.path, found.evaluation)
+        return found
+
+    async def _reason(self, store: Store, record: SessionRecord, tree: Tree, node: Node, *, named: bool) -> str:
+        if named:
+            return f"{node.id} was chosen by name."
+        best = tree.best()
+        cases = (await self._shared.thread(store.evaluations.get, best.evaluation)).evaluation.cases if best else ()
+        spent = await self._shared.thread(store.sessions.spent, record.id)
+        over = terminate(tree, record.goal, record.budget, spent, best=figures(cases))
+        return over.sentence if over else "Finished on request, before a termination rule held."
+
+    def _order(self, record: SessionRecord, task: Task, request: EvaluationRequest) -> Order:
+        near = str(record.options.get("path", ""))
+        executor = self._shared.pool.get(record.python, Path(near).parent if near else None)
+        return Order(task, request, record.target, executor, record.id)
+
+
+async def finished(shared: Shared, record: SessionRecord, inline: bool) -> Finished:
+    """How a session ended, built from the store; a package that was moved away keeps its figures."""
+    store = await shared.store()
+    view = await looking.session(shared, record)
+    o = record.outcome
+    if record.state != "finished" or "node" not in o:
+        return Finished(view, record.state, record.reason)
+    tree = await shared.thread(shared.trees.load, store, record.id)
+    node = tree.by_id[o["node"]]
+    confirmed = await shared.thread(store.evaluations.get, o["confirmed"])
+    measured = await shared.thread(store.evaluations.get, o["measured"])
+    return Finished(
+        session=view,
+        state=record.state,
+        reason=record.reason,
+        node=views.node_view(tree, node),
+        confirmed=views.evaluation_view(confirmed.id, confirmed.evaluation),
+        measured=views.evaluation_view(measured.id, measured.evaluation),
+        package=o["package"],
+        files=tuple(o["files"]),
+        contents=await shared.thread(_contents, Path(o["package"])) if inline else {},
+        lineage=views.lineage(tree, node),
+        rejected=dict(o["rejected"]),
+        skills=tuple([await shared.thread(skills.view, store, name) for name in o["skills"]]),
+    )
+
+
+async def _abandon(shared: Shared, store: Store, record: SessionRecord) -> JobView:
+    running = [j.id for j in await shared.jobs.list(record.id) if not j.over]
+    await shared.jobs.cancel(running)
+    ended = await shared.thread(store.sessions.finish, record.id, "abandoned", "Abandoned on request.")
+    return JobView("", "finish", "done", record.id, result=await finished(shared, ended, False))
+
+
+def _exported(folder: Path, confirmed: Evaluation) -> ExportResult | None:
+    """The package of exactly this confirmation, written before a crash; None where there is none that is whole."""
+    place = folder.with_name(re.sub(r"\W", "_", folder.name))
+    try:
+        package = read_package(place)
+    except KEvolveError:
+        return None
+    if package.evaluation.key != confirmed.key or package.evaluation != confirmed:
+        return None
+    return ExportResult(package.path, tuple(sorted({*package.texts, "manifest.json"})), package.manifest)
+
+
+def _contents(folder: Path) -> dict[str, str]:
+    """The text of every file of the package that a reader needs; empty when it was moved away."""
+    if not folder.is_dir():
+        return {}
+    return {p.name: p.read_text(encoding="utf-8") for p in sorted(folder.iterdir()) if p.is_file()}
+
+
+def _part(progress: Progress, low: float, high: float) -> Callable[[ProgressEvent], None]:
+    """Progress of one part of the whole."""
+    return lambda event: progress(ProgressEvent(event.stage, event.message, low + (high - low) * event.fraction))

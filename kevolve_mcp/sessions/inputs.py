@@ -1,0 +1,106 @@
+"""What a caller hands over as path or text, read and checked; every refusal says what would be accepted."""
+
+from __future__ import annotations
+
+import difflib
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.types import Candidate
+from kevolve_mcp.errors import UsageError
+
+from .types import Text
+
+MAX_BYTES = 2_000_000
+LANGUAGES = {"cpu": "cpp", "cuda": "triton", "hip": "triton"}  # the usual language of a target family
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """source and the file it came from ("" for a text)."""
+
+    source: str
+    path: str = ""
+
+    @property
+    def folder(self) -> Path | None:
+        return Path(self.path).parent if self.path else None
+
+
+def load_task(text: Text) -> Loaded:
+    """A task file, or the task.py of a task folder. Raises UsageError."""
+    return _load(text, "task_", "task.py")
+
+
+def load_kernel(text: Text, name: str = "") -> Loaded:
+    """A candidate file. name: the prefix of the argument in messages ("start_"). Raises UsageError."""
+    return _load(text, name, "start.py")
+
+
+def companion_start(task: Loaded) -> Text:
+    """The start.py beside a task.py, where there is one."""
+    if not task.path or Path(task.path).name != "task.py":
+        return Text()
+    start = Path(task.path).with_name("start.py")
+    return Text(path=str(start)) if start.is_file() else Text()
+
+
+def usual_language(target: str) -> str:
+    return LANGUAGES[target.partition(":")[0]]
+
+
+def candidate(loaded: Loaded, language: str) -> Candidate:
+    """Raises UsageError for a text without content."""
+    if not loaded.source.strip():
+        raise UsageError("the kernel's text is empty", "Give one Python file with class ModelNew(nn.Module).")
+    return Candidate(loaded.source, language)
+
+
+def _load(text: Text, name: str, inside: str) -> Loaded:
+    if text.source and text.path:
+        raise UsageError(f"{name}path and {name}source were both given", "Give one of them.")
+    if text.source:
+        if "\n" not in text.source and text.source.strip().endswith(".py"):
+            raise UsageError(f"{name}source holds a file name, not a text", f"Pass it as {name}path.")
+        return Loaded(text.source)
+    if not text.path:
+        raise UsageError(
+            f"neither {name}path nor {name}source was given", f"Give {name}path (absolute) or {name}source (the text)."
+        )
+    path = Path(text.path)
+    if not path.is_absolute():
+        raise UsageError(
+            f"{name}path {text.path!r} is not absolute",
+            f"Give the absolute path on {socket.gethostname()}, where this server runs, or the text as {name}source.",
+        )
+    if path.is_dir():
+        if not (path / inside).is_file():
+            raise UsageError(
+                f"the folder {path} has no {inside}", f"Name a file in it: {_names(path) or 'it holds no Python file'}."
+            )
+        path = path / inside
+    return Loaded(_read(path, name), str(path))
+
+
+def _read(path: Path, name: str) -> str:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise UsageError(f"{path} is larger than {MAX_BYTES:,} bytes", "A task or candidate is one Python source file.")
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        near = difflib.get_close_matches(path.name, _names(path.parent).split(", "), 3, 0.4) if path.parent.is_dir() else []
+        folder = "exists" if path.parent.is_dir() else "does not exist either"
+        where = f"near: {', '.join(near)}" if near else f"the folder {path.parent} {folder}"
+        hint = f"Paths are those of {socket.gethostname()}, where this server runs; otherwise pass the text as {name}source."
+        raise UsageError(f"there is no file {path} ({where})", hint) from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text (byte {error.start})", "Save it as UTF-8.") from None
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}", f"Mend its permissions, or pass its text as {name}source."
+        ) from None
+
+
+def _names(folder: Path) -> str:
+    return ", ".join(sorted(p.name for p in folder.glob("*.py"))[:50])

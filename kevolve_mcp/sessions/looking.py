@@ -1,0 +1,270 @@
+"""Looking without changing anything: sessions, trees, nodes, evaluations, differences, as text in pieces."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Sequence
+
+from harness.types import to_json
+from kevolve_mcp.errors import NotFound, UsageError
+from kevolve_mcp.export import SessionFacts, session_report
+from kevolve_mcp.search import Node, Tree
+from kevolve_mcp.store import SessionRecord, Store, StoredEvaluation
+
+from . import views
+from .shared import Shared
+from .trees import Trees
+from .types import NodeView, SessionView, TreeView
+
+PIECE = 24_000  # characters of one answer, about 6,000 tokens
+SECTIONS = ("summary", "source", "log", "profile", "cases", "stages", "context")
+
+
+async def session(shared: Shared, record: SessionRecord) -> SessionView:
+    """The session as it stands."""
+    store = await shared.store()
+    return await shared.thread(_session, store, shared.trees, record)
+
+
+def _session(store: Store, trees: Trees, record: SessionRecord) -> SessionView:
+    tree = trees.load(store, record.id)
+    answered = tree.answered()
+    open_asks = store.asks.open(record.id)
+    held = {a.seq for a in open_asks}
+    waiting = [a for a in tree.asks if a.role == "start" and a.seq not in answered and a.seq not in held]
+    return views.session_view(
+        record,
+        store.tasks.get(record.task),
+        tree,
+        store.sessions.spent(record.id),
+        open_asks=len(open_asks),
+        waiting_starts=len(waiting),
+    )
+
+
+async def look(
+    shared: Shared,
+    session_id: str,
+    *,
+    node_id: str,
+    evaluation_id: str,
+    diff_with: str,
+    section: str,
+    cursor: int,
+    detailed: bool,
+) -> TreeView:
+    """The page that the arguments name. Raises NotFound, UsageError."""
+    store = await shared.store()
+    if section and section not in SECTIONS:
+        raise UsageError(f"unknown section {section!r}", f"Sections: {', '.join(SECTIONS)}.")
+    if evaluation_id:
+        return await shared.thread(_evaluation, store, evaluation_id, section, cursor)
+    if not session_id:
+        if node_id or diff_with:
+            raise UsageError("a node was named without its session", "Give session_id, too: node ids count per session.")
+        return await shared.thread(_sessions, store, shared.trees, cursor)
+    record = await shared.thread(store.sessions.get, session_id)
+    tree = await shared.thread(shared.trees.load, store, record.id)
+    if diff_with:
+        return await shared.thread(_difference, store, record, tree, node_id, diff_with, cursor)
+    if node_id:
+        return await shared.thread(_node, store, record, tree, node_id, section, cursor)
+    view = await session(shared, record)
+    return _tree(view, tree, cursor, detailed)
+
+
+async def source(shared: Shared, session_id: str, node_id: str) -> str:
+    """A node's text, whole. Raises NotFound."""
+    store = await shared.store()
+    node = await shared.thread(store.nodes.get, session_id, node_id)
+    return (await shared.thread(store.candidates.get, node.candidate)).source
+
+
+async def report(shared: Shared, session_id: str) -> str:
+    """The session's report as Markdown. Raises NotFound."""
+    store = await shared.store()
+
+    def work() -> str:
+        record = store.sessions.get(session_id)
+        tree = shared.trees.load(store, record.id)
+        evaluations = {n.evaluation: store.evaluations.get(n.evaluation).evaluation for n in tree.nodes}
+        o = record.outcome
+        confirmed, measured = (store.evaluations.get(o[k]).evaluation if k in o else None for k in ("confirmed", "measured"))
+        facts = SessionFacts(
+            id=record.id,
+            task=store.tasks.get(record.task),
+            target=record.target,
+            language=record.language,
+            goal=record.goal,
+            budget=record.budget,
+            spent=store.sessions.spent(record.id),
+            tree=tree,
+            policy=record.selection,
+            seed=record.seed,
+            state=record.state,
+            reason=record.reason,
+            winner=o.get("node"),
+            evaluations=evaluations,
+            confirmed=confirmed,
+            exported=measured,
+            package=o.get("package", ""),
+        )
+        return session_report(facts)
+
+    return await shared.thread(work)
+
+
+def piece(text: str, cursor: int, head: str) -> tuple[str, int]:
+    """`head` and the part of the text from `cursor` on; where the rest begins, 0 at the end."""
+    if cursor > len(text):
+        raise UsageError(f"cursor {cursor} lies behind the end ({len(text)} characters)", "Begin with 0 and pass on next_cursor.")
+    part = text[cursor : cursor + PIECE]
+    if cursor + len(part) < len(text) and (cut := part.rfind("\n")) > 0:
+        part = part[: cut + 1]
+    end = cursor + len(part)
+    following = end if end < len(text) else 0
+    note = f"\n[{len(text) - end} characters more: cursor={end}]" if following else ""
+    return f"{head}\n{part.rstrip()}{note}", following
+
+
+def _sessions(store: Store, trees: Trees, cursor: int) -> TreeView:
+    found = store.sessions.list()
+    lines = []
+    for s in found:
+        best = f"best {s.best} at {s.best_fitness:.3g}x" if s.best and s.best_fitness is not None else "nothing promotable"
+        r = s.session
+        lines.append(f"{r.id}: {r.state}, {s.task_name} on {r.target} in {r.language}, goal {r.goal}, {s.nodes} nodes, {best}")
+    text, following = piece("\n".join(lines), cursor, f"{len(found)} session(s), the newest first")
+    return TreeView("sessions", text, following, sessions=tuple(_session(store, trees, s.session) for s in found[:20]))
+
+
+def _tree(view: SessionView, tree: Tree, cursor: int, detailed: bool) -> TreeView:
+    best = tree.best()
+    shown: list[NodeView] = [views.node_view(tree, n) for n in tree.nodes]
+    lines: list[str] = []
+    on_path = {n.id for n in tree.trajectory(best.id)} if best else set()
+
+    def draw(node: Node, depth: int) -> None:
+        mark = "*" if best is not None and node.id == best.id else "+" if node.id in on_path else "-"
+        lines.append(f"{'  ' * depth}{mark} {_line(views.node_view(tree, node), detailed)}")
+        for child in tree.children(node.id):
+            if child.parents[0] == node.id:
+                draw(child, depth + 1)
+
+    for root in tree.children("n0"):
+        draw(root, 0)
+    figure = f"best {best.id} at {best.score:.3g}x" if best else "nothing promotable yet"
+    state = f"{view.state}{f' ({view.reason})' if view.reason else ''}"
+    head = f"{view.id}: {state}; {len(tree.nodes)} nodes, {figure}; {view.open_asks} open asks (* best, + its lineage)"
+    text, following = piece("\n".join(lines), cursor, head)
+    return TreeView("tree", text, following, session=view, nodes=tuple(shown) if detailed else tuple(shown[-50:]))
+
+
+def _line(node: NodeView, detailed: bool) -> str:
+    figure = f"{node.fitness:.3g}x" if node.status == "correct" and node.fitness is not None else node.status
+    effect = f" ({node.versus_parent:.3g}x its parent)" if node.versus_parent is not None else ""
+    second = f" also from {', '.join(node.parents[1:])}" if len(node.parents) > 1 else ""
+    origin = f" [{node.origin}]" if node.origin else ""
+    params = f" {node.params}" if node.params else ""
+    line = f"{node.id} {figure}{effect} {node.role}{origin}{second}{params}"
+    if detailed:
+        line += f" | {' '.join(node.hypothesis.split())}" if node.hypothesis else ""
+        line += f" | {', '.join(node.signals)}" if node.signals else ""
+    return line
+
+
+def _node(store: Store, record: SessionRecord, tree: Tree, node_id: str, section: str, cursor: int) -> TreeView:
+    node = _find(tree, node_id)
+    view = views.node_view(tree, node)
+    found = store.evaluations.get(node.evaluation)
+    if section == "source":
+        body = store.candidates.get(node.candidate).source
+    elif section == "context":
+        if node.ask is None:
+            raise NotFound(f"{node.id} answers no ask", "It was submitted without one.")
+        body = store.asks.shown(record.id, node.ask)
+    elif section:
+        body = _section(found, section)
+    else:
+        facts = [
+            f"parents: {', '.join(node.parents) or 'none (root)'}; children: {views.ids(tree.children(node.id)) or 'none'}",
+            f"hypothesis: {node.hypothesis or '-'}",
+            f"rationale: {node.rationale or '-'}",
+            f"predicted: {node.predicted_speedup or '-'}; observed: {views.observed(tree, node) or '-'}",
+            _section(found, "summary"),
+            f"sections: {', '.join(SECTIONS[1:])}",
+        ]
+        body = "\n".join(facts)
+    text, following = piece(body, cursor, f"{node.id} of {record.id}: {_line(view, False)}")
+    return TreeView(
+        "node", text, following, nodes=(view,), evaluation=views.evaluation_view(found.id, found.evaluation, held_out=False)
+    )
+
+
+def _evaluation(store: Store, evaluation_id: str, section: str, cursor: int) -> TreeView:
+    found = store.evaluations.get(evaluation_id)
+    e = found.evaluation
+    body = store.candidates.get(e.candidate).source if section == "source" else _section(found, section or "summary")
+    head = f"{found.id}: {e.status}, {e.purpose} until {e.until}, {e.target}"
+    text, following = piece(body, cursor, head)
+    shown = views.evaluation_view(found.id, e, held_out=e.purpose in ("confirm", "export"))
+    return TreeView("evaluation", text, following, evaluation=shown)
+
+
+def _section(found: StoredEvaluation, section: str) -> str:
+    e = found.evaluation
+    if section == "log":
+        logs = [f"[{s.stage}] {s.message}\n{s.log}" for s in e.stages if s.log or s.message]
+        return "Printed by compiler and candidate (untrusted text):\n" + "\n".join(logs) if logs else "nothing was printed"
+    if section == "profile":
+        parts = [f"[{s.stage}] {json.dumps(to_json(s.data), indent=1, default=str)}" for s in e.stages if s.data]
+        return "\n".join(parts) or "no figures were taken"
+    if section == "stages":
+        return "\n".join(
+            f"{s.stage}: {'ok' if s.ok else 'failed'}, {s.seconds:.2f} s{f', {s.message}' if s.message else ''}" for s in e.stages
+        )
+    cases = [c for c in e.cases if not c.held_out or e.purpose in ("confirm", "export")]
+    if section == "cases":
+        return json.dumps([to_json(c) for c in cases], indent=1)
+    if section == "context":
+        raise UsageError("an evaluation has no context", "Name the node: its ask's text is its context.")
+    lines = [e.message, f"device: {e.environment.device}; {e.environment.toolchain}; isolation {e.environment.isolation}"]
+    lines += [f"- {c.name}: {_case(c.correct, c.speedup, c.interval, c.verdict)} {c.detail}".rstrip() for c in cases]
+    lines += [f"signal {s.name}: {s.message}" for s in e.signals]
+    return "\n".join(lines)
+
+
+def _case(correct: bool, speedup: float | None, interval: Sequence[float] | None, verdict: str | None) -> str:
+    if not correct:
+        return "wrong"
+    if speedup is None:
+        return "correct, not timed"
+    return f"{speedup:.3g}x" + (f" [{interval[0]:.3g}, {interval[1]:.3g}]" if interval else "") + f" {verdict or ''}"
+
+
+def _difference(store: Store, record: SessionRecord, tree: Tree, node_id: str, diff_with: str, cursor: int) -> TreeView:
+    if not node_id:
+        raise UsageError("diff_with needs node_id", 'Example: node_id="n5", diff_with="parent".')
+    node = _find(tree, node_id)
+    if diff_with == "parent":
+        if not node.parents:
+            raise NotFound(f"{node.id} has no parent", "Name a node in diff_with.")
+        diff_with = node.parents[0]
+    other = _find(tree, diff_with)
+    before, after = (store.candidates.get(n.candidate).source.splitlines(keepends=True) for n in (other, node))
+    lines = list(difflib.unified_diff(before, after, other.id, node.id, n=3))
+    body = "".join(line if line.endswith("\n") else f"{line}\n" for line in lines) or "the texts are equal"
+    added = sum(1 for line in lines if line.startswith("+") and not line.startswith("+++"))
+    removed = sum(1 for line in lines if line.startswith("-") and not line.startswith("---"))
+    text, following = piece(body, cursor, f"{other.id} -> {node.id}: +{added} -{removed} lines")
+    return TreeView("diff", text, following, nodes=(views.node_view(tree, other), views.node_view(tree, node)))
+
+
+def _find(tree: Tree, node_id: str) -> Node:
+    if node_id == "n0":
+        raise NotFound("n0 is the root, the task itself: it has no source", "Name another node.")
+    if node_id not in tree.by_id:
+        near = difflib.get_close_matches(node_id, tree.by_id, 3, 0.3) or [n.id for n in tree.nodes[-5:]]
+        raise NotFound(f"there is no node {node_id!r}", f"Near: {', '.join(near) or 'none, the tree is empty'}.")
+    return tree.by_id[node_id]

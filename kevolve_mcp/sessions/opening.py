@@ -1,0 +1,219 @@
+"""Opening a session: the task examined, its baselines measured, starting kernels collected as the first asks."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from pathlib import Path
+from typing import Any
+
+from harness.types import Budget, Candidate, CodecError, Goal, MachineReport, Policy, Target, Task, from_json, to_json
+from kevolve_mcp import synthesis
+from kevolve_mcp.errors import Conflict, NotFound, Unavailable, UsageError
+from kevolve_mcp.executors.base import Executor, Progress
+from kevolve_mcp.search import Expansion, create_policy
+from kevolve_mcp.search.policies import DEFAULT
+from kevolve_mcp.store import Job, NewAsk, NewSession, SessionRecord, Store
+
+from . import asking, inputs, looking
+from .shared import Shared
+from .types import JobView, Opened, OpenRequest
+
+
+async def open_session(shared: Shared, request: OpenRequest) -> JobView:
+    """Check what can be checked at once, join an equal open session, or start the job that opens one."""
+    task = await shared.thread(inputs.load_task, request.task)
+    given = request.start or inputs.companion_start(task)
+    start = await shared.thread(inputs.load_kernel, given, "start_") if given else None
+    selection = request.selection or DEFAULT
+    try:
+        Target.parse(request.target)
+        create_policy(selection)
+    except ValueError as error:
+        raise UsageError(str(error), "target_describe lists the targets of this machine.") from None
+    payload = {
+        "source": task.source,
+        "path": task.path,
+        "target": request.target,
+        "language": request.language or inputs.usual_language(request.target),
+        "goal": str(request.goal),
+        "budget": to_json(request.budget),
+        "policy": to_json(request.policy),
+        "selection": selection,
+        "start": start.source if start else "",
+        "python": request.python,
+        "skills": request.skills,
+        "new": request.new,
+    }
+    if not request.new and (found := await _joinable(shared, payload)) is not None:
+        return await _joined(shared, found, payload)
+    same = hashlib.sha256(repr(sorted(payload.items())).encode()).hexdigest()
+    name = _slug(task.path)
+    return await shared.jobs.start("open", None, {**payload, "session": f"{name}-{secrets.token_hex(2)}"}, same)
+
+
+class Opening:
+    """The handler of "open" jobs."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+
+    async def run(self, job: Job, progress: Progress) -> dict[str, Any]:
+        shared, p = self._shared, job.payload
+        store = await shared.store()
+        executor = shared.pool.get(p["python"], Path(p["path"]).parent if p["path"] else None)
+        report = await shared.pool.report(executor)
+        check_target(report, p["target"])
+        task = await executor.open_task(p["source"], p["path"], p["target"], progress=progress)
+        await shared.thread(store.tasks.put, task, report.environment)
+        python = await self._python(executor, p["python"])
+        starts = await shared.thread(find_starts, shared, store, task, p)
+        new = NewSession(
+            task=task.digest,
+            target=p["target"],
+            language=p["language"],
+            goal=Goal.parse(p["goal"]),
+            budget=_decoded(Budget, p["budget"]),
+            policy=_decoded(Policy, p["policy"]),
+            selection=p["selection"],
+            seed=int(p["session"].rsplit("-", 1)[-1], 16),
+            python=python,
+            options={"notes": [] if starts.found else list(starts.notes), "skills": p["skills"], "path": p["path"]},
+        )
+        record, joined = await shared.thread(_created, store, new, p["session"], p["new"])
+        if not joined:
+            await self._add_starts(store, record, task, starts, report)
+        return {"session": record.id, "joined": joined}
+
+    async def show(self, job: Job) -> Opened:
+        assert job.result is not None
+        store = await self._shared.store()
+        record = await self._shared.thread(store.sessions.get, job.result["session"])
+        view = await looking.session(self._shared, record)
+        return Opened(view, bool(job.result["joined"]), _differences(record, job.payload) if job.result["joined"] else ())
+
+    async def _python(self, executor: Executor, asked: str) -> str:
+        """The interpreter that evaluates, by path, so that every server of this session takes the same one."""
+        chosen = await self._shared.pool.chosen(executor)
+        python = asked or (chosen.path if chosen else "")
+        self._shared.pool.name(executor, python)
+        return python
+
+    async def _add_starts(
+        self, store: Store, record: SessionRecord, task: Task, starts: synthesis.Starts, report: MachineReport
+    ) -> None:
+        """All in one transaction, free to be taken at once; a repetition after a crash finds them there."""
+        shared = self._shared
+        tree = await shared.thread(shared.trees.load, store, record.id)
+        if any(a.role == "start" for a in tree.asks):
+            return
+        first = await shared.thread(store.asks.next_seq, record.id)
+        new = []
+        for seq, start in enumerate(starts.found, first):
+            digest = await shared.thread(store.candidates.put, start.candidate)
+            memory = {"candidate": digest, "origin": start.origin, "note": start.note}
+            expansion = Expansion((), "none", "start", memory)
+            built = await asking.build(shared, record, task, tree, expansion, seq, asking.MAX_TOKENS, report)
+            new.append(NewAsk(expansion, built.context.text))
+        if new:
+            await shared.thread(store.asks.add_all, record.id, new, author="", lease_s=0.0, first_seq=first)
+
+
+def check_target(report: MachineReport, target: str) -> None:
+    """Raises Unavailable unless kernels can be measured there."""
+    known = {t.target: t for t in report.targets}
+    found = known.get(target) or known.get(target.partition(":")[0])
+    able = ", ".join(t.target for t in report.targets if t.mode == "execute") or "none"
+    if found is None:
+        raise Unavailable(f"target {target} is not known on this machine", f"Targets that can be measured here: {able}.")
+    if found.mode in ("verify", "compile"):
+        raise Unavailable(
+            f"target {target} can only be {'verified' if found.mode == 'verify' else 'compiled for'} here: {found.reason}",
+            f"A session needs a device to measure on ({able}); kernel_compile and kernel_check work for {target}.",
+        )
+    if found.mode == "absent":
+        raise Unavailable(f"target {target} does not work here: {found.reason}", f"Targets that can be measured here: {able}.")
+
+
+def find_starts(shared: Shared, store: Store, task: Task, p: dict[str, Any]) -> synthesis.Starts:
+    """The user's kernel, skills that match, kernels of similar tasks."""
+    similar = store.similar(task.operators, p["target"], p["language"], 2, exclude_task=task.digest)
+    return synthesis.find_starts(
+        task,
+        p["target"],
+        p["language"],
+        user=Candidate(p["start"], p["language"]) if p["start"] else None,
+        skills=shared.library().skills() if p["skills"] else (),
+        similar=[synthesis.SimilarKernel(s.task.name, s.candidate, s.fitness) for s in similar],
+    )
+
+
+async def _joinable(shared: Shared, p: dict[str, Any]) -> SessionRecord | None:
+    """The open session of the same text, target and language, found without examining the task again."""
+    store = await shared.store()
+
+    def find() -> SessionRecord | None:
+        for summary in store.sessions.list("open"):
+            record = summary.session
+            same = (record.target, record.language, str(record.goal)) == (p["target"], p["language"], p["goal"])
+            if same and to_json(record.policy) == p["policy"] and store.tasks.get(record.task).source == p["source"]:
+                return record
+        return None
+
+    return await shared.thread(find)
+
+
+async def _joined(shared: Shared, record: SessionRecord, p: dict[str, Any]) -> JobView:
+    result = Opened(await looking.session(shared, record), True, _differences(record, p))
+    return JobView("", "open", "done", record.id, result=result)
+
+
+def _created(store: Store, new: NewSession, name: str, fresh: bool) -> tuple[SessionRecord, bool]:
+    """The session and whether it belongs to an earlier call; one of this name is this job's own, made before a crash."""
+    if fresh:
+        return store.sessions.create(new, name), False
+    record, there = store.sessions.join(new, name)
+    return record, there and record.id != name
+
+
+def _differences(record: SessionRecord, p: dict[str, Any]) -> tuple[str, ...]:
+    found = []
+    if to_json(record.budget) != p["budget"]:
+        found.append(f"its budget is {to_json(record.budget)}; pass new=true for a session with another")
+    if record.selection != p["selection"]:
+        found.append(f"its selection policy is {record.selection}")
+    if p["python"] and record.python != p["python"]:
+        found.append(f"it evaluates with {record.python}")
+    return tuple(found)
+
+
+def _decoded(cls: type[Any], data: Any) -> Any:
+    try:
+        return from_json(cls, data)
+    except CodecError as error:
+        raise UsageError(str(error), "Give only the fields that it names.") from None
+
+
+def _slug(path: str) -> str:
+    name = Path(path).parent.name if Path(path).name == "task.py" else Path(path).stem
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:40].rstrip("_") or "task"
+
+
+async def check_opened(shared: Shared, session_id: str, opening_is_fine: bool) -> None:
+    """Raises NotFound for an unknown session, and Conflict for one that is still being opened or could not be."""
+    store = await shared.store()
+    try:
+        await shared.thread(store.sessions.get, session_id)
+    except NotFound:
+        job = next((j for j in await shared.jobs.list() if j.kind == "open" and j.payload.get("session") == session_id), None)
+        if job is None:
+            raise
+        if not job.over and not opening_is_fine:
+            raise Conflict(
+                f"session {session_id} is still being opened by job {job.id}",
+                f"job_wait(job_id={job.id!r}, wait_s=45), then call again.",
+            ) from None
+        if job.over:
+            why = job.error["message"] if job.error else job.state
+            raise NotFound(f"session {session_id} was not opened: {why}", "Mend that and call session_open again.") from None

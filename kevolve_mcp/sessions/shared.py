@@ -1,0 +1,74 @@
+"""What every module of this package works with: store, executors, knowledge, jobs; opened when first needed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import anyio
+from anyio import to_thread
+
+from kevolve_mcp.settings import Settings
+from kevolve_mcp.store import Store
+from knowledge import Library
+
+from .pool import ExecutorFactory, Pool
+from .trees import Trees
+
+if TYPE_CHECKING:
+    from .jobs import Jobs
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Shared:
+    """One per service. The store is opened, migrated and looked through for lost jobs at the first call that needs it."""
+
+    jobs: Jobs  # set by the service
+
+    def __init__(self, settings: Settings, executors: ExecutorFactory) -> None:
+        self.settings = settings
+        self.pool = Pool(executors)
+        self.trees = Trees()
+        self.on_store: Callable[[Store], None] = lambda store: None
+        self._store: Store | None = None
+        self._opening = anyio.Lock()
+        self._library: Library | None = None
+        self._asking: dict[str, anyio.Lock] = {}
+
+    async def store(self) -> Store:
+        """Raises StoreError."""
+        if self._store is None:
+            async with self._opening:
+                if self._store is None:
+                    self._store = await self.thread(Store.open, self.settings.home, self.settings.database)
+                    self.on_store(self._store)
+        return self._store
+
+    @property
+    def opened_store(self) -> Store | None:
+        return self._store
+
+    async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """A blocking call in a worker thread; cancelling the caller waits for it, so a transaction ends one way or the other."""
+        return await to_thread.run_sync(functools.partial(function, *args, **kwargs))
+
+    def asking(self, session: str) -> anyio.Lock:
+        """Asks of one session are made one after the other in this process."""
+        return self._asking.setdefault(session, anyio.Lock())
+
+    def library(self) -> Library:
+        """Built-in knowledge; loading it takes some milliseconds, so call it from a worker thread."""
+        if self._library is None:
+            self._library = Library.builtin()
+        return self._library
+
+    async def close(self) -> None:
+        """Executors first: what they still do must not write afterwards."""
+        await self.pool.close()
+        if self._library is not None:
+            self._library.close()
+        if self._store is not None:
+            await self.thread(self._store.close)

@@ -1,0 +1,252 @@
+"""Kernels handed in: told to a session as a node, or only compiled, checked or profiled."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from harness.types import Candidate, CandidateError, EvaluationRequest, Purpose, Stage
+from kevolve_mcp.errors import Conflict, NotFound, UsageError
+from kevolve_mcp.executors.base import Progress
+from kevolve_mcp.search import ROOT, Ask, Role
+from kevolve_mcp.store import Job, NewNode, SessionRecord, Store, StoredEvaluation
+from kevolve_mcp.synthesis import structure_digest
+
+from . import asking, evaluating, inputs, views
+from .evaluating import Order
+from .shared import Shared
+from .types import Depth, Evaluated, JobView, KernelRequest, SubmitRequest
+
+STAGES: dict[Depth, tuple[Purpose, Stage]] = {
+    "compile": ("check", "build"),
+    "check": ("check", "verify"),
+    "profile": ("search", "diagnose"),  # as "submit", so that submitting what was profiled answers from the store
+    "submit": ("search", "diagnose"),
+}
+
+
+async def submit(shared: Shared, request: SubmitRequest) -> JobView:
+    """The node at once where the store knows the answer, else a job. Raises UsageError, NotFound, Conflict."""
+    store = await shared.store()
+    record = await shared.thread(store.sessions.get, request.session_id)
+    if record.state != "open":
+        raise Conflict(
+            f"session {record.id} is {record.state}: {record.reason}", "session_open(..., new=true) starts another one."
+        )
+    ask = await shared.thread(store.asks.get, record.id, asking.ask_seq(request.ask_id)) if request.ask_id else None
+    candidate = await _candidate(shared, store, record, request, ask)
+    parents, assumed = _parents(request, ask)
+    await shared.thread(_check_parents, store, record.id, parents)
+    await shared.thread(store.candidates.put, candidate)
+    payload = {
+        "depth": "submit",
+        "session": record.id,
+        "candidate": candidate.digest,
+        "ask": ask.seq if ask else None,
+        "parents": list(parents),
+        "assumed_root": assumed,
+        "hypothesis": request.hypothesis,
+        "predicted_speedup": request.predicted_speedup,
+        "rationale": request.rationale,
+    }
+    order = await _session_order(shared, store, record, candidate, "submit")
+    if (found := await evaluating.known(shared, order)) is not None:
+        return await _at_once(shared, payload, found)
+    same = _digest("submit", record.id, candidate.digest, ask.seq if ask else parents)
+    return await shared.jobs.start("evaluate", record.id, payload, same)
+
+
+async def kernel(shared: Shared, request: KernelRequest, depth: Depth) -> JobView:
+    """compile, check or profile: an evaluation without a node."""
+    store = await shared.store()
+    loaded = await shared.thread(inputs.load_kernel, request.kernel)
+    payload: dict[str, Any] = {"depth": depth}
+    if request.session_id:
+        if request.task:
+            raise UsageError("both session_id and a task were given", "Give one of them; the session has its task.")
+        record = await shared.thread(store.sessions.get, request.session_id)
+        candidate = inputs.candidate(loaded, request.language or record.language)
+        payload |= {"session": record.id, "target": request.target or record.target}
+        order = await _session_order(shared, store, record, candidate, depth, payload["target"])
+        await shared.thread(store.candidates.put, candidate)
+        payload["candidate"] = candidate.digest
+        if (found := await evaluating.known(shared, order)) is not None:
+            return await _at_once(shared, payload, found)
+    else:
+        task = await shared.thread(inputs.load_task, request.task)
+        target = request.target or "cpu"
+        candidate = inputs.candidate(loaded, request.language or inputs.usual_language(target))
+        await shared.thread(store.candidates.put, candidate)
+        payload |= {
+            "candidate": candidate.digest,
+            "source": task.source,
+            "path": task.path,
+            "target": target,
+            "python": request.python,
+        }
+    session = payload.get("session")
+    return await shared.jobs.start("evaluate", session, payload, _digest(*map(str, payload.values())))
+
+
+class Evaluating:
+    """The handler of "evaluate" jobs."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+
+    async def run(self, job: Job, progress: Progress) -> dict[str, Any]:
+        shared, p = self._shared, job.payload
+        store = await shared.store()
+        candidate = await shared.thread(store.candidates.get, p["candidate"])
+        depth: Depth = p["depth"]
+        if "session" in p:
+            record = await shared.thread(store.sessions.get, p["session"])
+            order = await _session_order(shared, store, record, candidate, depth, p.get("target", record.target))
+        else:
+            order = await self._bare_order(store, candidate, p, progress)
+        if depth != "submit":
+            found, cached = await evaluating.stored(shared, order, progress)
+            return {"depth": depth, "session": p.get("session", ""), "evaluation": found.id, "node": "", "cached": cached}
+        measured = await evaluating.measure(shared, order, progress)
+        return await shared.thread(_insert, store, p, candidate, measured)
+
+    async def show(self, job: Job) -> Evaluated:
+        assert job.result is not None
+        return await evaluated(self._shared, job.payload, job.result)
+
+    async def _bare_order(self, store: Store, candidate: Candidate, p: dict[str, Any], progress: Progress) -> Order:
+        executor = self._shared.pool.get(p["python"], Path(p["path"]).parent if p["path"] else None)
+        task = await executor.open_task(p["source"], p["path"], p["target"], progress=progress)
+        report = await self._shared.pool.report(executor)
+        await self._shared.thread(store.tasks.put, task, report.environment)
+        purpose, until = STAGES[p["depth"]]
+        return Order(task, EvaluationRequest(candidate, purpose, until), p["target"], executor)
+
+
+async def evaluated(shared: Shared, p: dict[str, Any], result: dict[str, Any]) -> Evaluated:
+    """The view of a finished evaluation, built from the store."""
+    store = await shared.store()
+    found = await shared.thread(store.evaluations.get, result["evaluation"])
+    evaluation = found.evaluation
+    view = views.evaluation_view(found.id, evaluation, held_out=False)
+    facts: dict[str, Any] = {s.stage: dict(s.data) for s in evaluation.stages if s.data and s.stage in ("build", "profile")}
+    if evaluation.status != "correct" and (log := next((s.log for s in evaluation.stages if not s.ok and s.log), "")):
+        facts["log"] = {"end": log[-1500:]}
+    names = tuple(s.name for s in evaluation.signals)
+    hits = await shared.thread(_pages, shared, names, evaluation.target, evaluation.language)
+    plain = Evaluated(result["depth"], view, cached=bool(result["cached"]), facts=facts, knowledge=hits)
+    if not result["session"]:
+        return plain
+    tree = await shared.thread(shared.trees.load, store, result["session"])
+    spent = await shared.thread(store.sessions.spent, result["session"])
+    node = tree.by_id.get(result["node"])
+    best = tree.best()
+    return replace(
+        plain,
+        session_id=result["session"],
+        node=views.node_view(tree, node) if node else None,
+        best=views.node_view(tree, best) if best else None,
+        new_best=bool(node and best and node.id == best.id),
+        assumed_root=bool(p.get("assumed_root")),
+        predicted_speedup=node.predicted_speedup if node else None,
+        observed=views.observed(tree, node) if node else None,
+        spent=spent,
+    )
+
+
+async def _at_once(shared: Shared, p: dict[str, Any], found: StoredEvaluation) -> JobView:
+    """Answered from the store: no job, no worker."""
+    store = await shared.store()
+    if p["depth"] == "submit":
+        candidate = await shared.thread(store.candidates.get, p["candidate"])
+        result = await shared.thread(_insert, store, p, candidate, found)
+    else:
+        result = {"depth": p["depth"], "session": p["session"], "evaluation": found.id, "node": "", "cached": True}
+    return JobView("", "evaluate", "done", p["session"], result=await evaluated(shared, p, result))
+
+
+def _insert(store: Store, p: dict[str, Any], candidate: Candidate, found: StoredEvaluation | evaluating.Fresh) -> dict[str, Any]:
+    """The checkpoint: evaluation and node in one transaction; told twice, the node that is there."""
+    session, ask = p["session"], None
+    if p["ask"] is not None:
+        ask = store.asks.get(session, p["ask"])
+    try:
+        params, structure = candidate.params(), structure_digest(candidate)
+    except CandidateError:  # it was rejected for that, and the rejection is worth a node
+        params, structure = {}, ""
+    cached = isinstance(found, StoredEvaluation)
+    role: Role = ask.role if ask else ("improve" if p["parents"] else "draft")
+    node = store.nodes.add(
+        session,
+        NewNode(
+            candidate=candidate.digest,
+            evaluation=found.id if isinstance(found, StoredEvaluation) else found.evaluation,
+            parents=tuple(p["parents"]),
+            ask=p["ask"],
+            role=role,
+            origin=_origin(ask),
+            hypothesis=p["hypothesis"] or _start_note(ask, candidate),
+            predicted_speedup=p["predicted_speedup"],
+            rationale=p["rationale"],
+            annotations=dict(ask.annotations) if ask else {},
+            params=params,
+            structure=structure,
+        ),
+    )
+    return {"depth": "submit", "session": session, "evaluation": node.evaluation, "node": node.id, "cached": cached}
+
+
+async def _candidate(shared: Shared, store: Store, record: SessionRecord, request: SubmitRequest, ask: Ask | None) -> Candidate:
+    if request.kernel:
+        return inputs.candidate(await shared.thread(inputs.load_kernel, request.kernel), record.language)
+    if ask is not None and ask.role == "start":
+        return await shared.thread(store.candidates.get, str(ask.annotations["candidate"]))
+    what = f"ask {ask.id} is a {ask.role}, which wants a kernel from you" if ask else "no kernel was given"
+    raise UsageError(what, "Give path (absolute) or source; only asks of role start bring their own kernel.")
+
+
+def _parents(request: SubmitRequest, ask: Ask | None) -> tuple[tuple[str, ...], bool]:
+    """The parents without the root, and whether the root had to be assumed."""
+    if request.parents:
+        return tuple(p for p in dict.fromkeys(request.parents) if p != ROOT), False
+    return (ask.parents, False) if ask else ((), True)
+
+
+def _check_parents(store: Store, session: str, parents: tuple[str, ...]) -> None:
+    for parent in parents:
+        if not (parent[:1] == "n" and parent[1:].isdigit()):
+            raise NotFound(f"{parent!r} is no node id", f'Node ids look like "n3"; tree_view(session_id={session!r}) lists them.')
+        store.nodes.get(session, parent)
+
+
+async def _session_order(
+    shared: Shared, store: Store, record: SessionRecord, candidate: Candidate, depth: Depth, target: str = ""
+) -> Order:
+    task = await shared.thread(store.tasks.get, record.task)
+    near = str(record.options.get("path", ""))
+    executor = shared.pool.get(record.python, Path(near).parent if near else None)
+    purpose, until = STAGES[depth]
+    return Order(task, EvaluationRequest(candidate, purpose, until, record.policy), target or record.target, executor, record.id)
+
+
+def _origin(ask: Ask | None) -> str | None:
+    """Where a start came from; a start that was mended keeps its origin."""
+    return str(ask.annotations["origin"]) if ask is not None and ask.role == "start" else None
+
+
+def _start_note(ask: Ask | None, candidate: Candidate) -> str:
+    if ask is None or ask.role != "start" or ask.annotations.get("candidate") != candidate.digest:
+        return ""
+    return str(ask.annotations.get("note", ""))
+
+
+def _pages(shared: Shared, signals: tuple[str, ...], target: str, language: str) -> tuple[str, ...]:
+    if not signals:
+        return ()
+    return tuple(h.id for h in shared.library().search(signals=signals, target=target, language=language, limit=3).hits)
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()

@@ -1,0 +1,53 @@
+"""Trees as the search wants them: what follows from a node's evaluation and text, derived once, since neither ever changes."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.types import CandidateError
+from kevolve_mcp.search import Node, Tree, interval
+from kevolve_mcp.store import Store
+
+
+@dataclass(frozen=True)
+class _Measured:
+    interval: tuple[float, float] | None
+    seconds: float
+    device_s: float
+
+
+class Trees:
+    """Loads trees with intervals, costs and tunables filled in. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._measured: dict[str, _Measured] = {}
+        self._tunables: dict[str, dict[str, Any]] = {}
+
+    def load(self, store: Store, session: str) -> Tree:
+        """All nodes and asks as of one moment. Raises NotFound."""
+        tree = store.nodes.tree(session)
+        return Tree(tuple(self._filled(store, n) for n in tree.nodes), tree.asks)
+
+    def _filled(self, store: Store, node: Node) -> Node:
+        with self._lock:
+            measured, tunables = self._measured.get(node.evaluation), self._tunables.get(node.candidate)
+        if measured is None:
+            e = store.evaluations.get(node.evaluation).evaluation
+            measured = _Measured(interval(e.cases) if e.fitness else None, e.seconds, e.device_s)
+        if tunables is None:
+            tunables = _tunables(store, node.candidate)
+        with self._lock:
+            self._measured[node.evaluation], self._tunables[node.candidate] = measured, tunables
+        return replace(
+            node, interval=measured.interval, seconds=measured.seconds, device_s=measured.device_s, tunables=dict(tunables)
+        )
+
+
+def _tunables(store: Store, candidate: str) -> dict[str, Any]:
+    try:
+        return dict(store.candidates.get(candidate).tunables())
+    except CandidateError:  # a rejected text may not parse; it has no choices then
+        return {}

@@ -1,0 +1,382 @@
+"""What goes into the sessions floor and what comes out: frozen dataclasses that `harness.types.to_json` turns into JSON.
+
+The MCP server answers with exactly these shapes as structured content, so a field that changes here changes an API.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from harness.types import Budget, Goal, Interpreter, Policy, Spent, TargetReport
+from kevolve_mcp.synthesis.ask import AskContext
+
+JobState = Literal["running", "done", "failed", "cancelled", "lost"]
+JobKind = Literal["open", "evaluate", "finish"]
+Depth = Literal["compile", "check", "profile", "submit"]
+
+
+# requests ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Text:
+    """A file's content: `path` (absolute, on this machine) or `source`, not both. `path` wins its name for messages."""
+
+    path: str = ""
+    source: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.path or self.source)
+
+
+@dataclass(frozen=True)
+class OpenRequest:
+    """selection: the selection policy's name. policy: what candidates may do. skills: whether skills lend starts.
+    new: open another session even where an equal one is open."""
+
+    task: Text
+    target: str = "cpu"
+    language: str = ""
+    goal: Goal = field(default_factory=Goal)
+    budget: Budget = field(default_factory=Budget)
+    start: Text = field(default_factory=Text)
+    python: str = ""
+    policy: Policy = field(default_factory=Policy)
+    selection: str = ""
+    skills: bool = True
+    new: bool = False
+
+
+@dataclass(frozen=True)
+class KernelRequest:
+    """One kernel outside a tree. With `session_id` the session's task, target, language, policy and interpreter are taken."""
+
+    kernel: Text
+    session_id: str = ""
+    task: Text = field(default_factory=Text)
+    target: str = ""
+    language: str = ""
+    python: str = ""
+
+
+@dataclass(frozen=True)
+class SubmitRequest:
+    """A candidate told to a session. Without kernel, the ask must be a start: then the start itself is evaluated."""
+
+    session_id: str
+    kernel: Text = field(default_factory=Text)
+    ask_id: str = ""
+    parents: tuple[str, ...] = ()
+    hypothesis: str = ""
+    predicted_speedup: float | None = None
+    rationale: str = ""
+
+
+@dataclass(frozen=True)
+class FinishRequest:
+    session_id: str
+    node_id: str = ""
+    inline: bool = False
+    abandon: bool = False
+
+
+@dataclass(frozen=True)
+class SkillRequest:
+    """parent_id "n0" means the baseline: then the effect is the child's speed-up itself."""
+
+    session_id: str
+    node_id: str
+    parent_id: str = ""
+    title: str = ""
+    mechanism: str = ""
+    preconditions: str = ""
+    pattern: str = ""
+
+
+# answers ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ErrorView:
+    code: str
+    message: str
+    hint: str = ""
+    retryable: bool = False
+
+
+@dataclass(frozen=True)
+class MachineView:
+    """missing: what would enable more, one sentence each. isolation: level -> "available" or the reason why not."""
+
+    device: str = ""
+    toolchain: str = ""
+    isolation_level: str = ""
+    isolation: dict[str, str] = field(default_factory=dict)
+    targets: tuple[TargetReport, ...] = ()
+    interpreters: tuple[Interpreter, ...] = ()
+    missing: tuple[str, ...] = ()
+    home: str = ""
+
+
+@dataclass(frozen=True)
+class CaseView:
+    """A case of a task: shapes as text, screening medians of the baselines, roofline time (microseconds)."""
+
+    name: str
+    weight: float
+    protected: bool
+    inputs: tuple[str, ...]
+    baselines_us: dict[str, float]
+    roofline_us: float
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """interval: 95 % interval of the fitness. versus_parent: fitness over the best parent's, with its interval."""
+
+    id: str
+    parents: tuple[str, ...]
+    status: str
+    fitness: float | None
+    interval: tuple[float, float] | None = None
+    promotable: bool = False
+    role: str = "improve"
+    origin: str | None = None
+    hypothesis: str = ""
+    predicted_speedup: float | None = None
+    versus_parent: float | None = None
+    versus_parent_interval: tuple[float, float] | None = None
+    signals: tuple[str, ...] = ()
+    params: dict[str, Any] = field(default_factory=dict)
+    structure: str = ""
+    evaluation_id: str = ""
+    ask_id: str = ""
+    candidate: str = ""
+    created: float = 0.0
+
+
+@dataclass(frozen=True)
+class SessionView:
+    """state: "opening", "open", "finished" or "abandoned". best: the promotable node of the highest fitness."""
+
+    id: str
+    state: str
+    task: str
+    target: str
+    language: str
+    goal: str
+    selection: str
+    budget: Budget
+    spent: Spent
+    nodes: int = 0
+    open_asks: int = 0
+    waiting_starts: int = 0
+    best: NodeView | None = None
+    cases: tuple[CaseView, ...] = ()
+    baselines: tuple[str, ...] = ()
+    tolerance: str = "default"
+    python: str = ""
+    policy: str = ""
+    notes: tuple[str, ...] = ()
+    created: float = 0.0
+    finished: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class CaseResultView:
+    """speedup: over `baseline`, the strongest of `baselines` (median microseconds by name)."""
+
+    name: str
+    correct: bool
+    speedup: float | None = None
+    interval: tuple[float, float] | None = None
+    verdict: str | None = None
+    baseline: str | None = None
+    baselines: dict[str, float] = field(default_factory=dict)
+    latency_us: float | None = None
+    roofline: float | None = None
+    error: float | None = None
+    tolerance: float | None = None
+    detail: str = ""
+    held_out: bool = False
+    protected: bool = False
+    threads: int = 1
+    allocation: str = ""
+    naive_speedup: float | None = None
+
+
+@dataclass(frozen=True)
+class SignalView:
+    name: str
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class EvaluationView:
+    """stages: name -> "ok" or what failed."""
+
+    id: str
+    candidate: str
+    status: str
+    message: str
+    purpose: str
+    until: str
+    fitness: float | None
+    interval: tuple[float, float] | None
+    promotable: bool
+    signals: tuple[SignalView, ...]
+    cases: tuple[CaseResultView, ...]
+    stages: dict[str, str]
+    target: str
+    device: str
+    toolchain: str
+    isolation: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The result of an "open" job. joined: an equal session was open already."""
+
+    session: SessionView
+    joined: bool = False
+    differs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The result of an "evaluate" job. cached: an equal key answered. assumed_root: neither ask nor parents were given.
+
+    observed: the node's fitness over its parents' (or itself at the root), to compare with predicted_speedup.
+    """
+
+    depth: Depth
+    evaluation: EvaluationView
+    session_id: str = ""
+    node: NodeView | None = None
+    best: NodeView | None = None
+    new_best: bool = False
+    cached: bool = False
+    assumed_root: bool = False
+    predicted_speedup: float | None = None
+    observed: float | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    knowledge: tuple[str, ...] = ()
+    spent: Spent = field(default_factory=Spent)
+
+
+@dataclass(frozen=True)
+class SkillView:
+    id: str
+    title: str
+    state: str
+    effect: float
+    interval: tuple[float, float]
+    evidence: str = ""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The result of a "finish" job. confirmed: the re-validation; measured: the package timed as a user calls it, the only
+    figure to report. rejected: better nodes that the re-validation did not confirm, with the reason."""
+
+    session: SessionView
+    state: str
+    reason: str
+    node: NodeView | None = None
+    confirmed: EvaluationView | None = None
+    measured: EvaluationView | None = None
+    package: str = ""
+    files: tuple[str, ...] = ()
+    contents: dict[str, str] = field(default_factory=dict)
+    lineage: tuple[NodeView, ...] = ()
+    rejected: dict[str, str] = field(default_factory=dict)
+    skills: tuple[SkillView, ...] = ()
+
+
+@dataclass(frozen=True)
+class JobView:
+    """A background job. `id` is "" when the store answered at once. eta_s: an estimate of the seconds left.
+
+    queue: how many of this server's evaluations run or wait before it. error: why it failed.
+    """
+
+    id: str
+    kind: JobKind
+    state: JobState
+    session_id: str = ""
+    stage: str = ""
+    message: str = ""
+    fraction: float = 0.0
+    eta_s: float | None = None
+    queue: int = 0
+    created: float = 0.0
+    finished: float | None = None
+    result: Opened | Evaluated | Finished | None = None
+    error: ErrorView | None = None
+
+
+@dataclass(frozen=True)
+class AskView:
+    """One request for a next candidate. context: what authors get as data, its `text` the universal operator's context.
+
+    knowledge: page ids worth reading. answered_by: the node that answered it, "" while it is open. lease_until: seconds of
+    the epoch after which the ask may be given to somebody else.
+    """
+
+    context: AskContext
+    knowledge: tuple[str, ...] = ()
+    answered_by: str = ""
+    lease_until: float = 0.0
+
+
+@dataclass(frozen=True)
+class AskBatch:
+    """What to write next. ended: why the search should stop ("" while it goes on); then `asks` is empty."""
+
+    session: SessionView
+    asks: tuple[AskView, ...] = ()
+    ended: str = ""
+    ended_detail: str = ""
+
+
+@dataclass(frozen=True)
+class TreeView:
+    """kind: "sessions", "tree", "node", "evaluation" or "diff". text: the page for a person or a model; next_cursor: where
+    the rest begins (0: there is none)."""
+
+    kind: str
+    text: str
+    next_cursor: int = 0
+    session: SessionView | None = None
+    sessions: tuple[SessionView, ...] = ()
+    nodes: tuple[NodeView, ...] = ()
+    evaluation: EvaluationView | None = None
+
+
+@dataclass(frozen=True)
+class KnowledgeHit:
+    id: str
+    title: str
+    category: str
+    why: str
+    snippet: str
+    score: float = 0.0
+
+
+@dataclass(frozen=True)
+class KnowledgeHits:
+    hits: tuple[KnowledgeHit, ...]
+    total: int
+    next_cursor: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class KnowledgePage:
+    id: str
+    title: str
+    text: str
+    next_offset: int | None = None

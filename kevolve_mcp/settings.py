@@ -1,0 +1,22 @@
+"""Settings, read once from the environment (prefix KEVOLVE_)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import platformdirs
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """home: database, artifacts and exports. cache: the private harness copies, builds and measured ceilings.
+    database: an SQLAlchemy URL; empty means SQLite inside the home. python: the interpreter that evaluates."""
+
+    model_config = SettingsConfigDict(env_prefix="KEVOLVE_", extra="ignore")
+
+    home: Path = Field(default_factory=lambda: platformdirs.user_data_path("kevolve"))
+    cache: Path = Field(default_factory=lambda: platformdirs.user_cache_path("kevolve"))
+    database: str = ""
+    python: str = ""
+    max_wait_s: float = 45.0

@@ -1,0 +1,44 @@
+"""What survives a process: sessions with their trees, evaluations, jobs and skills in SQL, and texts by content hash.
+
+`Store.open(home)` is the way in; its docstring is the contract. Importing this package loads no database library.
+"""
+
+from .records import (
+    Job,
+    JobState,
+    NewAsk,
+    NewNode,
+    NewSession,
+    NewSkill,
+    Owner,
+    SessionRecord,
+    SessionState,
+    SessionSummary,
+    SimilarKernel,
+    SkillEvent,
+    SkillEvidence,
+    SkillRecord,
+    SkillState,
+    StoredEvaluation,
+)
+from .store import Store
+
+__all__ = [
+    "Job",
+    "JobState",
+    "NewAsk",
+    "NewNode",
+    "NewSession",
+    "NewSkill",
+    "Owner",
+    "SessionRecord",
+    "SessionState",
+    "SessionSummary",
+    "SimilarKernel",
+    "SkillEvent",
+    "SkillEvidence",
+    "SkillRecord",
+    "SkillState",
+    "Store",
+    "StoredEvaluation",
+]

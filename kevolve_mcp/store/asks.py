@@ -1,0 +1,153 @@
+"""Asks: requests for a next candidate, leased to an author."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from kevolve_mcp.errors import Conflict, NotFound
+from kevolve_mcp.search.tree import Ask, Expansion
+
+from . import schema
+from .artifacts import Artifacts
+from .engine import Database
+from .records import NewAsk
+from .rows import next_seq, session_row
+
+
+class Asks:
+    """An ask is open while it has no node. Its lease says until when its author may be expected to answer; an answer that
+    comes later is taken all the same. Authors need names that tell them apart: equal names share a lease."""
+
+    def __init__(self, database: Database, artifacts: Artifacts, clock: Callable[[], float]) -> None:
+        self._database = database
+        self._artifacts = artifacts
+        self._clock = clock
+
+    def next_seq(self, session: str) -> int:
+        """The seq that the next ask will get unless another process is faster: what randomness and text are derived from."""
+        with self._database.read() as connection:
+            session_row(connection, session)
+            return next_seq(connection, schema.asks, "session", session)
+
+    def add(self, session: str, expansion: Expansion, shown: str, *, author: str, lease_s: float, seq: int | None = None) -> Ask:
+        """One ask; see `add_all`."""
+        return self.add_all(session, (NewAsk(expansion, shown),), author=author, lease_s=lease_s, first_seq=seq)[0]
+
+    def add_all(
+        self, session: str, new: Sequence[NewAsk], *, author: str, lease_s: float, first_seq: int | None = None
+    ) -> tuple[Ask, ...]:
+        """Insert them with consecutive seqs, all or none.
+
+        first_seq: the seq that `next_seq` foretold and the texts were made for. Raises Conflict when it is taken by now (read
+        the tree again, select again) and when the session is over.
+        """
+        shown = [self._artifacts.put(ask.shown) for ask in new]
+        with self._database.write() as connection:
+            session_row(connection, session, lock=True, opened=True)
+            first = next_seq(connection, schema.asks, "session", session)
+            if first_seq is not None and first_seq != first:
+                raise Conflict(
+                    f"ask a{first_seq} of session {session} cannot be added: the next one is a{first}.",
+                    "Another process asked in between; read the tree and select again.",
+                )
+            now = self._clock()
+            for seq, (ask, text) in enumerate(zip(new, shown, strict=True), first):
+                connection.execute(
+                    insert(schema.asks).values(
+                        session=session,
+                        seq=seq,
+                        parents=list(ask.expansion.parents),
+                        memory=ask.expansion.memory,
+                        role=ask.expansion.role,
+                        annotations=ask.expansion.annotations,
+                        shown=text,
+                        author=author,
+                        created=now,
+                        lease_until=now + lease_s,
+                    )
+                )
+            rows = [_row(connection, session, seq) for seq in range(first, first + len(new))]
+        return tuple(map(ask_of, rows))
+
+    def get(self, session: str, seq: int) -> Ask:
+        """Raises NotFound."""
+        with self._database.read() as connection:
+            return ask_of(_row(connection, session, seq))
+
+    def shown(self, session: str, seq: int) -> str:
+        """The text that was handed out, however often it is read again. Raises NotFound."""
+        with self._database.read() as connection:
+            digest = _row(connection, session, seq).shown
+        return self._artifacts.text(digest)
+
+    def open(self, session: str) -> tuple[Ask, ...]:
+        """Asks without a node whose lease still runs, in the order of their seq."""
+        now = self._clock()
+        with self._database.read() as connection:
+            session_row(connection, session)
+            rows = connection.execute(_unanswered(session).where(schema.asks.c.lease_until > now)).all()
+        return tuple(map(ask_of, rows))
+
+    def take(self, session: str, seq: int, *, author: str, lease_s: float) -> Ask:
+        """Lease it to `author`: a renewal for the one who holds it, a new lease for another one once it has run out.
+
+        Raises NotFound; Conflict while another author holds it, when it has a node, and when the session is over."""
+        with self._database.write() as connection:
+            session_row(connection, session, lock=True, opened=True)
+            row, now = _row(connection, session, seq), self._clock()
+            n = schema.nodes
+            answer = connection.execute(select(n.c.seq).where(n.c.session == session, n.c.ask == seq)).scalar()
+            if answer is not None:
+                raise Conflict(f"ask a{seq} was already answered by node n{answer}.", "Ask for a new one with session_next.")
+            if row.author != author and row.lease_until > now:
+                raise Conflict(
+                    f"ask a{seq} is leased to {row.author!r} for another {row.lease_until - now:.0f} s.",
+                    "Ask for one of your own with session_next.",
+                )
+            return self._lease(connection, session, seq, author, now + lease_s)
+
+    def take_expired(self, session: str, *, author: str, lease_s: float) -> Ask | None:
+        """Lease the oldest ask that has neither node nor running lease, None without one. Of several that call this at once,
+        each gets another one."""
+        with self._database.write() as connection:
+            session_row(connection, session, lock=True, opened=True)
+            now = self._clock()
+            row = connection.execute(_unanswered(session).where(schema.asks.c.lease_until <= now)).first()
+            return None if row is None else self._lease(connection, session, row.seq, author, now + lease_s)
+
+    def release(self, session: str, seq: int, *, author: str) -> None:
+        """Give the lease back, so that the ask may be given again at once; without effect when another author has it."""
+        with self._database.write() as connection:
+            session_row(connection, session, lock=True)
+            if _row(connection, session, seq).author == author:
+                self._lease(connection, session, seq, author, self._clock())
+
+    @staticmethod
+    def _lease(connection: Connection, session: str, seq: int, author: str, until: float) -> Ask:
+        a = schema.asks
+        values = {"author": author, "lease_until": until}
+        connection.execute(update(a).where(a.c.session == session, a.c.seq == seq).values(values))
+        return ask_of(_row(connection, session, seq))
+
+
+def ask_of(row: Row[Any]) -> Ask:
+    """The value of a row of `asks`."""
+    return Ask(row.seq, tuple(row.parents), row.memory, row.role, row.annotations, row.author, row.created, row.lease_until)
+
+
+def _unanswered(session: str) -> Any:
+    a, n = schema.asks, schema.nodes
+    answered = select(n.c.seq).where(n.c.session == session, n.c.ask == a.c.seq).exists()
+    return select(a).where(a.c.session == session, ~answered).order_by(a.c.seq)
+
+
+def _row(connection: Connection, session: str, seq: int) -> Row[Any]:
+    row = connection.execute(select(schema.asks).where(schema.asks.c.session == session, schema.asks.c.seq == seq)).one_or_none()
+    if row is None:
+        session_row(connection, session)
+        last = next_seq(connection, schema.asks, "session", session) - 1
+        raise NotFound(f"session {session} has no ask a{seq}.", f"It has a1 to a{last}." if last else "Call session_next first.")
+    return row

@@ -1,0 +1,169 @@
+"""Nodes: the tree of a session."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select
+
+from kevolve_mcp.errors import NotFound, UsageError
+from kevolve_mcp.search.tree import ROOT, Node, Tree
+
+from . import schema
+from .asks import ask_of
+from .engine import Database
+from .evaluations import get_evaluation, insert_evaluation, signal_names
+from .records import NewNode
+from .rows import next_seq, number, session_row
+
+
+class Nodes:
+    """Insert-only. `add` is the checkpoint of a search: when it has returned, the node survives whatever happens."""
+
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        self._database = database
+        self._clock = clock
+
+    def add(self, session: str, new: NewNode) -> Node:
+        """Insert evaluation (unless it is named by id), node and parents in one transaction, with the next seq.
+
+        Idempotent: the same candidate for the same ask, or without an ask under the same parents, gives the node that is
+        there; nothing is inserted then. Raises NotFound (session, ask, parent, evaluation), UsageError (an evaluation of
+        another candidate or task; a candidate that was not put before), Conflict (the session is over).
+        """
+        parents = tuple(dict.fromkeys(parent for parent in new.parents if parent != ROOT))
+        with self._database.write() as connection:
+            row = session_row(connection, session, lock=True)
+            if (existing := self._same(connection, session, new, parents)) is not None:
+                return existing
+            session_row(connection, session, opened=True)
+            self._check(connection, session, new, parents)
+            seq, now = next_seq(connection, schema.nodes, "session", session), self._clock()
+            connection.execute(
+                insert(schema.nodes).values(
+                    session=session,
+                    seq=seq,
+                    candidate=new.candidate,
+                    evaluation=_evaluation(connection, session, row.task, new, now),
+                    ask=new.ask,
+                    role=new.role,
+                    origin=new.origin,
+                    hypothesis=new.hypothesis,
+                    predicted_speedup=new.predicted_speedup,
+                    rationale=new.rationale,
+                    annotations=new.annotations,
+                    params=new.params,
+                    structure=new.structure,
+                    tokens=new.tokens,
+                    usd=new.usd,
+                    created=now,
+                )
+            )
+            for position, parent in enumerate(parents):
+                values = {"session": session, "seq": seq, "position": position, "parent": number(parent, "n")}
+                connection.execute(insert(schema.node_parents).values(values))
+            return self._one(connection, session, seq)
+
+    def get(self, session: str, node: str) -> Node:
+        """Raises NotFound. The root "n0" is no node of the store."""
+        seq = number(node, "n")
+        with self._database.read() as connection:
+            found = load_nodes(connection, session, seq)
+            if not found:
+                raise _unknown(connection, session, node)
+        return found[0]
+
+    def tree(self, session: str) -> Tree:
+        """All nodes and asks, as of one moment. Raises NotFound."""
+        with self._database.read() as connection:
+            session_row(connection, session)
+            asks = connection.execute(select(schema.asks).where(schema.asks.c.session == session).order_by(schema.asks.c.seq))
+            return Tree(load_nodes(connection, session), tuple(map(ask_of, asks)))
+
+    @staticmethod
+    def _one(connection: Connection, session: str, seq: int) -> Node:
+        (node,) = load_nodes(connection, session, seq)
+        return node
+
+    def _same(self, connection: Connection, session: str, new: NewNode, parents: tuple[str, ...]) -> Node | None:
+        n = schema.nodes
+        query = select(n.c.seq).where(n.c.session == session, n.c.candidate == new.candidate).order_by(n.c.seq)
+        asked = n.c.ask.is_(None) if new.ask is None else n.c.ask == new.ask
+        for seq in connection.execute(query.where(asked)).scalars().all():
+            node = self._one(connection, session, seq)
+            if new.ask is not None or node.parents == parents:
+                return node
+        return None
+
+    @staticmethod
+    def _check(connection: Connection, session: str, new: NewNode, parents: tuple[str, ...]) -> None:
+        n, a, c = schema.nodes, schema.asks, schema.candidates
+        if not connection.execute(select(1).select_from(c).where(c.c.digest == new.candidate)).first():
+            raise UsageError(f"the candidate {new.candidate[:12]!r} is not in the store.", "Put the candidate first.")
+        for parent in parents:
+            if not connection.execute(
+                select(1).select_from(n).where(n.c.session == session, n.c.seq == number(parent, "n"))
+            ).first():
+                raise _unknown(connection, session, parent)
+        if new.ask is None:
+            return
+        if not connection.execute(select(1).select_from(a).where(a.c.session == session, a.c.seq == new.ask)).first():
+            raise NotFound(f"session {session} has no ask a{new.ask}.", "Leave ask_id out to submit without one.")
+
+
+def load_nodes(connection: Connection, session: str, seq: int | None = None) -> tuple[Node, ...]:
+    """The nodes of a session, or the one with `seq`, in the order of seq."""
+    n, e, p = schema.nodes, schema.evaluations, schema.node_parents
+    which = [n.c.session == session] + ([] if seq is None else [n.c.seq == seq])
+    query = select(n, e.c.status, e.c.fitness, e.c.promotable).join(e, e.c.id == n.c.evaluation).where(*which).order_by(n.c.seq)
+    rows = connection.execute(query).all()
+    links = select(p.c.seq, p.c.parent).where(p.c.session == session).order_by(p.c.seq, p.c.position)
+    parents: dict[int, list[str]] = defaultdict(list)
+    for child, parent in connection.execute(links if seq is None else links.where(p.c.seq == seq)):
+        parents[child].append(f"n{parent}")
+    signals = signal_names(connection, select(n.c.evaluation).where(*which))
+    return tuple(_node(row, tuple(parents[row.seq]), signals.get(row.evaluation, ())) for row in rows)
+
+
+def _node(row: Row[Any], parents: tuple[str, ...], signals: tuple[str, ...]) -> Node:
+    return Node(
+        id=f"n{row.seq}",
+        seq=row.seq,
+        parents=parents,
+        candidate=row.candidate,
+        evaluation=f"e{row.evaluation}",
+        status=row.status,
+        fitness=row.fitness,
+        promotable=row.promotable,
+        signals=signals,
+        ask=row.ask,
+        role=row.role,
+        origin=row.origin,
+        hypothesis=row.hypothesis,
+        predicted_speedup=row.predicted_speedup,
+        rationale=row.rationale,
+        annotations=row.annotations,
+        params=row.params,
+        structure=row.structure,
+        created=row.created,
+    )
+
+
+def _evaluation(connection: Connection, session: str, task: str, new: NewNode, now: float) -> int:
+    """The row id of the node's evaluation, inserted when it is a fresh one."""
+    fresh = None if isinstance(new.evaluation, str) else new.evaluation
+    evaluation = fresh or get_evaluation(connection, str(new.evaluation)).evaluation
+    if evaluation.candidate != new.candidate or evaluation.task != task:
+        what = "task" if evaluation.task != task else "candidate"
+        raise UsageError(
+            f"the evaluation belongs to another {what} than the node.", "Evaluate the node's candidate on the session's task."
+        )
+    return insert_evaluation(connection, fresh, session, now) if fresh else number(str(new.evaluation), "e")
+
+
+def _unknown(connection: Connection, session: str, node: str) -> NotFound:
+    session_row(connection, session)
+    last = next_seq(connection, schema.nodes, "session", session) - 1
+    return NotFound(f"session {session} has no node {node}.", f"It has n1 to n{last}." if last else "It has no node yet.")

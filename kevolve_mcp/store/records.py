@@ -1,0 +1,203 @@
+"""What the store takes and gives, besides the types of `harness.types` and `kevolve_mcp.search`.
+
+Times are seconds since the epoch. `New…` values go in; the store answers with the value that also carries id and state.
+Dicts are stored as JSON: tuples inside them come back as lists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from harness.types import Budget, Candidate, Evaluation, Goal, Policy, Task
+from kevolve_mcp.search.tree import Expansion, Node, Role
+
+SessionState = Literal["open", "finished", "abandoned"]
+JobState = Literal["running", "done", "failed", "cancelled", "lost"]
+SkillState = Literal["proposed", "accepted", "rejected", "retired"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewSession:
+    """task: digest of a task that was put before. selection: the policy's name. seed: with an ask's seq the source of all
+    randomness. python: the interpreter that evaluates. options: whatever else the opener must remember."""
+
+    task: str
+    target: str
+    language: str
+    goal: Goal = field(default_factory=Goal)
+    budget: Budget = field(default_factory=Budget)
+    policy: Policy = field(default_factory=Policy)
+    selection: str = "greedy"
+    seed: int = 0
+    python: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionRecord(NewSession):
+    """id: "rmsnorm-7f3a", the task's name and four hex digits. outcome: what finishing found (confirmed figures, export)."""
+
+    id: str
+    state: SessionState = "open"
+    created: float = 0.0
+    finished: float | None = None
+    reason: str = ""
+    outcome: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SessionSummary:
+    """One line of a session list. best: the promotable node of the highest fitness, None without one."""
+
+    session: SessionRecord
+    task_name: str
+    nodes: int
+    best: str | None
+    best_fitness: float | None
+
+
+@dataclass(frozen=True)
+class NewAsk:
+    """shown: the text handed to the author; kept as an artifact."""
+
+    expansion: Expansion
+    shown: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewNode:
+    """candidate: digest of a candidate that was put before. evaluation: a fresh one, stored with the node, or the id of a
+    stored one. ask: the seq that this node answers. parents: node ids; the root may be named or left out.
+    tokens, usd: what the author spent on the proposal."""
+
+    candidate: str
+    evaluation: Evaluation | str
+    parents: tuple[str, ...] = ()
+    ask: int | None = None
+    role: Role = "improve"
+    origin: str | None = None
+    hypothesis: str = ""
+    predicted_speedup: float | None = None
+    rationale: str = ""
+    annotations: dict[str, Any] = field(default_factory=dict)
+    params: dict[str, Any] = field(default_factory=dict)
+    structure: str = ""
+    tokens: int = 0
+    usd: float = 0.0
+
+
+@dataclass(frozen=True)
+class StoredEvaluation:
+    """id: "e12". session: the one that paid for it, None for none."""
+
+    id: str
+    session: str | None
+    created: float
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True)
+class SimilarKernel:
+    """The best promotable node of an earlier session. overlap: 0..1, shared operators over all operators, as multisets."""
+
+    task: Task
+    session: str
+    node: Node
+    candidate: Candidate
+    target: str
+    device: str
+    overlap: float
+
+    @property
+    def fitness(self) -> float:
+        return self.node.score
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A process, also after its pid is used again. host: name, boot and pid namespace. started: clock ticks since boot
+    (field 22 of /proc/PID/stat), 0 where the system has no /proc."""
+
+    host: str
+    pid: int
+    started: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """id: "j12". attempts: how often it was started; above 1 after its owner died. cancel_requested: the owner should stop.
+    error: the form of KEvolveError.as_dict()."""
+
+    id: str
+    kind: str
+    session: str | None
+    payload: dict[str, Any]
+    state: JobState
+    owner: Owner
+    created: float
+    heartbeat: float
+    finished: float | None = None
+    progress: dict[str, Any] = field(default_factory=dict)
+    result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+    attempts: int = 1
+    cancel_requested: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended for good; a lost job has not."""
+        return self.state in ("done", "failed", "cancelled")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewSkill:
+    """mechanism: why it is faster. preconditions: when it applies. pattern: what it looks like. files: text by relative path
+    (the page "skill.md" and kernel templates). signals: what it answers."""
+
+    title: str
+    mechanism: str
+    preconditions: str = ""
+    pattern: str = ""
+    target: str = ""
+    language: str = ""
+    signals: tuple[str, ...] = ()
+    files: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkillRecord(NewSkill):
+    """id: a readable slug of the title, unique in the store."""
+
+    id: str
+    state: SkillState = "proposed"
+    created: float = 0.0
+
+
+@dataclass(frozen=True)
+class SkillEvidence:
+    """One measured use. effect: fitness of the node over fitness of its parent; interval: its 95 % interval where known."""
+
+    session: str
+    node: str
+    parent: str | None
+    task: str
+    device: str
+    effect: float
+    interval: tuple[float, float] | None = None
+    evaluation: str = ""
+    parent_evaluation: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class SkillEvent:
+    """One line of a skill's history. kind: "proposed", a state it moved to, or a word of the caller's ("used", "gate")."""
+
+    skill: str
+    seq: int
+    kind: str
+    message: str
+    author: str
+    created: float
+    data: dict[str, Any] = field(default_factory=dict)

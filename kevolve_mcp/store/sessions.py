@@ -1,0 +1,186 @@
+"""Sessions: opened, joined, listed, finished, and what they have spent."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Row, func, select, update
+
+from harness.types import Budget, Goal, Policy, Spent, from_json, to_json
+from kevolve_mcp.errors import Conflict, NotFound, UsageError
+
+from . import schema
+from .engine import Database
+from .records import NewSession, SessionRecord, SessionState, SessionSummary
+from .rows import insert_once, session_row
+
+_NAME_LENGTH = 40
+_ID = re.compile(r"[a-z0-9_]{1,40}-[0-9a-f]{4,32}")
+
+
+class Sessions:
+    """The state moves from open to finished or abandoned, once."""
+
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        self._database = database
+        self._clock = clock
+
+    def fresh_id(self, task_name: str) -> str:
+        """An id that no session has yet, for a caller that must name the session before its task is examined."""
+        with self._database.read() as connection:
+            return next(i for i in _ids(task_name) if not connection.execute(select(1).where(schema.sessions.c.id == i)).first())
+
+    def create(self, new: NewSession, identifier: str = "") -> SessionRecord:
+        """A new open session.
+
+        identifier: the id that it shall have, from `fresh_id`; given twice with the same task, target and language, the first
+        session is returned. Raises NotFound when the task was not put before, Conflict when another session has that id."""
+        with self._database.write() as connection:
+            return self._create(connection, new, identifier)
+
+    def join(self, new: NewSession, identifier: str = "") -> tuple[SessionRecord, bool]:
+        """The newest open session of the same task, target, language, goal and policy, else a new one (with that id); and
+        whether it was there before. Of several that call this at once, one creates and the others join. Raises as `create`."""
+        with self._database.write() as connection:
+            found = self._find(connection, new.task, new.target, new.language, new.goal, new.policy, lock=True)
+            return (found, True) if found else (self._create(connection, new, identifier), False)
+
+    def find_open(
+        self, task: str, target: str, language: str, goal: Goal | None = None, policy: Policy | None = None
+    ) -> SessionRecord | None:
+        """The newest open session that fits; None of goal and policy means any."""
+        with self._database.read() as connection:
+            return self._find(connection, task, target, language, goal, policy)
+
+    def get(self, session: str) -> SessionRecord:
+        """Raises NotFound, naming near ids."""
+        with self._database.read() as connection:
+            return _record(session_row(connection, session))
+
+    def list(self, state: SessionState | None = None, limit: int = 100) -> tuple[SessionSummary, ...]:
+        """The newest first."""
+        s, n, e, t = schema.sessions, schema.nodes, schema.evaluations, schema.tasks
+        query = select(s, t.c.name.label("task_name")).join(t, t.c.digest == s.c.task)
+        if state:
+            query = query.where(s.c.state == state)
+        with self._database.read() as connection:
+            rows = connection.execute(query.order_by(s.c.created.desc(), s.c.id).limit(limit)).all()
+            ids = [row.id for row in rows]
+            counted = select(n.c.session, func.count()).where(n.c.session.in_(ids)).group_by(n.c.session)
+            counts = {row[0]: row[1] for row in connection.execute(counted)}
+            ranked = (
+                select(n.c.session, n.c.seq, e.c.fitness)
+                .join(e, e.c.id == n.c.evaluation)
+                .where(n.c.session.in_(ids), e.c.promotable, e.c.fitness > 0)
+                .order_by(e.c.fitness, n.c.seq.desc())
+            )
+            best = {row.session: row for row in connection.execute(ranked)}  # the last of a session stays: highest, then earliest
+        return tuple(
+            SessionSummary(
+                _record(row),
+                row.task_name,
+                counts.get(row.id, 0),
+                f"n{best[row.id].seq}" if row.id in best else None,
+                best[row.id].fitness if row.id in best else None,
+            )
+            for row in rows
+        )
+
+    def finish(
+        self,
+        session: str,
+        state: Literal["finished", "abandoned"],
+        reason: str,
+        outcome: dict[str, Any] | None = None,
+    ) -> SessionRecord:
+        """End it; a second time with the same state changes nothing. Raises Conflict when it ended the other way."""
+        with self._database.write() as connection:
+            row = session_row(connection, session, lock=True)
+            if row.state == "open":
+                values = {"state": state, "reason": reason, "outcome": outcome or {}, "finished": self._clock()}
+                connection.execute(update(schema.sessions).where(schema.sessions.c.id == session).values(values))
+            elif row.state != state:
+                raise Conflict(
+                    f"session {session} is already {row.state}: {row.reason}.", "Open a new session to continue the search."
+                )
+            return _record(session_row(connection, session))
+
+    def spent(self, session: str) -> Spent:
+        """Derived from rows: evaluations and device seconds of all evaluations that this session paid for (an answer from
+        the store is free), tokens and dollars of its nodes, wall seconds since it was opened (until it ended)."""
+        e, n = schema.evaluations, schema.nodes
+        with self._database.read() as connection:
+            row = session_row(connection, session)
+            count, device = connection.execute(
+                select(func.count(), func.coalesce(func.sum(e.c.device_s), 0.0)).where(e.c.session == session)
+            ).one()
+            tokens, usd = connection.execute(
+                select(func.coalesce(func.sum(n.c.tokens), 0), func.coalesce(func.sum(n.c.usd), 0.0)).where(
+                    n.c.session == session
+                )
+            ).one()
+        end = self._clock() if row.finished is None else row.finished
+        return Spent(int(count), max(0.0, end - row.created), float(device), int(tokens), float(usd))
+
+    def _create(self, connection: Connection, new: NewSession, identifier: str) -> SessionRecord:
+        if identifier and not _ID.fullmatch(identifier):
+            raise UsageError(f"{identifier!r} cannot name a session.", "An id looks like rmsnorm-7f3a.")
+        name = connection.execute(select(schema.tasks.c.name).where(schema.tasks.c.digest == new.task)).scalar()
+        if name is None:
+            raise NotFound(f"there is no task with digest {new.task[:12]!r}.", "Put the task into the store before its session.")
+        record = SessionRecord(**_fields(new), id="", created=self._clock())
+        values = {**to_json(record), "seed": str(new.seed)}
+        del values["id"]
+        for chosen in [identifier] if identifier else _ids(name):
+            if insert_once(connection, schema.sessions, {"id": chosen}, values):
+                return dataclasses.replace(record, id=chosen)
+        found = _record(session_row(connection, identifier))
+        if (found.task, found.target, found.language) != (new.task, new.target, new.language):
+            raise Conflict(
+                f"session {identifier} is another one, of another task, target or language.", "Leave the id to the store."
+            )
+        return found
+
+    @staticmethod
+    def _find(
+        connection: Connection,
+        task: str,
+        target: str,
+        language: str,
+        goal: Goal | None,
+        policy: Policy | None,
+        lock: bool = False,
+    ) -> SessionRecord | None:
+        s = schema.sessions
+        if lock:  # those who want to join meet at the task's row
+            connection.execute(select(schema.tasks.c.digest).where(schema.tasks.c.digest == task).with_for_update())
+        query = select(s).where(s.c.state == "open", s.c.task == task, s.c.target == target, s.c.language == language)
+        records = map(_record, connection.execute(query.order_by(s.c.created.desc(), s.c.id)))
+        return next((r for r in records if goal in (None, r.goal) and policy in (None, r.policy)), None)
+
+
+def _fields(new: NewSession) -> dict[str, Any]:
+    return {f.name: getattr(new, f.name) for f in dataclasses.fields(NewSession)}
+
+
+def _record(row: Row[Any]) -> SessionRecord:
+    values = {f.name: getattr(row, f.name) for f in dataclasses.fields(SessionRecord)}
+    values.update(
+        goal=from_json(Goal, row.goal),
+        budget=from_json(Budget, row.budget),
+        policy=from_json(Policy, row.policy),
+        seed=int(row.seed),
+    )
+    return SessionRecord(**values)
+
+
+def _ids(name: str) -> Iterator[str]:
+    """Readable random ids without end: four digits, more when these seem used up."""
+    slug = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:_NAME_LENGTH].rstrip("_") or "task"
+    for attempt in count():
+        yield f"{slug}-{secrets.token_hex(2 if attempt < 16 else 6)}"

@@ -1,0 +1,147 @@
+"""The store as one object: everything that must survive a process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from .records import SimilarKernel
+
+if TYPE_CHECKING:  # SQLAlchemy is loaded when a store is opened, not when its name is imported
+    from .artifacts import Artifacts
+    from .engine import Database
+
+
+class Store:
+    """Metadata in SQL, texts as content-addressed artifacts.
+
+    | part | holds |
+    | --- | --- |
+    | `artifacts` | bytes by SHA-256 |
+    | `tasks`, `candidates` | what was opened, what was written; by digest |
+    | `sessions`, `asks`, `nodes` | the searches and their trees |
+    | `evaluations` | measurements, with cases and signals |
+    | `jobs` | background work and the process that does it |
+    | `skills` | distilled patterns, their evidence and history |
+
+    Concurrency: every method is synchronous and may be called from any thread; call it from a worker thread where an event
+    loop runs. Several processes may open one home. A write is one transaction that holds the database's write lock from its
+    beginning; reads see one consistent snapshot and block nobody.
+
+    Ownership: values that come out are frozen copies. The database is the truth; anything derived from it (indexes, exports)
+    may be deleted. Nothing is changed after it was inserted except the state of sessions, jobs and skills, and leases.
+
+    Failure: a call either returns after its transaction is durable or raises and has changed nothing. StoreError: the home
+    or database cannot be used. NotFound: an unknown id. UsageError: values that do not belong together. Conflict: the state
+    forbids it now. An artifact is written before the row that names it, so a crash leaves at most an unnamed artifact.
+
+    Resume: all search state is derived from rows. `nodes.add` is the checkpoint; telling it the same thing twice returns the
+    first node, so whoever does not know whether an answer arrived sends it again. A job whose owner died becomes `lost` and
+    is claimed by exactly one process. An ask whose lease ran out may be given to another author.
+    """
+
+    def __init__(self, home: Path, database: Database, artifacts: Artifacts, clock: Callable[[], float] = time.time) -> None:
+        """Use `Store.open`."""
+        from .asks import Asks
+        from .candidates import Candidates
+        from .evaluations import Evaluations
+        from .jobs import Jobs
+        from .nodes import Nodes
+        from .sessions import Sessions
+        from .skills import Skills
+        from .tasks import Tasks
+
+        self.home = home
+        self.artifacts = artifacts
+        self._database = database
+        self.tasks = Tasks(database, artifacts, clock)
+        self.candidates = Candidates(database, artifacts, clock)
+        self.evaluations = Evaluations(database, clock)
+        self.sessions = Sessions(database, clock)
+        self.asks = Asks(database, artifacts, clock)
+        self.nodes = Nodes(database, clock)
+        self.jobs = Jobs(database, clock)
+        self.skills = Skills(database, artifacts, clock)
+
+    @classmethod
+    def open(
+        cls,
+        home: Path,
+        url: str = "",
+        *,
+        artifacts: str = "",
+        clock: Callable[[], float] = time.time,
+        mounts: str | None = None,
+    ) -> Store:
+        """Open the store under `home`, creating and migrating it where needed.
+
+        url: an SQLAlchemy URL; empty means `home/kevolve.db` (SQLite). artifacts: an fsspec URL; empty means
+        `home/artifacts`. clock: seconds since the epoch. mounts: the text of /proc/mounts, read from there by default.
+        Raises StoreError: the folder cannot be written, lies on a network file system (SQLite only), or holds a database of
+        a newer version of this program.
+        """
+        from .artifacts import Artifacts
+        from .engine import Database
+
+        database = Database.open(home, url, mounts=mounts)
+        try:
+            return cls(home, database, Artifacts(artifacts or str(home / "artifacts")), clock)
+        except BaseException:
+            database.close()
+            raise
+
+    def similar(
+        self,
+        operators: Mapping[str, int],
+        target: str,
+        language: str,
+        limit: int = 3,
+        *,
+        exclude_session: str = "",
+        exclude_task: str = "",
+        least: float = 0.3,
+    ) -> list[SimilarKernel]:
+        """The best kernels of similar tasks, one per task, target and language.
+
+        Same target and language come first, then same language, then same target; within a group by overlap (at least
+        `least`), then fitness.
+        """
+        from .nodes import load_nodes
+        from .similar import matches
+
+        with self._database.read() as connection:
+            found = matches(
+                connection,
+                operators,
+                target,
+                language,
+                exclude_session=exclude_session,
+                exclude_task=exclude_task,
+                least=least,
+            )[:limit]
+            nodes = [load_nodes(connection, match.session, match.seq)[0] for match in found]
+        return [
+            SimilarKernel(
+                self.tasks.get(match.task),
+                match.session,
+                node,
+                self.candidates.get(match.candidate),
+                match.target,
+                match.device,
+                match.overlap,
+            )
+            for match, node in zip(found, nodes, strict=True)
+        ]
+
+    def close(self) -> None:
+        """Release the connections; the store cannot be used afterwards."""
+        self._database.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

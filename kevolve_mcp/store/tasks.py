@@ -1,0 +1,90 @@
+"""Tasks by digest, and what opening them measured."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select
+
+from harness.types import Environment, Task, from_json, to_json
+from kevolve_mcp.errors import NotFound
+
+from . import schema
+from .artifacts import Artifacts
+from .engine import Database
+from .environments import put_environment
+from .rows import insert_once
+
+
+class Tasks:
+    """A task's text and facts are those of its first opening; the baselines' times are the newest of the asked device."""
+
+    def __init__(self, database: Database, artifacts: Artifacts, clock: Callable[[], float]) -> None:
+        self._database = database
+        self._artifacts = artifacts
+        self._clock = clock
+
+    def put(self, task: Task, environment: Environment | None = None) -> None:
+        """Keep the task; opened again, only baseline and roofline times that changed are added.
+
+        environment: where these times were measured."""
+        source = self._artifacts.put(task.source)
+        facts = to_json(dataclasses.replace(task, source=""))
+        now = self._clock()
+        with self._database.write() as connection:
+            row = {"name": task.name, "source": source, "operators": task.operators, "facts": facts, "created": now}
+            insert_once(connection, schema.tasks, {"digest": task.digest}, row)
+            where = put_environment(connection, environment, now) if environment else None
+            latest = _measured(connection, [task.digest], where)
+            for case in task.cases:
+                if latest.get((task.digest, case.name)) == (case.baselines_us, case.roofline_us):
+                    continue
+                connection.execute(
+                    insert(schema.baselines).values(
+                        task=task.digest,
+                        environment=where,
+                        case_name=case.name,
+                        microseconds=case.baselines_us,
+                        roofline_us=case.roofline_us,
+                        created=now,
+                    )
+                )
+
+    def get(self, digest: str, environment: Environment | None = None) -> Task:
+        """The task, its cases with the newest times of `environment` (of any, without one). Raises NotFound."""
+        from .environments import environment_digest
+
+        with self._database.read() as connection:
+            row = connection.execute(select(schema.tasks).where(schema.tasks.c.digest == digest)).one_or_none()
+            if row is None:
+                raise NotFound(f"there is no task with digest {digest[:12]!r}.", "Open a session with the task's file first.")
+            times = _measured(connection, [digest], environment_digest(environment) if environment else None)
+        return self._task(row, times)
+
+    def list(self) -> tuple[Task, ...]:
+        """All tasks, the oldest first."""
+        with self._database.read() as connection:
+            rows = connection.execute(select(schema.tasks).order_by(schema.tasks.c.created, schema.tasks.c.digest)).all()
+            times = _measured(connection, [row.digest for row in rows], None)
+        return tuple(self._task(row, times) for row in rows)
+
+    def _task(self, row: Row[Any], times: dict[tuple[str, str], tuple[dict[str, float], float]]) -> Task:
+        task = from_json(Task, {**row.facts, "source": self._artifacts.text(row.source)})
+        cases = []
+        for case in task.cases:
+            baselines, roofline = times.get((task.digest, case.name), (case.baselines_us, case.roofline_us))
+            cases.append(dataclasses.replace(case, baselines_us=baselines, roofline_us=roofline))
+        return dataclasses.replace(task, cases=tuple(cases))
+
+
+def _measured(
+    connection: Connection, tasks: Iterable[str], environment: str | None
+) -> dict[tuple[str, str], tuple[dict[str, float], float]]:
+    """Newest baseline times (microseconds by name) and roofline time by (task, case)."""
+    table = schema.baselines
+    query = select(table).where(table.c.task.in_(list(tasks))).order_by(table.c.id)
+    if environment:
+        query = query.where(table.c.environment == environment)
+    return {(row.task, row.case_name): (row.microseconds, row.roofline_us) for row in connection.execute(query)}

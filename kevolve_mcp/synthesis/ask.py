@@ -1,0 +1,159 @@
+"""What an ask hands to an author, as data: the same facts as the text, for authors that compute instead of read."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from harness.types import Candidate, Case, Params, Status, Task, TensorSpec, Tunables, from_json, to_json
+from kevolve_mcp.search.tree import MemoryOperator, Role
+
+
+@dataclass(frozen=True)
+class CaseFacts:
+    """Inputs and outputs of one visible case as "float32[32, 4096]"."""
+
+    name: str
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """The part of a Task that an author may see: no held-out case, no path of the server's machine."""
+
+    name: str
+    source: str
+    operators: dict[str, int] = field(default_factory=dict)
+    parameters: tuple[str, ...] = ()
+    cases: tuple[CaseFacts, ...] = ()
+
+    @classmethod
+    def of(cls, task: Task) -> TaskFacts:
+        cases = tuple(CaseFacts(c.name, tuple(map(str, c.inputs)), tuple(map(str, c.outputs))) for c in task.visible_cases)
+        return cls(task.name, task.source, dict(task.operators), task.parameters, cases)
+
+    def as_task(self) -> Task:
+        """A Task good enough for matching skills: shapes, dtypes, operators, parameters; strides and sizes are not known (0)."""
+        cases = tuple(Case(c.name, inputs=tuple(map(_spec, c.inputs)), outputs=tuple(map(_spec, c.outputs))) for c in self.cases)
+        return Task(self.name, "", self.source, cases=cases, operators=dict(self.operators), parameters=self.parameters)
+
+
+@dataclass(frozen=True)
+class ParentView:
+    """One parent: its text, its literals, what became of it. `structure` as in search.Node."""
+
+    id: str
+    source: str
+    status: Status
+    fitness: float | None = None
+    signals: tuple[str, ...] = ()
+    params: Params = field(default_factory=dict)
+    tunables: Tunables = field(default_factory=dict)
+    structure: str = ""
+    origin: str | None = None
+
+
+@dataclass(frozen=True)
+class HistoryRow:
+    """One finished attempt. structure, candidate: digests, whole or `short`, against repetition."""
+
+    node: str
+    status: Status
+    fitness: float | None = None
+    params: Params = field(default_factory=dict)
+    structure: str = ""
+    hypothesis: str = ""
+    candidate: str = ""
+
+
+@dataclass(frozen=True)
+class StartView:
+    """The kernel that an ask of role "start" wants submitted as it is. origin: "user file", "skill: NAME", "task: NAME"."""
+
+    source: str
+    origin: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class AskContext:
+    """Everything an author needs, in order of use. JSON: `as_json`, `parse`.
+
+    id: "a12". seed: differs per ask and is the same when the ask is read again; authors draw randomness from nothing else.
+    history: the attempts an author must not repeat. start: only for role "start". best: the best node's text, for authors that
+    can only vary what exists. text: what is shown to a reader (empty in the JSON form, where the text travels beside it).
+    """
+
+    session: str
+    id: str
+    role: Role
+    memory: MemoryOperator
+    target: str
+    language: str
+    task: TaskFacts
+    seed: int = 0
+    parents: tuple[ParentView, ...] = ()
+    history: tuple[HistoryRow, ...] = ()
+    start: StartView | None = None
+    best: ParentView | None = None
+    goal: str = "best"
+    text: str = ""
+
+    @classmethod
+    def parse(cls, data: Mapping[str, Any], text: str = "") -> AskContext:
+        """The inverse of `as_json`. Raises harness.types.CodecError naming the field that does not fit."""
+        return replace(from_json(cls, dict(data)), text=text)
+
+    def as_json(self) -> dict[str, Any]:
+        """Compact: fields that hold nothing are left out; `parse` gives them back. Digests are short where `context` made them."""
+        data: dict[str, Any] = _filled(to_json(replace(self, text="")))
+        return data
+
+
+def structure_digest(candidate: Candidate) -> str:
+    """The digest of the source with PARAMS blanked: equal for candidates that differ only in parameters.
+
+    Raises CandidateError when the text is not valid Python or its literals cannot be read."""
+    return candidate.with_params({}).digest if candidate.params() else candidate.digest
+
+
+def short(digest: str) -> str:
+    """The part of a digest that travels in asks: 16 hex digits tell the attempts of one session apart."""
+    return digest[:16]
+
+
+def _filled(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {k: _filled(v) for k, v in data.items() if v is not None and v != "" and v != [] and v != {}}
+    return [_filled(v) for v in data] if isinstance(data, list) else data
+
+
+def structural_names(source: str) -> tuple[str, ...]:
+    """The literal `STRUCTURE = ["ONE_PASS"]`: the tunables that change the algorithm; () without a readable one."""
+    try:
+        statements = ast.parse(source).body
+    except (SyntaxError, ValueError):
+        return ()
+    for statement in statements:
+        if isinstance(statement, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "STRUCTURE" for t in statement.targets):
+            try:
+                value = ast.literal_eval(statement.value)
+            except ValueError:
+                return ()
+            return tuple(v for v in value if isinstance(v, str)) if isinstance(value, (list, tuple)) else ()
+    return ()
+
+
+def _spec(text: str) -> TensorSpec:
+    """ "float32[32, 4096]" -> TensorSpec with contiguous strides; nbytes 0: not known from the text."""
+    dtype, _, shape = text.rstrip("]").partition("[")
+    sizes = tuple(int(s) for s in shape.split(",") if s.strip())
+    strides: list[int] = []
+    step = 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step *= max(size, 1)
+    return TensorSpec(sizes, dtype, tuple(reversed(strides)), 0)

@@ -1,0 +1,162 @@
+"""The author that needs no model: it varies what exists and instantiates what is known."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Iterator, Sequence
+
+import anyio.to_thread
+
+from harness.types import Candidate, CandidateError, Params
+from kevolve_mcp.errors import UsageError
+from kevolve_mcp.synthesis import tuning
+from kevolve_mcp.synthesis.ask import AskContext, ParentView, short, structural_names, structure_digest
+from kevolve_mcp.synthesis.skills import instantiate, skill_name
+from knowledge import Library, Skill
+
+from .base import Author, Exhausted, Proposal
+
+
+class OfflineAuthor(Author):
+    """Answers by role: a start as it is; tune through the parameter search; crossover by mixing parameters; improve, repair and
+    draft by structure switches and by skills not tried yet. When a role has nothing left it varies the parents' parameters, then
+    the best node's, and says so; then it raises Exhausted. Stateless: all it knows stands in the ask."""
+
+    name = "offline"
+
+    def __init__(self, skills: Sequence[Skill] | None = None) -> None:
+        """skills: those to instantiate; None for the built-in ones."""
+        self._skills = skills
+
+    async def propose(self, ask: AskContext) -> Proposal:
+        return await anyio.to_thread.run_sync(self.answer, ask)  # reading skills and Optuna's model take tens of milliseconds
+
+    def answer(self, ask: AskContext) -> Proposal:
+        """`propose` without an event loop."""
+        if ask.start is not None and ask.role == "start":
+            why = f"{ask.start.origin}. {ask.start.note}".strip()
+            return Proposal(ask.start.source, ask.language, "the starting kernel as it is", None, why)
+        order = {
+            "tune": (self._tuned, self._switched, self._skill),
+            "crossover": (self._crossed, self._tuned, self._skill),
+            "improve": (self._switched, self._skill, self._tuned),
+            "repair": (self._switched, self._skill, self._tuned),
+            "draft": (self._skill, self._switched, self._tuned),
+        }.get(ask.role, (self._skill, self._tuned))
+        for step in order:
+            proposal = step(ask, list(ask.parents))
+            if proposal is not None:
+                return proposal
+        if ask.best is not None and ask.best.id not in {p.id for p in ask.parents}:
+            for step in (self._switched, self._tuned):
+                proposal = step(ask, [ask.best])
+                if proposal is not None:
+                    return proposal
+        raise Exhausted(
+            f"nothing is left for {ask.role} ask {ask.id}: all TUNABLES choices and matching skills were tried",
+            "Finish the session, submit a kernel with more TUNABLES or another structure, or let a model write the next one.",
+        )
+
+    def _tuned(self, ask: AskContext, parents: Sequence[ParentView]) -> Proposal | None:
+        for parent in parents:
+            candidate = Candidate(parent.source, ask.language)
+            try:
+                choice = tuning.next_choice(candidate, ask.history, ask.seed)
+            except (tuning.Exhausted, UsageError, CandidateError):
+                continue  # nothing to vary here: the next parent, or the caller's next step
+            changed = _difference(candidate.params(), choice.params)
+            return Proposal(
+                choice.candidate.source,
+                ask.language,
+                f"parameters of {parent.id}: {changed}",
+                None,
+                f"chosen by {choice.method}; {choice.unseen} combinations untried",
+            )
+        return None
+
+    def _switched(self, ask: AskContext, parents: Sequence[ParentView]) -> Proposal | None:
+        """Another value of the structure switches, the fewest changes first."""
+        for parent in parents:
+            candidate = Candidate(parent.source, ask.language)
+            try:
+                names = [n for n in structural_names(parent.source) if n in candidate.tunables() and n in candidate.params()]
+                params, tunables = candidate.params(), candidate.tunables()
+            except CandidateError:
+                continue
+            points = [
+                {**params, **dict(zip(names, values, strict=True))} for values in itertools.product(*(tunables[n] for n in names))
+            ]
+            random.Random(f"{ask.seed}:{ask.id}").shuffle(points)
+            points.sort(key=lambda p: sum(_text(p[n]) != _text(params[n]) for n in names))
+            for child, point in _untried(ask, candidate, points):
+                changed = _difference(params, point)
+                return Proposal(
+                    child.source, ask.language, f"another structure of {parent.id}: {changed}", None, "untried structure switch"
+                )
+        return None
+
+    def _skill(self, ask: AskContext, parents: Sequence[ParentView]) -> Proposal | None:
+        task = ask.task.as_task()
+        known = {short(r.structure) for r in ask.history} | {short(p.structure) for p in parents}
+        digests = {short(r.candidate) for r in ask.history}
+        for skill in self._known_skills():
+            for made in instantiate(skill, task, ask.target, ask.language).found:
+                if short(made.candidate.digest) not in digests and short(structure_digest(made.candidate)) not in known:
+                    why = f"skill {skill_name(skill)} ({made.template}): {made.note}"
+                    return Proposal(made.candidate.source, ask.language, f"instantiates the skill {skill_name(skill)}", None, why)
+        return None
+
+    def _crossed(self, ask: AskContext, parents: Sequence[ParentView]) -> Proposal | None:
+        """Parents of one structure mix their PARAMS; else the better one's structure takes over the other's shared values."""
+        ranked = sorted(parents, key=lambda p: -(p.fitness or 0.0))
+        for kept, other in itertools.pairwise(ranked):
+            candidate = Candidate(kept.source, ask.language)
+            try:
+                params, theirs = candidate.params(), Candidate(other.source, ask.language).params()
+                tunables = candidate.tunables()
+            except CandidateError:
+                continue
+            shared = [
+                n
+                for n in params
+                if n in theirs and _text(theirs[n]) != _text(params[n]) and theirs[n] in tunables.get(n, (theirs[n],))
+            ]
+            mixes = [
+                {**params, **{n: theirs[n] for n in chosen}}
+                for k in range(1, len(shared) + 1)
+                for chosen in itertools.combinations(shared, k)
+            ][:4096]
+            random.Random(f"{ask.seed}:{ask.id}").shuffle(mixes)
+            for child, point in _untried(ask, candidate, mixes):
+                hypothesis = f"{kept.id} with values of {other.id}: {_difference(params, point)}"
+                return Proposal(child.source, ask.language, hypothesis, None, "crossover of parameters")
+        return None
+
+    def _known_skills(self) -> Sequence[Skill]:
+        if self._skills is None:
+            self._skills = Library.builtin().skills()
+        return self._skills
+
+
+def _untried(ask: AskContext, candidate: Candidate, points: Sequence[Params]) -> Iterator[tuple[Candidate, Params]]:
+    structure = short(structure_digest(candidate))
+    tried = {_text({**candidate.params(), **r.params}) for r in ask.history if short(r.structure) == structure} | {
+        _text(candidate.params())
+    }
+    digests = {short(r.candidate) for r in ask.history}
+    for point in points:
+        if _text(point) not in tried:
+            child = candidate.with_params(point)
+            if short(child.digest) not in digests:
+                yield child, point
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _difference(old: Params, new: Params) -> str:
+    changed = [f"{n} {old.get(n)} -> {v}" for n, v in new.items() if _text(old.get(n)) != _text(v)]
+    return ", ".join(changed) or "unchanged"

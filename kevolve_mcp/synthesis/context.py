@@ -1,0 +1,149 @@
+"""What the universal operator O sees: one text inside a token budget, and the same facts as data. Pure: no I/O.
+
+The order is the order of use: what is asked, the task, the machine, the parents with their diagnosis, what was tried before,
+what is known, what an answer must look like. Of the diagnosis the dominant bottleneck comes first and the rest is deferred.
+What does not fit is cut where it costs least, and every cut says how to read the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from harness.types import Budget, Candidate, CandidateError, Evaluation, Goal, MachineReport, Spent, Task
+from kevolve_mcp.search.tree import Ask, Node
+
+from . import sections
+from .ask import AskContext, HistoryRow, ParentView, StartView, TaskFacts, short
+from .sections import Excerpt, Section, estimate_tokens
+from .starts import SimilarKernel, Start
+
+MINIMUM_TOKENS = 400
+
+
+@dataclass(frozen=True)
+class Parent:
+    """One parent with its text and, where it is known, its evaluation."""
+
+    node: Node
+    candidate: Candidate
+    evaluation: Evaluation | None = None
+
+
+@dataclass(frozen=True)
+class Material:
+    """Everything that a context can be built from.
+
+    history: the nodes that the memory operator shows, oldest first. tried: all nodes that an author must not repeat (for the
+    data; empty: `history`). best_candidate: the text of `best`, for authors that can only vary what exists (data only).
+    excerpts and similar: best first. seed: derived from the session's seed and the ask's seq.
+    """
+
+    session: str
+    ask: Ask
+    task: Task
+    target: str
+    language: str
+    goal: Goal = field(default_factory=Goal)
+    budget: Budget = field(default_factory=Budget)
+    spent: Spent = field(default_factory=Spent)
+    seed: int = 0
+    machine: MachineReport | None = None
+    best: Node | None = None
+    best_candidate: Candidate | None = None
+    parents: tuple[Parent, ...] = ()
+    history: tuple[Node, ...] = ()
+    tried: tuple[Node, ...] = ()
+    start: Start | None = None
+    excerpts: tuple[Excerpt, ...] = ()
+    similar: tuple[SimilarKernel, ...] = ()
+
+
+@dataclass(frozen=True)
+class Context:
+    """ask: the data, its `text` filled. cuts: one line for each section that was shortened or dropped. tokens: the estimate."""
+
+    ask: AskContext
+    cuts: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return self.ask.text
+
+    @property
+    def tokens(self) -> int:
+        return estimate_tokens(self.ask.text)
+
+
+def build_context(material: Material, max_tokens: int = 8000) -> Context:
+    """Never longer than max(max_tokens, MINIMUM_TOKENS) tokens, estimated at 4 characters each."""
+    text, cuts = sections.assemble(_sections(material), max(max_tokens, MINIMUM_TOKENS))
+    return Context(replace(ask_data(material), text=text), cuts)
+
+
+def ask_data(material: Material) -> AskContext:
+    """The structured half, without the text."""
+    m = material
+    return AskContext(
+        session=m.session,
+        id=m.ask.id,
+        role=m.ask.role,
+        memory=m.ask.memory,
+        target=m.target,
+        language=m.language,
+        task=TaskFacts.of(m.task),
+        seed=m.seed,
+        parents=tuple(_view(p) for p in m.parents),
+        history=tuple(_row(n) for n in m.tried or m.history),
+        start=StartView(m.start.candidate.source, m.start.origin, m.start.note) if m.start else None,
+        best=_view(Parent(m.best, m.best_candidate)) if m.best and m.best_candidate else None,
+        goal=str(m.goal),
+    )
+
+
+def _view(parent: Parent) -> ParentView:
+    node, candidate = parent.node, parent.candidate
+    try:
+        params, tunables = candidate.params(), candidate.tunables()
+    except CandidateError:  # a rejected parent may not even parse; its text is what is to be repaired
+        params, tunables = {}, {}
+    return ParentView(
+        node.id, candidate.source, node.status, node.fitness, node.signals, params, tunables, short(node.structure), node.origin
+    )
+
+
+def _row(node: Node) -> HistoryRow:
+    hypothesis = node.hypothesis[:80]  # the whole stands in the text, where the memory operator shows the node
+    return HistoryRow(
+        node.id, node.status, node.fitness, dict(node.params), short(node.structure), hypothesis, short(node.candidate)
+    )
+
+
+def _sections(m: Material) -> list[Section]:
+    """`keep`: 0 is never dropped; the higher the number, the earlier a section gives up its room."""
+    built: list[Section | None] = [
+        sections.request(m.session, m.ask, m.goal, m.budget, m.spent, m.best, m.start, m.target, m.language),
+        sections.task(m.task),
+        sections.machine(m.machine, m.target),
+    ]
+    for index, parent in enumerate(m.parents):
+        built.append(sections.diagnosis(parent.node, parent.evaluation))
+        built.append(sections.source(parent.node, parent.candidate, first=index == 0))
+    built.append(sections.start_source(m.start))
+    built.append(sections.history(m.history, m.ask, m.session))
+    built.extend(sections.excerpt(e, rank) for rank, e in enumerate(m.excerpts))
+    built.extend(sections.similar(s.task, s.candidate, s.fitness, rank) for rank, s in enumerate(m.similar))
+    built.append(sections.answer(m.ask, m.session, m.language, bool(m.parents)))
+    return [s for s in built if s is not None]
+
+
+__all__ = [
+    "MINIMUM_TOKENS",
+    "AskContext",
+    "Context",
+    "Excerpt",
+    "Material",
+    "Parent",
+    "ask_data",
+    "build_context",
+    "estimate_tokens",
+]

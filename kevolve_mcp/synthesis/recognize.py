@@ -1,0 +1,95 @@
+"""What the reference computes, as hints for a template's choices: which alternatives there are and which is the likeliest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from harness.types import Task
+
+from .expression import Value, translate
+from .program import NotReadable, Program
+
+Hints = Mapping[str, tuple[str, ...]]
+"""Role -> its alternatives, the likeliest first; one alternative where the text decides."""
+
+
+def packets(task: Task) -> dict[str, int]:
+    """Operator packet -> count: "aten.mean.dim" counts as "aten.mean"."""
+    found: dict[str, int] = {}
+    for name, count in task.operators.items():
+        packet = ".".join(name.split(".")[:2])
+        found[packet] = found.get(packet, 0) + count
+    return found
+
+
+def hints_for(skill: str, program: Program, task: Task) -> Hints:
+    """Hints for a skill by its name; none for a skill that brings its alternatives in ROLES itself. Raises NotReadable when
+    the text shows that the template computes something else."""
+    recognizer = _RECOGNIZERS.get(skill)
+    return recognizer(program, task) if recognizer else {}
+
+
+def _row_normalization(program: Program, task: Task) -> Hints:
+    ran = packets(task)
+    outputs = [len(c.outputs) for c in task.visible_cases if c.outputs]
+    count = outputs[0] if outputs else 1
+    speaks = ran.keys() & {"aten.native_layer_norm", "aten.var", "aten.var_mean", "aten.std"} or ran.get("aten.mean", 0) > 1
+    centered: tuple[str, ...] = ("1", "0") if speaks else ("0", "1")
+    returns: tuple[str, ...] = ("normalized",) if count == 1 else ("normalized,sum", "sum,normalized")
+    if count > 2:
+        raise NotReadable(f"{count} outputs; the template returns the normalised rows and the sum")
+    try:
+        results = translate(program)
+    except NotReadable:
+        return {"centered": centered, "returns": returns}  # both meanings are tried
+    seen = {value.op for result in results for value in result.walk()}
+    if unfit := seen & {
+        "softmax",
+        "exp",
+        "matmul",
+        "linear",
+        "gelu",
+        "silu",
+        "sigmoid",
+        "relu",
+        "tanh",
+        "clamp",
+        "where",
+        "maximum",
+    }:
+        raise NotReadable(f"the reference also computes {min(unfit)}; the template normalises rows and does nothing else")
+    if "layer_norm" in seen or "rms_norm" in seen:
+        centered = ("1",) if "layer_norm" in seen else ("0",)
+    elif not seen & {"var", "std", "sub"}:
+        centered = ("0",)
+    if count == 2 and len(results) == 2:
+        plain = [_is_sum(r) for r in results]
+        if plain == [False, True]:
+            returns = ("normalized,sum",)
+        elif plain == [True, False]:
+            returns = ("sum,normalized",)
+    return {"centered": centered, "returns": returns}
+
+
+def _is_sum(value: Value) -> bool:
+    return value.op == "input" or (value.op == "add" and all(a.op == "input" for a in value.args))
+
+
+def _softmax_cross_entropy(program: Program, task: Task) -> Hints:
+    source = task.source
+    for word in ("label_smoothing", "weight="):
+        if word in source:
+            raise NotReadable(f"the reference uses {word.rstrip('=')}, which the template does not compute")
+    shapes = {len(c.outputs[0].shape) for c in task.visible_cases if c.outputs}
+    if shapes == {1}:
+        return {"reduction": ("none",)}
+    summed, averaged = "sum" in source.replace("logsumexp", ""), "mean" in source
+    if summed != averaged or not summed:
+        return {"reduction": ("sum",) if summed else ("mean",)}
+    return {"reduction": ("mean", "sum")}
+
+
+_RECOGNIZERS: dict[str, Callable[[Program, Task], Hints]] = {
+    "row_normalization": _row_normalization,
+    "softmax_cross_entropy": _softmax_cross_entropy,
+}

@@ -1,0 +1,303 @@
+"""The sections of a context and how they share a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.types import Budget, Candidate, CaseResult, Evaluation, Goal, MachineReport, Signal, Spent, Task
+from kevolve_mcp.search.tree import Ask, Node
+
+from .constraints import format_rules
+from .starts import Start
+
+CHARACTERS_PER_TOKEN = 4  # the usual rule of thumb for English and code; an estimate, not a tokenizer
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """A passage of a knowledge page. why: what led here ("signal memory_bound")."""
+
+    page_id: str
+    title: str
+    text: str
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """give: sections with a higher number give up their room first. least: characters that are always kept (0: may vanish).
+    rest: how to read what was cut."""
+
+    title: str
+    body: str
+    give: int
+    least: int = 0
+    rest: str = ""
+
+    @property
+    def text(self) -> str:
+        return f"## {self.title}\n{self.body}"
+
+
+def estimate_tokens(text: str) -> int:
+    """Characters / 4, rounded up."""
+    return -(-len(text) // CHARACTERS_PER_TOKEN)
+
+
+def assemble(sections: Sequence[Section], max_tokens: int) -> tuple[str, tuple[str, ...]]:
+    """The joined text, at most `max_tokens` long by the estimate, and one line for each cut."""
+    limit = max_tokens * CHARACTERS_PER_TOKEN
+    kept: list[str] = [s.text for s in sections]
+    cuts: dict[int, str] = {}
+    for index in sorted(range(len(sections)), key=lambda i: -sections[i].give):
+        over = len(_joined(kept, cuts.values())) - limit
+        if over <= 0:
+            break
+        kept[index], line = _shorten(sections[index], over)
+        cuts[index] = line
+    text = _joined(kept, (cuts[i] for i in sorted(cuts)))
+    lines = tuple(cuts[i] for i in sorted(cuts))
+    if len(text) > limit:  # even the least of everything does not fit: the head is the request itself
+        mark = "\n… cut: ask again with a larger max_tokens"
+        return text[: limit - len(mark)] + mark, (*lines, "the whole text was cut at its end; ask again with a larger max_tokens")
+    return text, lines
+
+
+def _joined(kept: Iterable[str], cuts: Iterable[str]) -> str:
+    body = "\n\n".join(k for k in kept if k)
+    lines = list(cuts)
+    return body + ("\n\n## Left out to stay inside max_tokens\n" + "\n".join(f"- {line}" for line in lines) if lines else "")
+
+
+def _shorten(section: Section, over: int) -> tuple[str, str]:
+    """The section shortened by about `over` characters plus the line that announces it."""
+    rest = section.rest or "ask again with a larger max_tokens"
+    line = f"{section.title}: {{}}; {rest}"
+    room = len(section.text) - over - len(line) - 100  # 100: the mark and the heading of the list of cuts
+    if room < max(section.least, 200):
+        room = section.least
+    if room <= 0 or len(section.text) - room < 40:
+        return ("", line.format("left out")) if room <= 0 else (section.text, line.format("kept whole"))
+    head = section.text[:room].rsplit("\n", 1)[0]
+    missing = len(section.text) - len(head)
+    return f"{head}\n… {missing} characters cut", line.format(f"{missing} characters cut")
+
+
+def request(
+    session: str,
+    ask: Ask,
+    goal: Goal,
+    budget: Budget,
+    spent: Spent,
+    best: Node | None,
+    start: Start | None,
+    target: str,
+    language: str,
+) -> Section:
+    parents = " and ".join(ask.parents) or "nothing (the task alone)"
+    wanted = {
+        "start": f"Submit the starting kernel below ({start.origin if start else 'see below'}), or a corrected form of it.",
+        "draft": "Write a kernel from the task alone, of another kind than those tried before.",
+        "improve": f"Make {parents} faster: remove its dominant bottleneck, named below, and nothing else in the same step.",
+        "repair": f"Make {parents} correct: mend the first thing its evaluation reports.",
+        "tune": f"Choose other values of {parents}'s PARAMS within its TUNABLES; the rest of the text stays.",
+        "crossover": f"Join what makes {parents} fast in one kernel.",
+    }[ask.role]
+    reached = f"best so far {best.id} with F = {best.score:.3f}" if best else "nothing promotable so far"
+    lines = [
+        wanted,
+        f"Session {session}; language {language}; target {target}; goal {goal}; {reached}.",
+        f"Budget left: {_budget_left(budget, spent)}. F is the weighted geometric-mean speed-up over the strongest baseline of "
+        "each case; anything not proved correct has F = 0.",
+    ]
+    return Section(f"Ask {ask.id}: {ask.role} {parents}", "\n".join(lines), give=0, least=10_000)
+
+
+def _budget_left(budget: Budget, spent: Spent) -> str:
+    units = (
+        ("evaluations", "evaluations"),
+        ("seconds", "s"),
+        ("device_s", "s of the device"),
+        ("tokens", "tokens"),
+        ("usd", "USD"),
+    )
+    left = [
+        f"{max(0, getattr(budget, name) - getattr(spent, name)):g} {unit}"
+        for name, unit in units
+        if getattr(budget, name) is not None
+    ]
+    return ", ".join(left) or "unlimited"
+
+
+def task(task: Task) -> Section:
+    rows = ["case | weight | inputs -> outputs | strongest baseline µs | roofline µs", "--- | --- | --- | --- | ---"]
+    for case in task.visible_cases:
+        shapes = f"{', '.join(map(str, case.inputs))} -> {', '.join(map(str, case.outputs))}"
+        strongest = min(case.baselines_us.items(), key=lambda b: b[1], default=None)
+        baseline = f"{strongest[1]:.1f} ({strongest[0]})" if strongest else "not measured"
+        roofline = f"{case.roofline_us:.1f}" if case.roofline_us else "not known"
+        rows.append(
+            f"{case.name}{' (must not regress)' if case.protected else ''} | {case.weight:g} | {shapes} | {baseline} | {roofline}"
+        )
+    facts = [f"Parameters: {', '.join(task.parameters) or 'none'}. Tolerance: {task.tolerance}."]
+    facts += [f"Gradients are compared, too: {task.gradients}."] if task.gradients else []
+    facts += list(task.notes)
+    body = "\n".join([*rows, *facts, "Reference:", "```python", task.source.strip(), "```"])
+    return Section(f"Task {task.name}", body, give=2, least=600, rest="the task file holds the reference")
+
+
+def machine(report: MachineReport | None, target: str) -> Section | None:
+    if report is None:
+        return None
+    env = report.environment
+    lines = [f"{env.device}; {env.toolchain}; isolation {env.isolation}; timed with {env.threads} thread(s)."]
+    if report.ceilings:
+        c = report.ceilings
+        rates = ", ".join(
+            f"{level} {rate / 1e9:.1f} GB/s up to {c.level_bytes.get(level, 0) // 1024} KiB"
+            for level, rate in c.bandwidth.items()
+        )
+        operations = ", ".join(f"{dtype} {rate / 1e9:.0f} Gop/s" for dtype, rate in c.operations.items())
+        lines.append(f"Measured ceilings: {rates}; {operations}; shortest call {c.launch_us:.1f} µs.")
+    return Section("Machine", "\n".join(lines), give=5, rest=f'target_describe(target="{target}")')
+
+
+def ranked(signals: Sequence[Signal]) -> list[Signal]:
+    """What stops a kernel comes before what bounds it, and that before details; the evaluator's order otherwise."""
+
+    def rank(signal: Signal) -> int:
+        family = signal.name.split(".")[0]
+        if family in (
+            "structure",
+            "policy",
+            "compile_error",
+            "toolchain_missing",
+            "crash",
+            "timeout",
+            "sandbox",
+            "out_of_memory",
+        ):
+            return 0
+        if family in ("cheat", "suspect", "wrong"):
+            return 1
+        return 2 if family.endswith("_bound") else 4 if family in ("improved", "regressed", "noisy_timing") else 3
+
+    return sorted(signals, key=rank)
+
+
+def diagnosis(node: Node, evaluation: Evaluation | None) -> Section:
+    fitness = "not timed" if node.fitness is None else f"F = {node.fitness:.3f}"
+    lines = [f"{node.status}, {fitness}{_hypothesis(node)}"]
+    if evaluation is None:
+        lines.append(f"Signals: {', '.join(node.signals) or 'none'}.")
+        return Section(f"Parent {node.id}", "\n".join(lines), give=1, least=400, rest=f'tree_view(node_id="{node.id}")')
+    lines.append(evaluation.message)
+    signals = ranked(evaluation.signals)
+    if signals:
+        lines.append(f"Dominant: {signals[0].name}: {signals[0].message}")
+    if signals[1:]:
+        lines.append(
+            "Deferred until that is solved: " + "; ".join(f"{s.name} ({s.message})" if s.message else s.name for s in signals[1:])
+        )
+    lines += _case_table([c for c in evaluation.cases if not c.held_out])
+    failed = next((s for s in evaluation.stages if not s.ok), None)
+    if failed:
+        lines += [
+            f"Stage {failed.stage} failed: {failed.message}",
+            "The end of its log (text of the candidate or its compiler):",
+            failed.log[-1500:],
+        ]
+    return Section(
+        f"Parent {node.id}", "\n".join(lines), give=1, least=700, rest=f'tree_view(node_id="{node.id}", section="log")'
+    )
+
+
+def _hypothesis(node: Node) -> str:
+    predicted = f" (predicted {node.predicted_speedup:g}×)" if node.predicted_speedup else ""
+    return f"; it was tried because: {node.hypothesis}{predicted}" if node.hypothesis else ""
+
+
+def _case_table(cases: Sequence[CaseResult]) -> list[str]:
+    if not cases:
+        return []
+    rows = ["case | correct | speed-up [95 %] | µs | share of roofline | against", "--- | --- | --- | --- | --- | ---"]
+    for case in cases:
+        correct = "yes" if case.correct else f"no: {case.detail}" if case.detail else "no"
+        interval = f" [{case.interval[0]:.2f}, {case.interval[1]:.2f}]" if case.interval else ""
+        speedup = "" if case.speedup is None else f"{case.speedup:.2f}{interval} {case.verdict or ''}"
+        latency = "" if case.latency_us is None else f"{case.latency_us:.1f}"
+        share = "" if case.roofline is None else f"{case.roofline:.0%}"
+        rows.append(f"{case.name} | {correct} | {speedup} | {latency} | {share} | {case.baseline or ''}")
+    return rows
+
+
+def source(node: Node, candidate: Candidate, *, first: bool) -> Section:
+    rest = f'tree_view(node_id="{node.id}", section="source")'
+    return Section(
+        f"Source of {node.id}", _fenced(candidate.source), give=3 if first else 6, least=400 if first else 0, rest=rest
+    )
+
+
+def start_source(start: Start | None) -> Section | None:
+    if start is None:
+        return None
+    body = f"Origin: {start.origin}. {start.note}\n{_fenced(start.candidate.source)}"
+    return Section("Starting kernel", body, give=3, least=400, rest="read the ask again with a larger max_tokens")
+
+
+def history(nodes: Sequence[Node], ask: Ask, session: str) -> Section | None:
+    shown = [n for n in nodes if n.id not in ask.parents]
+    if not shown:
+        return None
+    good = [n for n in shown if n.status == "correct"]
+    failed = [n for n in shown if n.status != "correct"]
+    lines: list[str] = []
+    if failed:
+        lines += ["Failed, do not repeat:", *(_line(n) for n in reversed(failed))]
+    if good:
+        lines += ["Correct, fastest first:", *(_line(n) for n in sorted(good, key=lambda n: -n.score))]
+    rest = f'tree_view(session_id="{session}")'
+    return Section(f"Tried before (memory: {ask.memory})", "\n".join(lines), give=4, rest=rest)
+
+
+def _line(node: Node) -> str:
+    fitness = "" if node.fitness is None else f" F = {node.fitness:.3f}"
+    params = " ".join(f"{k}={v}" for k, v in node.params.items())
+    parts = [node.hypothesis[:160], params, ", ".join(node.signals[:4])]
+    return f"- {node.id} from {', '.join(node.parents) or 'the task'}: {node.status}{fitness}. " + "; ".join(
+        p for p in parts if p
+    )
+
+
+def excerpt(passage: Excerpt, rank: int) -> Section:
+    why = f"Found through {passage.why}.\n" if passage.why else ""
+    return Section(
+        f"Known: {passage.title}", why + passage.text.strip(), give=10 + rank, rest=f'knowledge_read(page_id="{passage.page_id}")'
+    )
+
+
+def similar(name: str, candidate: Candidate, fitness: float | None, rank: int) -> Section:
+    reached = "" if fitness is None else f", F = {fitness:.2f} there"
+    return Section(
+        f"Best kernel of the similar task {name}{reached}",
+        _fenced(candidate.source),
+        give=30 + rank,
+        rest=f"tree_view lists the sessions of {name}",
+    )
+
+
+def answer(ask: Ask, session: str, language: str, has_parents: bool) -> Section:
+    rules = "\n".join(f"- {rule}" for rule in format_rules(language))
+    reply = (
+        f'Answer with kernel_submit(session_id="{session}", ask_id="{ask.id}", source or path, hypothesis = the one change '
+        f"and why it helps, predicted_speedup = of F {'against the parent' if has_parents else 'to be reached'}, rationale). "
+        "kernel_check tells whether a text builds and is correct without spending a node."
+    )
+    return Section(
+        "What to answer", f"{reply}\n{rules}", give=1, least=500, rest='knowledge_read(page_id="constraints/correctness")'
+    )
+
+
+def _fenced(text: str) -> str:
+    return f"```python\n{text.strip()}\n```"

@@ -1,0 +1,172 @@
+"""Skills turned into candidates without a model: match a skill's pattern to a task, bind the template's roles, write the file.
+
+The pattern of a skill (front matter):
+
+    operators:  list of groups "aten.mean|aten.var"; of each group at least one operator was executed
+    without:    list of operators (a trailing * matches any rest) that must not have been executed
+    only:       list of operators outside which nothing may have been executed
+    dtypes:     dtypes allowed for the inputs
+
+A wrong guess costs one evaluation: the candidate fails verification and is remembered as a failure.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from harness.types import Candidate, Target, Task
+from knowledge import Skill
+
+from .binding import bindings
+from .pointwise import fuse
+from .program import NotReadable, Program
+from .recognize import hints_for, packets
+
+
+@dataclass(frozen=True)
+class Instantiation:
+    """One candidate made from a template. note: how its roles were bound."""
+
+    candidate: Candidate
+    skill: str
+    template: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Instantiations:
+    """found: the likeliest first. reason: why there is none, "" otherwise."""
+
+    found: tuple[Instantiation, ...]
+    reason: str = ""
+
+
+def skill_name(skill: Skill) -> str:
+    """ "skills/row_normalization" -> "row_normalization"."""
+    return skill.id.rsplit("/", 1)[-1]
+
+
+def mismatch(skill: Skill, task: Task, target: str, language: str) -> str:
+    """Why the skill's pattern does not fit the task; "" when it fits."""
+    page = skill.page
+    if page.languages and language not in page.languages:
+        return f"it is written in {', '.join(page.languages)}"
+    family = Target.parse(target).family
+    if page.targets and not any(family == t.partition(":")[0] for t in page.targets):
+        return f"it is for {', '.join(page.targets)}"
+    if not skill.templates:
+        return "it has no kernel template"
+    ran = set(packets(task))
+    for group in _words(skill, "operators"):
+        options = [o.strip() for o in group.split("|")]
+        if not any(_ran(o, ran) for o in options):
+            return f"the task does not execute {' or '.join(options)}"
+    for name in _words(skill, "without"):
+        if found := _ran(name, ran):
+            return f"the task also executes {found}"
+    if allowed := _words(skill, "only"):
+        for operator in sorted(ran):
+            if not any(fnmatchcase(operator, a) for a in allowed):
+                return f"the task also executes {operator}"
+    if dtypes := _words(skill, "dtypes"):
+        for spec in (s for c in task.visible_cases for s in c.inputs):
+            if spec.dtype not in dtypes:
+                return f"an input is {spec.dtype}; it knows {', '.join(dtypes)}"
+    return ""
+
+
+def instantiate(skill: Skill, task: Task, target: str, language: str) -> Instantiations:
+    """Candidates for the task from every template of the skill."""
+    reason = mismatch(skill, task, target, language)
+    if reason:
+        return Instantiations((), reason)
+    try:
+        program = Program.parse(task.source)
+    except NotReadable as error:
+        return Instantiations((), str(error))
+    found: list[Instantiation] = []
+    reasons: list[str] = []
+    for name in skill.templates:
+        made = _attempt(skill, name, program, task, language)
+        if isinstance(made, str):
+            reasons.append(made)
+        else:
+            found.extend(made)
+    return Instantiations(tuple(found), "" if found else "; ".join(dict.fromkeys(reasons)))
+
+
+def _attempt(skill: Skill, name: str, program: Program, task: Task, language: str) -> Iterable[Instantiation] | str:
+    """The candidates from one template, or the reason why there are none."""
+    try:
+        return _fill(skill, name, program, task, language)
+    except NotReadable as error:
+        return str(error)
+
+
+def _fill(skill: Skill, name: str, program: Program, task: Task, language: str) -> Iterable[Instantiation]:
+    template = skill.files[name]
+    roles = _assigned(template, "ROLES", f"{skill.id}/{name}")
+    if roles == "elementwise":
+        kernel = fuse(program, task)
+        text = template
+        for mark, replacement in kernel.placeholders().items():
+            text = text.replace(mark, replacement)
+        source = _file(_without(text, {"ROLES": None}), program, kernel.call())
+        note = f"{', '.join(f'{o.expression}: {o.mode}' for o in kernel.operands)}; {kernel.outputs} output(s)"
+        return [Instantiation(Candidate(source, language), skill_name(skill), name, note)]
+    if not isinstance(roles, dict) or not all(isinstance(k, str) and isinstance(v, str) for k, v in roles.items()):
+        raise NotReadable(f'the ROLES of {skill.id}/{name} must be "elementwise" or map role names to kinds')
+    made = []
+    for binding in bindings(roles, program, task, hints_for(skill_name(skill), program, task)):
+        call = f"run({', '.join(f'{role}={text}' for role, text in binding.arguments.items())})"
+        text = _without(template, {"ROLES": None, "BINDING": f"BINDING = {binding.choices!r}"})
+        candidate = Candidate(_file(text, program, call), language)
+        made.append(Instantiation(candidate, skill_name(skill), name, binding.describe()))
+    return made
+
+
+def _file(kernel: str, program: Program, call: str) -> str:
+    present = set(kernel.splitlines())
+    imports = [line for line in program.imports if line not in present]
+    head = "\n".join(imports) + "\n" if imports else ""
+    return f"{head}{kernel.rstrip()}\n\n\n{program.wrapped(call)}"
+
+
+def _without(text: str, changes: dict[str, str | None]) -> str:
+    """The text with top-level assignments replaced, or removed where the replacement is None."""
+    lines = text.splitlines(keepends=True)
+    for statement in reversed(ast.parse(text).body):
+        if (
+            isinstance(statement, ast.Assign)
+            and isinstance(statement.targets[0], ast.Name)
+            and statement.targets[0].id in changes
+        ):
+            replacement = changes[statement.targets[0].id]
+            lines[statement.lineno - 1 : statement.end_lineno] = [] if replacement is None else [f"{replacement}\n"]
+    return "".join(lines)
+
+
+def _assigned(text: str, name: str, where: str) -> object:
+    try:
+        module = ast.parse(text)
+    except SyntaxError as error:
+        raise NotReadable(f"{where} is not valid Python: line {error.lineno}") from error
+    for statement in module.body:
+        if isinstance(statement, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in statement.targets):
+            try:
+                return ast.literal_eval(statement.value)
+            except ValueError as error:
+                raise NotReadable(f"{where}: {name} must be a literal") from error
+    raise NotReadable(f"{where} has no literal {name}")
+
+
+def _words(skill: Skill, key: str) -> list[str]:
+    value = skill.pattern.get(key, [])
+    return [str(v) for v in ([value] if isinstance(value, str) else value)]
+
+
+def _ran(pattern: str, ran: set[str]) -> str:
+    return next((o for o in sorted(ran) if fnmatchcase(o, pattern)), "")

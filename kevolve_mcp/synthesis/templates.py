@@ -1,0 +1,153 @@
+"""A candidate file to fill in: correct in form by construction, with the task's own constructor and names."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from harness.types import Candidate, Task, TensorSpec
+from kevolve_mcp.errors import UsageError
+
+from .constraints import format_rules
+from .program import NotReadable, Program
+
+LANGUAGES = ("cpp", "triton")
+
+
+def template_candidate(task: Task, language: str = "cpp") -> Candidate:
+    """A file in the candidate format for this task. It builds and runs, but computes nothing yet: the places to fill carry
+    comments, and it fails verification until they are filled. Raises UsageError for a language without a template."""
+    if language not in LANGUAGES:
+        raise UsageError(f"there is no template for the language {language!r}", f"Templates exist for: {', '.join(LANGUAGES)}.")
+    return Candidate(_assemble(task, language), language)
+
+
+def _assemble(task: Task, language: str) -> str:
+    case = next((c for c in task.visible_cases if c.inputs), None)
+    try:
+        program = Program.parse(task.source)
+        names = program.arguments
+    except NotReadable:
+        program = None
+        names = tuple(f"input{i}" for i in range(len(case.inputs) if case else 1))
+    parameters = [p.partition(" ")[0] for p in task.parameters]
+    inputs = [f"self.{p}" for p in parameters]
+    call = f"run({', '.join([*names, *inputs])})"
+    imports = list(program.imports) if program else []
+    for line in ("import torch", "import torch.nn as nn"):
+        if line not in imports:
+            imports.append(line)
+    imports += ["from harness.native import load_cpp"] if language == "cpp" else ["import triton", "import triton.language as tl"]
+    head = [f'"""Candidate for the task {_safe(task.name)}.', "", *(f"* {rule}" for rule in format_rules(language)), '"""', ""]
+    body = (_cpp if language == "cpp" else _triton)(task, [*names, *(p.replace(".", "_") for p in parameters)])
+    return "\n".join([*head, *imports, "", body, "", "", _model(program, names, call)])
+
+
+def _safe(name: str) -> str:
+    return name.replace("\\", "/").replace('"', "'")
+
+
+def _model(program: Program | None, names: tuple[str, ...], call: str) -> str:
+    if program is not None:
+        try:
+            return program.wrapped(call)
+        except NotReadable as error:
+            note = f"        # {error}; write the constructor so that parameters carry the reference's names\n"
+            init = program.init
+            listed = ast.unparse(init.args) if init is not None else "self"
+            return (
+                f"class ModelNew(nn.Module):\n    def __init__({listed}):\n        super().__init__()\n{note}\n"
+                f"    def forward(self, {', '.join(names)}):\n        return {call}\n"
+            )
+    return f"class ModelNew(nn.Module):\n    def forward(self, {', '.join(names)}):\n        return {call}\n"
+
+
+_POINTERS = {
+    "float32": "float", "float64": "double", "int64": "int64_t", "int32": "int32_t", "bool": "bool", "uint8": "uint8_t",
+    "int8": "int8_t", "int16": "int16_t", "float16": "uint16_t", "bfloat16": "uint16_t",
+}  # fmt: skip
+
+
+def _shapes(task: Task) -> list[str]:
+    return [
+        f"//   {c.name}: {', '.join(map(str, c.inputs)) or 'not known'} -> {', '.join(map(str, c.outputs)) or 'not known'}"
+        for c in task.visible_cases
+    ]
+
+
+def _cpp(task: Task, names: list[str]) -> str:
+    case = next((c for c in task.visible_cases if c.inputs), None)
+    specs = list(case.inputs) if case else []
+    dtypes = [s.dtype for s in specs] + [p.partition(" ")[2].partition("[")[0] for p in task.parameters]
+    kinds = [_POINTERS.get(d, "float") for d in dtypes] + ["float"] * (len(names) - len(dtypes))
+    outputs = list(case.outputs) if case and case.outputs else []
+    pointers = [f"const {k}* {n}" for k, n in zip(kinds, names, strict=False)]
+    pointers += [f"{_POINTERS.get(o.dtype, 'float')}* out{i}" for i, o in enumerate(outputs)] or ["float* out0"]
+    made = [
+        f"    out{i} = torch.empty({_shape_text(o.shape, specs, names)}, dtype=torch.{o.dtype})" for i, o in enumerate(outputs)
+    ] or [f"    out0 = torch.empty_like({names[0]})"]
+    outs = [f"out{i}" for i in range(max(1, len(outputs)))]
+    lines = [
+        "# The choices of a parameter search, and the present ones; each reaches the C++ text as a macro or a flag.",
+        'TUNABLES = {"UNROLL": [1, 2, 4, 8], "WIDTH": [256, 512]}',
+        'PARAMS = {"UNROLL": 4, "WIDTH": 512}',
+        "",
+        'SOURCE = r"""',
+        "// Shapes (row-major, contiguous):",
+        *_shapes(task),
+        "#include <cmath>",
+        "#include <cstdint>",
+        "",
+        f'extern "C" void kernel({", ".join(pointers)}, int64_t count) {{',
+        "    // Fill in: the loops. `count` is the number of elements of the first output; pass more sizes as int64_t arguments.",
+        "    // One pass over memory, several accumulators, `#pragma omp simd` on the innermost loop.",
+        "}",
+        '"""',
+        "_lib = load_cpp(",
+        "    SOURCE,",
+        "    flags=(f\"-mprefer-vector-width={PARAMS['WIDTH']}\",),",
+        '    defines={"UNROLL": PARAMS["UNROLL"]},',
+        ")",
+        "",
+        "",
+        f"def run({', '.join(names)}):",
+        *made,
+        f"    _lib.kernel({', '.join([*(f'{n}.contiguous()' for n in names), *outs, 'out0.numel()'])})",
+        f"    return {', '.join(outs)}",
+    ]
+    return "\n".join(lines)
+
+
+def _shape_text(shape: tuple[int, ...], inputs: Sequence[TensorSpec], names: Sequence[str]) -> str:
+    for spec, name in zip(inputs, names, strict=False):
+        if spec.shape == shape:
+            return f"{name}.shape"
+    return f"{shape!r}"
+
+
+def _triton(task: Task, names: list[str]) -> str:
+    shapes = [line.replace("//", "#", 1) for line in _shapes(task)]
+    lines = [
+        'TUNABLES = {"BLOCK": [256, 512, 1024, 2048], "WARPS": [2, 4, 8]}',
+        'PARAMS = {"BLOCK": 1024, "WARPS": 4}',
+        "",
+        "# Shapes (row-major, contiguous):",
+        *shapes,
+        "",
+        "",
+        "@triton.jit",
+        f"def kernel({', '.join(names)}, out, count, BLOCK: tl.constexpr):",
+        "    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)",
+        "    inside = at < count",
+        f"    value = tl.load({names[0]} + at, mask=inside)",
+        "    # Fill in: the computation.",
+        "    tl.store(out + at, value, mask=inside)",
+        "",
+        "",
+        f"def run({', '.join(names)}):",
+        f"    out = torch.empty_like({names[0]})",
+        "    grid = (triton.cdiv(out.numel(), PARAMS['BLOCK']),)",
+        f"    kernel[grid]({', '.join(names)}, out, out.numel(), BLOCK=PARAMS['BLOCK'], num_warps=PARAMS['WARPS'])",
+        "    return out",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,173 @@
+"""The next parameters of a candidate: Optuna's TPE over TUNABLES, rebuilt from the finished attempts at every ask.
+
+No study is kept: the tree is the only truth, and the same seed and history give the same answer in any process. TPE repeats
+itself, so what was tried is refused by digest; after some repetitions a random unseen point is taken; when every point was tried,
+Exhausted. Without Optuna the choice is random among the unseen points, and `Choice.method` says so.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import json
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.types import Candidate, Params, ParamValue, Tunables
+from kevolve_mcp.errors import Conflict, UsageError
+
+from .ask import HistoryRow, short, structure_digest
+
+REPETITIONS = 32  # asks of the sampler before a random unseen point is taken
+WARM_UP = 6  # finished attempts of a structure before the model is asked: below it the sampler draws at random anyway
+SCAN_LIMIT = 200_000  # points listed one by one; larger spaces are sampled
+
+
+class Exhausted(Conflict):
+    """Every combination of the choices was tried."""
+
+    code = "tuning_exhausted"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """params: the whole PARAMS literal of the child. method: "tpe", "random", or "random (optuna is not installed)".
+    unseen: how many combinations are untried after this one."""
+
+    candidate: Candidate
+    params: Params
+    method: str
+    unseen: int
+
+
+def next_choice(
+    candidate: Candidate,
+    history: Sequence[HistoryRow],
+    seed: int,
+    *,
+    fixed: frozenset[str] = frozenset(),
+    use_optuna: bool = True,
+) -> Choice:
+    """The next parameters for `candidate`'s text.
+
+    history: finished attempts; those of other structures are ignored. fixed: names that keep their value. Deterministic in its
+    arguments. Raises UsageError without TUNABLES or with PARAMS that lack a name, Exhausted when nothing is left.
+    """
+    tunables = candidate.tunables()
+    params = candidate.params()
+    _check(tunables, params)
+    space = {name: choices for name, choices in sorted(tunables.items()) if name not in fixed and len(_distinct(choices)) > 1}
+    structure = short(structure_digest(candidate))
+    rows = [r for r in history if short(r.structure) == structure]
+    digests = {short(candidate.digest)} | {short(r.candidate) for r in history}
+    rng = random.Random(f"{seed}:{len(rows)}:{candidate.digest}")
+
+    points = math.prod(len(_distinct(c)) for c in space.values()) if space else 1
+    tried = {_key(p): p for p in (params, *({**params, **r.params} for r in rows))}
+    inside = sum(1 for point in tried.values() if _inside(point, tunables, fixed, params))
+
+    def made(point: Params) -> Candidate | None:
+        full = {**params, **point}
+        child = candidate.with_params(full)
+        return None if _key(full) in tried or short(child.digest) in digests else child
+
+    left = max(0, points - inside)
+    if left:
+        sampler = _tpe(space, rows, params, seed, fixed) if use_optuna and len(rows) >= WARM_UP else None
+        if sampler is not None:
+            for point in itertools.islice(sampler, REPETITIONS):
+                child = made(point)
+                if child is not None:
+                    return Choice(child, {**params, **point}, "tpe", left - 1)
+        method = "random" if _optuna() is not None or not use_optuna else "random (optuna is not installed)"
+        for point in _unseen_points(space, rng, points):
+            child = made(point)
+            if child is not None:
+                return Choice(child, {**params, **point}, method, left - 1)
+    raise Exhausted(
+        f"all {points} combinations of {', '.join(space) or 'no tunable with two choices'} were tried",
+        "Add choices to TUNABLES, tune another node, or change the structure of the kernel.",
+    )
+
+
+def _check(tunables: Tunables, params: Params) -> None:
+    example = 'write TUNABLES = {"BLOCK": [64, 128]} and PARAMS = {"BLOCK": 64} as literals'
+    if not tunables:
+        raise UsageError("the candidate has no TUNABLES", f"To have its parameters searched, {example}.")
+    missing = sorted(set(tunables) - set(params))
+    if missing:
+        raise UsageError(f"PARAMS lacks {missing[0]!r}, which TUNABLES names", f"Give each tunable its present value: {example}.")
+
+
+def _distinct(choices: Sequence[ParamValue]) -> list[ParamValue]:
+    """Choices by their text: 1, 1.0 and True are three choices."""
+    return list({json.dumps(c): c for c in choices}.values())
+
+
+def _key(params: Params) -> str:
+    return json.dumps(params, sort_keys=True)
+
+
+def _inside(known: Params, tunables: Tunables, fixed: frozenset[str], params: Params) -> bool:
+    """Whether a tried point belongs to the space: fixed names as here, the others among the choices."""
+    for name, value in known.items():
+        choices = [params[name]] if name in fixed or name not in tunables else tunables[name]
+        if json.dumps(value) not in {json.dumps(c) for c in choices}:
+            return False
+    return True
+
+
+def _unseen_points(space: Tunables, rng: random.Random, points: int) -> Iterator[Params]:
+    """Random points; of a small space every point exactly once."""
+    names = list(space)
+    choices = [_distinct(space[n]) for n in names]
+    if points <= SCAN_LIMIT:
+        listed = list(itertools.product(*choices))
+        rng.shuffle(listed)
+        for values in listed:
+            yield dict(zip(names, values, strict=True))
+        return
+    for _ in range(10_000):  # of so large a space nearly every draw is new
+        yield {n: rng.choice(c) for n, c in zip(names, choices, strict=True)}
+
+
+def _optuna() -> Any | None:
+    try:
+        return importlib.import_module("optuna")
+    except ImportError:
+        return None
+
+
+def _tpe(
+    space: Tunables, rows: Sequence[HistoryRow], params: Params, seed: int, fixed: frozenset[str]
+) -> Iterator[Params] | None:
+    """Proposals of a fresh study that was told all finished attempts; None without Optuna."""
+    optuna = _optuna()
+    if optuna is None or not space:
+        return None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    encoded = {n: {json.dumps(c): c for c in choices} for n, choices in space.items()}  # strings: what Optuna stores unchanged
+    distributions = {n: optuna.distributions.CategoricalDistribution(list(e)) for n, e in encoded.items()}
+    trials = []
+    for row in rows:
+        full = {**params, **row.params}
+        point = {n: json.dumps(full[n]) for n in space}
+        if any(point[n] not in encoded[n] for n in space) or any(full[n] != params[n] for n in fixed & full.keys()):
+            continue
+        # a failure counts as the worst value, so that the model keeps away from its region
+        value = row.fitness if row.status == "correct" else 0.0
+        if value is not None:
+            trials.append(optuna.trial.create_trial(params=point, distributions=distributions, value=float(value)))
+    sampler = optuna.samplers.TPESampler(seed=(seed * 1_000_003 + len(rows)) % 2**32, n_startup_trials=WARM_UP)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    study.add_trials(trials)
+
+    def proposals() -> Iterator[Params]:
+        while True:
+            trial = study.ask(distributions)
+            yield {n: encoded[n][trial.params[n]] for n in space}
+
+    return proposals()

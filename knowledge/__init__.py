@@ -1,0 +1,27 @@
+"""What is known about making kernels fast: Markdown pages and skills, and the code that finds the right one.
+
+Pages lie in four folders (constraints, guidance, hardware, skills); index.md maps them. `Library.builtin()` loads them,
+`search` finds pages by signals, target, language and words, `read` hands out a page or a part of it. To this package a
+signal is a string; it imports nothing of the rest of the program.
+"""
+
+from .errors import KnowledgeError, PageError, PageNotFound, QueryError
+from .library import Library, Reading, Results, read_folder
+from .page import Page, Skill, parse_page, parse_skill
+from .search import Hit
+
+__all__ = [
+    "Hit",
+    "KnowledgeError",
+    "Library",
+    "Page",
+    "PageError",
+    "PageNotFound",
+    "QueryError",
+    "Reading",
+    "Results",
+    "Skill",
+    "parse_page",
+    "parse_skill",
+    "read_folder",
+]

@@ -1,0 +1,81 @@
+"""Front matter: the YAML block between two `---` lines at the top of a page, read with errors that name file and field."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+
+from .errors import PageError
+
+EXAMPLE = "---\ntitle: Loop unrolling\ncategory: guidance\nsummary: One sentence.\n---\n# Loop unrolling"
+
+
+def split(text: str, where: str) -> tuple[dict[str, Any], str]:
+    """The fields of the front matter and the body after it. `where` names the file in errors. Raises PageError."""
+    lines = text.removeprefix("\ufeff").splitlines()
+    if not lines or lines[0].strip() != "---":
+        raise PageError(f"{where}: line 1 must be '---', the start of the front matter.", f"A page begins like this:\n{EXAMPLE}")
+    end = next((i for i, line in enumerate(lines[1:], 1) if line.strip() == "---"), None)
+    if end is None:
+        raise PageError(f"{where}: the front matter has no closing '---' line.", f"A page begins like this:\n{EXAMPLE}")
+    try:
+        fields = yaml.safe_load("\n".join(lines[1:end]))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 2}" if mark else "front matter"
+        problem = getattr(error, "problem", None) or str(error)
+        raise PageError(
+            f"{where}: {line}: not valid YAML: {problem}.", "Put a value that holds ': ' or begins with a special sign in quotes."
+        ) from error
+    if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
+        raise PageError(f"{where}: the front matter must be 'name: value' lines.", f"A page begins like this:\n{EXAMPLE}")
+    return fields, "\n".join(lines[end + 1 :]).strip("\n") + "\n"
+
+
+def check_names(fields: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    """Raises PageError for the first field that is not known, with the nearest one that is."""
+    accepted = sorted(known)
+    for name in fields:
+        if name not in accepted:
+            near = difflib.get_close_matches(name, accepted, 1)
+            guess = f"Did you mean {near[0]!r}? " if near else ""
+            raise PageError(f"{where}: unknown field {name!r}.", f"{guess}Accepted: {', '.join(accepted)}.")
+
+
+def one_line(fields: Mapping[str, Any], name: str, where: str, *, required: bool = False) -> str:
+    """A text field of one line; '' where it is absent and not required. Raises PageError."""
+    value = fields.get(name)
+    if value is None and not required:
+        return ""
+    if not isinstance(value, str) or not value.strip() or "\n" in value.strip():
+        found = "is missing" if value is None else f"must be one line of text, not {value!r:.60}"
+        raise PageError(f"{where}: field {name!r} {found}.", f"Write it as '{name}: some words', in quotes if it holds ': '.")
+    return value.strip()
+
+
+def words(fields: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
+    """A list of texts; a single text counts as a list of one. Raises PageError."""
+    value = fields.get(name)
+    if value is None:
+        return ()
+    items = [value] if isinstance(value, str) else value
+    if not isinstance(items, list) or not all(isinstance(item, str) and item.strip() for item in items):
+        raise PageError(
+            f"{where}: field {name!r} must be a list of words, not {value!r:.60}.", f"Write it as '{name}: [one, two]'."
+        )
+    return tuple(item.strip() for item in items)
+
+
+def mapping(fields: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
+    """A free mapping with text keys; {} where it is absent. Raises PageError."""
+    value = fields.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise PageError(
+            f"{where}: field {name!r} must be a mapping, not {value!r:.60}.", f"Write it as '{name}: {{key: value}}'."
+        )
+    return dict(value)

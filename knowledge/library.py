@@ -1,0 +1,204 @@
+"""The library: all pages and skills of one start, found and read."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from .errors import PageError, PageNotFound, QueryError
+from .page import FOLDERS, Page, Skill, parse_page, parse_skill
+from .search import MAX_TERMS, Hit, TextIndex, query_terms, rank
+from .shelf import shelve
+
+BUILTIN = Path(__file__).parent
+INDEX_ID = "index"
+MAX_LIMIT = 50
+
+
+@dataclass(frozen=True)
+class Results:
+    """One page of hits. next_cursor: give it as `cursor` for the following ones, None at the end. note: what the caller
+    should know about the query itself: unknown signal, words left out, a filter that hides everything."""
+
+    hits: tuple[Hit, ...]
+    total: int
+    next_cursor: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A slice of a page's Markdown. offset, next_offset and total count characters; slices end at line ends."""
+
+    id: str
+    title: str
+    category: str
+    text: str
+    offset: int
+    total: int
+    next_offset: int | None
+    links: tuple[str, ...] = ()
+
+
+class Library:
+    """Pages by id. Immutable; the text index is built on the first search. Safe to use from several threads."""
+
+    def __init__(self, pages: Iterable[Page] = (), skills: Iterable[Skill] = ()) -> None:
+        self._skills = {skill.id: skill for skill in skills}
+        self._pages: dict[str, Page] = {}
+        for page in sorted([*pages, *(s.page for s in self._skills.values())], key=_order):
+            if page.id in self._pages:
+                raise PageError(
+                    f"two pages have the id {page.id!r}: {self._pages[page.id].source} and {page.source}.",
+                    "Rename one of the two files.",
+                )
+            self._pages[page.id] = page
+        self._known_signals = frozenset(name for page in self._pages.values() for name in page.signals)
+
+    @classmethod
+    def builtin(cls) -> Library:
+        """The pages and skills that come with the package."""
+        return cls.load()
+
+    @classmethod
+    def load(cls, folders: Sequence[Path] = (), *, pages: Iterable[Page] = (), skills: Iterable[Skill] = ()) -> Library:
+        """Built-in content, then `folders` of the same layout, then pages and skills from elsewhere. Raises PageError."""
+        all_pages, all_skills = list(pages), list(skills)
+        for folder in (BUILTIN, *folders):
+            found_pages, found_skills = read_folder(folder)
+            all_pages += found_pages
+            all_skills += found_skills
+        return cls(all_pages, all_skills)
+
+    def extended(self, *, pages: Iterable[Page] = (), skills: Iterable[Skill] = ()) -> Library:
+        """A new library with these in addition. Raises PageError where an id is taken."""
+        own = [page for page in self._pages.values() if page.id not in self._skills]
+        return Library([*own, *pages], [*self._skills.values(), *skills])
+
+    def pages(self) -> tuple[Page, ...]:
+        """All pages in the order of the index."""
+        return tuple(self._pages.values())
+
+    def page(self, page_id: str) -> Page:
+        """Raises PageNotFound with near ids. "guidance/x.md" and "skills/x/skill.md" are accepted, too."""
+        wanted = page_id.strip().removeprefix("knowledge/").removesuffix(".md").strip("/")
+        if wanted.startswith("skills/"):
+            wanted = wanted.removesuffix("/skill")
+        if wanted not in self._pages:
+            near = ", ".join(self._near(wanted))
+            raise PageNotFound(f"no page has the id {page_id!r:.100}.", f"Near: {near}. The page 'index' lists all.")
+        return self._pages[wanted]
+
+    def skills(self) -> tuple[Skill, ...]:
+        """All skills, by id."""
+        return tuple(self._skills[name] for name in sorted(self._skills))
+
+    def search(
+        self, query: str = "", signals: Sequence[str] = (), target: str = "", language: str = "", limit: int = 5, cursor: int = 0
+    ) -> Results:
+        """Pages for the target and the language that a signal or a word of the query leads to, best first.
+
+        Without signals and words: every page of that shelf. Raises QueryError for a limit outside 1..50 or a cursor below 0.
+        """
+        if not 1 <= limit <= MAX_LIMIT:
+            raise QueryError(f"limit must lie in 1..{MAX_LIMIT}, not {limit}.", "Page on with cursor instead.")
+        if cursor < 0:
+            raise QueryError(f"cursor must not be negative, but is {cursor}.", "Begin with 0 and pass on next_cursor.")
+        target, language = target.strip().lower(), language.strip().lower()
+        terms = query_terms(query)
+        places = shelve(self._pages, signals, target, language)
+        everything = not terms and not signals
+        hits = rank(places, self._text.match(terms[:MAX_TERMS]), everything=everything)
+        following = cursor + limit if cursor + limit < len(hits) else None
+        notes = self._notes(signals, terms)
+        if not hits and (target or language):
+            open_total = self.search(query, signals, limit=1).total
+            if open_total:
+                notes.append(
+                    f"nothing for target {target or 'any'!r} and language {language or 'any'!r}; without them: {open_total} pages"
+                )
+        return Results(tuple(hits[cursor : cursor + limit]), len(hits), following, "; ".join(notes))
+
+    def read(self, page_id: str, offset: int = 0, limit: int = 12_000) -> Reading:
+        """Up to `limit` characters of a page from `offset` on; "index" is the map of all pages.
+
+        Raises PageNotFound, and QueryError for an offset outside the page or a limit below 1.
+        """
+        if page_id.strip().removesuffix(".md") == INDEX_ID:
+            from .index import render  # the index is rendered from a library, so its module imports this one
+
+            page = Page(INDEX_ID, "Index", "index", "", render(self))
+        else:
+            page = self.page(page_id)
+        total = len(page.body)
+        if limit < 1 or not 0 <= offset <= total:
+            raise QueryError(
+                f"offset {offset}, limit {limit}: the page has {total} characters.",
+                "Begin with offset 0 and pass on next_offset.",
+            )
+        end = min(offset + limit, total)
+        line_end = page.body.rfind("\n", offset, end)
+        if end < total and line_end > offset:
+            end = line_end + 1
+        return Reading(
+            page.id, page.title, page.category, page.body[offset:end], offset, total, end if end < total else None, page.links
+        )
+
+    @cached_property
+    def _text(self) -> TextIndex:
+        return TextIndex(self._pages.values())
+
+    def close(self) -> None:
+        """Frees the text index, if one was built; searching again builds it again."""
+        if index := self.__dict__.pop("_text", None):
+            index.close()
+
+    def _near(self, wanted: str) -> list[str]:
+        last = {page_id.split("/")[-1]: page_id for page_id in self._pages}
+        by_name = [last[name] for name in difflib.get_close_matches(wanted.split("/")[-1], last, 3, 0.5)]
+        return list(dict.fromkeys(by_name + difflib.get_close_matches(wanted, self._pages, 3, 0.3)))[:5] or list(self._pages)[:5]
+
+    def _notes(self, signals: Sequence[str], terms: Sequence[str]) -> list[str]:
+        notes = []
+        for name in signals:
+            if name not in self._known_signals:
+                near = difflib.get_close_matches(name, self._known_signals, 2)
+                notes.append(f"no page names the signal {name!r}" + (f"; near: {', '.join(near)}" if near else ""))
+        if len(terms) > MAX_TERMS:
+            notes.append(f"the query has {len(terms)} different words; the first {MAX_TERMS} were used")
+        return notes
+
+
+def read_folder(folder: Path) -> tuple[list[Page], list[Skill]]:
+    """The pages and skills below a folder laid out like this package; a missing or empty part is fine. Raises PageError."""
+    if not folder.is_dir():
+        raise PageError(
+            f"{folder} is not a folder.", f"A knowledge folder holds {', '.join(FOLDERS)} with Markdown pages in them."
+        )
+    pages, skills = [], []
+    for path in sorted(folder.glob("*/**/*.md")):
+        parts = path.relative_to(folder).with_suffix("").parts
+        if parts[0] != "skills" and not any(part.startswith(".") for part in parts):
+            pages.append(parse_page("/".join(parts), _text_of(path), str(path)))
+    for path in sorted(folder.glob("skills/*/skill.md")):
+        files = {
+            str(other.relative_to(path.parent)): _text_of(other)
+            for other in sorted(path.parent.rglob("*"))
+            if other.is_file() and other != path and "__pycache__" not in other.parts
+        }
+        skills.append(parse_skill(f"skills/{path.parent.name}", _text_of(path), files, str(path)))
+    return pages, skills
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise PageError(f"{path}: not UTF-8 text (byte {error.start}).", "Save the file as UTF-8.") from error
+
+
+def _order(page: Page) -> tuple[int, str]:
+    return list(FOLDERS.values()).index(page.category), page.id

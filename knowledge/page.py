@@ -1,0 +1,153 @@
+"""Pages and skills: what a Markdown file with front matter becomes."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import front_matter
+from .errors import PageError
+
+FOLDERS: dict[str, str] = {"constraints": "constraints", "guidance": "guidance", "hardware": "hardware", "skills": "skill"}
+"""First part of a page id -> category, in the order of the index."""
+
+_FIELDS = frozenset({"title", "category", "summary", "signals", "targets", "languages", "inherits", "keywords"})
+_SKILL_FIELDS = _FIELDS | {"pattern", "templates"}
+_ID = re.compile(r"[a-z0-9_-][a-z0-9_.-]*(/[a-z0-9_-][a-z0-9_.-]*)+")
+_TARGET = re.compile(r"[a-z]+(:[a-z0-9_*]+)?")
+_LINK = re.compile(r"\]\(([^()\s]+)\)")
+_FENCE = re.compile(r"^(```|~~~)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page.
+
+    id: its path without suffix, e.g. "guidance/vectorization". signals: the findings that lead here, the most specific
+    first. targets: "cuda", "cuda:sm_90", with * at the end for a family of names; empty: every target. languages: empty:
+    every language. inherits: ids of the broader hardware pages whose facts hold here, too. body: Markdown from the first
+    heading on, links between pages rewritten to page ids. links: those ids. source: the file, for errors.
+    """
+
+    id: str
+    title: str
+    category: str
+    summary: str
+    body: str
+    signals: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    inherits: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Skill:
+    """A reusable pattern: its page, the text of every file in its folder by name, and which of them are kernel templates.
+
+    pattern: the free mapping of the front matter that says which tasks the skill fits; whoever matches skills to tasks
+    gives it its meaning.
+    """
+
+    id: str
+    page: Page
+    files: dict[str, str] = field(default_factory=dict)
+    templates: tuple[str, ...] = ()
+    pattern: dict[str, Any] = field(default_factory=dict)
+
+
+def parse_page(page_id: str, text: str, source: str = "") -> Page:
+    """A page from its text. Raises PageError naming the file (`source`, or the id) and the field."""
+    where = source or page_id
+    fields, body = front_matter.split(text, where)
+    front_matter.check_names(fields, _SKILL_FIELDS if page_id.startswith("skills/") else _FIELDS, where)
+    return _page(page_id, fields, body, where)
+
+
+def parse_skill(skill_id: str, text: str, files: Mapping[str, str], source: str = "") -> Skill:
+    """A skill from its page text and the other files of its folder (name -> text). Raises PageError."""
+    where = source or skill_id
+    page = parse_page(skill_id, text, source)
+    if page.category != "skill":
+        raise PageError(
+            f"{where}: a skill's id must begin with 'skills/'.", f"Use for example 'skills/{skill_id.split('/')[-1]}'."
+        )
+    fields, _ = front_matter.split(text, where)
+    templates = front_matter.words(fields, "templates", where)
+    for name in templates:
+        if name not in files:
+            present = ", ".join(sorted(files)) or "none"
+            raise PageError(f"{where}: field 'templates' names {name!r}, which the folder lacks.", f"Files there: {present}.")
+    return Skill(skill_id, page, dict(files), templates, front_matter.mapping(fields, "pattern", where))
+
+
+def _page(page_id: str, fields: Mapping[str, Any], body: str, where: str) -> Page:
+    title = front_matter.one_line(fields, "title", where, required=True)
+    targets = front_matter.words(fields, "targets", where)
+    for target in targets:
+        if not _TARGET.fullmatch(target):
+            raise PageError(f"{where}: field 'targets': {target!r} is not a target.", "Write cpu, cuda, cuda:sm_90, hip:gfx94* …")
+    if body.splitlines()[:1] != [f"# {title}"]:
+        raise PageError(
+            f"{where}: the text must begin with the title as its heading.", f"First line after the front matter: '# {title}'."
+        )
+    text, links = resolve_links(page_id, body)
+    return Page(
+        id=page_id,
+        title=title,
+        category=_category(page_id, fields, where),
+        summary=front_matter.one_line(fields, "summary", where, required=True),
+        body=text,
+        signals=front_matter.words(fields, "signals", where),
+        targets=targets,
+        languages=front_matter.words(fields, "languages", where),
+        keywords=front_matter.words(fields, "keywords", where),
+        inherits=front_matter.words(fields, "inherits", where),
+        links=links,
+        source=where,
+    )
+
+
+def _category(page_id: str, fields: Mapping[str, Any], where: str) -> str:
+    folder = page_id.split("/")[0]
+    if folder not in FOLDERS or not _ID.fullmatch(page_id):
+        raise PageError(
+            f"{where}: {page_id!r} is not a page id.",
+            f"A page lies in one of the folders {', '.join(FOLDERS)}; names are lower case, digits, '_', '-' and '.'.",
+        )
+    given = front_matter.one_line(fields, "category", where, required=True)
+    if given not in (folder, FOLDERS[folder]):
+        raise PageError(
+            f"{where}: field 'category' is {given!r}, but the page lies in {folder}/.", f"Write 'category: {FOLDERS[folder]}'."
+        )
+    return FOLDERS[folder]
+
+
+def resolve_links(page_id: str, body: str) -> tuple[str, tuple[str, ...]]:
+    """The body with relative links to .md files replaced by page ids, and those ids.
+
+    On disk the links are relative, so that they work where the folder is browsed; an agent that reads a page needs ids.
+    A skill's page is the file skills/NAME/skill.md with the id skills/NAME. Code blocks are left alone.
+    """
+    folder = page_id if page_id.startswith("skills/") else posixpath.dirname(page_id)
+    found: list[str] = []
+
+    def replace(match: re.Match[str]) -> str:
+        path, _, _ = match.group(1).partition("#")
+        if "://" in path or not path.endswith(".md"):
+            return match.group(0)
+        target = posixpath.normpath(posixpath.join(folder, path)).removesuffix(".md")
+        if target.startswith("skills/"):
+            target = target.removesuffix("/skill")
+        found.append(target)
+        return f"]({target})"
+
+    parts = _FENCE.split(body)  # text, fence, code, fence, text, …
+    for i in range(0, len(parts), 4):
+        parts[i] = _LINK.sub(replace, parts[i])
+    return "".join(parts), tuple(dict.fromkeys(found))

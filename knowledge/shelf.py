@@ -1,0 +1,97 @@
+"""The first stage of retrieval: which pages are on the shelf for a target, a language and some signals. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from .page import Page
+
+
+@dataclass(frozen=True)
+class Place:
+    """Why a page is on the shelf. fit: 1 for exactly this architecture down to -0.2 for another one's page of a target
+    whose architecture the query leaves open. signals: matched signal of the query -> weight in 0..1."""
+
+    page: Page
+    fit: float
+    target: str  # the page's target that matched, or the id of the page that inherits it; "" for pages of all targets
+    language: str
+    signals: dict[str, float]
+
+
+def shelve(pages: Mapping[str, Page], signals: Sequence[str], target: str, language: str) -> list[Place]:
+    """Every page that holds for the target and the language, in the order given."""
+    inherited = _inherited(pages, target)
+    places = []
+    for page in pages.values():
+        found = target_fit(page.targets, target)
+        if found is None and page.id in inherited:
+            found = (0.15, f"inherited by {inherited[page.id]}")
+        if found is None or (language and page.languages and language not in page.languages):
+            continue
+        places.append(
+            Place(page, found[0], found[1], language if language in page.languages else "", signal_weights(page, signals))
+        )
+    return places
+
+
+def target_fit(page_targets: Sequence[str], target: str) -> tuple[float, str] | None:
+    """(fit, the matching target of the page), or None when the page does not hold for `target`.
+
+    A page for a family holds for each of its architectures; a page for an architecture holds for no other one. A query
+    that names the family alone leaves the architecture open: pages of all its architectures are admitted, ranked last.
+    """
+    if not target or not page_targets:
+        return 0.0, ""
+    family, _, arch = target.partition(":")
+    best: tuple[float, str] | None = None
+    for own in page_targets:
+        own_family, _, own_arch = own.partition(":")
+        if own_family != family:
+            continue
+        if not own_arch:
+            fit = 0.15
+        elif not arch:
+            fit = -0.2
+        elif fnmatchcase(arch, own_arch) or fnmatchcase(arch.rstrip("af") if arch.startswith("sm_") else arch, own_arch):
+            fit = 1.0
+        else:
+            continue
+        if best is None or fit > best[0]:
+            best = (fit, own)
+    return best
+
+
+def signal_weights(page: Page, signals: Sequence[str]) -> dict[str, float]:
+    """Weight of each of the query's signals on this page: earlier ones in the query count more (the first is the dominant
+    finding), as do pages about few signals; `compile_error.x` also finds pages of `compile_error` and the reverse, at half
+    the weight."""
+    weights: dict[str, float] = {}
+    for rank, signal in enumerate(dict.fromkeys(signals)):
+        if signal in page.signals:
+            match = 1.0
+        elif any(signal.startswith(f"{own}.") or own.startswith(f"{signal}.") for own in page.signals):
+            match = 0.5
+        else:
+            continue
+        position = page.signals.index(signal) if match == 1.0 else 0
+        focus = 0.6 + 0.1 / len(page.signals) + 0.3 / (1 + position)
+        weights[signal] = match * focus / (1 + 0.3 * rank)
+    return weights
+
+
+def _inherited(pages: Mapping[str, Page], target: str) -> dict[str, str]:
+    """Id of each page that an admitted architecture page inherits -> that page's id. One way: upwards only."""
+    found: dict[str, str] = {}
+    if not target:
+        return found
+    heirs = [page for page in pages.values() if page.targets and target_fit(page.targets, target) is not None]
+    while heirs:
+        heir = heirs.pop()
+        for parent in heir.inherits:
+            if parent in pages and parent not in found:
+                found[parent] = heir.id
+                heirs.append(pages[parent])
+    return found

@@ -1,0 +1,101 @@
+"""`kevolve doctor` tells the truth about this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+
+from harness.types import Interpreter, MachineReport
+from kevolve_mcp.cli import diagnosis
+from kevolve_mcp.cli.diagnosis import Diagnosis, Finding
+from kevolve_mcp.cli.render import machine_view
+from kevolve_mcp.errors import Unavailable
+from kevolve_mcp.executors.fake import FakeExecutor
+from kevolve_mcp.settings import Settings
+
+from .conftest import Kevolve
+from .test_render import text_of
+
+
+class NoTorch(FakeExecutor):
+    """A machine on which no interpreter has torch."""
+
+    async def describe(self, *, ceilings: bool = False) -> MachineReport:
+        raise Unavailable("no interpreter with torch was found", "Install torch.")
+
+    async def interpreters(self) -> tuple[Interpreter, ...]:
+        return (Interpreter("/usr/bin/python3", "PATH", False, "torch is not installed [none]"),)
+
+
+def diagnose(executor: FakeExecutor) -> Diagnosis:
+    async def run() -> Diagnosis:
+        return await diagnosis.diagnose(executor, Settings())
+
+    return anyio.run(run)
+
+
+def finding(found: Diagnosis, name: str) -> Finding:
+    return next(f for f in found.findings if f.name == name)
+
+
+def test_a_machine_that_can_evaluate(kevolve: Kevolve) -> None:
+    result = kevolve("doctor")
+    assert "Kernels can be evaluated here." in result.stdout
+    assert result.exit_code == 0
+    for part in ("interpreters", "compiler", "isolation", "targets", "no NVIDIA driver answered"):
+        assert part in result.stdout
+
+
+def test_json_is_pure_and_says_the_same(kevolve: Kevolve, home: Path) -> None:
+    data = json.loads(kevolve("doctor", "--json").stdout)
+    assert data["ready"] is True
+    assert {f["name"] for f in data["findings"]} >= {"kevolve", "platform", "home", "compiler", "torch", "isolation", "targets"}
+    assert str(home) in next(f["message"] for f in data["findings"] if f["name"] == "home")
+    assert data["targets"][0]["target"] == "cpu"
+    assert data["targets"][0]["mode"] == "execute"
+
+
+def test_without_torch_it_says_what_to_install_and_why_each_interpreter_was_refused() -> None:
+    found = diagnose(NoTorch())
+    assert not found.ready
+    assert finding(found, "torch").state == "missing"
+    assert "kevolve-mcp[torch]" in finding(found, "torch").remedy
+    shown = text_of(machine_view(found))
+    assert "torch is not installed [none]" in shown
+    assert "pip install 'kevolve-mcp[torch]'" in shown
+    assert "cannot be evaluated here yet" in shown
+
+
+def test_without_a_compiler_it_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnosis, "COMPILERS", ("no-such-compiler",))
+    found = diagnose(FakeExecutor())
+    assert not found.ready
+    assert "apt install g++" in finding(found, "compiler").remedy
+
+
+def test_a_home_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    monkeypatch.setenv("KEVOLVE_HOME", str(blocked / "home"))
+    found = diagnose(FakeExecutor())
+    assert finding(found, "home").state == "missing"
+    assert "KEVOLVE_HOME" in finding(found, "home").remedy
+
+
+def test_weak_isolation_is_a_warning_with_both_ways_out() -> None:
+    isolation = finding(diagnose(FakeExecutor()), "isolation")
+    assert isolation.state == "warning"
+    assert "not here" in isolation.message
+    assert "--isolation process" in isolation.remedy
+
+
+def test_a_machine_without_any_target_is_not_ready() -> None:
+    assert finding(diagnose(FakeExecutor(mode="absent")), "targets").state == "missing"
+
+
+def test_exit_code_one_when_nothing_can_be_evaluated(kevolve: Kevolve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kevolve_mcp.cli.executors.open_executor", lambda python, near: NoTorch())
+    assert kevolve("doctor").exit_code == 1

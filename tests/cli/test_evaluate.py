@@ -1,0 +1,109 @@
+"""`kevolve evaluate` without server and database."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import START, Kevolve
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    path = tmp_path / "good.py"
+    path.write_text(START)
+    return path
+
+
+def marked(folder: Path, name: str, *markers: str) -> Path:
+    path = folder / name
+    path.write_text("\n".join(f"# fake: {m}" for m in markers) + "\nclass ModelNew: ...\n")
+    return path
+
+
+def test_a_correct_candidate_gets_its_verdict_and_exit_code_zero(kevolve: Kevolve, task: Path, good: Path, home: Path) -> None:
+    result = kevolve("evaluate", task, good)
+    assert result.exit_code == 0, result.output
+    assert "correct" in result.stdout
+    assert "eager" in result.stdout
+    assert "120 µs" in result.stdout
+    assert not home.exists()
+
+
+def test_json_is_one_object_per_candidate_and_nothing_else(kevolve: Kevolve, task: Path, good: Path, tmp_path: Path) -> None:
+    wrong = marked(tmp_path, "wrong.py", "status=incorrect")
+    result = kevolve("evaluate", task, good, wrong, "--json")
+    assert result.exit_code == 1
+    first, second = json.loads(result.stdout)
+    assert first["candidate"] == str(good)
+    assert first["status"] == "correct"
+    assert first["fitness"] > 1
+    assert first["cases"][0]["baselines"] == {"eager": 120.0, "compile": 100.0}
+    assert first["cases"][0]["interval"][0] < first["cases"][0]["speedup"]
+    assert second["status"] == "incorrect"
+    assert second["signals"] == ["wrong.values"]
+    assert second["fitness"] == 0.0
+
+
+def test_a_file_that_cannot_be_read_does_not_stop_the_others(kevolve: Kevolve, task: Path, good: Path, tmp_path: Path) -> None:
+    binary = tmp_path / "binary.py"
+    binary.write_bytes(b"\xff\xfe\x00")
+    result = kevolve("evaluate", task, tmp_path / "gone.py", binary, tmp_path, good, "--json")
+    assert result.exit_code == 1
+    gone, not_text, folder, judged = json.loads(result.stdout)
+    assert gone["status"] == not_text["status"] == folder["status"] == "unreadable"
+    assert "no such candidate" in gone["message"]
+    assert "UTF-8" in not_text["message"]
+    assert "is a folder" in folder["message"]
+    assert judged["status"] == "correct"
+
+
+def test_an_evaluator_that_fails_is_asked_three_times(kevolve: Kevolve, task: Path, tmp_path: Path) -> None:
+    twice, always = marked(tmp_path, "twice.py", "unavailable=2"), marked(tmp_path, "always.py", "unavailable=99")
+    result = kevolve("evaluate", task, twice, always, "--json")
+    assert [v["status"] for v in json.loads(result.stdout)] == ["correct", "unavailable"]
+    assert result.exit_code == 1
+
+
+def test_quick_measures_as_a_search_does(kevolve: Kevolve, task: Path, tmp_path: Path) -> None:
+    late = marked(tmp_path, "late.py", "confirm=incorrect")
+    assert kevolve("evaluate", task, late, "--quick").exit_code == 0
+    assert kevolve("evaluate", task, late).exit_code == 1
+
+
+def test_a_task_that_is_refused_says_why_and_how_to_mend_it(kevolve: Kevolve, tmp_path: Path, good: Path) -> None:
+    bad = tmp_path / "bad.py"
+    bad.write_text("x = 1\n")
+    result = kevolve("evaluate", bad, good)
+    assert result.exit_code == 2
+    assert "neither class Model" in result.stderr
+    assert "hint: Add one of them." in result.stderr
+    assert "Traceback" not in result.output
+    error = json.loads(kevolve("evaluate", bad, good, "--json").stdout)["error"]
+    assert error["code"] == "task_refused"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "no task named"),
+        (["TASK"], "no candidate named"),
+        (["/nowhere/task.py", "x.py"], "no such task"),
+        (["EMPTY", "x.py"], "holds no task.py"),
+        (["TASK", "x.py", "--target", "abacus"], "unknown target 'abacus'"),
+        (["TASK", "x.py", "--policy", "maybe"], "flag, allow, reject"),
+        (["TASK", "x.py", "--isolation", "magic"], "namespaces, bubblewrap, landlock, process"),
+        (["TASK", "x.py", "--package", "DIR"], "--package takes no TASK"),
+        (["--package", "/nowhere/package"], "/nowhere/package"),
+    ],
+)
+def test_wrong_input_is_answered_in_words(kevolve: Kevolve, task: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    result = kevolve("evaluate", *[{"TASK": str(task), "EMPTY": str(empty)}.get(a, a) for a in arguments])
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert "hint: " in result.stderr
+    assert result.stdout == ""

@@ -1,0 +1,228 @@
+"""The renderers: data in, text out."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rich.console import Console, RenderableType
+
+from harness.types import Budget, CaseResult, Environment, Evaluation, Signal, Spent, StageReport, Status
+from kevolve_mcp.cli import render
+from kevolve_mcp.cli.render import figures
+from kevolve_mcp.cli.verdicts import Verdict, all_correct
+from kevolve_mcp.driver import (
+    CaseFacts,
+    Ending,
+    EvaluationFacts,
+    NodeFacts,
+    Outcome,
+    SessionFacts,
+    SkillFacts,
+    Told,
+    events,
+)
+
+CASE = CaseResult(
+    "large",
+    correct=True,
+    speedup=1.83,
+    interval=(1.79, 1.88),
+    verdict="faster",
+    baseline="compile",
+    baselines={"eager": 7000.0, "compile": 4600.0},
+    latency_us=2513.7,
+    roofline=0.81,
+    allocation="reused",
+    naive_speedup=15.2,
+)
+NODE = NodeFacts("n7", "correct", ("n2",), 1.83, (1.79, 1.88), "tune", params={"VEC": 8}, hypothesis="wider vectors")
+START = NodeFacts("n2", "correct", (), 1.21, (1.2, 1.22), "start", origin="skill: row_normalization")
+SESSION = SessionFacts(
+    "rows-7f3a",
+    "open",
+    "rows",
+    "cpu",
+    "cpp",
+    "best",
+    budget=Budget(evaluations=40, seconds=240),
+    spent=Spent(12, 75),
+    nodes=2,
+    best=NODE,
+)
+FIGURE = EvaluationFacts("e9", "correct", "fine", 1.83, (1.79, 1.88), cases=(CASE,), device="cpu:x", isolation="namespaces")
+ENDING = Ending(
+    session=replace(SESSION, state="finished"),
+    state="finished",
+    reason="budget",
+    node=NODE,
+    confirmed=FIGURE,
+    measured=FIGURE,
+    package="/packages/rows",
+    lineage=(START, NODE),
+    rejected={"n9": "held-out case wrong"},
+    skills=(SkillFacts("k1", "Wide vectors for rows", "quarantine", 1.2),),
+)
+OUTCOME = Outcome(ENDING.session, "budget", 2, ENDING)
+
+
+def text_of(renderable: RenderableType, width: int = 200) -> str:
+    stream = io.StringIO()
+    Console(file=stream, width=width, color_system=None).print(renderable)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(None, "–"), (0.456, "0.46 µs"), (12.34, "12.3 µs"), (999.0, "999 µs"), (4560.0, "4.56 ms"), (1.2e6, "1.20 s")],
+)
+def test_times_carry_the_unit_that_suits(value: float | None, shown: str) -> None:
+    assert figures.microseconds(value) == shown
+
+
+@pytest.mark.parametrize(("value", "shown"), [(-3, "0 s"), (42.4, "42 s"), (185, "3 min 05 s"), (7800, "2 h 10 min")])
+def test_durations(value: float, shown: str) -> None:
+    assert figures.seconds(value) == shown
+
+
+def test_the_table_shows_every_baseline_the_kernel_and_how_it_was_run() -> None:
+    shown = text_of(render.cases_table([CASE]))
+    for part in ("eager", "compile", "7.00 ms", "4.60 ms", "2.51 ms", "1.83×", "[1.79, 1.88]", "faster", "81 %", "reused"):
+        assert part in shown
+
+
+def test_a_wrong_case_and_an_untimed_one_say_so() -> None:
+    shown = text_of(render.cases_table([CaseResult("a", correct=False), CaseResult("b", correct=True, protected=True)]))
+    assert "wrong" in shown
+    assert "not timed" in shown
+    assert "b (protected)" in shown
+
+
+def test_the_unfair_figure_stands_beside_with_the_reason_why_it_is_not_claimed() -> None:
+    note = render.naive_note([CASE])
+    assert "15.20× instead of 1.83×" in note
+    assert "page faults" in note
+    assert render.naive_note([replace(CASE, naive_speedup=None)]) == ""
+
+
+def test_the_board_follows_the_events() -> None:
+    told = Told(EvaluationFacts("e9", "correct", "fine"), NODE, NODE, True, spent=Spent(13, 80))
+    failed = replace(told, node=replace(NODE, id="n8", status="build_failed"), spent=Spent(14, 90))
+    board = render.Board()
+    for event in (
+        events.Opened(replace(SESSION, best=None)),
+        events.NodeEvaluated(told, 1),
+        events.BestImproved(NODE),
+        events.Learned("n7", "VEC=8: 1.20× its parent"),
+        events.NodeEvaluated(failed, 2),
+        events.Working("a4", "time: 3 of 5 pairs", 0.6),
+    ):
+        board = board.after(event)
+    shown = text_of(render.board_view(board))
+    for part in ("rows-7f3a", "4 evaluated, 1 not correct", "n7  1.83× [1.79, 1.88]", "26 of 40 evaluations, 2 min 30 s left"):
+        assert part in shown
+    assert "VEC=8: 1.20× its parent" in shown
+    assert "a4: time: 3 of 5 pairs" in shown
+
+
+def test_without_a_terminal_every_event_that_matters_is_one_line() -> None:
+    board = render.Board().after(events.Opened(SESSION))
+    line = render.plain_line
+    assert line(events.Opened(SESSION, True), board) == "resumed rows-7f3a: rows on cpu in cpp, goal best"
+    baseline = events.Baseline((CaseFacts("large", baselines_us={"eager": 7000.0}),), ("compile failed",))
+    assert line(baseline, board) == "baseline large: eager 7.00 ms\nnote: compile failed"
+    assert line(events.BestImproved(NODE, START), board) == "n7 best: 1.83× [1.79, 1.88] (was 1.21×)"
+    assert line(events.Working("a1", "time", 0.5), board) is None
+
+
+def test_the_report_names_figure_lineage_borrowings_package_and_tree() -> None:
+    shown = text_of(render.report_view(OUTCOME))
+    for part in (
+        "1.83× [1.79, 1.88] over the strongest baseline, node n7",
+        "measured as a user calls it",
+        "Not claimed",
+        "n2  1.21× [1.20, 1.22]  [borrowed: skill: row_normalization]",
+        "n7  1.83× [1.79, 1.88]  [tune]  wider vectors | VEC=8",
+        "not confirmed: n9: held-out case wrong",
+        "Wide vectors for rows (quarantine, 1.20×)",
+        "/packages/rows",
+        "kevolve tree rows-7f3a",
+    ):
+        assert part in shown
+
+
+def test_a_run_without_a_winner_says_so_and_still_shows_the_tree() -> None:
+    shown = text_of(render.report_view(Outcome(SESSION, "budget: no node is faster", 3)))
+    assert "nothing to export: budget: no node is faster" in shown
+    assert "kevolve tree rows-7f3a" in shown
+
+
+def test_the_json_report_carries_the_same() -> None:
+    data = render.report_json(OUTCOME, "/copy")
+    assert data["fitness"] == 1.83
+    assert data["package"] == "/copy"
+    assert data["cases"][0]["baselines"] == {"eager": 7000.0, "compile": 4600.0}
+    assert [n["origin"] for n in data["lineage"]] == ["skill: row_normalization", None]
+
+
+def test_the_tree_nests_children_and_marks_the_best() -> None:
+    crossed = replace(NODE, id="n9", parents=("n7", "n2"), role="crossover", status="incorrect")
+    shown = text_of(render.tree_view(SESSION, [START, NODE, crossed]))
+    rows = [line for line in shown.splitlines() if "n2" in line or "n7" in line or "n9" in line]
+    assert "best" in next(r for r in shown.splitlines() if "── n7" in r)
+    assert any("n9  incorrect" in r and "with n2" in r for r in rows)
+    assert shown.index("── n2") < shown.index("── n7") < shown.index("── n9")
+
+
+def test_no_sessions_says_what_to_do() -> None:
+    assert "kevolve optimize TASK" in text_of(render.sessions_table([]))
+    assert "rows-7f3a" in text_of(render.sessions_table([SESSION]))
+
+
+def evaluation(status: Status, **more: Any) -> Evaluation:
+    plain = Evaluation(
+        candidate="c",
+        language="cpp",
+        task="t",
+        target="cpu",
+        purpose="confirm",
+        status=status,
+        message=f"it was {status}",
+        policy="p",
+        environment=Environment("cpu:x", "g++"),
+        signals=(Signal("memory_bound", "83 %"),),
+    )
+    return replace(plain, **more)
+
+
+def test_a_verdict_shows_why_and_the_end_of_the_failed_log() -> None:
+    stages = (StageReport("build", False, log="\n".join(f"line {i}" for i in range(50))),)
+    shown = text_of(render.verdict_view(Verdict.of("k.py", evaluation("build_failed", stages=stages))))
+    for part in ("k.py  build_failed", "it was build_failed", "memory_bound: 83 %", "line 49"):
+        assert part in shown
+    assert "line 10\n" not in shown
+
+
+def test_a_correct_verdict_shows_fitness_and_cases() -> None:
+    shown = text_of(render.verdict_view(Verdict.of("k.py", evaluation("correct", fitness=1.83, cases=(CASE,)))))
+    assert "F = 1.83×" in shown
+    assert "7.00 ms" in shown
+
+
+def test_exit_code_zero_needs_at_least_one_candidate_and_no_failure() -> None:
+    good, bad = Verdict.of("a", evaluation("correct")), Verdict("b", "unreadable", "no such file")
+    assert all_correct([good])
+    assert not all_correct([good, bad])
+    assert not all_correct([])
+
+
+def test_the_documented_json_of_a_verdict() -> None:
+    data = Verdict.of("k.py", evaluation("correct", fitness=1.83, cases=(CASE,))).as_json()
+    assert {"candidate", "status", "message", "signals", "fitness", "cases"} <= set(data)
+    assert data["signals"] == ["memory_bound"]
+    assert {"name", "speedup", "interval", "verdict", "baseline", "baselines"} <= set(data["cases"][0])
+    bare = Verdict("b", "unreadable", "no such file").as_json()
+    assert set(bare) == set(data)
+    assert bare["fitness"] is None

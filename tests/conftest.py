@@ -1,0 +1,46 @@
+"""What every test gets: no settings of the person who runs it, folders of its own, reproducible property tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("kevolve", deadline=None, database=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("kevolve")
+
+DATA = Path(__file__).parent / "data"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """KEVOLVE_* of the environment do not reach the tests. The cache is shared by the run, since builds and measured ceilings
+    are keyed by content; a test that needs a fresh home sets KEVOLVE_HOME itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [n for n in os.environ if n.startswith("KEVOLVE_")]:
+            patch.delenv(name)
+        patch.setenv("KEVOLVE_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("KEVOLVE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("KEVOLVE_NATIVE_CACHE", str(tmp_path_factory.mktemp("native")))
+        yield
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Asynchronous tests (`pytest.mark.anyio`) run on asyncio, as the server does."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def kernelbench_tasks() -> tuple[Path, ...]:
+    """Twelve small tasks in unmodified KernelBench form."""
+    return tuple(sorted((DATA / "kernelbench").glob("*.py")))
+
+
+@pytest.fixture(scope="session")
+def bad_tasks() -> Path:
+    """The folder of task files with one fault each; tests/data/README.md lists them."""
+    return DATA / "bad_tasks"

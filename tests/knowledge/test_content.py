@@ -1,0 +1,109 @@
+"""The built-in pages: complete, connected, in the form that readers are promised."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from harness.types import VOCABULARY
+from knowledge import Library, Page
+from knowledge.library import BUILTIN
+from knowledge.shelf import target_fit
+
+SIGNALS = sorted(VOCABULARY)
+
+
+@pytest.mark.parametrize("signal", SIGNALS)
+def test_every_signal_leads_to_a_page(library: Library, signal: str) -> None:
+    results = library.search(signals=[signal])
+    assert results.hits
+    assert any(signal in library.page(hit.id).signals for hit in results.hits)
+    assert signal in results.hits[0].why
+
+
+def test_pages_name_only_signals_of_the_vocabulary(library: Library) -> None:
+    assert {(p.id, s) for p in library.pages() for s in p.signals if s not in VOCABULARY} == set()
+
+
+def test_there_are_pages_in_every_category(library: Library) -> None:
+    by_category: dict[str, int] = {}
+    for page in library.pages():
+        by_category[page.category] = by_category.get(page.category, 0) + 1
+    assert by_category["constraints"] >= 8
+    assert by_category["guidance"] >= 25
+    assert by_category["hardware"] >= 12
+
+
+def test_links_and_inheritance_resolve(library: Library) -> None:
+    ids = {page.id for page in library.pages()}
+    assert {(p.id, link) for p in library.pages() for link in (*p.links, *p.inherits) if link not in ids} == set()
+
+
+def test_every_page_is_reachable_from_the_index_and_by_its_own_title(library: Library) -> None:
+    index = library.read("index", limit=10**6).text
+    for page in library.pages():
+        assert f"]({page.id})" in index
+        assert page.id in [hit.id for hit in library.search(page.title).hits]
+
+
+def test_links_on_disk_lead_to_files() -> None:
+    """Links in the files are relative paths, so that the folder can be browsed without the program."""
+    for path in BUILTIN.glob("**/*.md"):
+        text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for link in re.findall(r"\]\(([^()\s]+\.md)\)", text):
+            assert (path.parent / link).exists(), f"{path.name}: {link}"
+
+
+def test_hardware_inherits_upwards_only(library: Library) -> None:
+    """A page holds at most for what its ancestors hold for, and stays in its vendor's folder."""
+    for page in library.pages():
+        for parent in map(library.page, page.inherits):
+            assert parent.id.split("/")[:2] == page.id.split("/")[:2]
+            for target in page.targets:
+                assert target_fit(parent.targets, target.replace("*", "0")) is not None, (page.id, parent.id)
+            assert page.id not in parent.inherits
+
+
+def test_pages_have_a_readable_size(library: Library) -> None:
+    for page in library.pages():
+        if page.category == "skill":
+            continue
+        lines = page.body.splitlines()
+        assert 25 <= len(lines) <= 170, (page.id, len(lines))
+        assert len(page.summary) <= 200, page.id
+        assert max(len(line) for line in lines if not line.startswith("|")) <= 170, page.id
+
+
+def test_pages_say_how_to_verify(library: Library) -> None:
+    missing = [p.id for p in library.pages() if p.category in ("guidance", "hardware") and "## Verify" not in p.body]
+    assert set(missing) <= {
+        "guidance/reading_the_diagnosis",
+        "guidance/compile_errors",
+        "guidance/crashes",
+        "guidance/wrong_results",
+        "guidance/search_strategy",
+    }
+
+
+def test_pages_do_not_speak_of_a_machine(library: Library) -> None:
+    for page in library.pages():
+        assert "/work" not in page.body, page.id
+        assert "/root" not in page.body, page.id
+
+
+def test_python_blocks_parse(library: Library) -> None:
+    for page, _, code in blocks(library, "python"):
+        ast.parse(code, filename=page.id)
+
+
+def blocks(library: Library, language: str) -> list[tuple[Page, list[str], str]]:
+    """(page, words after the language, code) of every fenced block in `language`."""
+    found = []
+    for page in library.pages():
+        for info, code in re.findall(r"^```([^\n]*)\n(.*?)^```", page.body, flags=re.DOTALL | re.MULTILINE):
+            name, *words = info.split() or [""]
+            if name == language:
+                found.append((page, words, code))
+    return found

@@ -1,0 +1,78 @@
+"""A home with a task in it, and services whose executors are fake."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from kevolve_mcp.executors.fake import FakeExecutor
+from kevolve_mcp.sessions import Service
+from kevolve_mcp.sessions.types import Evaluated, FinishRequest, JobView, OpenRequest, SubmitRequest, Text
+from kevolve_mcp.settings import Settings
+
+TASK = "# fake: name=scale\n# fake: operators=aten.mul.Tensor\nclass Model: pass\n\n\ndef get_inputs(): return []\n"
+
+
+def kernel(speedup: float = 1.5, extra: str = "", **markers: object) -> str:
+    """A candidate whose fate is scripted."""
+    lines = [f"# fake: {name}={value}" for name, value in {"speedup": speedup, **markers}.items()]
+    return "\n".join([*lines, "class ModelNew: pass", extra, ""])
+
+
+@dataclass
+class Bench:
+    """One home; `service()` makes services on it, all with the same executor unless told otherwise."""
+
+    home: Path
+    executor: FakeExecutor = field(default_factory=FakeExecutor)
+
+    def service(self, executor: FakeExecutor | None = None) -> Service:
+        return Service(Settings(home=self.home / "home"), lambda python, near: executor or self.executor)
+
+    def task(self, text: str = TASK, name: str = "scale.py") -> Text:
+        path = self.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return Text(path=str(path))
+
+
+async def opened(service: Service, request: OpenRequest) -> str:
+    """The id of the session, once it is open."""
+    job = await service.open(request)
+    job = await service.wait(job.id, 20) if job.id else job
+    assert job.state == "done", job.error
+    return job.session_id
+
+
+async def told(service: Service, session: str, source: str, **arguments: object) -> Evaluated:
+    """A candidate submitted and evaluated."""
+    request = SubmitRequest(session, Text(source=source), **arguments)  # type: ignore[arg-type]
+    return result(await finished(service, await service.submit(request)))
+
+
+async def finished(service: Service, job: JobView) -> JobView:
+    return await service.wait(job.id, 20) if job.id else job
+
+
+async def finish(service: Service, session: str, **arguments: object) -> JobView:
+    return await finished(service, await service.finish(FinishRequest(session, **arguments)))  # type: ignore[arg-type]
+
+
+def result(job: JobView) -> Evaluated:
+    assert job.state == "done", job.error
+    assert isinstance(job.result, Evaluated)
+    return job.result
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+

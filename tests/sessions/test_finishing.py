@@ -1,0 +1,107 @@
+"""Ending a session, and the skills that come of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kevolve_mcp.errors import Conflict, NotFound, UsageError
+from kevolve_mcp.export import read_package
+from kevolve_mcp.sessions.types import Finished, OpenRequest, SkillRequest, SubmitRequest, Text
+
+from .conftest import Bench, finish, kernel, opened, told
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_winner_that_is_not_confirmed_gives_way(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        await told(service, session, kernel(1.3))
+        await told(service, session, kernel(2.5, confirm="incorrect"))
+        job = await finish(service, session)
+        assert isinstance(job.result, Finished)
+        assert job.result.node is not None
+        assert job.result.node.id == "n1"
+        assert "incorrect" in job.result.rejected["n2"]
+
+
+async def test_a_named_node_does_not(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        await told(service, session, kernel(1.3))
+        await told(service, session, kernel(2.5, confirm="incorrect"))
+        await told(service, session, kernel(status="crashed"))
+        job = await finish(service, session, node_id="n2")
+        assert job.error is not None
+        assert "no node was confirmed" in job.error.message
+        with pytest.raises(Conflict, match="crashed"):
+            await finish(service, session, node_id="n3")
+        with pytest.raises(NotFound, match="n9"):
+            await finish(service, session, node_id="n9")
+        job = await finish(service, session, node_id="n1")
+        assert isinstance(job.result, Finished)
+        assert job.result.reason == "n1 was chosen by name."
+
+
+async def test_nothing_to_export_says_what_to_do(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        with pytest.raises(Conflict) as error:
+            await finish(service, session)
+        assert "abandon" in error.value.hint
+
+
+async def test_a_finish_is_read_again(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task("# fake: held_out=edge\nclass Model: pass\n")))
+        await told(service, session, kernel(1.3))
+        first = await finish(service, session)
+        evaluations = len(bench.executor.evaluated)
+        again = await finish(service, session, inline=True)
+        assert isinstance(first.result, Finished)
+        assert isinstance(again.result, Finished)
+        assert len(bench.executor.evaluated) == evaluations
+        assert again.result.package == first.result.package
+        assert "kernel.py" in again.result.contents
+        assert first.result.confirmed is not None
+        assert [c.name for c in first.result.confirmed.cases] == ["default", "edge"]
+        package = read_package(first.result.package)
+        assert package.as_called is not None
+        assert first.result.measured is not None
+        assert package.as_called.fitness == first.result.measured.fitness
+        with pytest.raises(Conflict, match="finished"):
+            await told(service, session, kernel(1.4))
+
+
+async def test_abandoning_stops_the_jobs(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        running = await service.submit(SubmitRequest(session, Text(source=kernel(seconds=60))))
+        with pytest.raises(Conflict, match=running.id):
+            await told(service, session, kernel(1.2))
+            await finish(service, session)
+        job = await finish(service, session, abandon=True)
+        assert isinstance(job.result, Finished)
+        assert job.result.state == "abandoned"
+        assert (await service.job(running.id)).state == "cancelled"
+
+
+async def test_a_skill_needs_a_certain_effect(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        await told(service, session, kernel(1.0))
+        await told(service, session, kernel(1.005), parents=("n1",))
+        await told(service, session, kernel(1.5), parents=("n1",))
+        await told(service, session, kernel(status="incorrect"), parents=("n1",))
+        with pytest.raises(UsageError, match="not certain"):
+            await service.record_skill(SkillRequest(session, "n2", title="t", mechanism="m"))
+        with pytest.raises(UsageError, match="not proved correct"):
+            await service.record_skill(SkillRequest(session, "n4", title="t", mechanism="m"))
+        with pytest.raises(UsageError, match="title is empty"):
+            await service.record_skill(SkillRequest(session, "n3", mechanism="m"))
+        skill = await service.record_skill(SkillRequest(session, "n3", title="Fuse the passes", mechanism="One pass reads once."))
+        assert (skill.state, round(skill.effect, 6)) == ("proposed", 1.5)
+        assert skill.interval[0] > 1
+        assert skill.id == "fuse_the_passes"
+        over_baseline = SkillRequest(session, "n3", "n0", "Against eager", "One pass.")
+        assert "baseline" in (await service.record_skill(over_baseline)).evidence

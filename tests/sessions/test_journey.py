@@ -1,0 +1,139 @@
+"""open -> next -> submit -> finish, and joining what is open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.types import Budget, Goal
+from kevolve_mcp.errors import Conflict, NotFound, UsageError
+from kevolve_mcp.executors.fake import FakeExecutor
+from kevolve_mcp.sessions.types import Finished, Opened, OpenRequest, SubmitRequest, Text
+
+from .conftest import TASK, Bench, finish, finished, kernel, opened, result, told
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_whole_journey(bench: Bench) -> None:
+    bench.task(name="scale/task.py")
+    (bench.home / "scale" / "start.py").write_text(kernel(1.1, extra='TUNABLES = {"A": [1, 2]}\nPARAMS = {"A": 1}'))
+    async with bench.service() as service:
+        job = await service.open(OpenRequest(Text(path=str(bench.home / "scale"))))
+        assert job.session_id.startswith("scale-")
+        job = await service.wait(job.id, 20)
+        assert isinstance(job.result, Opened)
+        assert (job.result.session.task, job.result.session.waiting_starts) == ("scale", 1)
+        assert job.result.session.cases[0].baselines_us == {"eager": 120.0, "compile": 100.0}
+
+        ask = (await service.next(job.session_id)).asks[0].context
+        assert (ask.role, ask.start is not None and ask.start.origin) == ("start", "user file")
+        first = result(await finished(service, await service.submit(SubmitRequest(job.session_id, ask_id=ask.id))))
+        assert first.node is not None
+        assert (first.node.id, first.node.origin, first.node.params) == ("n1", "user file", {"A": 1})
+
+        ask = (await service.next(job.session_id)).asks[0].context
+        assert ask.text.count(ask.id) > 0
+        better = await told(
+            service, job.session_id, kernel(2.0), ask_id=ask.id, parents=("n1",), hypothesis="wider", predicted_speedup=1.5
+        )
+        assert better.node is not None
+        assert better.new_best
+        assert "improved" in better.node.signals
+        assert better.observed == pytest.approx(2.0 / (first.node.fitness or 0))
+        assert better.predicted_speedup == 1.5
+
+        end = await finish(service, job.session_id)
+        assert isinstance(end.result, Finished)
+        assert end.result.node is not None
+        assert (end.result.node.id, end.result.session.state) == ("n2", "finished")
+        assert [n.id for n in end.result.lineage] == ["n1", "n2"]
+        assert end.result.measured is not None
+        assert end.result.measured.purpose == "export"
+        assert end.result.confirmed is not None
+        assert end.result.confirmed.purpose == "confirm"
+        assert (Path(end.result.package) / "manifest.json").is_file()
+        assert [s.title for s in end.result.skills] == ["scale: wider"]
+        assert end.result.skills[0].interval[0] > 1
+
+
+async def test_opening_again_joins(bench: Bench) -> None:
+    async with bench.service() as service:
+        request = OpenRequest(bench.task())
+        session = await opened(service, request)
+        again = await service.open(request)
+        assert isinstance(again.result, Opened)
+        assert (again.session_id, again.result.joined) == (session, True)
+        other = await service.open(replace(request, budget=Budget(evaluations=3)))
+        assert isinstance(other.result, Opened)
+        assert other.session_id == session
+        assert "budget" in other.result.differs[0]
+        assert await opened(service, replace(request, new=True)) != session
+        assert await opened(service, replace(request, goal=Goal("speedup", 2.0))) != session
+    assert len(bench.executor.opened) == 3
+
+
+async def test_the_id_is_known_while_the_task_is_opened(bench: Bench) -> None:
+    async with bench.service() as service:
+        request = OpenRequest(bench.task(TASK + "# fake: seconds=0.5\n"))
+        job = await service.open(request)
+        assert (await service.open(request)).id == job.id  # joins the running job
+        with pytest.raises(Conflict, match="still being opened"):
+            await service.next(job.session_id)
+        assert (await service.wait(job.id, 20)).session_id == job.session_id
+        assert (await service.next(job.session_id)).asks
+
+
+async def test_a_refused_task_says_why_and_leaves_no_session(bench: Bench) -> None:
+    async with bench.service() as service:
+        job = await service.open(OpenRequest(bench.task("# fake: refused=line 3: get_inputs is missing\nclass Model: pass\n")))
+        job = await service.wait(job.id, 20)
+        assert job.state == "failed"
+        assert job.error is not None
+        assert (job.error.code, job.error.message) == ("task_refused", "line 3: get_inputs is missing")
+        assert job.error.hint
+        with pytest.raises(NotFound, match="was not opened"):
+            await service.next(job.session_id)
+        assert (await service.tree()).sessions == ()
+
+
+async def test_a_target_without_device_is_refused(bench: Bench) -> None:
+    async with bench.service(FakeExecutor()) as service:
+        job = await service.wait((await service.open(OpenRequest(bench.task(), target="cuda"))).id, 20)
+        assert job.error is not None
+        assert "cpu" in job.error.hint
+        with pytest.raises(UsageError, match="unknown target"):
+            await service.open(OpenRequest(bench.task(), target="abacus"))
+        with pytest.raises(UsageError, match="unknown selection policy"):
+            await service.open(OpenRequest(bench.task(), selection="luck"))
+
+
+async def test_a_finished_kernel_starts_the_next_session_of_a_similar_task(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        await told(service, session, kernel(1.9))
+        await finish(service, session)
+        other = await opened(service, OpenRequest(bench.task(TASK.replace("scale", "rescale"), "rescale.py")))
+        ask = (await service.next(other)).asks[0].context
+        assert ask.start is not None
+        assert ask.start.origin == "task: scale"
+        assert "speedup=1.9" in ask.start.source
+
+
+async def test_knowledge(bench: Bench) -> None:
+    async with bench.service() as service:
+        found = await service.search(signals=("memory_bound",), target="cpu", language="cpp", limit=2)
+        assert len(found.hits) == 2
+        assert found.next_cursor == 2
+        assert (await service.read(found.hits[0].id)).title == found.hits[0].title
+
+
+async def test_describe_says_what_is_missing(bench: Bench) -> None:
+    async with bench.service(FakeExecutor("absent")) as service:
+        view = await service.describe("cpu")
+        assert view.targets[0].mode == "absent"
+        assert view.missing == ("cpu: switched off",)
+
+

@@ -1,0 +1,84 @@
+"""Views of sessions, trees, nodes and evaluations."""
+
+from __future__ import annotations
+
+import pytest
+
+from kevolve_mcp.errors import NotFound, UsageError
+from kevolve_mcp.sessions import looking
+from kevolve_mcp.sessions.types import OpenRequest
+
+from .conftest import Bench, finish, kernel, opened, told
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_views(bench: Bench) -> None:
+    async with bench.service() as service:
+        assert (await service.tree()).kind == "sessions"
+        session = await opened(service, OpenRequest(bench.task()))
+        ask = (await service.next(session)).asks[0].context
+        await told(service, session, kernel(1.2), ask_id=ask.id, hypothesis="first try")
+        await told(service, session, kernel(1.5), parents=("n1",), hypothesis="wider")
+        await told(service, session, kernel(status="crashed"), parents=("n1",))
+
+        tree = await service.tree(session)
+        assert tree.session is not None
+        assert tree.session.best is not None
+        assert tree.session.best.id == "n2"
+        lines = tree.text.splitlines()
+        assert lines[1].startswith("+ n1 1.2x")
+        assert lines[2].startswith("  * n2 1.5x")
+        assert lines[3].startswith("  - n3 crashed")
+        assert "wider" in (await service.tree(session, detailed=True)).text
+        assert session in (await service.tree()).text
+
+        node = await service.tree(session, node_id="n2")
+        assert "hypothesis: wider" in node.text
+        assert node.evaluation is not None
+        assert node.evaluation.id == "e2"
+        assert "speedup=1.5" in (await service.tree(session, node_id="n2", section="source")).text
+        assert ask.text in (await service.tree(session, node_id="n1", section="context")).text
+        assert "log of build" in (await service.tree(session, node_id="n3", section="log")).text
+        assert "ok" in (await service.tree(evaluation_id="e1", section="stages")).text
+        assert '"speedup": 1.5' in (await service.tree(evaluation_id="e2", section="cases")).text
+        diff = await service.tree(session, node_id="n2", diff_with="parent")
+        assert "+# fake: speedup=1.5" in diff.text
+        assert await service.source(session, "n2") == kernel(1.5)
+        assert "n2" in await service.report(session)
+        await finish(service, session)
+        assert "As a user calls the package" in await service.report(session)
+
+
+async def test_long_texts_come_in_pieces(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "PIECE", 100)
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        source = kernel(extra="\n".join(f"# line {i}" for i in range(40)))
+        await told(service, session, source)
+        text, cursor = "", 0
+        while True:
+            view = await service.tree(session, node_id="n1", section="source", cursor=cursor)
+            text += view.text.split("\n", 1)[1].split("\n[")[0] + "\n"
+            if not (cursor := view.next_cursor):
+                break
+        assert text.split() == source.split()
+        with pytest.raises(UsageError, match="behind the end"):
+            await service.tree(session, node_id="n1", section="source", cursor=10_000)
+
+
+async def test_wrong_ids_teach(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        await told(service, session, kernel(1.2))
+        with pytest.raises(NotFound) as error:
+            await service.tree(session, node_id="n11")
+        assert "n1" in error.value.hint
+        with pytest.raises(NotFound):
+            await service.tree(evaluation_id="e77")
+        with pytest.raises(UsageError, match="without its session"):
+            await service.tree(node_id="n1")
+        with pytest.raises(UsageError, match="needs node_id"):
+            await service.tree(session, diff_with="parent")
+        with pytest.raises(NotFound, match="no parent"):
+            await service.tree(session, node_id="n1", diff_with="parent")

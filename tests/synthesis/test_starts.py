@@ -1,0 +1,38 @@
+"""Where a search starts."""
+
+from __future__ import annotations
+
+from harness.types import Candidate
+from kevolve_mcp.synthesis import SimilarKernel, find_starts
+from knowledge import Library
+
+from .helpers import TUNABLE, pointwise_task, rmsnorm_task
+
+SKILLS = Library.builtin().skills()
+USER = Candidate(TUNABLE, "cpp")
+
+
+def test_user_file_then_skills_then_similar_tasks() -> None:
+    other = SimilarKernel("older", Candidate(TUNABLE + "# older\n", "cpp"), 1.7)
+    starts = find_starts(rmsnorm_task(), "cpu", "cpp", user=USER, skills=SKILLS, similar=(other,))
+    assert [s.origin for s in starts.found] == ["user file", "skill: row_normalization", "task: older"]
+    assert "1.70" in starts.found[2].note
+    assert any("softmax_cross_entropy" in note for note in starts.notes)
+
+
+def test_equal_texts_once_and_other_languages_left_out() -> None:
+    same, triton = SimilarKernel("older", USER), SimilarKernel("gpu", Candidate("x", "triton"))
+    assert len(find_starts(pointwise_task("return x", (8,)), "cpu", "cpp", user=USER, similar=(same, triton)).found) == 1
+
+
+def test_nothing_found_says_what_to_do() -> None:
+    starts = find_starts(pointwise_task("return torch.cumsum(x, 0)", (8, 8)), "cpu", "cpp", skills=SKILLS)
+    assert starts.found == ()
+    assert "start_path" in starts.notes[-1]
+
+
+def test_the_limit_is_announced() -> None:
+    similar = tuple(SimilarKernel(f"t{i}", Candidate(f"x = {i}", "cpp")) for i in range(9))
+    starts = find_starts(rmsnorm_task(), "cpu", "cpp", similar=similar, limit=4)
+    assert len(starts.found) == 4
+    assert "5 further" in starts.notes[-1]
