@@ -13,12 +13,13 @@ TUNABLES = {
     "ACCUMULATORS": [1, 16, 64],
     "EXPONENTIAL": ["library", "polynomial"],
     "CHUNK": [0, 1024, 4096],
+    "PREFETCH": [0, 1024, 4096, 16384],
 }
-PARAMS = {"LEVEL": "-O1", "MATH": "strict", "WIDTH": 128, "ACCUMULATORS": 1, "EXPONENTIAL": "library", "CHUNK": 0}
+PARAMS = {"LEVEL": "-O1", "MATH": "strict", "WIDTH": 128, "ACCUMULATORS": 1, "EXPONENTIAL": "library", "CHUNK": 0, "PREFETCH": 0}
 
 SOURCE = r"""
 // ACCUMULATORS independent maxima and sums; CHUNK 0: two passes over the row, else the running form, so many logits at a time:
-// the sum is rescaled when a chunk raises the maximum.
+// the sum is rescaled when a chunk raises the maximum; PREFETCH: how many bytes ahead lines are requested.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -49,8 +50,12 @@ static float maximum(const float* __restrict p, int64_t n) {
     float part[ACCUMULATORS];
     for (int a = 0; a < ACCUMULATORS; ++a) part[a] = p[0];
     const int64_t whole = n / ACCUMULATORS * ACCUMULATORS;
-    for (int64_t c = 0; c < whole; c += ACCUMULATORS)
+    for (int64_t c = 0; c < whole; c += ACCUMULATORS) {
+#if PREFETCH
+        for (int a = 0; a < ACCUMULATORS; a += 16) __builtin_prefetch((const char*)(p + c + a) + PREFETCH);
+#endif
         for (int a = 0; a < ACCUMULATORS; ++a) part[a] = p[c + a] > part[a] ? p[c + a] : part[a];
+    }
     for (int64_t c = whole; c < n; ++c) part[0] = p[c] > part[0] ? p[c] : part[0];
     float result = part[0];
     for (int a = 1; a < ACCUMULATORS; ++a) result = part[a] > result ? part[a] : result;
@@ -103,6 +108,7 @@ _lib = load_cpp(
     defines={
         "ACCUMULATORS": PARAMS["ACCUMULATORS"],
         "CHUNK": PARAMS["CHUNK"],
+        "PREFETCH": PARAMS["PREFETCH"],
         "POLYNOMIAL": PARAMS["EXPONENTIAL"] == "polynomial",
     },
 )

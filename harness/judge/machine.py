@@ -15,7 +15,8 @@ from ..targets import cpu
 from ..types import ISOLATION_LEVELS, Ceilings, Environment, IsolationLevel, MachineReport, TargetReport
 from ..workers.confine import Confinement
 from .builds import compiler_version
-from .processes import ALLOCATION_NAME, ForkServer, Refused, WorkerDied, command, harness_root
+from .environment import ALLOCATION_NAME
+from .processes import ForkServer, Refused, WorkerDied, command, harness_root
 
 
 class Machine:

@@ -15,7 +15,7 @@ from ..workers import buffers, operators
 from . import bounds, bursts, oracle
 from .locks import DeviceLock
 from .machine import Machine
-from .pool import CasePool, Drawer, InputSet
+from .pool import TASK_SECONDS, CasePool, Drawer, InputSet
 from .processes import CancelToken, Worker, WorkerDied, WorkerFailed, WorkerTimeout, start_reference
 
 Tell = Callable[[str, str, float], None]  # stage, message, fraction of the whole
@@ -89,7 +89,7 @@ class OpenTask:
         self.worker.close()
         self.worker = self.another()
         for name, pool in self.pools.items():
-            self.worker.ask("describe", seconds=120, case=name, seed=pool.seed)
+            self.worker.ask("describe", seconds=TASK_SECONDS, case=name, seed=pool.seed)
 
     def close(self) -> None:
         self.worker.close()
@@ -144,7 +144,9 @@ def _ask_open(worker: Worker, source: str, held_out: str, path: str, seed: int) 
     if held_out:
         fds.append(buffers.from_bytes("held out", held_out.encode()))
     try:
-        reply = worker.ask("open", fds, seconds=60, filename=_filename(path), seed=seed, cpus=len(os.sched_getaffinity(0)))
+        reply = worker.ask(
+            "open", fds, seconds=TASK_SECONDS, filename=_filename(path), seed=seed, cpus=len(os.sched_getaffinity(0))
+        )
         opened: dict[str, Any] = worker.data(reply)
         return opened
     finally:
@@ -225,12 +227,19 @@ def _refuse_degenerate(handle: OpenTask, pool: CasePool) -> None:
     import torch
 
     filename = _filename(handle.path)
+    if any(held.family == "dense" and not held.finite for _, held in pool.checking):
+        raise TaskRefusedError(
+            f"{filename}: case {pool.name!r}: the outputs hold NaN or infinity on the task's own inputs, so rounding cannot be judged. "
+            "Keep the inputs inside the operator's domain."
+        )
     for label in ("zeros", "a constant", "its own input"):
         passed = bool(pool.checking)
+        constants = [float(e.double().mean()) if e.numel() else 0.0 for e in pool.checking[0][1].expected]
         for _, held in pool.checking:
             inputs = buffers.tensors_of(buffers.read(held.inputs, held.layout))
-            for e, leaf, allowed in zip(held.expected, pool.outputs["leaves"], held.allowed, strict=True):
-                fake = _fake(label, e, inputs, getattr(torch, leaf["dtype"]))
+            outputs = zip(held.expected, pool.outputs["leaves"], held.allowed, constants, strict=True)
+            for e, leaf, allowed, constant in outputs:
+                fake = _fake(label, e, inputs, getattr(torch, leaf["dtype"]), constant)
                 passed = passed and fake is not None and oracle.compare(fake, e, allowed, pool.reduction).signal is None
         if passed:
             raise TaskRefusedError(
@@ -239,16 +248,13 @@ def _refuse_degenerate(handle: OpenTask, pool: CasePool) -> None:
             )
 
 
-def _fake(label: str, expected: Any, inputs: list[Any], dtype: Any) -> Any:
+def _fake(label: str, expected: Any, inputs: list[Any], dtype: Any, constant: float) -> Any:
+    """What somebody lazy would return; the constant is that of one draw, used for all."""
     import torch
 
-    if label == "zeros":
-        return torch.zeros(expected.shape, dtype=dtype)
-    if label == "a constant":
-        middle = expected.double().mean() if expected.numel() else torch.zeros(())
-        return torch.full(expected.shape, float(middle), dtype=torch.float64).to(dtype)
-    found = next((i for i in inputs if i.shape == expected.shape and i.dtype == dtype), None)
-    return None if found is None else found
+    if label == "its own input":
+        return next((i for i in inputs if i.shape == expected.shape and i.dtype == dtype), None)
+    return torch.full(expected.shape, 0.0 if label == "zeros" else constant, dtype=torch.float64).to(dtype)
 
 
 def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:

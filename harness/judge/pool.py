@@ -23,7 +23,7 @@ POOL_BYTES = 1 << 30  # of timing sets per case
 BURST_US = 200.0  # calls are timed in bursts of about this length
 BURSTS = 8  # per process
 MAX_CALLS = 32
-SET_SECONDS = 120.0
+TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))  # for each thing a task is asked to do
 LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
 
 
@@ -104,17 +104,17 @@ class Drawer:
     def describe(self, case: str, gradients: bool) -> CasePool:
         """Construct the case's reference and learn its layouts. Raises WorkerFailed("task")."""
         seed = secrets.randbits(48)
-        reply = self._worker.ask("describe", seconds=SET_SECONDS, case=case, seed=seed)
+        reply = self._worker.ask("describe", seconds=TASK_SECONDS, case=case, seed=seed)
         pool = CasePool(case, self._worker.data(reply), gradients, seed)
         pool.init_fd = buffers.create("init", int(pool.describe["init"]["bytes"]))
-        self._worker.ask("init", [pool.init_fd], seconds=SET_SECONDS, case=case)
+        self._worker.ask("init", [pool.init_fd], seconds=TASK_SECONDS, case=case)
         buffers.seal(pool.init_fd)
         return pool
 
     def state(self, pool: CasePool, seed: int) -> int:
         """Put the reference into a state (0: as constructed) and return the values' descriptor."""
         fd = buffers.create("state", int(pool.describe["state_layout"]["bytes"]))
-        self._worker.ask("set_state", [fd], seconds=SET_SECONDS, case=pool.name, seed=seed)
+        self._worker.ask("set_state", [fd], seconds=TASK_SECONDS, case=pool.name, seed=seed)
         buffers.seal(fd)
         if seed in pool.states:
             os.close(fd)
@@ -181,7 +181,7 @@ class Drawer:
             reply = self._worker.ask(
                 "make_set",
                 fds,
-                seconds=SET_SECONDS,
+                seconds=TASK_SECONDS,
                 case=pool.name,
                 seed=secrets.randbits(48),
                 family=family,

@@ -87,6 +87,7 @@ def read(source: str, filename: str, held_out_source: str = "", seed: int = 0) -
         )
         cases += [CaseSpec(f"held_out:{k}", dict(v), held_out=True) for k, v in getattr(companion, "CASES", {}).items()]
     cases += _drawn(module, filename, random.Random(seed))
+    _check_arguments(module, cases, filename)
     tolerance = getattr(module, "TOLERANCE", "default")
     if tolerance not in ("default", "bitwise"):
         raise TaskProblem(f'{filename}: TOLERANCE is {tolerance!r}; accepted: "default", "bitwise"')
@@ -139,6 +140,21 @@ def _cases(module: types.ModuleType, filename: str) -> list[CaseSpec]:
         CaseSpec(name, dict(arguments), float(weights.get(name, 1.0)), name in protected, name in held_out)
         for name, arguments in declared.items()
     ]
+
+
+def _check_arguments(module: types.ModuleType, cases: list[CaseSpec], filename: str) -> None:
+    """Every keyword of a case must be named by get_inputs or get_init_inputs; else a typing error would pass in silence."""
+    functions = [getattr(module, n) for n in ("get_inputs", "get_init_inputs") if hasattr(module, n)]
+    parameters = [p for f in functions for p in inspect.signature(f).parameters.values()]
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return
+    named = {p.name for p in parameters}
+    for case in cases:
+        if unknown := sorted(set(case.arguments) - named):
+            raise TaskProblem(
+                f"{filename}: case {case.name!r} gives {unknown[0]!r}, which neither get_inputs nor get_init_inputs takes "
+                f"(they take: {', '.join(sorted(named)) or 'nothing'})"
+            )
 
 
 def _drawn(module: types.ModuleType, filename: str, rng: random.Random) -> list[CaseSpec]:

@@ -13,4 +13,4 @@ def open_executor(python: str, near: Path | None) -> Executor:
     from kevolve_mcp.executors.local import LocalExecutor
 
     settings = Settings()
-    return LocalExecutor(python or settings.python or None, settings.cache, near)
+    return LocalExecutor(python or None, cache=settings.cache, near=near, configured=settings.python)

@@ -23,8 +23,15 @@ def optimize(
     target: Target = "cpu",
     language: Language = "cpp",
     goal: Annotated[str, typer.Option("--goal", help="best, speedup:2, latency_us:50, roofline:0.8")] = "best",
-    evaluations: Annotated[int | None, typer.Option("--evaluations", min=1, help="Stop after so many evaluations.")] = None,
-    minutes: Annotated[float | None, typer.Option("--minutes", min=0.01, help="Stop searching after so many minutes.")] = None,
+    evaluations: Annotated[
+        int | None, typer.Option("--evaluations", min=1, help="Stop after so many evaluations [default: 40].")
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            "--minutes", min=0.01, help="Stop searching after so many minutes [default: 2.5, unless --evaluations is given]."
+        ),
+    ] = None,
     no_skills: Annotated[bool, typer.Option("--no-skills", help="Borrow no starting kernel from skills.")] = False,
     author: Annotated[str, typer.Option("--author", help="Who writes the candidates.")] = "offline",
     selection: Annotated[str, typer.Option("--selection", help="Selection policy: greedy or evolutionary.")] = "",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 REDRAW_PER_S = 4
+DEFAULT_BUDGET = Budget(evaluations=40, seconds=150)  # a first result within minutes; re-validation comes on top
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,13 @@ class Run:
     new: bool
     python: str
     debug: bool
+
+    @property
+    def budget(self) -> Budget:
+        """What was said; what holds when nothing was said."""
+        if self.evaluations is None and self.minutes is None:
+            return DEFAULT_BUDGET
+        return Budget(evaluations=self.evaluations, seconds=self.minutes * 60 if self.minutes else None)
 
     def options(self) -> tuple[Options, list[str]]:
         """What the driver is asked, and remarks for the reader. Raises UsageError for what the user can mend."""
@@ -80,7 +88,7 @@ class Run:
             target=self.target,
             language=self.language,
             goal=self.goal,
-            budget=Budget(evaluations=self.evaluations, seconds=self.minutes * 60 if self.minutes else None),
+            budget=self.budget,
             python=self.python,
             policy=policy,
             new=self.new,

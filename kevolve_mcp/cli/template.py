@@ -36,7 +36,7 @@ def template(
 
     async def run() -> str:
         async with open_executor(python, near=path.parent) as executor:
-            return template_candidate(await executor.open_task(source, str(path), target), language).source
+            return template_candidate(await executor.open_task(source, str(path), target, timed=False), language).source
 
     text = anyio.run(run)
     if to is not None:

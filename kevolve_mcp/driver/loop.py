@@ -30,7 +30,7 @@ Listener = Callable[[events.Event], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended. ending: None where the session was already over or nothing could be exported (`reason` says which)."""
+    """How a run ended. nodes: how many it added. ending: None where nothing could be exported; `reason` says why."""
 
     session: SessionFacts
     reason: str
@@ -61,7 +61,7 @@ class Driver:
         session = await self._open()
         try:
             if session.state not in ("open", "opening"):
-                return Outcome(session, f"the session is {session.state} already: {session.reason}".rstrip(": "), 0)
+                return await self._over(session)
             stop = await self._search(session.id)
             session = await self._server.view(session.id)
             self._listen(events.Terminated(stop.reason, stop.detail, session.spent))
@@ -80,6 +80,12 @@ class Driver:
         self._listen(events.Opened(session, resumed))
         self._listen(events.Baseline(session.cases, session.notes))
         return session
+
+    async def _over(self, session: SessionFacts) -> Outcome:
+        """What a session ended with that was over before this run."""
+        reason = f"the session was {session.state} already: {session.reason}".rstrip(": ")
+        ending = await self._server.finish(session.id) if session.state == "finished" else None
+        return Outcome(session, reason, 0, ending)
 
     async def _search(self, session_id: str) -> Stop:
         async with anyio.create_task_group() as group:

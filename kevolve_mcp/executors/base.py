@@ -54,9 +54,12 @@ class Executor(ABC):
         """What this machine can do and why not the rest. `ceilings` also measures the device (seconds, once per machine)."""
 
     @abstractmethod
-    async def open_task(self, source: str, path: str, target: str, *, progress: Progress | None = None) -> Task:
-        """Import the reference in a worker, examine it, and time its baselines once.
+    async def open_task(
+        self, source: str, path: str, target: str, *, timed: bool = True, progress: Progress | None = None
+    ) -> Task:
+        """Import the reference in a worker, examine it, and (if `timed`) time its baselines once.
 
+        Without `timed` it takes a second or two instead of the tens that compiling baselines costs: enough for a check.
         source: the task file's text; path: where it lies ("" when it was given as text), for held-out companions and messages.
         Raises TaskRefused with the line and the mend, Unavailable, EvaluatorUnavailable.
         """

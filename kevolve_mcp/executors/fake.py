@@ -87,7 +87,9 @@ class FakeExecutor(Executor):
         measured = Ceilings({"memory": 1e10}, {"memory": 5e9}, {"float32": 1e11}, {"memory": 1 << 30}) if ceilings else None
         return MachineReport(ENVIRONMENT, targets, {"process": "available", "namespaces": "not here"}, measured)
 
-    async def open_task(self, source: str, path: str, target: str, *, progress: Progress | None = None) -> Task:
+    async def open_task(
+        self, source: str, path: str, target: str, *, timed: bool = True, progress: Progress | None = None
+    ) -> Task:
         self._check_open()
         markers = _markers(source)
         if target.split(":")[0] != "cpu":

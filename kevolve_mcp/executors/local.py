@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
+from harness.judge.environment import JUDGE_ENVIRONMENT
 from harness.types import Evaluation, EvaluationRequest, Interpreter, MachineReport, Task, from_json, to_json
 from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, TaskRefused, Unavailable
 
@@ -29,7 +30,7 @@ class LocalExecutor(Executor):
     A judge that died is started again at the next call; the call during which it died raises EvaluatorUnavailable.
     """
 
-    def __init__(self, python: str | None = None, *, cache: Path, near: Path | None = None, configured: str = "") -> None:
+    def __init__(self, python: str | None, cache: Path, near: Path | None = None, *, configured: str = "") -> None:
         self._python, self._cache, self._near, self._configured = python, cache, near, configured
         self._judge: _Judge | None = None
         self._starting = asyncio.Lock()
@@ -38,8 +39,10 @@ class LocalExecutor(Executor):
     async def describe(self, *, ceilings: bool = False) -> MachineReport:
         return from_json(MachineReport, await self._call({"op": "describe", "ceilings": ceilings}, None))
 
-    async def open_task(self, source: str, path: str, target: str, *, progress: Progress | None = None) -> Task:
-        message = {"op": "open_task", "source": source, "path": path, "target": target, "timed": True}
+    async def open_task(
+        self, source: str, path: str, target: str, *, timed: bool = True, progress: Progress | None = None
+    ) -> Task:
+        message = {"op": "open_task", "source": source, "path": path, "target": target, "timed": timed}
         return from_json(Task, await self._call(message, progress))
 
     async def evaluate(
@@ -85,7 +88,7 @@ class LocalExecutor(Executor):
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=sys.stderr if _has_descriptor(sys.stderr) else asyncio.subprocess.DEVNULL,
-            env={**os.environ, "OMP_WAIT_POLICY": "PASSIVE"},  # threads that wait must not spin beside what is timed
+            env={**os.environ, **JUDGE_ENVIRONMENT},
             limit=_LINE_BYTES,
             start_new_session=True,  # Ctrl-C in a terminal is ours to handle
         )

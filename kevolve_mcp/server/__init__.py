@@ -1,20 +1,20 @@
-"""The MCP surface of KEvolve: thin. It validates, calls a session and phrases the answer. `serve` serves stdio,
-`build_server` gives the server object to whoever serves it otherwise; `main.main` is the console script."""
+"""The MCP surface of KEvolve: thin. It validates, calls a session and phrases the answer. `build_server` gives the server
+object; `kevolve_mcp.server.main` serves it over stdio."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .main import build_server, serve
+    from .build import build_server
 
-__all__ = ["build_server", "serve"]
+__all__ = ["build_server"]
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when used, so that `python -m kevolve_mcp.server.main` does not find its own module imported already."""
-    if name in __all__:
-        from importlib import import_module
+    """Loaded when used: `main` must be able to look around before anything is imported."""
+    if name == "build_server":
+        from .build import build_server
 
-        return getattr(import_module(".main", __name__), name)
-    raise AttributeError(name)
+        return build_server
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

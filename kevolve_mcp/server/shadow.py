@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 
 import kevolve_mcp
 from kevolve_mcp.errors import UsageError
 
 
-def check_shadowing(*packages: ModuleType) -> None:
-    """Raises UsageError when a package lies elsewhere than beside `kevolve_mcp`."""
+def check_shadowing(*packages: str) -> None:
+    """Raises UsageError when a package would be imported from elsewhere than beside `kevolve_mcp`; imports none of them."""
     home = Path(kevolve_mcp.__file__).resolve().parent.parent
-    for package in packages:
-        found = Path(package.__file__ or "").resolve().parent
-        if found != home / package.__name__:
-            raise UsageError(
-                f"the package {package.__name__!r} was found in {found}, which is not KEvolve's own in {home / package.__name__}",
-                "Start the server from another folder or without PYTHONPATH, or rename that folder.",
-            )
+    for name in packages:
+        spec = find_spec(name)
+        places = [spec.origin] if spec and spec.origin else list((spec.submodule_search_locations or []) if spec else [])
+        found = [Path(place).resolve() for place in places]
+        if found and all(place.is_relative_to(home / name) for place in found):
+            continue
+        raise UsageError(
+            f"the package {name!r} is found in {', '.join(map(str, found)) or 'no place'}, not in KEvolve's own {home / name}",
+            "Start the server from another folder or without PYTHONPATH, or rename that folder.",
+        )

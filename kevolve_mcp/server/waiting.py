@@ -73,8 +73,7 @@ async def told(ctx: Context[Any], call: Callable[[Progress], Awaitable[T]]) -> T
 
 
 def checked(job: JobView) -> JobView:
-    """The job unless it failed or was cancelled. Raises Failed."""
-    if job.state in ("failed", "cancelled"):
-        error = job.error or ErrorView("cancelled", f"job {job.id} was cancelled", "Call the tool again to start it anew.", True)
-        raise Failed(error, job.id)
+    """The job unless it failed. Raises Failed, which is the error that it failed with."""
+    if job.state == "failed":
+        raise Failed(job.error or ErrorView("internal", f"job {job.id} failed without a reason"), job.id)
     return job

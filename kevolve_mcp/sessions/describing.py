@@ -22,12 +22,12 @@ LINUX = (
 
 async def describe(shared: Shared, target: str, python: str) -> MachineView:
     """Never fails for something that is missing: that is what it is there to say."""
-    executor = shared.pool.get(python or shared.settings.python)
+    executor = shared.pool.get(python)
     missing: list[str] = []
     interpreters: tuple[Interpreter, ...] = ()
     report: MachineReport | None = None
     try:
-        interpreters = await executor.interpreters()
+        interpreters = await shared.pool.interpreters(executor)
         report = await shared.pool.report(executor)
     except Unavailable as error:
         missing.append(str(error))

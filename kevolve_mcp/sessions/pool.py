@@ -20,6 +20,7 @@ class Pool:
         self._factory = factory
         self._executors: dict[tuple[str, str], Executor] = {}
         self._reports: dict[int, MachineReport] = {}
+        self._interpreters: dict[int, tuple[Interpreter, ...]] = {}
         self._seen: dict[tuple[int, str, str], Environment] = {}
         self._lock = anyio.Lock()
 
@@ -43,7 +44,14 @@ class Pool:
 
     async def chosen(self, executor: Executor) -> Interpreter | None:
         """The interpreter that evaluates: the first usable one."""
-        return next((i for i in await executor.interpreters() if i.usable), None)
+        return next((i for i in await self.interpreters(executor) if i.usable), None)
+
+    async def interpreters(self, executor: Executor) -> tuple[Interpreter, ...]:
+        """All that were considered. Asked once per executor: each of them is started to find out what it has."""
+        async with self._lock:
+            if id(executor) not in self._interpreters:
+                self._interpreters[id(executor)] = await executor.interpreters()
+        return self._interpreters[id(executor)]
 
     def name(self, executor: Executor, python: str) -> None:
         """From now on `get(python)` answers this executor, unless another has the name."""

@@ -209,7 +209,7 @@ class Service:
         """This machine's judge, imported when it is first needed."""
         from kevolve_mcp.executors.local import LocalExecutor
 
-        return LocalExecutor(python or self.settings.python or None, self.settings.cache, near)
+        return LocalExecutor(python or None, cache=self.settings.cache, near=near, configured=self.settings.python)
 
 
 def _handler(worker: opening.Opening | telling.Evaluating | finishing.Finishing) -> Handler:

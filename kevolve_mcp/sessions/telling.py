@@ -118,10 +118,11 @@ class Evaluating:
 
     async def _bare_order(self, store: Store, candidate: Candidate, p: dict[str, Any], progress: Progress) -> Order:
         executor = self._shared.pool.get(p["python"], Path(p["path"]).parent if p["path"] else None)
-        task = await executor.open_task(p["source"], p["path"], p["target"], progress=progress)
-        report = await self._shared.pool.report(executor)
-        await self._shared.thread(store.tasks.put, task, report.environment)
         purpose, until = STAGES[p["depth"]]
+        timed = until not in ("build", "verify")
+        task = await executor.open_task(p["source"], p["path"], p["target"], timed=timed, progress=progress)
+        report = await self._shared.pool.report(executor)
+        await self._shared.thread(store.tasks.put, task, report.environment if timed else None)
         return Order(task, EvaluationRequest(candidate, purpose, until), p["target"], executor)
 
 

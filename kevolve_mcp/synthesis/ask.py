@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from harness.types import Candidate, Case, Params, Status, Task, TensorSpec, Tunables, from_json, to_json
@@ -108,8 +108,8 @@ class AskContext:
         return replace(from_json(cls, dict(data)), text=text)
 
     def as_json(self) -> dict[str, Any]:
-        """Compact: fields that hold nothing are left out; `parse` gives them back. Digests are short where `context` made them."""
-        data: dict[str, Any] = _filled(to_json(replace(self, text="")))
+        """Compact: fields at their default are left out; `parse` gives them back. Digests are short where `context` made them."""
+        data: dict[str, Any] = _compact(replace(self, text=""))
         return data
 
 
@@ -125,10 +125,13 @@ def short(digest: str) -> str:
     return digest[:16]
 
 
-def _filled(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {k: _filled(v) for k, v in data.items() if v is not None and v != "" and v != [] and v != {}}
-    return [_filled(v) for v in data] if isinstance(data, list) else data
+def _compact(value: Any) -> Any:
+    """`to_json` without the fields that hold their default."""
+    if is_dataclass(value) and not isinstance(value, type):
+        kept = {f.name: getattr(value, f.name) for f in fields(value)}
+        plain = {f.name: f.default_factory() if f.default_factory is not MISSING else f.default for f in fields(value)}
+        return {name: _compact(v) for name, v in kept.items() if v != plain[name]}
+    return [_compact(v) for v in value] if isinstance(value, (list, tuple)) else to_json(value)
 
 
 def structural_names(source: str) -> tuple[str, ...]:

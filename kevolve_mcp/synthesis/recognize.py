@@ -83,10 +83,13 @@ def _softmax_cross_entropy(program: Program, task: Task) -> Hints:
     shapes = {len(c.outputs[0].shape) for c in task.visible_cases if c.outputs}
     if shapes == {1}:
         return {"reduction": ("none",)}
-    summed, averaged = "sum" in source.replace("logsumexp", ""), "mean" in source
-    if summed != averaged or not summed:
-        return {"reduction": ("sum",) if summed else ("mean",)}
-    return {"reduction": ("mean", "sum")}
+    try:
+        seen = [value for result in translate(program) for value in result.walk()]
+    except NotReadable:
+        return {"reduction": ("mean", "sum")}  # both meanings are tried
+    losses = [v for v in seen if v.op in ("cross_entropy", "nll_loss")]
+    said = {str(v.option("reduction", "mean")) for v in losses} - {"none"} | {v.op for v in seen if v.op in ("mean", "sum")}
+    return {"reduction": ("sum",) if said == {"sum"} else ("mean",) if said == {"mean"} else ("mean", "sum")}
 
 
 _RECOGNIZERS: dict[str, Callable[[Program, Task], Hints]] = {

@@ -14,6 +14,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 
 from harness.types import Budget
 from kevolve_mcp.driver import Driver, Event, Options, Outcome, connect
+from kevolve_mcp.driver.events import Remark
 from kevolve_mcp.synthesis.authors import AskContext, Author, Proposal
 
 from .fake_server import fake_server
@@ -71,7 +72,8 @@ class Runner:
 
     async def drive(self, author: Author | None = None, *, process: bool = False, **changes: object) -> Outcome:
         """process: the server is a process of its own, which ends with the run; else it lives in this one."""
-        async with connect(stdio if process else lambda: Client(fake_server())) as server:
+        opened = stdio if process else lambda: Client(fake_server())
+        async with connect(opened, lambda text: self.events.append(Remark(text))) as server:
             options = replace(self.options, **changes)  # type: ignore[arg-type]
             return await Driver(server, author or Steady(), options, self.events.append).run()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from mcp.server import MCPServer
@@ -24,4 +25,7 @@ def fake_server() -> MCPServer[App]:
 
 
 if __name__ == "__main__":
+    if log := os.environ.get("FAKE_SERVER_PIDS"):  # for tests that kill it
+        with Path(log).open("a") as file:
+            print(os.getpid(), file=file)
     fake_server().run("stdio")

@@ -122,6 +122,8 @@ def test_resuming_a_finished_session_says_so_and_changes_nothing(runner: Runner)
     again = runner.run(resume=session)
     assert again.nodes == 0
     assert "finished already" in again.reason
+    assert again.ending is not None
+    assert again.ending.package
 
 
 def test_resuming_an_unknown_session_is_an_error_with_a_hint(runner: Runner) -> None:

@@ -77,8 +77,8 @@ async def test_abandoning_stops_the_jobs(bench: Bench) -> None:
     async with bench.service() as service:
         session = await opened(service, OpenRequest(bench.task()))
         running = await service.submit(SubmitRequest(session, Text(source=kernel(seconds=60))))
+        await told(service, session, kernel(1.2))
         with pytest.raises(Conflict, match=running.id):
-            await told(service, session, kernel(1.2))
             await finish(service, session)
         job = await finish(service, session, abandon=True)
         assert isinstance(job.result, Finished)

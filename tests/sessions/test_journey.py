@@ -135,5 +135,3 @@ async def test_describe_says_what_is_missing(bench: Bench) -> None:
         view = await service.describe("cpu")
         assert view.targets[0].mode == "absent"
         assert view.missing == ("cpu: switched off",)
-
-

@@ -101,8 +101,8 @@ async def test_wrong_arguments_teach(bench: Bench) -> None:
             await service.submit(SubmitRequest(session, Text(path="kernel.py")))
         with pytest.raises(UsageError, match="file name"):
             await service.submit(SubmitRequest(session, Text(source="kernel.py")))
-        with pytest.raises(UsageError, match="near: kernel.py") as error:
-            (bench.home / "kernel.py").write_text(kernel())
+        (bench.home / "kernel.py").write_text(kernel())
+        with pytest.raises(UsageError, match=r"near: kernel\.py") as error:
             await service.submit(SubmitRequest(session, Text(path=str(bench.home / "kernle.py"))))
         assert "source" in error.value.hint
 

@@ -115,6 +115,10 @@ def test_registry() -> None:
 def test_asks_survive_json() -> None:
     context = ask("start", parent(1, TUNABLE), start=StartView("x", "user file"), history=(row(Candidate(TUNABLE, "cpp"), 0.0),))
     assert from_json(AskContext, to_json(context)) == context
+    assert AskContext.parse(context.as_json()) == context
+    empty = ParentView("n2", "", "rejected", 0.0, params={"FLAG": "", "ON": False})
+    assert AskContext.parse(ask("repair", empty).as_json()).parents == (empty,)
+    assert "text" not in context.as_json()
     facts = TaskFacts.of(rmsnorm_task())
     assert facts.as_task().cases[0].inputs[0].shape == (32, 4096)
     assert facts.as_task().cases[0].inputs[0].stride == (4096, 1)

@@ -108,6 +108,7 @@ def test_an_input_without_a_role_refuses() -> None:
     ("forward", "shape", "reduction"),
     [
         ("return F.cross_entropy(x, t)", (), "mean"),
+        ("'the sum of exponentials'; return -torch.log_softmax(x, -1).gather(1, t.unsqueeze(1)).squeeze(1).mean()", (), "mean"),
         ("return F.cross_entropy(x, t, reduction='sum', ignore_index=7)", (), "sum"),
         ("return -torch.log_softmax(x, -1).gather(1, t.unsqueeze(1)).squeeze(1)", (64,), "none"),
     ],

@@ -14,7 +14,6 @@ from kevolve_mcp.driver import Ending, NodeFacts, Outcome
 from .cases import cases_table, naive_note
 from .figures import speedup_text, with_interval
 
-
 OWN_START = "user file"  # the origin of the kernel that the user brought; every other one is borrowed
 
 

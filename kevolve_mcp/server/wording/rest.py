@@ -33,7 +33,9 @@ def machine(view: MachineView) -> Phrase:
 
 
 def running(job: JobView) -> Phrase:
-    """A job that goes on: where it is, how long it will take, what to call."""
+    """A job without a result: where it is, how long it will take, what to call."""
+    if job.state == "cancelled":
+        return Phrase(f"Job {job.id} ({job.kind}) was cancelled; it left nothing", "call its tool again to start it anew")
     eta = f", about {job.eta_s:.0f} s left" if job.eta_s is not None else ""
     queue = f", {job.queue} before it" if job.queue else ""
     stage = f" at {job.stage}: {job.message}" if job.stage else ""

@@ -1,0 +1,28 @@
+"""The environment variables under which the judge and its workers run."""
+
+from __future__ import annotations
+
+# Both sides of every comparison run under this allocator policy: freed memory stays in the process, so that a call does not
+# pay for fresh pages. mallopt(3) names the variables; measured, it removes 32,772 page faults a call for 2 x 32 MiB outputs.
+ALLOCATION = {"MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_TRIM_THRESHOLD_": "8000000000", "MALLOC_TOP_PAD_": "268435456"}
+ALLOCATION_NAME = "glibc malloc, freed memory kept (no mmap threshold, no trim), both sides alike"
+
+# The judge compares large tensors: the same policy makes that several times faster. Threads that wait must not spin beside
+# what is timed.
+JUDGE_ENVIRONMENT = {**ALLOCATION, "OMP_WAIT_POLICY": "PASSIVE"}
+
+
+def scrubbed_environment(*, threads: int = 1, allocation: bool = True) -> dict[str, str]:
+    """The whole environment of a worker: nothing of the user's leaks in."""
+    values = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": "/tmp",
+        "TMPDIR": "/tmp",
+        "LANG": "C.UTF-8",
+        "OMP_NUM_THREADS": str(threads),
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": str(threads),
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    }
+    return {**values, **(ALLOCATION if allocation else {})}

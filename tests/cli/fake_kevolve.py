@@ -1,0 +1,11 @@
+"""The program `kevolve` as a process of its own, with the scripted executor in its server; for tests that stop it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kevolve_mcp.cli import connect, main
+
+if __name__ == "__main__":
+    connect.SERVER = ("-P", str(Path(__file__).parents[1] / "driver" / "fake_server.py"))
+    main()

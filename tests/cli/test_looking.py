@@ -1,0 +1,126 @@
+"""tree, show, diff, sessions, knowledge, compile, export: on a home with one finished session."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Kevolve
+
+
+@pytest.fixture
+def session(kevolve: Kevolve, task: Path) -> str:
+    done = kevolve("optimize", task, "--evaluations", 3, "--no-skills", "--json")
+    return str(json.loads(done.stdout)["session"])
+
+
+def test_sessions_tree_show_and_diff(kevolve: Kevolve, session: str, tmp_path: Path) -> None:
+    assert session in kevolve("sessions").stdout
+    assert json.loads(kevolve("sessions", "--json").stdout)["sessions"][0]["id"] == session
+
+    tree = kevolve("tree", session)
+    assert "n1" in tree.stdout
+    assert "[user file]" in tree.stdout
+    data = json.loads(kevolve("tree", session, "--json").stdout)
+    assert data["session"]["id"] == session
+    assert data["nodes"][0]["origin"] == "user file"
+
+    shown = kevolve("show", session, "n1")
+    assert "n1" in shown.stdout
+    assert "Next:" not in shown.stdout
+    source = kevolve("show", session, "n1", "--section", "source")
+    assert "class ModelNew" in source.stdout
+    assert json.loads(kevolve("show", session, "n1", "--json").stdout)["text"]
+
+    if len(data["nodes"]) > 1:
+        assert kevolve("diff", session, "n2", "n1").exit_code == 0
+        assert json.loads(kevolve("diff", session, "n2", "n1", "--json").stdout)["text"]
+
+    # a finished session answers an export with the package it has
+    exported = kevolve("export", session, "--json", "--to", tmp_path / "copy")
+    assert exported.exit_code == 0, exported.output
+    assert json.loads(exported.stdout)["package"] == str(tmp_path / "copy")
+    package = tmp_path / "copy"
+    judged = kevolve("evaluate", "--package", package, "--json")
+    assert judged.exit_code == 0, judged.output
+    assert json.loads(judged.stdout)[0]["candidate"] == str(package)
+    (package / "kernel.py").write_text("changed")
+    changed = kevolve("evaluate", "--package", package)
+    assert changed.exit_code == 1
+    assert "kernel.py" in changed.stderr
+
+
+def test_an_empty_home_says_what_to_do(kevolve: Kevolve) -> None:
+    assert "kevolve optimize TASK" in kevolve("sessions").stdout
+    assert json.loads(kevolve("sessions", "--json").stdout) == {"sessions": []}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("tree", "no-such"), ("show", "no-such", "n1"), ("diff", "no-such", "n1"), ("export", "no-such")],
+    ids=lambda a: a[0],
+)
+def test_an_unknown_session_is_a_usage_error_with_a_hint(kevolve: Kevolve, arguments: tuple[str, ...]) -> None:
+    result = kevolve(*arguments)
+    assert result.exit_code == 2
+    assert "no-such" in result.stderr
+    assert "hint: " in result.stderr
+    assert result.stdout == ""
+    assert json.loads(kevolve(*arguments, "--json").stdout)["error"]["code"] == "not_found"
+
+
+def test_knowledge_is_found_by_words_and_signals_and_read(kevolve: Kevolve) -> None:
+    found = kevolve("knowledge", "search", "vectorization", "--limit", 3)
+    assert found.exit_code == 0
+    assert "guidance/" in found.stdout
+    hits = json.loads(kevolve("knowledge", "search", "--signal", "memory_bound", "--json").stdout)["hits"]
+    assert hits
+    page = kevolve("knowledge", "read", hits[0]["id"])
+    assert page.exit_code == 0
+    assert hits[0]["title"] in page.stdout
+    assert json.loads(kevolve("knowledge", "read", hits[0]["id"], "--json").stdout)["text"] in page.stdout
+
+
+def test_wrong_questions_to_the_knowledge(kevolve: Kevolve) -> None:
+    nothing = kevolve("knowledge", "search")
+    assert nothing.exit_code == 2
+    assert "nothing to search for" in nothing.stderr
+    unknown = kevolve("knowledge", "read", "guidance/alchemy")
+    assert unknown.exit_code == 2
+    assert "alchemy" in unknown.stderr
+
+
+def test_compile_builds_only(kevolve: Kevolve, task: Path, tmp_path: Path) -> None:
+    good = kevolve("compile", task / "start.py", "--task", task)
+    assert good.exit_code == 0, good.output
+    assert "compiles" in good.stdout
+    broken = tmp_path / "broken.py"
+    broken.write_text("# fake: status=build_failed\nclass ModelNew: ...\n")
+    bad = kevolve("compile", broken, "--task", task, "--json")
+    assert bad.exit_code == 1
+    assert json.loads(bad.stdout)["status"] == "build_failed"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["/nowhere/k.py", "--task", "TASK"], "no such candidate"),
+        (["START"], "built for a task"),
+        (["START", "--task", "/nowhere"], "no such task"),
+        (["START", "--task", "TASK", "--target", "abacus"], "unknown target 'abacus'"),
+        (["START", "--session", "no-such"], "no-such"),
+    ],
+)
+def test_compile_with_wrong_input(kevolve: Kevolve, task: Path, arguments: list[str], said: str) -> None:
+    result = kevolve("compile", *[{"TASK": str(task), "START": str(task / "start.py")}.get(a, a) for a in arguments])
+    assert result.exit_code == 2, result.output
+    assert said in result.stderr
+    assert result.stdout == ""
+
+
+def test_export_refuses_a_folder_that_is_in_use(kevolve: Kevolve, task: Path) -> None:
+    result = kevolve("export", "no-such", "--to", task)
+    assert result.exit_code == 2
+    assert "not an empty folder" in result.stderr

@@ -1,0 +1,128 @@
+"""The server as a process: stdio, what it imports, what it prints, and other people's clients."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters
+
+from .conftest import data, kernel, open_session, text
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ("torch", "triton", "chromadb", "sentence_transformers", "pydantic_ai", "optuna", "libcst", "alembic", "sqlalchemy")
+
+
+def real(home: Path, cwd: Path = ROOT) -> StdioServerParameters:
+    environment = {**os.environ, "KEVOLVE_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    return StdioServerParameters(command=sys.executable, args=["-m", "kevolve_mcp.server.main"], env=environment, cwd=cwd)
+
+
+def fake(home: Path) -> StdioServerParameters:
+    return StdioServerParameters(command=sys.executable, args=["-m", "tests.server.fake_server", str(home)], cwd=ROOT)
+
+
+async def test_the_real_server_answers_over_stdio(tmp_path: Path) -> None:
+    async with Client(real(tmp_path)) as client:
+        assert len((await client.list_tools()).tools) == 14
+        found = await client.call_tool("knowledge_search", {"query": "cache blocking"})
+        assert data(found)["hits"]
+        assert text(await client.call_tool("tree_view", {})).startswith("0 session(s)")
+
+
+async def test_a_session_survives_its_server(tmp_path: Path) -> None:
+    async with Client(fake(tmp_path)) as client:
+        session = await open_session(client)
+        await client.call_tool("kernel_submit", {"session_id": session, "source": kernel(1.2)})
+        arguments = {"session_id": session, "source": kernel(1.7, seconds=1.0), "wait_s": 0}
+        job = data(await client.call_tool("kernel_submit", arguments))["job_id"]
+    async with Client(fake(tmp_path), mode="legacy") as client:
+        done = data(await client.call_tool("job_wait", {"job_id": job}))
+        assert done["result"]["node"]["id"] == "n2"
+        assert await open_session(client) == session
+
+
+async def test_nothing_heavy_is_imported_to_answer(tmp_path: Path) -> None:
+    script = f"""
+import sys, anyio
+from mcp import Client
+from kevolve_mcp.server import build_server
+from kevolve_mcp.settings import Settings
+
+async def main():
+    async with Client(build_server(Settings(home={str(tmp_path / "home")!r}))) as client:
+        await client.list_tools()
+        await client.list_prompts()
+        print([name for name in {HEAVY!r} if name in sys.modules])
+        await client.call_tool("knowledge_read", {{"page_id": "index"}})
+        print([name for name in {HEAVY!r} if name in sys.modules])
+
+anyio.run(main)
+"""
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert answer.stdout.splitlines() == ["[]", "[]"]
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_folder_named_harness_is_not_mistaken_for_ours(tmp_path: Path) -> None:
+    (tmp_path / "harness").mkdir()
+    (tmp_path / "harness" / "__init__.py").write_text("")
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    answer = subprocess.run(
+        [sys.executable, "-m", "kevolve_mcp.server.main"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        cwd=ROOT.parent,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert answer.returncode != 0
+    assert answer.stdout == ""
+    assert str(tmp_path / "harness") in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_the_server_ends_with_its_input(tmp_path: Path) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-m", "kevolve_mcp.server.main", "--home", str(tmp_path)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+    )
+    assert (answer.returncode, answer.stdout) == (0, "")
+
+
+async def test_a_killed_server_leaves_a_usable_home(tmp_path: Path) -> None:
+    process = await anyio.open_process([sys.executable, "-m", "tests.server.fake_server", str(tmp_path)], cwd=ROOT)
+    async with process:
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
+    async with Client(fake(tmp_path)) as client:
+        assert await open_session(client)
+
+
+def inspector() -> str | None:
+    """The Inspector's command line, where Node and a cached copy are."""
+    return shutil.which("mcp-inspector")
+
+
+@pytest.mark.skipif(inspector() is None and shutil.which("npx") is None, reason="Node is not installed")
+def test_the_inspector_lists_the_tools(tmp_path: Path) -> None:
+    tool = inspector()
+    start = [tool] if tool else ["npx", "--offline", "--no", "@modelcontextprotocol/inspector"]
+    command = [*start, "--cli", sys.executable, "-m", "tests.server.fake_server", str(tmp_path), "--method", "tools/list"]
+    answer = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=90)
+    if answer.returncode != 0 and tool is None:
+        pytest.skip(f"npx has no cached Inspector: {answer.stderr.strip().splitlines()[-1:] or answer.returncode}")
+    assert answer.returncode == 0, answer.stderr
+    assert '"kernel_submit"' in answer.stdout

@@ -1,0 +1,138 @@
+"""The fourteen tools over MCP, in both protocol eras."""
+
+from __future__ import annotations
+
+import pytest
+from mcp import Client
+
+from kevolve_mcp.synthesis import AskContext
+
+from .conftest import TASK, data, kernel, open_session, text
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_the_whole_journey(client: Client) -> None:
+    start = kernel(1.1)
+    opened = await client.call_tool("session_open", {"task_source": TASK, "start_source": start, "budget": {"evaluations": 9}})
+    session = data(opened)["session_id"]
+    assert text(opened).startswith(f"Session {session} opened: scale on cpu in cpp")
+    assert data(opened)["session"]["budget"]["evaluations"] == 9
+
+    asked = await client.call_tool("session_next", {"session_id": session})
+    (ask,) = data(asked)["asks"]
+    context = AskContext.parse(ask["context"], text(asked))
+    assert (context.role, context.id) == ("start", "a1")
+    assert "evaluates this start" in data(asked)["next"]
+    submitted = await client.call_tool("kernel_submit", {"session_id": session, "ask_id": "a1"})
+    assert text(submitted).splitlines()[0].startswith("n1 is correct (e1): 1.1x [1.09, 1.11] over the strongest baseline")
+    assert submitted.content[1].type == "resource_link"
+
+    again = await client.call_tool("session_next", {"session_id": session, "ask_id": "a1"})
+    assert "answered already by n1" in text(again)
+    asked = await client.call_tool("session_next", {"session_id": session})
+    ask_id = data(asked)["asks"][0]["context"]["id"]
+    told = data(
+        await client.call_tool(
+            "kernel_submit",
+            {
+                "session_id": session,
+                "source": kernel(1.8),
+                "ask_id": ask_id,
+                "parents": ["n1"],
+                "hypothesis": "wider vectors",
+                "predicted_speedup": 1.4,
+            },
+        )
+    )
+    assert (told["node_id"], told["status"], told["state"]) == ("n2", "correct", "done")
+    assert told["result"]["new_best"]
+    assert told["result"]["node"]["versus_parent"] == pytest.approx(1.8 / 1.1)
+
+    skill = await client.call_tool(
+        "skill_record", {"session_id": session, "node_id": "n2", "title": "Wider", "mechanism": "More lanes."}
+    )
+    assert data(skill)["skill"]["state"] == "proposed"
+    ended = await client.call_tool("session_finish", {"session_id": session})
+    assert text(ended).startswith(f"Session {session} finished: n2, ")
+    assert data(ended)["package"]
+    assert data(ended)["result"]["session"]["state"] == "finished"
+
+
+async def test_kernels_outside_the_tree(client: Client) -> None:
+    arguments = {"task_source": TASK, "source": kernel(status="incorrect")}
+    compiled = await client.call_tool("kernel_compile", arguments)
+    assert text(compiled).startswith("The kernel compiles (e1)")
+    checked = await client.call_tool("kernel_check", arguments)
+    assert data(checked)["status"] == "incorrect"
+    assert "signal wrong.values" in text(checked)
+    assert "knowledge_read" in text(checked)
+    profiled = await client.call_tool("kernel_profile", {**arguments, "source": kernel(1.25)})
+    assert data(profiled)["fitness"] == pytest.approx(1.25)
+    assert data(profiled)["node_id"] == ""
+
+
+async def test_views_and_knowledge(client: Client) -> None:
+    session = await open_session(client)
+    await client.call_tool("kernel_submit", {"session_id": session, "source": kernel()})
+    tree = await client.call_tool("tree_view", {"session_id": session})
+    assert data(tree)["kind"] == "tree"
+    assert data(tree)["data"]["session"]["id"] == session
+    assert "n1 1.5x" in text(tree)
+    listed = await client.call_tool("tree_view", {})
+    assert [s["id"] for s in data(listed)["data"]["sessions"]] == [session]
+    source = await client.call_tool("tree_view", {"session_id": session, "node_id": "n1", "section": "source"})
+    assert "speedup=1.5" in text(source)
+    found = await client.call_tool("knowledge_search", {"signals": ["not_vectorized"], "language": "cpp", "limit": 1})
+    page = data(found)["hits"][0]["id"]
+    read = await client.call_tool("knowledge_read", {"page_id": page})
+    assert text(read).startswith(f"{page}: ")
+    machine = await client.call_tool("target_describe", {"target": "cpu"})
+    assert text(machine).startswith("cpu can be measured here")
+    assert [t["target"] for t in data(machine)["machine"]["targets"]] == ["cpu"]
+
+
+async def test_policies_and_goals_are_read(client: Client) -> None:
+    arguments = {"goal": "speedup:1.4", "policy": {"selection": "evolutionary", "library_calls": "allow"}}
+    session = await open_session(client, **arguments)
+    view = data(await client.call_tool("tree_view", {"session_id": session}))["data"]["session"]
+    assert (view["selection"], view["goal"]) == ("evolutionary", "speedup:1.4")
+    assert "library_calls=allow" in view["policy"]
+    await client.call_tool("kernel_submit", {"session_id": session, "source": kernel(1.5)})
+    ended = await client.call_tool("session_next", {"session_id": session})
+    assert data(ended)["ended"] == "goal_reached"
+    assert "session_finish" in data(ended)["next"]
+    word = await open_session(client, policy="evolutionary", new=True)
+    assert word != session
+
+
+async def test_long_answers_are_cut_with_a_way_to_the_rest(client: Client) -> None:
+    session = await open_session(client)
+    source = kernel() + "\n".join(f"# line {i} of a very long kernel" for i in range(4000))
+    await client.call_tool("kernel_submit", {"session_id": session, "source": source})
+    shown = await client.call_tool("tree_view", {"session_id": session, "node_id": "n1", "section": "source"})
+    assert len(text(shown)) < 40_000
+    assert f"cursor={data(shown)['next_cursor']}" in data(shown)["next"]
+    asked = await client.call_tool("session_next", {"session_id": session})
+    assert len(text(asked)) < 40_000
+
+
+async def test_prompts_and_resources(client: Client) -> None:
+    assert [p.name for p in (await client.list_prompts()).prompts] == ["optimize_kernel", "port_kernel"]
+    prompt = await client.get_prompt("optimize_kernel", {"task_path": "/tasks/x.py"})
+    assert "/tasks/x.py" in prompt.messages[0].content.text  # type: ignore[union-attr]
+    templates = {t.uri_template for t in (await client.list_resource_templates()).resource_templates}
+    assert templates == {
+        "kevolve://knowledge/{+page_id}",
+        "kevolve://sessions/{session_id}/nodes/{node_id}/source",
+        "kevolve://sessions/{session_id}/report",
+    }
+    session = await open_session(client)
+    await client.call_tool("kernel_submit", {"session_id": session, "source": kernel()})
+    for uri, part in (
+        ("kevolve://knowledge/index", "# Index"),
+        ("kevolve://knowledge/guidance/vectorization", "# Vectorization"),
+        (f"kevolve://sessions/{session}/nodes/n1/source", "class ModelNew"),
+        (f"kevolve://sessions/{session}/report", f"# Session {session}"),
+    ):
+        assert part in (await client.read_resource(uri)).contents[0].text  # type: ignore[union-attr]
