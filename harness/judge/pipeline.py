@@ -284,7 +284,7 @@ def _time(run: Run) -> dict[str, Any]:
                 figure = naive.eager_us(run.machine, run.task, case.name)
                 if figure and result.latency_us:
                     run.results[case.name] = replace(result, naive_speedup=figure / result.latency_us)
-    return {"processes": timing.PROCESSES, "clock_gap_us": {n: t.hidden_ns() / 1e3 for n, t in run.times.items()}}
+    return {"processes": timing.PROCESSES, "clock_gap_us": {n: t.hidden / 1e3 for n, t in run.times.items()}}
 
 
 def _with_baselines(run: Run, case: Case) -> Case:
@@ -321,17 +321,16 @@ def _time_case(run: Run, case: Case, worker: Worker, process: int, rng: Any, *, 
         raise Failure("incorrect", text, (Signal(wrong.finding.signal or "wrong.values", text),)) from wrong
     finally:
         run.task.worker.ask("threads", seconds=60, count=1, cpus=sorted(os.sched_getaffinity(0)))
-    if run.times[case.name].clock_disagrees:
-        times = run.times[case.name]
-        text = (
-            f"case {case.name}: the judge's clock saw {times.hidden_ns() / 1e3:.0f} us a burst more than the candidate's own "
-            f"({statistics.median(times.inner_ns) / 1e3:.0f} us), and the baseline shows no such gap: work is done outside the timed calls"
-        )
-        raise Failure("cheated", text, (Signal("cheat.clock", text),))
 
 
 def _conclude_case(run: Run, case: Case, rng: Any) -> None:
     times = run.times[case.name]
+    if times.clock_disagrees:
+        text = (
+            f"case {case.name}: the judge's clock saw {times.hidden / 1e3:.0f} us a burst more than the candidate's own "
+            f"({statistics.median(times.inner_ns) / 1e3:.0f} us), and the baseline shows no such gap: work is done outside the timed calls"
+        )
+        raise Failure("cheated", text, (Signal("cheat.clock", text),))
     medians = {b: statistics.median([p[0] for process in pairs for p in process]) for b, pairs in times.pairs.items()}
     best = min(medians, key=lambda name: medians[name])
     compared = statistics.compare(times.pairs[best], "cpu", rng)

@@ -49,6 +49,13 @@ def median(values: Sequence[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
+def lower_median(values: Sequence[float]) -> float:
+    """The lower end of the distribution-free 97.5 % interval of the median: an order statistic by the binomial rule."""
+    ordered = sorted(values)
+    rank = math.floor((len(ordered) - 1.96 * math.sqrt(len(ordered))) / 2)
+    return ordered[max(0, rank)]
+
+
 def _interval(ratios: Sequence[Sequence[float]], rng: random.Random) -> tuple[float, float]:
     """95 % percentile bootstrap of the median; hierarchical: processes are drawn first, then pairs within each."""
     medians = []

@@ -9,7 +9,7 @@ from .base import Language, parse_entry
 
 # What g++ and clang say (checked with g++ 12 and clang 19) -> the signal it means. First match of a line wins.
 _MESSAGES = (
-    (r"fatal error: .*(No such file|file not found)", "compile_error.missing_header"),
+    (r"No such file or directory|file not found", "compile_error.missing_header"),
     (r"was not declared|undeclared identifier|has not been declared|unknown type name|does not name a type", "compile_error.undeclared_name"),
     (r"target specific option mismatch|inlining failed in call to .always_inline|always_inline function .* requires target feature|"
      r"needs? target feature", "compile_error.unsupported_instruction"),

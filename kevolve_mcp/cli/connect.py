@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TextIO
@@ -26,15 +26,25 @@ from mcp.server import MCPServer
 from mcp.types import Implementation
 
 from kevolve_mcp.driver import Answer, OpenClient, Tools, connect
+from kevolve_mcp.errors import StoreError
 
 SERVER = ("-P", "-m", "kevolve_mcp.server.main")
 
 
-def open_log(home: Path) -> TextIO:
-    """The file that takes the server's stderr during `optimize`, so that it does not disturb the display."""
-    folder = home / "logs"
-    folder.mkdir(parents=True, exist_ok=True)
-    return (folder / f"server-{os.getpid()}.log").open("a", encoding="utf-8")
+@contextmanager
+def open_log(home: Path) -> Iterator[TextIO]:
+    """The file that takes the server's stderr during `optimize`, so that it does not disturb the display. One in which
+    nothing was written is removed. Raises StoreError."""
+    path = home / "logs" / f"server-{os.getpid()}.log"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        log = path.open("a", encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}", "Set KEVOLVE_HOME to a folder on a local disk.") from None
+    with log:
+        yield log
+    if path.stat().st_size == 0:
+        path.unlink()
 
 
 def stdio(log: TextIO) -> OpenClient:

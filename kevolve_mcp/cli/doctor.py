@@ -29,8 +29,8 @@ def doctor(python: Python = "", json: Json = False) -> None:
         typer.echo(jsonlib.dumps(found.as_json(), ensure_ascii=False, indent=2))
     else:
         from .render import machine_view
-        from .terminal import out
+        from .terminal import show
 
-        out().print(machine_view(found))
+        show(machine_view(found))
     if not found.ready:
         raise typer.Exit(EXIT_FAILURE)

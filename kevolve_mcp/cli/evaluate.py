@@ -56,6 +56,7 @@ def evaluate(
 
     from . import judging
     from .executors import open_executor
+    from .terminal import announcer
     from .verdicts import all_correct
 
     allowed = _policy(policy, isolation)
@@ -69,7 +70,7 @@ def evaluate(
 
     async def run() -> None:
         async with open_executor(python, near=order.task.parent) as executor:
-            async for verdict in judging.judge(executor, order, judging.announcer(quiet=json)):
+            async for verdict in judging.judge(executor, order, announcer(quiet=json)):
                 verdicts.append(verdict)
                 if not json:
                     _show(verdict)
@@ -93,6 +94,6 @@ def _policy(library_calls: str, isolation: str) -> Policy:
 
 def _show(verdict: Verdict) -> None:
     from .render import verdict_view
-    from .terminal import out
+    from .terminal import show
 
-    out().print(verdict_view(verdict))
+    show(verdict_view(verdict))

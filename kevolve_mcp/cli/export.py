@@ -26,13 +26,14 @@ def export(
     from . import running
     from .connect import tools
     from .render import report_json, report_view
-    from .terminal import out
+    from .terminal import announcer, show
 
     running.check_destination(to)
+    announce = announcer(quiet=json)
 
     async def run() -> Ending:
         async with tools() as server:
-            return await SessionClient(server, lambda working: None, 20).finish(session, node)
+            return await SessionClient(server, lambda working: announce(working.message), 20).finish(session, node)
 
     ending = anyio.run(run)
     outcome = Outcome(ending.session, ending.reason, 0, ending)
@@ -40,6 +41,6 @@ def export(
     if json:
         typer.echo(jsonlib.dumps(report_json(outcome, copied), ensure_ascii=False, indent=2))
     else:
-        out().print(report_view(outcome, copied))
+        show(report_view(outcome, copied))
     if not ending.package:
         raise typer.Exit(EXIT_FAILURE)

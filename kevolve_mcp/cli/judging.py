@@ -12,7 +12,6 @@ from kevolve_mcp.errors import EvaluatorUnavailable, UsageError
 from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent
 
 from .files import find_task, read_text
-from .terminal import err, is_live
 from .verdicts import Verdict
 
 ATTEMPTS = 3  # an evaluator that fails says nothing about the candidate: try again twice
@@ -108,11 +107,3 @@ async def _evaluate(
         if attempts == 1:
             raise
     return await _evaluate(executor, task, request, target, progress, attempts - 1)
-
-
-def announcer(*, quiet: bool) -> Callable[[str], None]:
-    """Progress on stderr where somebody watches, nothing for scripts."""
-    if quiet or not is_live():
-        return lambda line: None
-    console = err()
-    return lambda line: console.print(line, style="dim", markup=False)

@@ -101,6 +101,6 @@ def _json(data: Any) -> None:
 
 
 def _print(renderable: Any) -> None:
-    from .terminal import out
+    from .terminal import show
 
-    out().print(renderable)
+    show(renderable)

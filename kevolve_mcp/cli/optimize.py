@@ -29,7 +29,7 @@ def optimize(
     minutes: Annotated[
         float | None,
         typer.Option(
-            "--minutes", min=0.01, help="Stop searching after so many minutes [default: 2.5, unless --evaluations is given]."
+            "--minutes", min=0.01, help="Stop searching after so many minutes [default: 1.8, unless --evaluations is given]."
         ),
     ] = None,
     no_skills: Annotated[bool, typer.Option("--no-skills", help="Borrow no starting kernel from skills.")] = False,
@@ -86,9 +86,9 @@ def optimize(
         typer.echo(jsonlib.dumps(report_json(outcome, copied), ensure_ascii=False, indent=2))
     else:
         from .render import report_view
-        from .terminal import out
+        from .terminal import show
 
-        out().print(report_view(outcome, copied))
+        show(report_view(outcome, copied))
     if outcome.ending is None or not outcome.ending.package:
         raise typer.Exit(EXIT_FAILURE)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
 PLAIN_WIDTH = 160  # tables in a pipe or a log file must not be folded at 80 columns
 
@@ -22,9 +23,28 @@ def err() -> Console:
     return _console(stderr=True)
 
 
+def show(renderable: RenderableType) -> None:
+    """Print an answer; outside a terminal without the spaces that fill up lines there."""
+    console = out()
+    if console.is_terminal:
+        console.print(renderable)
+        return
+    with console.capture() as captured:
+        console.print(renderable)
+    sys.stdout.write("\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n")
+
+
 def is_live() -> bool:
     """Whether a display that redraws itself makes sense: stderr is a terminal that can."""
     return sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+
+
+def announcer(*, quiet: bool) -> Callable[[str], None]:
+    """Progress on stderr where somebody watches, nothing for scripts."""
+    if quiet or not is_live():
+        return lambda line: None
+    console = err()
+    return lambda line: console.print(line, style="dim", markup=False)
 
 
 def _console(*, stderr: bool) -> Console:

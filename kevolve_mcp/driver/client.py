@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from .answers import Ending, SessionFacts, Told, read
 from .connection import Answer, ProgressListener, Tools
 from .events import Working
 
+ENDED = "The search has ended: "  # how the verdict of session_next begins; what follows is the reason
 REPEATS = 3  # how often a job that was lost or cancelled under our feet is started again
 
 
@@ -53,7 +55,7 @@ class SessionClient:
         answer = await self._tools.call("session_next", {"session_id": session_id, "count": 1})
         session = read(SessionFacts, answer.data.get("session"), "session_next")
         asks = tuple(AskContext.parse(a["context"], answer.text) for a in answer.data.get("asks", ()))
-        return Batch(session, asks, str(answer.data.get("ended", "")), str(answer.data.get("verdict", "")))
+        return Batch(session, asks, str(answer.data.get("ended", "")), str(answer.data.get("verdict", "")).removeprefix(ENDED))
 
     async def submit(self, ask: AskContext, proposal: Proposal) -> Told:
         """The evaluated node. Repeating it answers with the same node."""
@@ -81,7 +83,8 @@ class SessionClient:
 
     async def idle(self, session_id: str) -> None:
         """Wait until something of this session is finished, at most one second."""
-        await self._tools.call("job_wait", {"session_id": session_id, "wait_s": 1.0})
+        with suppress(KEvolveError):  # a job that failed: whoever started it hears of it
+            await self._tools.call("job_wait", {"session_id": session_id, "wait_s": 1.0})
         await anyio.sleep(0.2)  # with no job under way the call returns at once
 
     async def _until_done(self, tool: str, arguments: dict[str, Any], what: str) -> Any:

@@ -7,6 +7,7 @@ under way are given out again, nodes are there or not there.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import anyio
@@ -20,7 +21,7 @@ from .client import SessionClient
 from .connection import Tools
 from .decisions import Again, GiveUp, GoOn, Pause, Standing, Stop
 from .learned import lesson
-from .options import Options
+from .options import Options, differences
 
 PAUSE_S = 0.5  # before an author that failed is asked again
 CANCEL_S = 10.0  # how long a cancelled run may take to stop the jobs it started
@@ -67,7 +68,7 @@ class Driver:
             self._listen(events.Terminated(stop.reason, stop.detail, session.spent))
             return await self._finish(session, stop)
         except anyio.get_cancelled_exc_class():
-            with anyio.move_on_after(CANCEL_S, shield=True):
+            with anyio.move_on_after(CANCEL_S, shield=True), suppress(KEvolveError):  # the end of the server ends them, too
                 await self._server.cancel(session.id)
             raise
 
@@ -79,6 +80,8 @@ class Driver:
         self._best = session.best
         self._listen(events.Opened(session, resumed))
         self._listen(events.Baseline(session.cases, session.notes))
+        if resumed and not self._options.resume and (other := differences(self._options, session)):
+            self._listen(events.Remark(f"the open session {session.id} was joined although {other}; --new opens another"))
         return session
 
     async def _over(self, session: SessionFacts) -> Outcome:

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.types import Budget
 
-from .answers import UNLIMITED
+from .answers import UNLIMITED, SessionFacts
 
 
 @dataclass(frozen=True)
@@ -44,3 +44,16 @@ class Options:
             "new": self.new,
         }
         return {name: value for name, value in said.items() if value not in ("", {}, False)}
+
+
+def differences(options: Options, session: SessionFacts) -> str:
+    """In what a joined session is not what was asked for, as a phrase; "" where it is."""
+    found = []
+    for f in fields(Budget):
+        asked, has = getattr(options.budget, f.name), getattr(session.budget, f.name)
+        if asked != has:
+            found.append(f"its limit of {f.name} is {'none' if has is None else f'{has:g}'}")
+    selection = options.policy.get("selection")
+    if selection and selection != session.selection:
+        found.append(f"its selection policy is {session.selection}")
+    return ", ".join(found)

@@ -47,7 +47,7 @@ from kevolve_mcp.errors import EvaluatorUnavailable, TaskRefused, Unavailable
 
 from .base import Executor, Progress, ProgressEvent
 
-ENVIRONMENT = Environment("cpu:fake", "fake 1", "process", "fresh", 1)
+ENVIRONMENT = Environment("cpu:fake", "fake 1", "namespaces", "fresh", 1)
 _MARKER = re.compile(r"^\s*#\s*fake:\s*(\w+)\s*=\s*(.+?)\s*$", re.MULTILINE)
 _FAILED_STAGE: dict[str, Stage] = {"rejected": "build", "build_failed": "build", "cheated": "time", "flagged": "time"}
 _SIGNALS: dict[str, str] = {
@@ -85,7 +85,7 @@ class FakeExecutor(Executor):
             TargetReport("cuda", "absent", "no NVIDIA driver answered"),
         )
         measured = Ceilings({"memory": 1e10}, {"memory": 5e9}, {"float32": 1e11}, {"memory": 1 << 30}) if ceilings else None
-        return MachineReport(ENVIRONMENT, targets, {"process": "available", "namespaces": "not here"}, measured)
+        return MachineReport(ENVIRONMENT, targets, {"namespaces": "available", "process": "available"}, measured)
 
     async def open_task(
         self, source: str, path: str, target: str, *, timed: bool = True, progress: Progress | None = None

@@ -30,7 +30,8 @@ async def describe(shared: Shared, target: str, python: str) -> MachineView:
         interpreters = await shared.pool.interpreters(executor)
         report = await shared.pool.report(executor)
     except Unavailable as error:
-        missing.append(str(error))
+        if any(i.usable for i in interpreters):  # otherwise the interpreters' own reasons say it better
+            missing.append(str(error))
     if not sys.platform.startswith("linux"):
         missing.append(LINUX)
     if not any(i.usable for i in interpreters):

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from kevolve_mcp.errors import Conflict, KEvolveError
+from kevolve_mcp.errors import Conflict, EvaluatorUnavailable, KEvolveError
 from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.store import Job
 
@@ -20,6 +20,7 @@ from .shared import Shared
 from .types import ErrorView, Evaluated, Finished, JobKind, JobView, Opened
 
 HEARTBEAT_S = 3.0
+MAX_ATTEMPTS = 3  # a job that has ended so many processes is not given a further one
 POLL_S = 0.3  # how often a job of another process is looked at; also how often waiting callers see progress
 USUAL_S = {"open": 30.0, "compile": 3.0, "check": 8.0, "profile": 20.0, "submit": 20.0, "finish": 60.0}  # until measured
 log = logging.getLogger(__name__)
@@ -127,7 +128,11 @@ class Jobs:
         """The newest first; an open job belongs to the session that it is opening."""
         store = await self._shared.store()
         jobs = await self._shared.thread(store.jobs.list)
-        return tuple(j for j in jobs if not session or session_of(j) == session)
+        if not session:
+            return jobs
+        own = await self._shared.thread(store.jobs.list, session=session)
+        opening = [j for j in jobs if j.session is None and session_of(j) == session]
+        return tuple(sorted((*own, *opening), key=lambda j: -int(j.id[1:])))
 
     async def views(self, session: str = "") -> tuple[JobView, ...]:
         """As `list`, without results."""
@@ -149,9 +154,20 @@ class Jobs:
                     job = await self._shared.thread(store.jobs.claim, lost.id)
                 except Conflict:
                     continue  # another server was faster
-                if job.kind in self._handlers:
-                    log.warning("job %s of a dead process is run again", job.id)
-                    self._run(job)
+                await self._take_over(job)
+
+    async def _take_over(self, job: Job) -> None:
+        """Run it again, unless somebody wanted it stopped or it has ended too many processes."""
+        if job.cancel_requested:
+            await self._end(job, "cancelled", error=_cancelled(job))
+        elif job.attempts > MAX_ATTEMPTS:
+            message = f"job {job.id} was started {job.attempts - 1} times and its process died each time"
+            await self._end(
+                job, "failed", error=EvaluatorUnavailable(message, "Look into the server's log, then start it anew.").as_dict()
+            )
+        else:
+            log.warning("job %s of a dead process is run again", job.id)
+            self._run(job)
 
     async def tend(self) -> None:
         """Heartbeats, cancellations from other processes, jobs of dead ones; from the moment the store is open."""
@@ -186,14 +202,8 @@ class Jobs:
             with local.scope:
                 await self._attempt(job, local)
             if local.cancelled:
-                error = {
-                    "code": "cancelled",
-                    "message": f"job {job.id} was cancelled",
-                    "hint": "Call its tool again to start it anew.",
-                    "retryable": True,
-                }
                 with anyio.CancelScope(shield=True):
-                    await self._end(job, "cancelled", error=error)
+                    await self._end(job, "cancelled", error=_cancelled(job))
         finally:
             self._local.pop(job.id, None)
             local.over.set()
@@ -259,6 +269,11 @@ class Jobs:
             result=result,
             error=ErrorView(**job.error) if job.error else None,
         )
+
+
+def _cancelled(job: Job) -> dict[str, Any]:
+    hint = "Call its tool again to start it anew."
+    return {"code": "cancelled", "message": f"job {job.id} was cancelled", "hint": hint, "retryable": True}
 
 
 def session_of(job: Job) -> str:

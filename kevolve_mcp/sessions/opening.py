@@ -8,7 +8,19 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from harness.types import Budget, Candidate, CodecError, Goal, MachineReport, Policy, Target, Task, from_json, to_json
+from harness.types import (
+    ISOLATION_LEVELS,
+    Budget,
+    Candidate,
+    CodecError,
+    Goal,
+    MachineReport,
+    Policy,
+    Target,
+    Task,
+    from_json,
+    to_json,
+)
 from kevolve_mcp import synthesis
 from kevolve_mcp.errors import Conflict, NotFound, Unavailable, UsageError
 from kevolve_mcp.executors.base import Executor, Progress
@@ -64,7 +76,8 @@ class Opening:
         store = await shared.store()
         executor = shared.pool.get(p["python"], Path(p["path"]).parent if p["path"] else None)
         report = await shared.pool.report(executor)
-        check_target(report, p["target"])
+        check_target(report, p["target"], p["language"])
+        check_isolation(report, _decoded(Policy, p["policy"]))
         task = await executor.open_task(p["source"], p["path"], p["target"], progress=progress)
         await shared.thread(store.tasks.put, task, report.environment)
         python = await self._python(executor, p["python"])
@@ -120,8 +133,19 @@ class Opening:
             await shared.thread(store.asks.add_all, record.id, new, author="", lease_s=0.0, first_seq=first)
 
 
-def check_target(report: MachineReport, target: str) -> None:
-    """Raises Unavailable unless kernels can be measured there."""
+def check_isolation(report: MachineReport, policy: Policy) -> None:
+    """Raises Unavailable when no candidate could run under this policy here."""
+    level = report.environment.isolation
+    if level in ISOLATION_LEVELS and not policy.permits(level):
+        reasons = "; ".join(f"{name}: {state}" for name, state in report.isolation.items())
+        raise Unavailable(
+            f"the policy asks for isolation {policy.isolation} or stronger, this machine gives {level} ({reasons})",
+            f'Enable a stronger level, or accept this one: policy={{"isolation": "{level}"}}.',
+        )
+
+
+def check_target(report: MachineReport, target: str, language: str) -> None:
+    """Raises Unavailable unless kernels of this language can be measured there."""
     known = {t.target: t for t in report.targets}
     found = known.get(target) or known.get(target.partition(":")[0])
     able = ", ".join(t.target for t in report.targets if t.mode == "execute") or "none"
@@ -131,6 +155,11 @@ def check_target(report: MachineReport, target: str) -> None:
         raise Unavailable(
             f"target {target} can only be {'verified' if found.mode == 'verify' else 'compiled for'} here: {found.reason}",
             f"A session needs a device to measure on ({able}); kernel_compile and kernel_check work for {target}.",
+        )
+    if found.mode == "execute" and found.languages and language not in found.languages:
+        raise Unavailable(
+            f"{language} kernels do not work on {target} here",
+            f"Languages for {target} on this machine: {', '.join(found.languages)}.",
         )
     if found.mode == "absent":
         raise Unavailable(f"target {target} does not work here: {found.reason}", f"Targets that can be measured here: {able}.")

@@ -107,6 +107,7 @@ class Service:
 
     async def finish(self, request: FinishRequest) -> JobView:
         """Re-validate, export, measure the package, propose skills; or abandon."""
+        await self._check_opened(request.session_id)
         return await finishing.finish(self._shared, request)
 
     async def tree(

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import anyio
 import pytest
+from mcp import Client
 
 from harness.types import Budget
-from kevolve_mcp.driver import Outcome, events
+from kevolve_mcp.driver import Outcome, connect, events
 from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, NotFound, TaskRefused
 from kevolve_mcp.synthesis.authors import AskContext, Author, Exhausted, OfflineAuthor, Proposal
 
 from .conftest import START, Runner, Steady, write_task
+from .fake_server import fake_server
 
 
 def told(runner: Runner) -> list[events.NodeEvaluated]:
@@ -86,6 +88,17 @@ def test_joining_an_open_session_goes_on_with_it(runner: Runner) -> None:
     assert [o.resumed for o in opened] == [False, True]
     assert opened[0].session.id == opened[1].session.id
     assert outcome.session.nodes == 6
+
+
+def test_joining_a_session_with_another_budget_is_said(runner: Runner) -> None:
+    async def leave_open() -> None:
+        async with connect(lambda: Client(fake_server())) as server:
+            await server.call("session_open", {**runner.options.open_arguments(), "wait_s": 20})
+
+    anyio.run(leave_open)
+    runner.run(budget=Budget(evaluations=9))
+    remarks = [e.text for e in runner.events if isinstance(e, events.Remark)]
+    assert "its limit of evaluations is 6; --new opens another" in remarks[0]
 
 
 def test_resume_after_the_driver_was_cancelled_in_the_middle(runner: Runner, tmp_path: Path) -> None:

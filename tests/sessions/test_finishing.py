@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kevolve_mcp.errors import Conflict, NotFound, UsageError
+from harness.types import Evaluation, EvaluationRequest, Task
+from kevolve_mcp.errors import Conflict, EvaluatorUnavailable, NotFound, UsageError
+from kevolve_mcp.executors.base import Progress
+from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.export import read_package
 from kevolve_mcp.sessions.types import Finished, OpenRequest, SkillRequest, SubmitRequest, Text
 
@@ -71,6 +74,34 @@ async def test_a_finish_is_read_again(bench: Bench) -> None:
         assert package.as_called.fitness == first.result.measured.fitness
         with pytest.raises(Conflict, match="finished"):
             await told(service, session, kernel(1.4))
+
+
+async def test_a_finish_that_broke_off_goes_on(bench: Bench) -> None:
+    """The confirmation and the package of the first attempt are found, not made again."""
+
+    class Breaks(FakeExecutor):
+        broken = True
+
+        async def evaluate(
+            self, task: Task, request: EvaluationRequest, target: str, *, progress: Progress | None = None
+        ) -> Evaluation:
+            if self.broken and request.purpose == "export":
+                raise EvaluatorUnavailable("the machine went away", "Try again.")
+            return await super().evaluate(task, request, target, progress=progress)
+
+    executor = Breaks()
+    async with bench.service(executor) as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        await told(service, session, kernel(1.3))
+        job = await finish(service, session)
+        assert job.error is not None
+        assert job.error.code == "evaluator_unavailable"
+        executor.broken = False
+        job = await finish(service, session)
+        assert isinstance(job.result, Finished)
+    exports = bench.home / "home" / "exports"
+    assert [str(p) for p in exports.iterdir()] == [job.result.package]
+    assert [r.purpose for r in executor.requests] == ["search", "confirm", "export"]
 
 
 async def test_abandoning_stops_the_jobs(bench: Bench) -> None:

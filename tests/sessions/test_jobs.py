@@ -13,6 +13,7 @@ import pytest
 from kevolve_mcp.errors import NotFound
 from kevolve_mcp.executors.base import ProgressEvent
 from kevolve_mcp.executors.fake import FakeExecutor
+from kevolve_mcp.sessions import jobs
 from kevolve_mcp.sessions.types import OpenRequest, SubmitRequest, Text
 
 from .conftest import Bench, kernel, opened, result
@@ -101,16 +102,32 @@ async def test_a_job_of_another_service_can_be_cancelled(bench: Bench) -> None:
     assert len(mine.cancelled) == 1
 
 
-async def test_a_killed_process_loses_nothing_that_was_finished(bench: Bench) -> None:
-    """Its job is run again by exactly one of the servers that come after it, its ask is free, its node is there."""
-    task = bench.task()
-    command = [sys.executable, "-m", "tests.sessions.holder", str(bench.home / "home"), task.path, "0.5"]
+def killed(bench: Bench) -> list[str]:
+    """Session, job and ask of a process that was killed at work."""
+    command = [sys.executable, "-m", "tests.sessions.holder", str(bench.home / "home"), bench.task().path, "0.5"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
     assert process.stdout is not None
     with process.stdout:
-        session, job_id, ask_id = process.stdout.readline().split()
+        found = process.stdout.readline().split()
         process.send_signal(signal.SIGKILL)
         process.wait()
+    return found
+
+
+async def test_a_job_that_kills_its_processes_is_given_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "MAX_ATTEMPTS", 1)
+    _, job_id, _ = killed(bench)
+    async with bench.service() as service:
+        job = await service.wait(job_id, 20)
+        assert job.state == "failed"
+        assert job.error is not None
+        assert "died each time" in job.error.message
+    assert bench.executor.started == []
+
+
+async def test_a_killed_process_loses_nothing_that_was_finished(bench: Bench) -> None:
+    """Its job is run again by exactly one of the servers that come after it, its ask is free, its node is there."""
+    session, job_id, ask_id = killed(bench)
     mine, theirs = FakeExecutor(), FakeExecutor()
     async with bench.service(mine) as one, bench.service(theirs) as two:
         async with anyio.create_task_group() as group:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.types import Budget, Goal
+from harness.types import Budget, Goal, MachineReport, Policy
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.sessions.types import Finished, Opened, OpenRequest, SubmitRequest, Text
@@ -108,6 +108,24 @@ async def test_a_target_without_device_is_refused(bench: Bench) -> None:
             await service.open(OpenRequest(bench.task(), target="abacus"))
         with pytest.raises(UsageError, match="unknown selection policy"):
             await service.open(OpenRequest(bench.task(), selection="luck"))
+
+
+async def test_what_no_candidate_could_satisfy_is_refused_at_once(bench: Bench) -> None:
+    async with bench.service() as service:
+        job = await service.wait((await service.open(OpenRequest(bench.task(), language="fortran"))).id, 20)
+        assert job.error is not None
+        assert "cpp" in job.error.hint
+
+    class Weak(FakeExecutor):
+        async def describe(self, *, ceilings: bool = False) -> MachineReport:
+            report = await super().describe(ceilings=ceilings)
+            return replace(report, environment=replace(report.environment, isolation="process"))
+
+    async with bench.service(Weak()) as service:
+        job = await service.wait((await service.open(OpenRequest(bench.task()))).id, 20)
+        assert job.error is not None
+        assert 'policy={"isolation": "process"}' in job.error.hint
+        assert await opened(service, OpenRequest(bench.task(), policy=Policy(isolation="process")))
 
 
 async def test_a_finished_kernel_starts_the_next_session_of_a_similar_task(bench: Bench) -> None:

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from harness.types import CaseResult, to_json
-from kevolve_mcp.driver import Ending, NodeFacts, Outcome
+from kevolve_mcp.driver import Ending, EvaluationFacts, NodeFacts, Outcome
 
 from .cases import cases_table, naive_note
 from .figures import speedup_text, with_interval
@@ -52,7 +52,7 @@ def report_view(outcome: Outcome, copied_to: str = "") -> RenderableType:
     figure = ending.measured or ending.confirmed
     head = Text.assemble(
         (f"{session.id}: ", "bold"),
-        (with_interval(figure.fitness if figure else ending.node.fitness, figure.interval if figure else None), "bold green"),
+        (with_interval(figure.fitness if figure else ending.node.fitness, figure.interval if figure else None), _style(figure)),
         f" over the strongest baseline, node {ending.node.id}, {session.nodes} nodes ({outcome.reason})",
     )
     how = (
@@ -97,6 +97,11 @@ def report_json(outcome: Outcome, copied_to: str = "") -> dict[str, Any]:
         "package": (copied_to or ending.package) if ending else "",
         "tree": f"kevolve tree {session.id}",
     }
+
+
+def _style(figure: EvaluationFacts | None) -> str:
+    """Green for what is certainly faster, yellow for the rest."""
+    return "bold green" if figure and figure.interval and figure.interval[0] > 1 else "bold yellow"
 
 
 def _origin(node: NodeFacts) -> str:

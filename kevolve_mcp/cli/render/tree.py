@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -20,20 +21,24 @@ HYPOTHESIS_SHOWN = 70
 
 
 def tree_view(session: SessionFacts, nodes: Sequence[NodeFacts]) -> RenderableType:
-    """The tree under its task; a crossover stands under its first parent and names the second."""
+    """The tree under its task; a crossover stands under its first parent and names the second. Parameters that are the first
+    parent's are left out."""
     root = Tree(
         Text(f"{session.task} on {session.target} in {session.language} (n0: the strongest baseline, 1.00×)", style="bold")
     )
     branches: dict[str, Tree] = {}
+    params: dict[str, dict[str, Any]] = {}
     best = session.best.id if session.best else ""
     for node in nodes:
         above = branches.get(node.parents[0], root) if node.parents else root
-        branches[node.id] = above.add(_label(node, best))
+        known = params.get(node.parents[0], {}) if node.parents else {}
+        branches[node.id] = above.add(_label(node, best, known))
+        params[node.id] = node.params
     state = f"{session.id}  {session.state}" + (f" ({session.reason})" if session.reason else "")
     return Group(Text(state, style="bold"), Text(f"best  {best_text(session.best)}"), root)
 
 
-def _label(node: NodeFacts, best: str) -> Text:
+def _label(node: NodeFacts, best: str, parent_params: Mapping[str, Any]) -> Text:
     figure = with_interval(node.fitness, node.interval) if node.status == "correct" else node.status
     label = Text.assemble((node.id, "bold"), "  ", (figure, STATUS_STYLE.get(node.status, "red")))
     if node.id == best:
@@ -41,7 +46,8 @@ def _label(node: NodeFacts, best: str) -> Text:
     label.append(f"  [{node.origin or node.role}]", style="cyan" if node.origin else "dim")
     if len(node.parents) > 1:
         label.append(f" with {', '.join(node.parents[1:])}", style="dim")
-    said = ", ".join(f"{k}={v}" for k, v in node.params.items()) or node.hypothesis
+    changed = {k: v for k, v in node.params.items() if k not in parent_params or parent_params[k] != v}
+    said = ", ".join(f"{k}={v}" for k, v in changed.items()) or node.hypothesis
     label.append(f"  {said[:HYPOTHESIS_SHOWN]}", style="dim")
     return label
 

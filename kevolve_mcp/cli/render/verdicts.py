@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from harness.types import Signal
 from kevolve_mcp.cli.verdicts import Verdict
 
 from .cases import cases_table
@@ -22,7 +23,7 @@ def verdict_view(verdict: Verdict) -> RenderableType:
     if verdict.fitness:
         head.append(f"F = {speedup_text(verdict.fitness)}")
     parts: list[RenderableType] = [head]
-    body = [verdict.message, *(f"{s.name}: {s.message}" if s.message else s.name for s in verdict.signals)]
+    body = [verdict.message, *(_signal(s, verdict.message) for s in verdict.signals)]
     if verdict.hint:
         body.append(f"hint: {verdict.hint}")
     parts += [Padding(Text(line), (0, 0, 0, 2)) for line in dict.fromkeys(body) if line]
@@ -33,6 +34,10 @@ def verdict_view(verdict: Verdict) -> RenderableType:
     else:
         parts += [Padding(Text(f"{c.name}: {c.detail}"), (0, 0, 0, 2)) for c in verdict.cases if c.detail]
     return Group(*parts)
+
+
+def _signal(signal: Signal, message: str) -> str:
+    return signal.name if signal.message in ("", message) else f"{signal.name}: {signal.message}"
 
 
 def _failed_log(verdict: Verdict) -> str:

@@ -13,7 +13,7 @@ from kevolve_mcp.sessions.types import SkillRequest
 
 from .. import arguments as a
 from ..answer import answer
-from ..context import service
+from ..context import author, service
 from ..results import SkillReply
 from ..wording import rest
 
@@ -30,6 +30,7 @@ async def skill_record(
 ) -> Annotated[CallToolResult, SkillReply]:
     """Propose a reusable skill from two measured nodes. Refused unless node_id was measured faster than parent_id with an
     interval above 1. It goes into quarantine until the gate accepts it."""
-    view = await service(ctx).record_skill(SkillRequest(session_id, node_id, parent_id, title, mechanism, preconditions, pattern))
+    request = SkillRequest(session_id, node_id, parent_id, title, mechanism, preconditions, pattern)
+    view = await service(ctx).record_skill(request, author=author(ctx))
     phrase = rest.skill(view)
     return answer(phrase, SkillReply(verdict=phrase.verdict, next=phrase.next, skill=to_json(view)))

@@ -7,6 +7,8 @@ from kevolve_mcp.sessions.types import AskBatch, AskView, Finished, Opened, Sess
 from ..answer import Phrase
 from .figures import budget_left, case_line, node_line, times
 
+INLINE = ("README.md", "kernel.py")  # of a package, what stands in the text; the rest only in the structure
+
 
 def opened(result: Opened) -> Phrase:
     session = result.session
@@ -71,8 +73,10 @@ def finished(result: Finished) -> Phrase:
     if result.lineage:
         lines += ["Lineage:", *(node_line(n) for n in result.lineage)]
     lines += [f"Proposed skill {s.id}: {s.title} ({times(s.effect, s.interval)})" for s in result.skills]
+    for name in INLINE if result.contents else ():
+        lines.append(f"--- {name}\n{result.contents.get(name, '')}")
     if result.contents:
-        lines += [f"--- {name}\n{text}" for name, text in result.contents.items()]
+        lines.append("The other files are in the structured content, result.contents.")
     elif result.files:
         lines.append(f"Files: {', '.join(result.files)}")
     best = result.measured or result.confirmed
