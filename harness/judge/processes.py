@@ -183,6 +183,8 @@ class Worker:
         """Kill, wait until it and its descendants are gone, and release every descriptor."""
         self.kill()
         select.select([self.kill_fd], [], [], 10)  # readable once the process, and so its whole PID namespace, has ended
+        if self.status_fd is not None:
+            _read_status(self.status_fd, 10.0, to_end=True)  # whoever waited for it has cleaned up
         self.sock.close()
         if self.process is not None:
             self.process.wait()
@@ -240,14 +242,14 @@ class Worker:
         )
 
 
-def _read_status(fd: int | None, seconds: float) -> int | None:
+def _read_status(fd: int | None, seconds: float, *, to_end: bool = False) -> int | None:
     data, deadline = b"", time.monotonic() + seconds
     while fd is not None and time.monotonic() < deadline:
         if not select.select([fd], [], [], max(0.0, deadline - time.monotonic()))[0]:
             break
         part = os.read(fd, 4096)
         data += part
-        if not part or b"S " in data:
+        if not part or (b"S " in data and not to_end):
             break
     line = next((line for line in data.split(b"\n") if line.startswith(b"S ")), None)
     return int(line[2:]) if line else None

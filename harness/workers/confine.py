@@ -54,7 +54,6 @@ def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
         syscalls.detach(".")
         os.chdir("/tmp")
     else:
-        os.write(status_fd, f"P {os.getpid()}\n".encode())
         syscalls.become_subreaper()
     syscalls.set_dumpable(False)
     _wait_for_worker(status_fd, namespace=rules.level == "namespaces")  # returns in the worker
@@ -143,6 +142,8 @@ def _wait_for_worker(status_fd: int, *, namespace: bool) -> None:
     worker = os.fork()
     if worker == 0:
         return
+    if not namespace:
+        os.write(status_fd, f"P {worker}\n".encode())  # killing it leaves the orphans to this process
     _close_all_but([status_fd])
     status = 0
     while True:

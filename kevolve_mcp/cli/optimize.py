@@ -29,7 +29,7 @@ def optimize(
     minutes: Annotated[
         float | None,
         typer.Option(
-            "--minutes", min=0.01, help="Stop searching after so many minutes [default: 1.8, unless --evaluations is given]."
+            "--minutes", min=0.01, help="Stop searching after so many minutes [default: 1.5, unless --evaluations is given]."
         ),
     ] = None,
     no_skills: Annotated[bool, typer.Option("--no-skills", help="Borrow no starting kernel from skills.")] = False,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 REDRAW_PER_S = 4
-DEFAULT_BUDGET = Budget(evaluations=40, seconds=110)  # a first result within minutes; re-validation comes on top
+DEFAULT_BUDGET = Budget(evaluations=40, seconds=90)  # a first result within minutes; re-validation comes on top
 
 
 @dataclass(frozen=True)

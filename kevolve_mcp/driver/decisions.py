@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from harness.types import Budget, Spent
 from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, UsageError
 
 EXHAUSTED_IN_A_ROW = 8  # an author without an idea for one parent may have one for the next that the policy picks
@@ -58,6 +59,16 @@ class GiveUp:
 
 
 Step: TypeAlias = GoOn | Again | Pause | Stop | GiveUp
+
+
+def before_asking(standing: Standing, budget: Budget, spent: Spent) -> Step:
+    """Whether one more ask fits the evaluation budget, those under way counted: two authors at work must not overspend it.
+
+    With nothing under way the server is asked in any case: it knows best when the search is over.
+    """
+    if budget.evaluations is not None and standing.in_flight and spent.evaluations + standing.in_flight >= budget.evaluations:
+        return Pause()
+    return GoOn()
 
 
 def took(standing: Standing) -> Standing:

@@ -16,7 +16,7 @@ from kevolve_mcp.errors import Conflict, KEvolveError
 from kevolve_mcp.synthesis.authors import AskContext, Author, Exhausted
 
 from . import decisions, events
-from .answers import Ending, NodeFacts, SessionFacts, Told
+from .answers import NOTHING_SPENT, UNLIMITED, Ending, NodeFacts, SessionFacts, Told
 from .client import SessionClient
 from .connection import Tools
 from .decisions import Again, GiveUp, GoOn, Pause, Standing, Stop
@@ -55,6 +55,7 @@ class Driver:
         self._standing = Standing()
         self._stop: Stop | GiveUp | None = None
         self._best: NodeFacts | None = None
+        self._budget, self._spent = UNLIMITED, NOTHING_SPENT
         self._taking = anyio.Lock()
 
     async def run(self) -> Outcome:
@@ -77,7 +78,7 @@ class Driver:
             session, resumed = await self._server.view(self._options.resume), True
         else:
             session, resumed = await self._server.open(self._options.open_arguments())
-        self._best = session.best
+        self._best, self._budget, self._spent = session.best, session.budget, session.spent
         self._listen(events.Opened(session, resumed))
         self._listen(events.Baseline(session.cases, session.notes))
         if resumed and not self._options.resume and (other := differences(self._options, session)):
@@ -111,7 +112,11 @@ class Driver:
         return None
 
     async def _take(self, session_id: str) -> AskContext | None:
+        if isinstance(decisions.before_asking(self._standing, self._budget, self._spent), Pause):
+            await self._server.idle(session_id)
+            return None
         batch = await self._server.next(session_id)
+        self._spent = batch.session.spent
         self._standing, step = decisions.after_batch(self._standing, len(batch.asks), batch.ended, batch.detail)
         self._decide(step)
         if isinstance(step, Pause):
@@ -148,6 +153,7 @@ class Driver:
             self._standing, step = decisions.after_submit_error(self._standing, error)
             return step
         self._standing = decisions.after_node(self._standing)
+        self._spent = told.spent
         self._tell(ask, told)
         return GoOn()
 

@@ -21,6 +21,7 @@ from dataclasses import replace
 import anyio
 
 from harness.types import (
+    ISOLATION_LEVELS,
     STAGES,
     Candidate,
     CandidateError,
@@ -31,7 +32,9 @@ from harness.types import (
     Evaluation,
     EvaluationRequest,
     Interpreter,
+    IsolationLevel,
     MachineReport,
+    Mode,
     Signal,
     Stage,
     StageReport,
@@ -63,10 +66,11 @@ _SIGNALS: dict[str, str] = {
 
 class FakeExecutor(Executor):
     """`started`, `evaluated` and `cancelled` hold candidate digests in the order of events, for assertions. Shared by nobody:
-    two executors answer alike because the texts decide."""
+    two executors answer alike because the texts decide. mode: of the target cpu; isolation: the strongest level there is."""
 
-    def __init__(self, mode: str = "execute") -> None:
+    def __init__(self, mode: Mode = "execute", isolation: IsolationLevel = "namespaces") -> None:
         self.mode = mode
+        self.environment = replace(ENVIRONMENT, isolation=isolation)
         self.started: list[str] = []
         self.evaluated: list[str] = []
         self.cancelled: list[str] = []
@@ -85,7 +89,7 @@ class FakeExecutor(Executor):
             TargetReport("cuda", "absent", "no NVIDIA driver answered"),
         )
         measured = Ceilings({"memory": 1e10}, {"memory": 5e9}, {"float32": 1e11}, {"memory": 1 << 30}) if ceilings else None
-        return MachineReport(ENVIRONMENT, targets, {"namespaces": "available", "process": "available"}, measured)
+        return MachineReport(self.environment, targets, _isolation(self.environment.isolation), measured)
 
     async def open_task(
         self, source: str, path: str, target: str, *, timed: bool = True, progress: Progress | None = None
@@ -150,6 +154,12 @@ class FakeExecutor(Executor):
     def _check_open(self) -> None:
         if self._closed:
             raise EvaluatorUnavailable("the executor is closed", "Open another one.")
+
+
+def _isolation(level: str) -> dict[str, str]:
+    """The level and the weaker ones are available, the stronger ones not."""
+    here = ISOLATION_LEVELS.index(level)
+    return {name: "available" if place >= here else "not here" for place, name in enumerate(ISOLATION_LEVELS)}
 
 
 def _evaluation(task: Task, request: EvaluationRequest, target: str, markers: dict[str, str], seconds: float) -> Evaluation:

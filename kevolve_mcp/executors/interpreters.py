@@ -30,9 +30,9 @@ def find_interpreters(asked: str | None, configured: str, near: Path | None) -> 
     An interpreter that was asked for or configured ends the search, usable or not: nobody wants another one silently.
     """
     found: list[Interpreter] = []
-    seen: set[str] = set()
+    seen: set[tuple[str, str]] = set()
     for path, origin in _places(asked, configured, near):
-        key = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        key = (os.path.realpath(os.path.dirname(path)), os.path.realpath(path))  # python and python3 of one environment are one
         if key in seen:
             continue
         seen.add(key)

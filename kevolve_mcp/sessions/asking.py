@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from harness.types import MachineReport, Task
+from harness.types import Candidate, MachineReport, Task
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.search import Ask, Expansion, Node, Tree, ask_random, create_policy, figures, history, room, terminate
 from kevolve_mcp.store import SessionRecord, Store
@@ -62,21 +63,24 @@ async def _ask(shared: Shared, store: Store, record: SessionRecord, count: int, 
     while len(views) < count and (free := await _take_free(shared, store, record, holder)) is not None:
         views.append(await _again(shared, store, record, task, tree, free, share))
     for _ in range(count - len(views)):
-        made = await _make(shared, store, record, task, share, holder)
+        taken = frozenset(v.context.id for v in views)
+        made = await _make(shared, store, record, task, share, holder, taken)
         if made is None:
             break
         views.append(made)
     return AskBatch(await looking.session(shared, record), tuple(views))
 
 
-async def _make(shared: Shared, store: Store, record: SessionRecord, task: Task, max_tokens: int, holder: str) -> AskView | None:
+async def _make(
+    shared: Shared, store: Store, record: SessionRecord, task: Task, max_tokens: int, holder: str, taken: frozenset[str]
+) -> AskView | None:
     """One new ask; None when the policy would rather wait for the open ones, or the budget is spoken for."""
     policy = create_policy(record.selection)
     for _ in range(RETRIES):
         tree = await shared.thread(shared.trees.load, store, record.id)
         spent = await shared.thread(store.sessions.spent, record.id)
         waiting = await shared.thread(store.asks.open, record.id)
-        if room(record.budget, spent, waiting) == 0:
+        if room(record.budget, spent, _counted(waiting, holder, await _under_way(shared, record.id), taken)) == 0:
             return None
         seq = await shared.thread(store.asks.next_seq, record.id)
         chosen = policy.select(tree, waiting, ask_random(record.seed, seq), spent, 1)
@@ -91,6 +95,18 @@ async def _make(shared: Shared, store: Store, record: SessionRecord, task: Task,
             continue  # another process took this seq: look again
         return AskView(built.context.ask, built.pages, "", ask.lease_until)
     raise Conflict(f"session {record.id} is being asked by many at once", "Call session_next again.")
+
+
+def _counted(waiting: Sequence[Ask], holder: str, under_way: frozenset[int], taken: frozenset[str]) -> list[Ask]:
+    """The open asks that will still cost an evaluation. Who asks again has put aside what it was given before, unless that is
+    being evaluated: an author that had nothing for an ask must not be stopped by it."""
+    return [a for a in waiting if a.author != holder or a.seq in under_way or a.id in taken]
+
+
+async def _under_way(shared: Shared, session: str) -> frozenset[int]:
+    """The asks whose answers are being evaluated."""
+    running = [j for j in await shared.jobs.list(session) if not j.over]
+    return frozenset(j.payload["ask"] for j in running if j.payload.get("ask") is not None)
 
 
 async def _reread(shared: Shared, store: Store, record: SessionRecord, ask_id: str, max_tokens: int) -> AskBatch:
@@ -142,6 +158,7 @@ async def build(
         seed=int.from_bytes(hashlib.sha256(f"{record.seed}:{seq}".encode()).digest()[:4], "big"),
         machine=report,
         best=tree.best(),
+        best_candidate=gathered.best,
         parents=gathered.parents,
         history=gathered.history,
         tried=_tried(tree, gathered.parents),
@@ -161,6 +178,7 @@ class _Gathered:
     start: Start | None
     excerpts: tuple[Excerpt, ...]
     similar: tuple[SimilarKernel, ...]
+    best: Candidate | None
 
 
 def _gather(shared: Shared, store: Store, record: SessionRecord, task: Task, tree: Tree, expansion: Expansion) -> _Gathered:
@@ -179,7 +197,9 @@ def _gather(shared: Shared, store: Store, record: SessionRecord, task: Task, tre
     shown = history(tree, expansion).shown
     signals = tuple(dict.fromkeys(s for p in parents for s in p.node.signals))
     excerpts = () if expansion.role in ("start", "tune") else _excerpts(shared, record, task, signals)
-    return _Gathered(tuple(parents), tuple(tree.by_id[i] for i in shown), start, excerpts, similar)
+    best = tree.best()  # its text is with the parents, where it is one of them
+    text = store.candidates.get(best.candidate) if best is not None and best.id not in expansion.parents else None
+    return _Gathered(tuple(parents), tuple(tree.by_id[i] for i in shown), start, excerpts, similar, text)
 
 
 def _excerpts(shared: Shared, record: SessionRecord, task: Task, signals: tuple[str, ...]) -> tuple[Excerpt, ...]:

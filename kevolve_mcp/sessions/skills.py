@@ -54,11 +54,14 @@ async def record(shared: Shared, request: SkillRequest, author: str = "") -> Ski
 
 
 def propose_from(store: Store, session: SessionRecord, task: Task, tree: Tree, winner: Node) -> list[str]:
-    """Proposals from the winner's lineage: every step with a hypothesis whose effect is certain, the largest first."""
+    """Proposals from the winner's lineage: steps with a hypothesis and a certain effect, the largest first.
+
+    Not steps that only chose other parameters: which values win belongs to one machine and is no pattern."""
     steps = []
     for node in tree.trajectory(winner.id):
         parent = tree.by_id.get(node.parents[0]) if node.parents else None
-        found = _evidence(store, session, node, parent) if parent is not None and node.hypothesis else None
+        rewritten = parent is not None and (not node.structure or node.structure != parent.structure)
+        found = _evidence(store, session, node, parent) if rewritten and node.hypothesis else None
         if found is not None and parent is not None and found.interval is not None and found.interval[0] > MINIMUM:
             steps.append((found, node, parent))
     steps.sort(key=lambda step: -step[0].effect)
@@ -68,7 +71,7 @@ def propose_from(store: Store, session: SessionRecord, task: Task, tree: Tree, w
             title=_title(node, parent, task),
             mechanism=node.hypothesis,
             preconditions=_conditions(task, parent),
-            pattern=_change(node, parent),
+            pattern="The change from parent.py to kernel.py.",
             target=session.target,
             language=session.language,
             signals=parent.signals,
@@ -150,11 +153,3 @@ def _title(node: Node, parent: Node, task: Task) -> str:
 
 def _conditions(task: Task, parent: Node) -> str:
     return f"Task {task.name}: operators {', '.join(task.operators)}; signals before: {', '.join(parent.signals) or 'none'}."
-
-
-def _change(node: Node, parent: Node) -> str:
-    """What differs, where that can be said in a line: parameters of one structure."""
-    if node.structure and node.structure == parent.structure:
-        changed = {k: v for k, v in node.params.items() if parent.params.get(k) != v}
-        return f"PARAMS {changed} instead of { {k: parent.params.get(k) for k in changed} }"
-    return "The change from parent.py to kernel.py."

@@ -10,7 +10,7 @@ from typing import Any
 from harness.types import Candidate, CandidateError, EvaluationRequest, Purpose, Stage
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
 from kevolve_mcp.executors.base import Progress
-from kevolve_mcp.search import ROOT, Ask, Role
+from kevolve_mcp.search import ROOT, Ask, Role, rank
 from kevolve_mcp.store import Job, NewNode, SessionRecord, Store, StoredEvaluation
 from kevolve_mcp.synthesis import structure_digest
 
@@ -150,7 +150,7 @@ async def evaluated(shared: Shared, p: dict[str, Any], result: dict[str, Any]) -
         node=views.node_view(tree, node) if node else None,
         best=views.node_view(tree, best) if best else None,
         new_best=bool(node and best and node.id == best.id),
-        assumed_root=bool(p.get("assumed_root")),
+        assumed_root=bool(p.get("assumed_root") and node and not node.parents),
         predicted_speedup=node.predicted_speedup if node else None,
         observed=views.observed(tree, node) if node else None,
         spent=spent,
@@ -184,7 +184,7 @@ def _insert(store: Store, p: dict[str, Any], candidate: Candidate, found: Stored
         NewNode(
             candidate=candidate.digest,
             evaluation=found.id if isinstance(found, StoredEvaluation) else found.evaluation,
-            parents=tuple(p["parents"]),
+            parents=_descent(store, p, structure, params),
             ask=p["ask"],
             role=role,
             origin=_origin(ask),
@@ -197,6 +197,15 @@ def _insert(store: Store, p: dict[str, Any], candidate: Candidate, found: Stored
         ),
     )
     return {"depth": "submit", "session": session, "evaluation": node.evaluation, "node": node.id, "cached": cached}
+
+
+def _descent(store: Store, p: dict[str, Any], structure: str, params: dict[str, Any]) -> tuple[str, ...]:
+    """The parents that were named. Without any, a text that differs from an earlier one in PARAMS alone descends from it,
+    whatever it was asked as: from the best of that structure, so that the lineage shows where its text came from."""
+    if p["parents"] or not structure or not params:
+        return tuple(p["parents"])
+    family = [n for n in store.nodes.tree(p["session"]).nodes if n.structure == structure and n.candidate != p["candidate"]]
+    return (rank(family)[0].id,) if family else ()
 
 
 async def _candidate(shared: Shared, store: Store, record: SessionRecord, request: SubmitRequest, ask: Ask | None) -> Candidate:

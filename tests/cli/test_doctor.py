@@ -86,7 +86,7 @@ def test_a_home_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_weak_isolation_is_a_warning_with_both_ways_out() -> None:
-    isolation = finding(diagnose(FakeExecutor()), "isolation")
+    isolation = finding(diagnose(FakeExecutor(isolation="process")), "isolation")
     assert isolation.state == "warning"
     assert "not here" in isolation.message
     assert "--isolation process" in isolation.remedy

@@ -44,9 +44,7 @@ def test_without_a_terminal_nothing_is_drawn(kevolve: Kevolve, task: Path) -> No
 
 
 def test_json_is_the_only_thing_on_stdout(kevolve: Kevolve, task: Path, tmp_path: Path) -> None:
-    result = kevolve(
-        "optimize", task, *QUICK, "--seed", 7, "--selection", "evolutionary", "--json", "--export", tmp_path / "copy"
-    )
+    result = kevolve("optimize", task, *QUICK, "--selection", "evolutionary", "--json", "--export", tmp_path / "copy")
     data = json.loads(result.stdout)
     assert result.exit_code == 0
     assert data["reason"] == "budget_spent"

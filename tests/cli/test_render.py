@@ -144,7 +144,7 @@ def test_the_report_names_figure_lineage_borrowings_package_and_tree() -> None:
         "measured as a user calls it",
         "Not claimed",
         "n2  1.21× [1.20, 1.22]  [borrowed: skill: row_normalization]",
-        "n7  1.83× [1.79, 1.88]  [tune]  wider vectors | VEC=8",
+        "n7  1.83× [1.79, 1.88]  [tune]  wider vectors",
         "not confirmed: n9: held-out case wrong",
         "Wide vectors for rows (quarantine, 1.20×)",
         "/packages/rows",

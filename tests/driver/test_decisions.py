@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.types import Budget, Spent
 from kevolve_mcp.driver import decisions
 from kevolve_mcp.driver.decisions import Again, GiveUp, GoOn, Pause, Standing, Stop
 from kevolve_mcp.errors import Conflict, EvaluatorUnavailable, KEvolveError, StoreError, UsageError
@@ -60,6 +61,14 @@ def test_a_node_forgives_what_failed_before() -> None:
         assert step == GoOn()
         standing = decisions.after_node(decisions.took(standing))
     assert standing.nodes == 10
+
+
+def test_asks_under_way_are_counted_against_the_budget() -> None:
+    budget = Budget(evaluations=6)
+    assert decisions.before_asking(Standing(in_flight=2), budget, Spent(3)) == GoOn()
+    assert decisions.before_asking(Standing(in_flight=2), budget, Spent(4)) == Pause()
+    assert decisions.before_asking(Standing(in_flight=9), Budget(), Spent(4)) == GoOn()
+    assert decisions.before_asking(Standing(), budget, Spent(6)) == GoOn()
 
 
 def test_asks_that_the_author_declined_do_not_let_the_loop_wait_for_ever() -> None:

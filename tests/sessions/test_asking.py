@@ -73,8 +73,9 @@ async def test_the_budget_is_not_overdrawn_by_open_asks(bench: Bench) -> None:
         session = await opened(service, OpenRequest(bench.task(), budget=Budget(evaluations=2)))
         batch = await service.next(session, count=4)
         assert len(batch.asks) == 2
-        waiting = await service.next(session)
-        assert (waiting.asks, waiting.ended) == ((), "")
+        others = await service.next(session, author="somebody else")
+        assert (others.asks, others.ended) == ((), "")
+        assert (await service.next(session)).asks  # who asks again has put the first two aside
 
 
 async def test_the_context_stays_inside_its_budget(bench: Bench) -> None:

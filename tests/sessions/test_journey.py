@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.types import Budget, Goal, MachineReport, Policy
+from harness.types import Budget, Goal, Policy
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.sessions.types import Finished, Opened, OpenRequest, SubmitRequest, Text
@@ -116,12 +116,7 @@ async def test_what_no_candidate_could_satisfy_is_refused_at_once(bench: Bench) 
         assert job.error is not None
         assert "cpp" in job.error.hint
 
-    class Weak(FakeExecutor):
-        async def describe(self, *, ceilings: bool = False) -> MachineReport:
-            report = await super().describe(ceilings=ceilings)
-            return replace(report, environment=replace(report.environment, isolation="process"))
-
-    async with bench.service(Weak()) as service:
+    async with bench.service(FakeExecutor(isolation="process")) as service:
         job = await service.wait((await service.open(OpenRequest(bench.task()))).id, 20)
         assert job.error is not None
         assert 'policy={"isolation": "process"}' in job.error.hint

@@ -89,6 +89,17 @@ async def test_root_is_assumed_and_said(bench: Bench) -> None:
         assert root.node.parents == ()
 
 
+async def test_other_parameters_of_a_known_text_descend_from_it(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        await told(service, session, kernel(1.5, extra='PARAMS = {"A": 1}'))
+        await told(service, session, kernel(1.4, extra='PARAMS = {"A": 1}'))
+        varied = await told(service, session, kernel(1.5, extra='PARAMS = {"A": 2}'))
+        assert varied.node is not None
+        assert varied.node.parents == ("n1",)
+        assert not varied.assumed_root
+
+
 async def test_wrong_arguments_teach(bench: Bench) -> None:
     async with bench.service() as service:
         session = await opened(service, OpenRequest(bench.task()))

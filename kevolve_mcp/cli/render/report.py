@@ -111,10 +111,10 @@ def _origin(node: NodeFacts) -> str:
 
 
 def _change(node: NodeFacts) -> str:
+    """What was changed: in the author's words, else the parameters; nothing for a start, which its origin describes."""
     if node.origin:
         return ""
-    params = ", ".join(f"{k}={v}" for k, v in node.params.items())
-    return " | ".join(part for part in (node.hypothesis.splitlines()[0] if node.hypothesis else "", params) if part)
+    return node.hypothesis.splitlines()[0] if node.hypothesis else ", ".join(f"{k}={v}" for k, v in node.params.items())
 
 
 def _rejected(ending: Ending | None) -> list[RenderableType]:

@@ -1,0 +1,112 @@
+"""The state of one evaluation, and what its stages share: confined workers with the candidate loaded and prepared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ..languages import Language
+from ..types import Case, CaseResult, EvaluationRequest, IsolationLevel, Signal, StageReport, Task
+from ..workers import buffers
+from . import bursts, timing
+from .builds import BuildService
+from .failures import explain
+from .locks import DeviceLock
+from .machine import Machine
+from .opening import OpenTask, Tell
+from .pool import CasePool
+from .processes import CancelToken, Interfered, Worker, WorkerDied, WorkerFailed, WorkerTimeout
+
+T = TypeVar("T")
+LOAD_SECONDS = 30.0
+CALL_FLOOR_SECONDS, CALL_FACTOR = 10.0, 200.0  # a call may take 200 times the strongest baseline, and 10 s in any case
+
+
+@dataclass
+class Run:
+    """The state of one evaluation."""
+
+    machine: Machine
+    task: OpenTask
+    facts: Task
+    request: EvaluationRequest
+    level: IsolationLevel
+    language: Language
+    builds: BuildService
+    tell: Tell
+    cancel: CancelToken | None
+    lock: DeviceLock
+    reports: list[StageReport] = field(default_factory=list)
+    signals: list[Signal] = field(default_factory=list)
+    results: dict[str, CaseResult] = field(default_factory=dict)
+    times: dict[str, timing.CaseTimes] = field(default_factory=dict)
+    library: dict[str, int] = field(default_factory=dict)
+    screened: dict[str, Case] = field(default_factory=dict)
+    loaded: Worker | None = None
+
+    @property
+    def cases(self) -> list[Case]:
+        confirming = self.request.purpose in ("confirm", "export")
+        wanted = set(self.request.cases)
+        return [c for c in self.facts.cases if (not wanted or c.name in wanted) and (confirming or not c.held_out)]
+
+    def guard(self, where: str, worker: Worker, action: Callable[[], T]) -> T:
+        """Whatever the worker does becomes a Failure."""
+        try:
+            return action()
+        except (WorkerFailed, WorkerDied, WorkerTimeout, Interfered) as error:
+            raise explain(error, where, worker.log(), worker.flooded, self.builds.records, self.language) from error
+
+
+def start_worker(run: Run, *, poison: bool = False) -> Worker:
+    """A fresh confined worker with the candidate loaded, pinned, one thread."""
+    worker = run.machine.fork_server.worker("candidate", run.machine.rules(run.level), run.machine.scratch)
+    worker.cancel, worker.on_build = run.cancel, run.builds.handle
+    source = buffers.from_bytes("candidate", run.request.candidate.source.encode())
+    try:
+        run.guard("loading", worker, lambda: worker.ask("load", [source], seconds=LOAD_SECONDS, poison=poison))
+        cpu = run.machine.timing_cpus
+        run.guard("loading", worker, lambda: worker.ask("threads", seconds=LOAD_SECONDS, count=1, cpus=cpu))
+        return worker
+    except BaseException:
+        worker.close()
+        raise
+    finally:
+        os.close(source)
+
+
+def prepare(run: Run, worker: Worker, pool: CasePool, count: int) -> bursts.Slots:
+    """Construct the candidate's model for a case and give it the reference's parameters."""
+    slots = bursts.Slots(count, pool.slot_bytes)
+
+    def prepare() -> None:
+        worker.ask(
+            "case",
+            [pool.init_fd, slots.fd],
+            seconds=LOAD_SECONDS,
+            key=pool.name,
+            init=pool.describe["init"],
+            outputs=pool.outputs,
+            slots=count,
+            slot_bytes=pool.slot_bytes,
+            state=pool.describe["state"],
+            seed=pool.seed,
+            gradients=pool.gradients,
+        )
+        set_state(worker, pool, 0)
+
+    run.guard(f"case {pool.name}: construction", worker, prepare)
+    return slots
+
+
+def set_state(worker: Worker, pool: CasePool, seed: int) -> None:
+    if pool.describe["state"]:
+        layout = pool.describe["state_layout"]
+        worker.ask("state", [pool.states[seed]], seconds=LOAD_SECONDS, key=pool.name, layout=layout)
+
+
+def call_seconds(case: Case, calls: int) -> float:
+    known = min(case.baselines_us.values(), default=0.0)
+    return max(CALL_FLOOR_SECONDS, CALL_FACTOR * calls * known / 1e6)

@@ -1,0 +1,148 @@
+"""The judge on this machine: the executor's contract, a killed judge, and the interpreter of the user's choice."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.native import find_compiler
+from harness.types import Candidate, EvaluationRequest
+from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable
+from kevolve_mcp.executors import Executor, LocalExecutor
+from kevolve_mcp.executors.testing import ExecutorConformance, Texts
+
+DATA = Path(__file__).parents[1] / "data" / "candidates"
+TASK, CORRECT = (DATA / "task.py").read_text(), (DATA / "correct.py").read_text()
+pytestmark = pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler on this machine")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+class TestConformance(ExecutorConformance):
+    @pytest.fixture(autouse=True)
+    def _cache(self, cache: Path) -> None:
+        self.cache = cache
+
+    def executor(self) -> Executor:
+        return LocalExecutor(None, self.cache)
+
+    def texts(self) -> Texts:
+        slow = CORRECT.replace(
+            "        y = torch.empty_like(x)", "        import time\n        time.sleep(3)\n        y = torch.empty_like(x)"
+        )
+        return Texts(TASK, "x = 1\n", CORRECT, CORRECT.replace("* w[j] + s", "* w[j] - s"), slow)
+
+
+def judges() -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if (
+                b"harness.judge.main" in (path / "cmdline").read_bytes()
+                and f"PPid:\t{os.getpid()}\n" in (path / "status").read_text()
+            ):
+                found.append(int(path.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_killed_judge_is_an_unavailable_evaluator_and_the_next_call_works(cache: Path) -> None:
+    before = judges()
+
+    async def body() -> None:
+        async with LocalExecutor(None, cache) as executor:
+            task = await executor.open_task(TASK, "", "cpu", timed=False)
+            slow = CORRECT.replace("class ModelNew", "import time\ntime.sleep(20)\nclass ModelNew")
+            pending = asyncio.create_task(executor.evaluate(task, request(slow), "cpu"))
+            await asyncio.sleep(2)
+            (judge,) = judges() - before
+            os.kill(judge, signal.SIGKILL)
+            with pytest.raises(EvaluatorUnavailable):
+                await pending
+            assert (await executor.evaluate(task, request(CORRECT), "cpu")).status == "correct"
+
+    asyncio.run(body())
+    assert judges() <= before
+
+
+def request(source: str) -> EvaluationRequest:
+    return EvaluationRequest(Candidate(source, "cpp"), "check", "verify")
+
+
+def test_another_interpreter_from_a_folder_with_its_own_harness(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second environment that has torch but not KEvolve evaluates; what lies in the current folder is not imported."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    (site / "torch.pth").write_text(str(Path(torch.__file__).parents[1]))  # the .pth files beside torch are not read through it
+    missing = subprocess.run([python, "-I", "-c", "import kevolve_mcp"], capture_output=True, cwd=tmp_path, check=False)
+    if missing.returncode == 0:
+        pytest.skip("KEvolve is installed as a plain package beside torch, so a second environment cannot be without it")
+    shadow = tmp_path / "harness"
+    shadow.mkdir()
+    (shadow / "__init__.py").write_text("raise RuntimeError('the harness of the current folder was imported')\n")
+    (tmp_path / "task.py").write_text(TASK)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    async def body() -> None:
+        async with LocalExecutor(str(python), cache, tmp_path) as executor:
+            (chosen,) = await executor.interpreters()
+            assert (chosen.usable, chosen.origin) == (True, "python argument")
+            task = await executor.open_task(TASK, str(tmp_path / "task.py"), "cpu", timed=False)
+            assert (await executor.evaluate(task, request(CORRECT), "cpu")).status == "correct"
+
+    asyncio.run(body())
+
+
+def test_an_interpreter_without_torch_is_refused_with_the_way_to_get_it(cache: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "bare", symlinks=True)
+
+    async def body() -> None:
+        async with LocalExecutor(str(tmp_path / "bare" / "bin" / "python"), cache) as executor:
+            with pytest.raises(Unavailable, match="pip install torch"):
+                await executor.describe()
+
+    asyncio.run(body())
+
+
+def test_interpreters_are_found_in_the_order_that_is_promised(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    venv.create(tmp_path / ".venv", symlinks=True)
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.delenv("CONDA_PREFIX", raising=False)
+    (tmp_path / "deep").mkdir()
+
+    async def body() -> None:
+        found = await LocalExecutor(None, cache, tmp_path / "deep").interpreters()
+        assert found[0].path == str(tmp_path / ".venv" / "bin" / "python")
+        assert not found[0].usable
+        assert any(i.path == sys.executable and i.usable for i in found)
+        (configured,) = await LocalExecutor(None, cache, configured="/nowhere/python").interpreters()
+        assert "no such file" in configured.reason
+
+    asyncio.run(body())
+
+
+def test_a_target_that_is_not_here_is_refused(cache: Path) -> None:
+    async def body() -> None:
+        async with LocalExecutor(None, cache) as executor:
+            with pytest.raises(Unavailable, match="cuda"):
+                await executor.open_task(TASK, "", "cuda", timed=False)
+
+    asyncio.run(body())

@@ -1,0 +1,113 @@
+"""What a candidate can reach from inside, at each level."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.judge.processes import ForkServer, Refused, Worker, WorkerFailed
+from harness.workers import buffers
+from harness.workers.confine import Confinement
+
+LEVELS = ("namespaces", "landlock", "process")
+READABLE = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[2] / "harness"))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    found = ForkServer([])
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    path = tmp_path / "secret"
+    path.write_text("reference")
+    return path
+
+
+def start(server: ForkServer, level: str, scratch: Path) -> Worker:
+    try:
+        return server.worker("candidate", Confinement(level, READABLE), "" if level == "namespaces" else str(scratch))
+    except Refused as reason:
+        pytest.skip(f"this machine cannot give {level}: {reason}")
+
+
+def attempt(server: ForkServer, level: str, scratch: Path, lines: str) -> str | None:
+    """Run lines inside; None if they went through, else what they raised."""
+    worker = start(server, level, scratch)
+    source = buffers.from_bytes("source", f"{lines}\nclass ModelNew: pass\n".encode())
+    try:
+        worker.ask("load", [source], seconds=20)
+        return None
+    except WorkerFailed as error:
+        return str(error)
+    finally:
+        os.close(source)
+        worker.close()
+
+
+@pytest.mark.parametrize("level", LEVELS[:2])
+def test_files_of_the_user_cannot_be_read(server: ForkServer, tmp_path: Path, secret: Path, level: str) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    assert attempt(server, level, scratch, f"open({str(secret)!r}).read()")
+    assert attempt(server, level, scratch, "open('/etc/shadow').read()")
+
+
+@pytest.mark.parametrize("level", LEVELS[:2])
+def test_the_system_is_read_only(server: ForkServer, tmp_path: Path, level: str) -> None:
+    target = Path(os.__file__).with_name("kevolve_was_here.py")
+    assert attempt(server, level, tmp_path, f"open({str(target)!r}, 'w').write('x')")
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("level", LEVELS[:2])
+def test_there_is_no_network(server: ForkServer, tmp_path: Path, level: str) -> None:
+    assert attempt(server, level, tmp_path, "import socket\nsocket.create_connection(('127.0.0.1', 1))")
+    assert "not permitted" in (attempt(server, level, tmp_path, "import socket\nsocket.socket()") or "")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_scratch_folder_is_writable_and_the_environment_is_scrubbed(
+    server: ForkServer, tmp_path: Path, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEVOLVE_TEST_SECRET", "1")
+    assert attempt(server, level, tmp_path, "open('scratch.txt', 'w').write('x')") is None
+    assert attempt(server, level, tmp_path, "import os\nassert 'KEVOLVE_TEST_SECRET' not in os.environ") is None
+
+
+def test_other_processes_are_invisible_in_a_namespace(server: ForkServer, tmp_path: Path) -> None:
+    lines = f"import os\nassert not os.path.exists('/proc/{os.getpid()}')\nassert len([p for p in os.listdir('/proc') if p.isdigit()]) <= 3"
+    assert attempt(server, "namespaces", tmp_path, lines) is None
+
+
+def test_nothing_can_be_traced_or_mounted(server: ForkServer, tmp_path: Path) -> None:
+    for call in ("ptrace(16, 1, 0, 0)", "mount(b'none', b'/tmp', b'tmpfs', 0, 0)", "unshare(0x10000000)"):
+        lines = f"import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\nassert libc.{call} == 0, ctypes.get_errno()"
+        assert attempt(server, "namespaces", tmp_path, lines)
+
+
+def test_a_fork_bomb_is_bounded_and_leaves_nothing(server: ForkServer, tmp_path: Path) -> None:
+    lines = "import os, time\nfor _ in range(10000):\n    if os.fork() == 0:\n        time.sleep(100)"
+    assert "temporarily unavailable" in (attempt(server, "namespaces", tmp_path, lines) or "")
+    assert attempt(server, "namespaces", tmp_path, "import os\nif os.fork() == 0:\n    os._exit(0)\nos.wait()") is None
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_killing_a_worker_ends_what_it_started(server: ForkServer, tmp_path: Path, level: str) -> None:
+    worker = start(server, level, tmp_path)
+    marker = f"kevolve-{level}-{os.getpid()}"
+    child = f"os.execv(sys.executable, [sys.executable, '-c', 'import time; time.sleep(200)', {marker!r}])"
+    lines = f"import os, sys\nif os.fork() == 0:\n    os.setsid()\n    {child}\nclass ModelNew: pass\n"
+    source = buffers.from_bytes("source", lines.encode())
+    worker.ask("load", [source], seconds=20)
+    os.close(source)
+    worker.close()
+    lines_found = [p.read_bytes() for p in Path("/proc").glob("[0-9]*/cmdline") if p.exists()]
+    assert not any(marker.encode() in line for line in lines_found)
