@@ -7,6 +7,8 @@ from typing import Any
 
 from harness.types import Case, CaseResult, Evaluation, Target, Task, to_json
 
+FALLBACK_MARGIN = 1.02  # how much faster than the reference's median the kernel's must be
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -18,7 +20,8 @@ class Decision:
 
 
 def decide(task: Task, evaluation: Evaluation) -> tuple[Decision, ...]:
-    """The kernel only where its verdict is "faster"; the reference everywhere else, untimed cases included."""
+    """The kernel where its verdict is "faster", or where it clearly beats what would run in its place: the reference, in eager
+    mode, which is often slower than the compiled baseline that the verdict is about. Else the reference, untimed cases included."""
     results = {result.name: result for result in evaluation.cases}
     return tuple(_decide(case, results.get(case.name)) for case in task.cases)
 
@@ -28,8 +31,13 @@ def _decide(case: Case, result: CaseResult | None) -> Decision:
         return Decision(case, "reference", "not verified in this evaluation")
     if result.verdict is None or result.speedup is None:
         return Decision(case, "reference", "verified, not timed")
-    use = "kernel" if result.verdict == "faster" else "reference"
-    return Decision(case, use, f"{result.verdict}: {speedup_text(result)}")
+    why = f"{result.verdict}: {speedup_text(result)}"
+    if result.verdict == "faster":
+        return Decision(case, "kernel", why)
+    eager, own = result.baselines.get("eager"), result.latency_us
+    if result.baseline != "eager" and eager and own and own * FALLBACK_MARGIN < eager:
+        return Decision(case, "kernel", f"{why}; {eager / own:.2f}x over the reference, which would run in its place")
+    return Decision(case, "reference", why)
 
 
 def speedup_text(result: CaseResult) -> str:

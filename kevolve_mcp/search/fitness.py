@@ -159,13 +159,14 @@ def stalled_for(nodes: Sequence[Node], margin: float = MARGIN) -> int:
 
 
 def prediction(tree: Tree, node: Node) -> Prediction | None:
-    """What the author foretold against what was measured; None without both."""
+    """What the author foretold (a factor on the best parent's F; on 1 without one) against what was measured; None without both."""
     if not node.predicted_speedup or node.predicted_speedup <= 0 or node.score <= 0:
         return None
     parents = [p.score for i in node.parents if (p := tree.by_id.get(i)) is not None and p.score > 0]
     before = max(parents, default=0.0)
-    direction = (node.predicted_speedup > before) == (node.score > before) if before else None
-    return Prediction(node.predicted_speedup, node.score, math.log(node.score / node.predicted_speedup), direction)
+    foretold = node.predicted_speedup * (before or 1.0)
+    direction = (foretold > before) == (node.score > before) if before else None
+    return Prediction(foretold, node.score, math.log(node.score / foretold), direction)
 
 
 __all__ = [

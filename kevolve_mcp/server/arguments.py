@@ -25,7 +25,7 @@ Language = Annotated[str, Field(description="cpp, triton ...")]
 @dataclass(frozen=True)
 class PolicyOptions:
     """What a session permits, and how it searches. selection: a selection policy's name; skills: whether skills lend starts;
-    the rest as in harness.types.Policy."""
+    seed: of the search's random choices (default: from the session's id); the rest as in harness.types.Policy."""
 
     selection: str = ""
     library_calls: Literal["flag", "allow", "reject"] = "flag"
@@ -33,16 +33,17 @@ class PolicyOptions:
     tolerance: Literal["default", "bitwise"] = "default"
     review: bool = False
     skills: bool = True
+    seed: int | None = None
 
     def policy(self) -> Policy:
         return Policy(self.library_calls, self.isolation, self.tolerance, self.review)
 
 
 PolicyArgument = Annotated[
-    dict[str, str | bool] | str | None,
+    dict[str, str | bool | int] | str | None,
     Field(
         description='"greedy", "evolutionary", or an object: selection, library_calls (flag, allow, reject), isolation, '
-        "tolerance (default, bitwise), review, skills"
+        "tolerance (default, bitwise), review, skills, seed"
     ),
 ]
 BudgetArgument = Annotated[
@@ -51,7 +52,7 @@ BudgetArgument = Annotated[
 ]
 
 
-def parse_policy(given: dict[str, str | bool] | str | None) -> PolicyOptions:
+def parse_policy(given: dict[str, str | bool | int] | str | None) -> PolicyOptions:
     """A word is the selection policy. Raises UsageError naming what is accepted."""
     data = {"selection": given} if isinstance(given, str) else given or {}
     return _decoded(PolicyOptions, data, "policy", 'Example: policy={"selection": "evolutionary"}.')

@@ -56,6 +56,7 @@ async def open_session(shared: Shared, request: OpenRequest) -> JobView:
         "start": start.source if start else "",
         "python": request.python,
         "skills": request.skills,
+        "seed": request.seed,
         "new": request.new,
     }
     if not request.new and (found := await _joinable(shared, payload)) is not None:
@@ -90,7 +91,7 @@ class Opening:
             budget=_decoded(Budget, p["budget"]),
             policy=_decoded(Policy, p["policy"]),
             selection=p["selection"],
-            seed=int(p["session"].rsplit("-", 1)[-1], 16),
+            seed=int(p["session"].rsplit("-", 1)[-1], 16) if p["seed"] is None else p["seed"],
             python=python,
             options={"notes": [] if starts.found else list(starts.notes), "skills": p["skills"], "path": p["path"]},
         )

@@ -33,7 +33,7 @@ class Text:
 @dataclass(frozen=True)
 class OpenRequest:
     """selection: the selection policy's name. policy: what candidates may do. skills: whether skills lend starts.
-    new: open another session even where an equal one is open."""
+    seed: of the search's random choices; None derives it from the session's id. new: open another session even where an equal one is open."""
 
     task: Text
     target: str = "cpu"
@@ -45,6 +45,7 @@ class OpenRequest:
     policy: Policy = field(default_factory=Policy)
     selection: str = ""
     skills: bool = True
+    seed: int | None = None
     new: bool = False
 
 

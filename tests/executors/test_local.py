@@ -44,18 +44,17 @@ class TestConformance(ExecutorConformance):
         return Texts(TASK, "x = 1\n", CORRECT, CORRECT.replace("* w[j] + s", "* w[j] - s"), slow)
 
 
-def judges() -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if (
-                b"harness.judge.main" in (path / "cmdline").read_bytes()
-                and f"PPid:\t{os.getpid()}\n" in (path / "status").read_text()
-            ):
-                found.append(int(path.name))
-        except OSError:
-            continue
-    return found
+def judges() -> set[int]:
+    """Judge processes that this process started."""
+    return {int(path.name) for path in Path("/proc").glob("[0-9]*") if _is_judge(path)}
+
+
+def _is_judge(process: Path) -> bool:
+    try:
+        ours = f"PPid:\t{os.getpid()}\n" in (process / "status").read_text()
+        return ours and b"harness.judge.main" in (process / "cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def test_a_killed_judge_is_an_unavailable_evaluator_and_the_next_call_works(cache: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from harness.types import Policy, Signal
 from kevolve_mcp.errors import Conflict, NotFound, StoreError, UsageError
 from kevolve_mcp.export import ExportResult, LineageStep, export_package, package_candidate, read_package, record_evaluation
+from kevolve_mcp.export.decisions import decide
 
 from . import samples
 
@@ -94,6 +95,25 @@ def test_readme_tells_borrowed_from_found_and_claims_nothing_naive(packages: Pac
     assert "small 15.00x" in text
     assert "nothing is claimed" in text
     assert "float32[4, 32]" in text
+
+
+def test_a_kernel_that_loses_to_compile_is_used_where_the_fallback_would_be_slower_still() -> None:
+    one = samples.scale_norm()
+    cases = tuple(
+        replace(
+            c,
+            verdict="slower",
+            speedup=0.9,
+            interval=(0.85, 0.95),
+            baseline="compile",
+            baselines={"eager": eager, "compile": 9.0},
+            latency_us=10.0,
+        )
+        for c, eager in zip(one.evaluation.cases, (30.0, 10.1, 30.0, 30.0), strict=True)
+    )
+    decided = decide(one.task, replace(one.evaluation, cases=cases))
+    assert [d.use for d in decided] == ["kernel", "reference", "kernel", "kernel"]
+    assert "3.00x over the reference" in decided[0].why
 
 
 def test_the_claim_comes_from_the_package_as_called(copy: Path) -> None:

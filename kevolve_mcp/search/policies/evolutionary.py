@@ -161,7 +161,7 @@ class _Island:
         return moves.draft(view, f"all of island {self.index} is under way already", **notes)
 
     def _drafts_due(self) -> bool:
-        told = sum(1 for n in self.nodes if not n.parents and n.role != "start")
+        told = sum(1 for n in self.nodes if n.role == "draft" or (not n.parents and n.role != "start"))
         made = told + sum(1 for a in self.pending if a.role == "draft")
         starts = sum(1 for n in self.nodes if n.role == "start" and not n.failed)
         return made < max(1, self.policy.drafts - starts)

@@ -81,7 +81,7 @@ def drafts_due(view: View, drafts: int, least: int) -> bool:
     """Whether the draft phase goes on. Correct starts stand in for drafts, but `least` are made in any case: starting from
     what exists finds good kernels sooner and fewer kinds of them."""
     starts = sum(1 for n in view.tree.nodes if n.role == "start" and not n.failed)
-    told = sum(1 for n in view.tree.nodes if not n.parents and n.role != "start")
+    told = sum(1 for n in view.tree.nodes if n.role == "draft" or (not n.parents and n.role != "start"))
     made = told + sum(1 for a in view.pending if a.role == "draft")
     return made < max(min(least, drafts), drafts - starts)
 

@@ -52,6 +52,7 @@ async def session_open(
         policy=options.policy(),
         selection=options.selection,
         skills=options.skills,
+        seed=options.seed,
         new=new,
     )
     return open_answer(checked(await wait(ctx, await service(ctx).open(request), wait_s)))
