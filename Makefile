@@ -39,7 +39,7 @@ $(STAMP): pyproject.toml constraints.txt
 	    rm -rf $(VENV) && "$$chosen" -m venv $(VENV); \
 	fi
 	$(PIP) $(TORCH)
-	$(PIP) -e '.[search,dev]'
+	$(PIP) -e '.[search,llm,dev]'
 	@touch $@
 
 test: lint
