@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import platformdirs
-from pydantic import Field
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class Settings(BaseSettings):
     """home: database, artifacts and exports. cache: the private harness copies, builds and measured ceilings.
-    database: an SQLAlchemy URL; empty means SQLite inside the home. python: the interpreter that evaluates."""
+    database: an SQLAlchemy URL; empty means SQLite inside the home. python: the interpreter that evaluates.
+    server: the URL of a running server that the command line uses instead of its own. token: the bearer token, of a server
+    over HTTP and of its clients."""
 
     model_config = SettingsConfigDict(env_prefix="KEVOLVE_", extra="ignore")
 
@@ -20,3 +22,5 @@ class Settings(BaseSettings):
     database: str = ""
     python: str = ""
     max_wait_s: float = 45.0
+    server: str = ""
+    token: SecretStr = SecretStr("")

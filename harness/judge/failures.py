@@ -22,6 +22,10 @@ class Failure(Exception):
     log: str = ""
 
 
+class Unfit(Exception):
+    """A verdict here would be worth nothing, whatever it were; the text says why. Nothing is known about the candidate."""
+
+
 _KINDS: dict[str, tuple[Status, str]] = {
     "no_entry_point": ("rejected", "structure.no_entry_point"),
     "syntax_error": ("rejected", "structure.syntax_error"),
@@ -33,6 +37,7 @@ _KINDS: dict[str, tuple[Status, str]] = {
     "out_of_memory": ("crashed", "out_of_memory"),
     "exception": ("crashed", "crash.exception"),
     "native": ("crashed", "crash.exception"),
+    "compile": ("build_failed", "compile_error"),
 }
 _DEATHS = {
     signal.SIGSEGV: (
@@ -56,6 +61,10 @@ def explain(error: Exception, where: str, log: str, flooded: bool, builds: Seque
     if flooded:
         text = f"{where}: it printed more than the log holds (256 KiB)"
         return Failure("crashed", text, (Signal("output_flood", text),), log)
+    if isinstance(error, WorkerFailed) and error.kind == "unfit":
+        raise Unfit(str(error)) from error
+    if isinstance(error, WorkerFailed) and error.kind == "compile":
+        return compile_failure(str(error), log, language)
     if isinstance(error, WorkerFailed):
         status, name = _KINDS.get(error.kind, ("crashed", "crash.exception"))
         text = str(error).strip() or error.kind
@@ -72,14 +81,23 @@ def explain(error: Exception, where: str, log: str, flooded: bool, builds: Seque
     raise error
 
 
+def compile_failure(text: str, log: str, language: Language) -> Failure:
+    """A compiler inside the worker refused the candidate's text (`text`), perhaps after printing why (`log`)."""
+    signals = _with_general(language.read_log(f"{log}\n{text}" if log else text))
+    return Failure("build_failed", signals[0].message, signals, f"{text}\n{log}".strip())
+
+
+def _with_general(signals: tuple[Signal, ...]) -> tuple[Signal, ...]:
+    """With `compile_error` itself, by which a reader finds every failed build."""
+    return signals if any(s.name == "compile_error" for s in signals) else (*signals, Signal("compile_error", signals[0].message))
+
+
 def _build_failure(record: BuildRecord, language: Language) -> Failure:
     if record.timed_out:
         return Failure("build_failed", record.log, (Signal("timeout.build", record.log),), record.log)
     if "no C++ compiler" in record.log:
         return Failure("build_failed", record.log, (Signal("toolchain_missing", record.log),), record.log)
-    signals = language.read_log(record.log)
-    if not any(s.name == "compile_error" for s in signals):
-        signals = (*signals, Signal("compile_error", signals[0].message))
+    signals = _with_general(language.read_log(record.log))
     return Failure("build_failed", signals[0].message, signals, record.log)
 
 

@@ -7,12 +7,13 @@ import platform
 import sys
 import sysconfig
 import tempfile
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from .. import native
-from ..targets import cpu
-from ..types import ISOLATION_LEVELS, Ceilings, Environment, IsolationLevel, MachineReport, TargetReport
+from ..languages import LANGUAGES
+from ..targets import DeviceFamily, cpu, cuda
+from ..types import ISOLATION_LEVELS, Ceilings, Environment, IsolationLevel, MachineReport, Mode, TargetReport
 from ..workers.confine import Confinement
 from .builds import compiler_version
 from .environment import ALLOCATION_NAME
@@ -26,11 +27,22 @@ class Machine:
         self.cache = cache
         self.scratch = tempfile.mkdtemp(prefix="kevolve-")
         os.chmod(self.scratch, 0o700)
-        self.fork_server = ForkServer(["torch"])
+        self._fork_servers: dict[str, ForkServer] = {}
 
-    def rules(self, level: str, *, memory_bytes: int = 8 << 30) -> Confinement:
+    @property
+    def fork_server(self) -> ForkServer:
+        """The one for CPU candidates and for compilers."""
+        return self.server_for(cpu)
+
+    def server_for(self, family: DeviceFamily) -> ForkServer:
+        """The fork server from which candidates for a device family are forked."""
+        if family.NAME not in self._fork_servers:
+            self._fork_servers[family.NAME] = ForkServer(family.preload())
+        return self._fork_servers[family.NAME]
+
+    def rules(self, level: str, family: DeviceFamily = cpu) -> Confinement:
         """The confinement of a candidate at a level."""
-        return Confinement(level, self._readable, memory_bytes=memory_bytes)
+        return Confinement(level, self._readable, memory_bytes=family.ADDRESS_SPACE, devices=family.nodes())
 
     @cached_property
     def _readable(self) -> tuple[str, ...]:
@@ -62,24 +74,30 @@ class Machine:
         """The strongest level there is."""
         return next((level for level in ISOLATION_LEVELS if self.isolation[level] == "available"), "process")
 
-    @cached_property
+    @property
     def environment(self) -> Environment:
+        """The CPU's."""
+        return self.environment_of(cpu)
+
+    @cache  # noqa: B019  # one machine lives as long as the process
+    def environment_of(self, family: DeviceFamily) -> Environment:
         import torch
 
         compiler = compiler_version(native.find_compiler())
-        facts = {**cpu.facts(), "torch": torch.__version__, "compiler": compiler, "python": platform.python_version()}
+        versions = {"torch": torch.__version__, "compiler": compiler, "python": platform.python_version(), **_triton()}
         return Environment(
-            device=cpu.device_key(),
-            toolchain=f"torch {torch.__version__}, {compiler}, python {platform.python_version()}",
+            device=family.device_key(),
+            toolchain=", ".join(v if k == "compiler" else f"{k} {v}" for k, v in versions.items()),
             isolation=self.level,
             allocation=ALLOCATION_NAME,
             threads=1,
-            facts=facts,
+            facts={**family.facts(), **versions},
         )
 
-    @cached_property
-    def ceilings(self) -> Ceilings:
-        return cpu.ceilings(self.cache, command("harness.targets", "cpu.measure"))
+    @cache  # noqa: B019
+    def ceilings_of(self, family: DeviceFamily) -> Ceilings:
+        """The measured ceilings of a family's device."""
+        return family.ceilings(self.cache, command("harness.targets", f"{family.NAME}.measure"))
 
     @property
     def timing_cpus(self) -> list[int]:
@@ -95,16 +113,33 @@ class Machine:
         profilers = ("counters of page faults and switches", "static instruction mix (objdump)")
         return (
             TargetReport("cpu", "execute" if compiler else "absent", reason, ("cpp",) if compiler else (), profilers),
-            TargetReport("cuda", "absent", "this version evaluates on CPUs only"),
+            self._cuda(),
             TargetReport("hip", "absent", "this version evaluates on CPUs only"),
         )
 
+    def _cuda(self) -> TargetReport:
+        if reason := cuda.missing():
+            return TargetReport("cuda", "absent", reason)
+        languages = tuple(name for name, language in LANGUAGES.items() if "cuda" in language.targets)
+        mode: Mode = "execute" if languages else "absent"
+        return TargetReport("cuda", mode, cuda.device_key(), languages, ("device events",))
+
     def report(self, *, ceilings: bool) -> MachineReport:
-        return MachineReport(self.environment, self.targets(), self.isolation, self.ceilings if ceilings else None)
+        return MachineReport(self.environment, self.targets(), self.isolation, self.ceilings_of(cpu) if ceilings else None)
 
     def close(self) -> None:
         """End the fork server and remove the scratch folder."""
         import shutil
 
-        self.fork_server.close()
+        for server in self._fork_servers.values():
+            server.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def _triton() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return {"triton": version("triton")}
+    except PackageNotFoundError:
+        return {}

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..languages import LANGUAGES
+from ..targets import FAMILIES, DeviceFamily
 from ..types import EvaluationRequest, Target, Task, from_json, to_json
 from . import pipeline
 from .machine import Machine
@@ -93,22 +94,24 @@ class Judge:
     def _describe(self, message: dict[str, Any], token: CancelToken) -> Any:
         return to_json(self._machine.report(ceilings=bool(message.get("ceilings"))))
 
-    def _start_task(self, source: str, path: str, number: int, token: CancelToken, *, timed: bool) -> tuple[OpenTask, Task]:
+    def _start_task(
+        self, source: str, path: str, number: int, token: CancelToken, family: DeviceFamily, *, timed: bool
+    ) -> tuple[OpenTask, Task]:
         def tell(stage: str, text: str, fraction: float) -> None:
             _say({"id": number, "event": {"stage": stage, "message": text, "fraction": fraction}})
 
-        return open_task(self._machine, source, path, tell, token, timed=timed)
+        return open_task(self._machine, source, path, tell, token, family=family, timed=timed)
 
     def _open_task(self, message: dict[str, Any], token: CancelToken) -> Any:
-        _check_target(message["target"])
+        family = _family(message["target"])
         handle, task = self._start_task(
-            message["source"], message["path"], message["id"], token, timed=bool(message.get("timed", True))
+            message["source"], message["path"], message["id"], token, family, timed=bool(message.get("timed", True))
         )
-        self._keep(task.digest, handle)
+        self._keep(family.NAME + task.digest, handle)
         return to_json(task)
 
     def _evaluate(self, message: dict[str, Any], token: CancelToken) -> Any:
-        _check_target(message["target"])
+        family = _family(message["target"])
         task = from_json(Task, message["task"])
         request = from_json(EvaluationRequest, message["request"])
         if request.candidate.language not in LANGUAGES:
@@ -125,7 +128,7 @@ class Judge:
             _say({"id": message["id"], "event": {"stage": stage, "message": text, "fraction": fraction}})
 
         if request.purpose in ("confirm", "export"):  # fresh seeds and processes, used once
-            handle, fresh = self._start_task(task.source, task.path, message["id"], token, timed=False)
+            handle, fresh = self._start_task(task.source, task.path, message["id"], token, family, timed=False)
             known_us = {c.name: c for c in task.cases}
             cases = tuple(
                 c if c.held_out or c.name not in known_us else replace(known_us[c.name], families=c.families) for c in fresh.cases
@@ -138,18 +141,19 @@ class Judge:
                 )
             finally:
                 handle.close()
-        opened = self._open.get(task.digest)
+        key = family.NAME + task.digest
+        opened = self._open.get(key)
         if opened is None:
-            opened, fresh = self._start_task(task.source, task.path, message["id"], token, timed=False)
-            self._keep(fresh.digest, opened)
-        self._open.move_to_end(task.digest)
+            opened, fresh = self._start_task(task.source, task.path, message["id"], token, family, timed=False)
+            self._keep(key, opened)
+        self._open.move_to_end(key)
         return to_json(pipeline.evaluate(self._machine, opened, task, request, level, tell, token))
 
-    def _keep(self, digest: str, handle: OpenTask) -> None:
-        old = self._open.pop(digest, None)
+    def _keep(self, key: str, handle: OpenTask) -> None:
+        old = self._open.pop(key, None)
         if old is not None:
             old.close()
-        self._open[digest] = handle
+        self._open[key] = handle
         while len(self._open) > OPEN_TASKS:
             self._open.popitem(last=False)[1].close()
 
@@ -159,12 +163,18 @@ class Judge:
             self._open.popitem()[1].close()
 
 
-def _check_target(text: str) -> None:
+def _family(text: str) -> DeviceFamily:
+    """The device family that evaluates for a target. Raises Unavailable with the reason."""
     target = Target.parse(text)
-    if target.family != "cpu":
-        raise Unavailable(
-            f"target {target} cannot be evaluated by this version", "Use target cpu; target_describe lists what is here."
-        )
+    family = FAMILIES.get(target.family)
+    hint = "target_describe lists what is here."
+    if family is None:
+        raise Unavailable(f"target {target} cannot be evaluated by this version", f"Targets: {', '.join(FAMILIES)}; {hint}")
+    if reason := family.missing():
+        raise Unavailable(f"target {target} is not here: {reason}", f"Use target cpu; {hint}")
+    if target.arch and not family.device_key().split(":sm_")[-1].startswith(target.arch.removeprefix("sm_")):
+        raise Unavailable(f"target {target} is not the device here ({family.device_key()})", hint)
+    return family
 
 
 def _error(number: int, kind: str, message: str, hint: str) -> dict[str, Any]:

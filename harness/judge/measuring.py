@@ -91,9 +91,9 @@ def _conclude_case(run: Run, case: Case, rng: Any) -> None:
         raise Failure("cheated", text, (Signal("cheat.clock", text),))
     medians = {b: statistics.median([p[0] for process in pairs for p in process]) for b, pairs in times.pairs.items()}
     best = min(medians, key=lambda name: medians[name])
-    compared = statistics.compare(times.pairs[best], "cpu", rng)
+    compared = statistics.compare(times.pairs[best], run.task.family.MARGIN, rng)
     latency = statistics.median([p[1] for process in times.pairs[best] for p in process])
-    floor_us = bounds.impossible_us(case, run.machine.ceilings) if case.bytes_written else 0.0
+    floor_us = bounds.impossible_us(case, run.machine.ceilings_of(run.task.family)) if case.bytes_written else 0.0
     if latency < floor_us:
         text = f"case {case.name}: {latency:.2f} us is below {floor_us:.2f} us, the least in which this machine can write the outputs"
         raise Failure("cheated", text, (Signal("cheat.impossible_speed", text),))
@@ -113,5 +113,5 @@ def _conclude_case(run: Run, case: Case, rng: Any) -> None:
         page_faults=statistics.median(times.faults),
         baseline_page_faults=statistics.median(times.baseline_faults),
         threads=1,
-        allocation=run.machine.environment.allocation,
+        allocation=run.machine.environment_of(run.task.family).allocation,
     )

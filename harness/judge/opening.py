@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..targets import DeviceFamily, cpu
 from ..types import Case, Task, TensorSpec
 from ..workers import buffers, operators
 from . import bounds, bursts, oracle
@@ -32,6 +33,7 @@ class OpenTask:
     """A task with a live reference worker. Not thread-safe."""
 
     machine: Machine
+    family: DeviceFamily
     source: str
     path: str
     held_out: str
@@ -45,7 +47,7 @@ class OpenTask:
 
     @property
     def drawer(self) -> Drawer:
-        return Drawer(self.worker)
+        return Drawer(self.worker, self.family.TORCH_DEVICE)
 
     @property
     def digest(self) -> str:
@@ -81,7 +83,7 @@ class OpenTask:
     def another(self, *, allocation: bool = True) -> Worker:
         """One more reference process with this task opened."""
         worker = _start(self.machine, self.path, allocation=allocation)
-        _ask_open(worker, self.source, self.held_out, self.path, self.seed)
+        _ask_open(worker, self.source, self.held_out, self.path, self.seed, self.family.TORCH_DEVICE)
         return worker
 
     def restart(self) -> None:
@@ -98,7 +100,14 @@ class OpenTask:
 
 
 def open_task(
-    machine: Machine, source: str, path: str, tell: Tell, cancel: CancelToken | None, *, timed: bool = True
+    machine: Machine,
+    source: str,
+    path: str,
+    tell: Tell,
+    cancel: CancelToken | None,
+    *,
+    family: DeviceFamily = cpu,
+    timed: bool = True,
 ) -> tuple[OpenTask, Task]:
     """Raises TaskRefusedError, with the worker gone. With `timed`, baselines and ceilings are timed."""
     companion = Path(path).with_name(f"{Path(path).stem}.heldout.py") if path else None
@@ -106,10 +115,10 @@ def open_task(
     worker = _start(machine, path)
     worker.cancel = cancel
     seed = secrets.randbits(48)
-    handle = OpenTask(machine, source, path, held_out, seed, worker, {})
+    handle = OpenTask(machine, family, source, path, held_out, seed, worker, {})
     try:
         tell("open", "reading the task", 0.0)
-        handle.opened = _ask_open(worker, source, held_out, path, seed)
+        handle.opened = _ask_open(worker, source, held_out, path, seed, family.TORCH_DEVICE)
         task = _learn(handle, tell, timed)
         worker.cancel = None
         return handle, task
@@ -139,13 +148,19 @@ def _filename(path: str) -> str:
     return os.path.basename(path) if path else "task.py"
 
 
-def _ask_open(worker: Worker, source: str, held_out: str, path: str, seed: int) -> dict[str, Any]:
+def _ask_open(worker: Worker, source: str, held_out: str, path: str, seed: int, device: str) -> dict[str, Any]:
     fds = [buffers.from_bytes("task", source.encode())]
     if held_out:
         fds.append(buffers.from_bytes("held out", held_out.encode()))
     try:
         reply = worker.ask(
-            "open", fds, seconds=TASK_SECONDS, filename=_filename(path), seed=seed, cpus=len(os.sched_getaffinity(0))
+            "open",
+            fds,
+            seconds=TASK_SECONDS,
+            filename=_filename(path),
+            seed=seed,
+            cpus=len(os.sched_getaffinity(0)),
+            device=device,
         )
         opened: dict[str, Any] = worker.data(reply)
         return opened
@@ -254,13 +269,15 @@ def _fake(label: str, expected: Any, inputs: list[Any], dtype: Any, constant: fl
 
     if label == "its own input":
         return next((i for i in inputs if i.shape == expected.shape and i.dtype == dtype), None)
-    return torch.full(expected.shape, 0.0 if label == "zeros" else constant, dtype=torch.float64).to(dtype)
+    return torch.full(expected.shape, 0.0 if label == "zeros" else constant, dtype=torch.float64, device=expected.device).to(
+        dtype
+    )
 
 
 def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
     """Screen every baseline of a case: verified, then a few bursts each under the device lock."""
     pool = handle.pools[case.name]
-    lock = DeviceLock(handle.machine.environment.device)
+    lock = DeviceLock(handle.family.device_key())
     times: dict[str, float] = {}
     for baseline in ["eager", "compile", *handle.opened["baselines"]]:
         tell("baseline", f"case {case.name}: {baseline}", fraction)
@@ -284,7 +301,7 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
             handle.notes.append(f"baseline {baseline} does not run in case {case.name}: {str(error).splitlines()[0][:200]}")
     handle.screening[case.name] = times
     working_set = (pool.input_bytes + pool.slot_bytes) * max(1, len(pool.timing))
-    roofline = bounds.roofline_us(case, handle.machine.ceilings, working_set)
+    roofline = bounds.roofline_us(case, handle.machine.ceilings_of(handle.family), working_set)
     return replace(
         case, baselines_us=times, roofline_us=roofline, families=tuple(pool.families), dropped_families=dict(pool.dropped)
     )

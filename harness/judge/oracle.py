@@ -81,6 +81,7 @@ def compare(
     """Judge one output. Shapes and dtypes were fixed before: the bytes were laid out by the judge."""
     import torch
 
+    candidate = candidate.to(expected.device)
     equal = framework is not None and same_bits(candidate, framework)
     if bitwise and framework is not None:
         count = 0 if equal else int((candidate != framework).sum())
@@ -156,7 +157,7 @@ def _classify(candidate: torch.Tensor, expected: torch.Tensor, wrong: torch.Tens
         return place
     size = candidate.element_size()
     for byte in POISON:
-        poison = torch.tensor([byte] * size, dtype=torch.uint8).view(candidate.dtype)[0]
+        poison = torch.tensor([byte] * size, dtype=torch.uint8, device=candidate.device).view(candidate.dtype)[0]
         if float((candidate[wrong] == poison).double().mean()) >= 0.5:
             return "wrong.uninitialized"
     coarse = {"float32": 2.0**-7, "float64": 2.0**-22}.get(_dtype(candidate), 0.0)

@@ -48,7 +48,7 @@ def evaluate(
     language = LANGUAGES[request.candidate.language]
     builds = BuildService(machine.fork_server, machine.rules(level), machine.scratch, machine.cache, language, BUILD_SECONDS)
     builds.start(cancel)
-    lock = DeviceLock(machine.environment.device)
+    lock = DeviceLock(task.family.device_key())
     run = Run(machine, task, facts, request, level, language, builds, tell, cancel, lock)
     failure: Failure | None = None
     steps = (_build, verify, time_candidate, _profile, _diagnose)
@@ -103,12 +103,12 @@ def _diagnose(run: Run) -> dict[str, Any]:
             pool = run.task.pools[case.name]
             working_set = (pool.input_bytes + pool.slot_bytes) * max(1, len(pool.timing))
             measured.append(diagnosis.Measured(case, run.results[case.name], working_set))
-    run.signals += diagnosis.diagnose(measured, run.machine.ceilings, static)
+    run.signals += diagnosis.diagnose(measured, run.machine.ceilings_of(run.task.family), static)
     return {}
 
 
 def _conclude(run: Run, failure: Failure | None, seconds: float) -> Evaluation:
-    request, environment = run.request, replace(run.machine.environment, isolation=run.level)
+    request, environment = run.request, replace(run.machine.environment_of(run.task.family), isolation=run.level)
     cases = tuple(run.results[c.name] for c in run.cases if c.name in run.results)
     review = [s for s in run.signals if s.name.startswith(("policy.", "suspect."))]
     timed = any(c.speedup is not None for c in cases)
@@ -128,7 +128,7 @@ def _conclude(run: Run, failure: Failure | None, seconds: float) -> Evaluation:
         candidate=request.candidate.digest,
         language=request.candidate.language,
         task=run.facts.digest,
-        target="cpu",
+        target=run.task.family.NAME,
         purpose=request.purpose,
         status=status,
         message=message,

@@ -98,8 +98,8 @@ class CasePool:
 class Drawer:
     """Draws sets through one reference worker."""
 
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
+    def __init__(self, worker: Worker, device: str = "cpu") -> None:
+        self._worker, self._device = worker, device
 
     def describe(self, case: str, gradients: bool) -> CasePool:
         """Construct the case's reference and learn its layouts. Raises WorkerFailed("task")."""
@@ -189,11 +189,15 @@ class Drawer:
             )
             data = self._worker.data(reply)
             buffers.seal(inputs)
-            own = views(fds[2], pool.outputs) if precise else []
-            return InputSet(inputs, data["layout"], family, data["finite"], views(expected, data["expected"]), own)
+            own = self._placed(views(fds[2], pool.outputs)) if precise else []
+            return InputSet(inputs, data["layout"], family, data["finite"], self._placed(views(expected, data["expected"])), own)
         finally:
             for fd in fds[1:]:
                 os.close(fd)  # the mappings stay
+
+    def _placed(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Expectations stay where comparing is fastest: in the judge's own memory on the device."""
+        return tensors if self._device == "cpu" else [t.to(self._device) for t in tensors]
 
 
 def _unbearable(pool: CasePool, held: InputSet) -> str:

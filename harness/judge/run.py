@@ -62,7 +62,8 @@ class Run:
 
 def start_worker(run: Run, *, poison: bool = False) -> Worker:
     """A fresh confined worker with the candidate loaded, pinned, one thread."""
-    worker = run.machine.fork_server.worker("candidate", run.machine.rules(run.level), run.machine.scratch)
+    family = run.task.family
+    worker = run.machine.server_for(family).worker("candidate", run.machine.rules(run.level, family), run.machine.scratch)
     worker.cancel, worker.on_build = run.cancel, run.builds.handle
     source = buffers.from_bytes("candidate", run.request.candidate.source.encode())
     try:
@@ -94,6 +95,7 @@ def prepare(run: Run, worker: Worker, pool: CasePool, count: int) -> bursts.Slot
             state=pool.describe["state"],
             seed=pool.seed,
             gradients=pool.gradients,
+            device=run.task.family.TORCH_DEVICE,
         )
         set_state(worker, pool, 0)
 

@@ -11,7 +11,6 @@ from ..types import Verdict
 
 RESAMPLES = 800
 MIN_PROCESSES = 3
-MARGIN = {"cpu": 1.02}  # a lower bound beyond this is called faster; other device families: 1.01
 
 
 @dataclass(frozen=True)
@@ -24,20 +23,22 @@ class Comparison:
     pairs: int
 
 
-def compare(processes: Sequence[Sequence[tuple[float, float]]], family: str, rng: random.Random) -> Comparison:
-    """processes: for each fresh process pair its (baseline, candidate) times. Nothing is dropped."""
+def compare(processes: Sequence[Sequence[tuple[float, float]]], margin: float, rng: random.Random) -> Comparison:
+    """processes: for each fresh process pair its (baseline, candidate) times. Nothing is dropped.
+
+    margin: how far above 1 the lower bound must lie to be called faster (and its inverse for slower)."""
     ratios = [[math.log(b / c) for b, c in pairs] for pairs in processes if pairs]
     pooled = [r for process in ratios for r in process]
     low, high = _interval(ratios, rng)
     each_low, each_high = zip(*(_interval([process], rng) for process in ratios), strict=True)
-    margin = math.log(MARGIN.get(family, 1.01))
+    least = math.log(margin)
     enough = len(ratios) >= MIN_PROCESSES
     verdict: Verdict = "unclear"
-    if enough and low > margin and min(each_low) > 0:
+    if enough and low > least and min(each_low) > 0:
         verdict = "faster"
-    elif enough and high < -margin and max(each_high) < 0:
+    elif enough and high < -least and max(each_high) < 0:
         verdict = "slower"
-    elif -margin <= low and high <= margin:
+    elif -least <= low and high <= least:
         verdict = "same"
     return Comparison(math.exp(median(pooled)), (math.exp(low), math.exp(high)), verdict, len(pooled))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .base import Language
 from .cpp import Cpp
+from .triton import Triton
 
-LANGUAGES: dict[str, Language] = {language.name: language for language in (Cpp(),)}
+LANGUAGES: dict[str, Language] = {language.name: language for language in (Cpp(), Triton())}
 
-__all__ = ["LANGUAGES", "Cpp", "Language"]
+__all__ = ["LANGUAGES", "Cpp", "Language", "Triton"]

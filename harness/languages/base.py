@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 
-from ..types import Signal
+from ..types import Signal, Target
 
 
 class Language(ABC):
@@ -19,6 +20,11 @@ class Language(ABC):
     @abstractmethod
     def police(self, source: str) -> Signal | None:
         """A reason to reject the text unrun (not parseable, no entry point), or None."""
+
+    def unfit(self, source: str, target: Target, dtypes: Iterable[str]) -> str:
+        """Why a verdict on this text would be worth nothing there ("" where it is worth something): not the candidate's fault,
+        so it is no evaluation but a refusal. dtypes: of the task's tensors, as TensorSpec spells them."""
+        return ""
 
     @abstractmethod
     def read_log(self, log: str) -> tuple[Signal, ...]:

@@ -1,1 +1,18 @@
-"""Device families: facts, measured ceilings."""
+"""Devices: families that candidates run on, and the architectures that kernels can be compiled for whether they are here or not."""
+
+from __future__ import annotations
+
+from . import amd, cpu, cuda, nvidia
+from .architecture import Architecture, Binary, Facts
+from .base import DeviceFamily
+from .occupancy import Occupancy
+
+FAMILIES: dict[str, DeviceFamily] = {family.NAME: family for family in (cpu, cuda)}
+
+# By target name, as users spell it.
+ARCHITECTURES: dict[str, Architecture] = {
+    **{f"cuda:{a.name}": a for a in nvidia.ARCHITECTURES},
+    **{f"hip:{a.name}": a for a in amd.ARCHITECTURES},
+}
+
+__all__ = ["ARCHITECTURES", "FAMILIES", "Architecture", "Binary", "DeviceFamily", "Facts", "Occupancy", "cpu", "cuda"]

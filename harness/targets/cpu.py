@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,7 +13,9 @@ from typing import Any
 
 from .. import native
 from ..types import Ceilings
+from . import kept
 
+NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cpu", "cpu", 1.02, 8 << 30
 _LEVELS = {"L1": 32 << 10, "L2": 512 << 10, "L3": 16 << 20}  # where the system does not say
 _VECTOR_FLAGS = ("avx512f", "avx512_bf16", "avx512_fp16", "avx2", "fma", "amx_tile", "asimd", "sve", "sve2")
 
@@ -96,24 +97,20 @@ def timing_cpu() -> int:
     return max(os.sched_getaffinity(0))
 
 
-def ceilings(cache: Path, command: list[str]) -> Ceilings:
-    """Measured once per device and kept in the cache. `command` runs `measure` in another process and prints its JSON."""
-    import hashlib
+def missing() -> str:
+    return ""
 
-    digest = hashlib.sha256(f"{device_key()}{_KERNELS}".encode()).hexdigest()[:16]
-    path = cache / f"ceilings-{digest}.json"
-    try:
-        return _ceilings(json.loads(path.read_text()))
-    except (OSError, ValueError, KeyError):
-        pass
-    environment = {**os.environ, "KEVOLVE_NATIVE_CACHE": str(cache / "native"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=True)
-    data = json.loads(done.stdout.splitlines()[-1])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(json.dumps(data))
-    os.replace(part, path)
-    return _ceilings(data)
+
+def nodes() -> tuple[str, ...]:
+    return ()
+
+
+def preload() -> list[str]:
+    return ["torch"]
+
+
+def ceilings(cache: Path, command: list[str]) -> Ceilings:
+    return kept.ceilings(cache, command, device_key(), _KERNELS)
 
 
 def measure() -> None:
@@ -172,16 +169,6 @@ def _best(action: Any) -> float:
         action()
         times.append(time.perf_counter() - start)
     return min(times)
-
-
-def _ceilings(data: dict[str, Any]) -> Ceilings:
-    return Ceilings(
-        {k: float(v) for k, v in data["bandwidth"].items()},
-        {k: float(v) for k, v in data["write_bandwidth"].items()},
-        {k: float(v) for k, v in data["operations"].items()},
-        {k: int(v) for k, v in data["level_bytes"].items()},
-        float(data["launch_us"]),
-    )
 
 
 def _cpuinfo() -> dict[str, str]:

@@ -38,13 +38,16 @@ class CandidateHost(host.Host):
         state: dict[str, list[Any]],
         seed: int,
         gradients: bool,
+        device: str = "cpu",
     ) -> None:
         """Construct the model for one case. Descriptors: init inputs, output slots."""
         arguments = buffers.read(fds[0], init)
         model = modules.construct(self.module, modules.CANDIDATE, arguments, seed)
+        if device != "cpu" and hasattr(model, "to"):
+            model = model.to(device)
         targets = modules.match_state({k: (v[0], v[1]) for k, v in state.items()}, model)
         mapped = buffers.shared(fds[1], slots * slot_bytes)
-        self.prepared[key] = host.Prepared(host.forward(model, gradients), outputs, mapped, slot_bytes, targets)
+        self.prepared[key] = host.Prepared(host.forward(model, gradients), outputs, mapped, slot_bytes, device, targets)
 
     def on_state(self, fds: list[int], key: str, layout: buffers.Layout) -> None:
         """Take over the reference's parameters."""

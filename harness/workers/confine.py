@@ -84,14 +84,14 @@ def _build_root(rules: Confinement) -> None:
     syscalls.pivot_root("/tmp", "/tmp/old")
     os.chdir("/")
     syscalls.mount("tmpfs", "/new", "tmpfs", plain, "mode=0755,size=16m")
+    os.makedirs("/new/dev/shm")
     os.mkdir("/new/tmp")
+    for scratch in ("/new/tmp", "/new/dev/shm"):  # before the binds: an interpreter may well live below /tmp
+        syscalls.mount("tmpfs", scratch, "tmpfs", plain, f"mode=1777,size={rules.scratch_bytes}")
     for path in _without_nested((*_SYSTEM, *_ETC, *rules.readable)):
         _bind(path)
-    os.makedirs("/new/dev/shm", exist_ok=True)
     for name in (*(f"/dev/{d}" for d in _DEVICES), *rules.devices):
         _bind(name, read_only=False)
-    syscalls.mount("tmpfs", "/new/tmp", "tmpfs", plain, f"mode=1777,size={rules.scratch_bytes}")
-    syscalls.mount("tmpfs", "/new/dev/shm", "tmpfs", plain, f"mode=1777,size={rules.scratch_bytes}")
     os.makedirs("/new/proc", exist_ok=True)
     os.makedirs("/new/etc", exist_ok=True)
     _put("/new/etc/passwd", f"kernel:x:{_NOBODY}:{_NOBODY}::/tmp:/bin/sh\n")

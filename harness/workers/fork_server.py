@@ -9,9 +9,14 @@ import sys
 from typing import Any
 
 from ..types import from_json
-from . import candidate, compiler, confine, frames
+from . import candidate, capture, compiler, confine, frames, interpreted, operators
 
-_KINDS = {"candidate": candidate.serve, "compiler": compiler.serve}
+_KINDS = {
+    "candidate": candidate.serve,
+    "compiler": compiler.serve,
+    "interpreted": interpreted.serve,
+    "capture": capture.serve,
+}
 
 
 def main(fd: int, preload: list[str]) -> None:
@@ -40,10 +45,10 @@ def main(fd: int, preload: list[str]) -> None:
 def _warm() -> None:
     """Touch what every candidate needs, so that each child starts with it; the process must stay single-threaded."""
     import torch
-    import torch.utils._python_dispatch  # imported here once instead of in every child
 
     torch.set_num_threads(1)
-    (torch.ones(4) + 1).sum()
+    with operators.Recorder():  # imports torch._dynamo behind the scenes, which takes half a second
+        torch.nn.Linear(2, 2)(torch.ones(1, 2))
 
 
 def _reap() -> None:

@@ -13,17 +13,16 @@ import os
 import resource
 import socket
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import buffers, frames, modules, operators
+from . import buffers, frames, modules, operators, placement
 
 ERROR_KINDS = (
     "exception", "no_entry_point", "syntax_error", "constructor", "parameter_mismatch", "structure", "shape", "dtype",
-    "out_of_memory", "native", "task",
+    "out_of_memory", "native", "task", "compile", "unfit",
 )  # fmt: skip
 
 
@@ -35,6 +34,7 @@ class Prepared:
     outputs: buffers.Layout
     slots: mmap.mmap
     slot_bytes: int
+    device: str = "cpu"
     targets: dict[str, Any] = field(default_factory=dict)
 
 
@@ -89,6 +89,7 @@ class Host:
         self._sock = sock
         self._text = buffers.shared(text_fd, frames.TEXT_BYTES)
         self._sequence = 0
+        self._clocks: dict[str, placement.HostClock | placement.DeviceClock] = {}
         self.prepared: dict[str, Prepared] = {}
 
     def serve(self) -> None:
@@ -149,17 +150,23 @@ class Host:
         their slots. values: nanoseconds, minor faults, major faults, involuntary context switches of the calls alone."""
         model = self.prepared[key]
         sets = [buffers.read(fd, layout) for fd, layout in zip(fds, layouts, strict=True)]
+        if model.device != "cpu":
+            sets = [placement.move(s, model.device) for s in sets]
+        clock = self._clocks.get(model.device)
+        if clock is None:
+            clock = self._clocks[model.device] = placement.clock(model.device)
         arguments = [sets[i] for i in order]
         recorder = operators.Recorder() if record else None
+        clock.prepare()
         self.reply(frames.READY)
         packet, _ = frames.receive_bytes(self._sock, 16)
         if not packet:
             os._exit(0)
         if recorder is None:
-            outputs, figures = run(model.call, arguments)
+            outputs, figures = run(model.call, arguments, clock)
         else:
             with recorder:
-                outputs, figures = run(model.call, arguments)
+                outputs, figures = run(model.call, arguments, clock)
         for index, tensors in enumerate(outputs):
             self._hand_over(model, index, tensors)
         del outputs, arguments, sets
@@ -179,20 +186,20 @@ class Host:
             slot.copy_(tensor.detach())
 
 
-def run(call: Callable[[Any], list[Any]], arguments: list[Any], _clock: Callable[[], int] = time.perf_counter_ns) -> Any:
+def run(call: Callable[[Any], list[Any]], arguments: list[Any], clock: placement.HostClock | placement.DeviceClock) -> Any:
     """Call once for each argument list, holding every output. (outputs, (ns, minor faults, major faults, switches))."""
     outputs: list[list[Any]] = []
     keep = outputs.append
     gc.disable()
     before = resource.getrusage(resource.RUSAGE_SELF)
-    start = _clock()
+    clock.start()
     for inputs in arguments:
         keep(call(inputs))
-    end = _clock()
+    elapsed = clock.stop()
     after = resource.getrusage(resource.RUSAGE_SELF)
     gc.enable()
     return outputs, (
-        end - start,
+        elapsed,
         after.ru_minflt - before.ru_minflt,
         after.ru_majflt - before.ru_majflt,
         after.ru_nivcsw - before.ru_nivcsw,
@@ -207,13 +214,26 @@ def _kind(error: Exception) -> str:
     text = str(error)
     if type(error).__name__ == "NativeError":
         return "native"
+    if _refused_by_triton(error):
+        return "compile"
     if "not enough memory" in text or "out of memory" in text or "can't allocate memory" in text:
         return "out_of_memory"
     return "exception"
 
 
+def _refused_by_triton(error: BaseException) -> bool:
+    """Whether a kernel could not be compiled. The interpreter wraps whatever a kernel raises: names and shapes are its grammar."""
+    if not any(c.__name__ == "TritonError" for c in type(error).__mro__):
+        return False
+    inner = error.__cause__
+    if type(error).__name__ != "InterpreterError" or inner is None:
+        return True
+    return isinstance(inner, (NameError, AttributeError)) or (isinstance(inner, ValueError) and "shape" in str(inner))
+
+
 def _trace(error: BaseException) -> str:
     """The error, then the innermost frames of the loaded text."""
-    frames_ = [f for f in traceback.extract_tb(error.__traceback__) if "/harness/" not in f.filename]
+    inside = ("/harness/", "/site-packages/triton/")
+    frames_ = [f for f in traceback.extract_tb(error.__traceback__) if not any(i in f.filename for i in inside)]
     where = "".join(f"\n  {f.filename}, line {f.lineno}, in {f.name}: {f.line or ''}" for f in frames_[-6:])
     return f"{type(error).__name__}: {error}{where}"

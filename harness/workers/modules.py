@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
 import types
 from collections.abc import Callable
@@ -36,6 +37,7 @@ def load(source: str, name: str, filename: str) -> types.ModuleType:
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
         raise LoadError("syntax_error", f"{filename}, line {line}: {error.args[0]}") from error
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)  # Triton reads its kernels' text
     module = types.ModuleType(name)
     module.__file__ = filename
     sys.modules[name] = module  # dataclasses and pickling look their module up

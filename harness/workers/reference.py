@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import buffers, families, host, modules, operators, task_file
+from . import buffers, families, host, modules, operators, placement, task_file
 from .task_file import CaseSpec, TaskFile, TaskProblem
 
 
@@ -35,11 +35,11 @@ class ReferenceHost(host.Host):
     file: TaskFile
     live: dict[str, Live]
 
-    def on_open(self, fds: list[int], filename: str, seed: int, cpus: int) -> dict[str, Any]:
+    def on_open(self, fds: list[int], filename: str, seed: int, cpus: int, device: str = "cpu") -> dict[str, Any]:
         """Load the task (descriptors: text, held-out companion). Returns the declared cases and options."""
         import torch
 
-        self._cpus = cpus
+        self._cpus, self._device = cpus, device
         torch.set_num_threads(1)
         held_out = buffers.read_all(fds[1]).decode().rstrip("\0") if len(fds) > 1 else ""
         self.file = self._problem(lambda: task_file.read(buffers.read_all(fds[0]).decode(), filename, held_out, seed))
@@ -78,7 +78,7 @@ class ReferenceHost(host.Host):
                 changed = value.float() * (1 + 0.25 * noise) + (0 if positive else 0.25 * scale) * noise.flip(0)
                 value = (changed.abs() if positive else changed).to(value.dtype)
             values.append(value)
-        modules.copy_state(modules.state(live.model), values)
+        modules.copy_state(modules.state(live.model), values)  # copies to the device where the model is
         modules.copy_state(modules.state(live.precise), values)
         for key, prepared in self.prepared.items():
             if key.startswith(f"{case}/") and prepared.targets:
@@ -108,8 +108,11 @@ class ReferenceHost(host.Host):
                 "constructing Model",
                 filename,
             )
-            inputs = self._draw(spec, seed)
-            layout = self._plan(inputs, "get_inputs()")
+            if hasattr(model, "to"):
+                model = model.to(self._device)
+            drawn = self._draw(spec, seed)
+            layout = self._plan(drawn, "get_inputs()")
+            inputs = placement.move(drawn, self._device)
             init_layout = self._plan(init, "get_init_inputs()")
             call = host.forward(model, self.file.gradients)
             recorder = operators.Recorder()
@@ -127,11 +130,10 @@ class ReferenceHost(host.Host):
                 raise TaskProblem(
                     f"{filename}: two calls with equal inputs differ; a reference must be deterministic (dropout? call .eval() in __init__)"
                 )
-            values = list(modules.state(model).values())
+            kept = {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
             outputs = buffers.dense(buffers.plan(first))
             state = {k: [list(v.shape), str(v.dtype).removeprefix("torch.")] for k, v in modules.state(model).items()}
             flops = self._flops(call, inputs)
-            kept = {k: v.detach().clone() for k, v in modules.state(model).items()}
             precise, doubled = self._double(model, inputs)
             self.live[name] = Live(spec, model, precise, init, kept, outputs, doubled)
         counts = recorder.counts()
@@ -141,7 +143,7 @@ class ReferenceHost(host.Host):
             "init": init_layout,
             "outputs": outputs,
             "state": state,
-            "state_layout": buffers.plan(values),
+            "state_layout": buffers.plan(list(kept.values())),
             "operators": {k: v[0] for k, v in counts.items()},
             "operations": float(flops + elementwise),
             "doubled": doubled,
@@ -154,7 +156,7 @@ class ReferenceHost(host.Host):
         random.seed(seed)
         if (numpy := sys.modules.get("numpy")) is not None:  # a task may draw with it; torch loads it where it is installed
             numpy.random.seed(seed % (1 << 32))
-        return self.file.inputs(spec)
+        return list(placement.move(self.file.inputs(spec), "cpu"))  # they cross as bytes
 
     def _make_set(self, fds: list[int], case: str, seed: int, family: str, precise: bool) -> dict[str, Any]:
         import torch
@@ -165,6 +167,7 @@ class ReferenceHost(host.Host):
             layout = self._plan(inputs, "get_inputs()")
             buffers.write(fds[0], layout, inputs)
             call = host.forward(live.precise, self.file.gradients)
+            inputs = placement.move(inputs, self._device)
             arguments = _doubled(inputs) if live.doubled else inputs
             expected = task_file.attempt(lambda: call(arguments), "forward in float64", self.file.filename)
             finite = all(bool(torch.isfinite(t).all()) for t in expected if t.is_floating_point())
@@ -174,13 +177,13 @@ class ReferenceHost(host.Host):
                     f"{self.file.filename}: the outputs' shapes depend on the inputs' values; they must be fixed for a case"
                 )
             kept = [
-                t.contiguous() if precise and d.is_floating_point else t.to(d).contiguous()
+                (t if precise and d.is_floating_point else t.to(d)).contiguous().cpu()
                 for t, d in zip(expected, dtypes, strict=True)
             ]
             expected_layout = buffers.plan(kept)
             buffers.write(fds[1], expected_layout, kept)
             if len(fds) > 2:
-                own = [t.contiguous() for t in host.forward(live.model, self.file.gradients)(inputs)]
+                own = [t.contiguous().cpu() for t in host.forward(live.model, self.file.gradients)(inputs)]
                 buffers.write(fds[2], live.outputs, own)
         return {"layout": layout, "expected": expected_layout, "finite": finite}
 
@@ -203,9 +206,12 @@ class ReferenceHost(host.Host):
             wanted = {k: (list(v.shape), str(v.dtype).removeprefix("torch.")) for k, v in live.initial_state.items()}
             targets = task_file.attempt(lambda: modules.match_state(wanted, model), f"BASELINES[{name!r}]", self.file.filename)
             modules.copy_state(targets, [modules.state(live.model)[k] for k in wanted])
+            if hasattr(model, "to"):
+                model = model.to(self._device)
+                targets = modules.match_state(wanted, model)
         call = host.forward(model, self.file.gradients)
         mapped = buffers.shared(slots_fd, slots * slot_bytes)
-        self.prepared[f"{case}/{name}"] = host.Prepared(call, live.outputs, mapped, slot_bytes, targets)
+        self.prepared[f"{case}/{name}"] = host.Prepared(call, live.outputs, mapped, slot_bytes, self._device, targets)
 
     def _double(self, model: Any, inputs: list[Any]) -> tuple[Any, bool]:
         """The model in float64 (a plain function as it is: its inputs decide), if it can run so."""

@@ -11,7 +11,7 @@ import typer
 from kevolve_mcp.errors import UsageError
 
 from .failures import EXIT_FAILURE
-from .options import Json
+from .options import Json, Server, Token
 
 
 def compile(
@@ -20,24 +20,31 @@ def compile(
     session: Annotated[str, typer.Option("--session", metavar="SESSION", help="Or the session it is for.")] = "",
     target: Annotated[str, typer.Option("--target", help="Default: the session's, else cpu.")] = "",
     language: Annotated[str, typer.Option("--language", help="Default: the session's, else the target's usual one.")] = "",
+    server: Server = "",
+    token: Token = "",
     json: Json = False,
 ) -> None:
     """Build only: compiler diagnostics and static facts such as vector width and spills. Runs and proves nothing."""
-    from .connect import ask
+    from .connect import ask, place
     from .files import find_task, read_text
     from .looking import for_people
 
-    read_text(candidate, "candidate")
+    text = read_text(candidate, "candidate")
     if task is None and not session:
         raise UsageError("a candidate is built for a task", "Add --task TASK, or --session SESSION.")
+    remote = place(server, token)
+    found = find_task(task).task if task else None
+    if remote is None:
+        files = {"path": str(candidate.expanduser().absolute()), "task_path": str(found or "")}
+    else:
+        files = {"source": text, "task_source": read_text(found, "task") if found else ""}
     arguments = {
-        "path": str(candidate.expanduser().absolute()),
+        **files,
         "session_id": session,
-        "task_path": str(find_task(task).task) if task else "",
         "target": target,
         "language": language,
     }
-    answer = ask("kernel_compile", {name: value for name, value in arguments.items() if value})
+    answer = ask("kernel_compile", {name: value for name, value in arguments.items() if value}, remote)
     result = dict(answer.data.get("result") or {})
     evaluation = result.get("evaluation", {})
     if json:

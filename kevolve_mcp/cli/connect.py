@@ -8,25 +8,32 @@ user's own) off the import path, while -I would also lose packages installed for
 
 Commands that only look something up build the server in this process and call it in memory: one import instead of two
 processes, the same tools and the same answers.
+
+Both use a running server instead where one is named (--server, KEVOLVE_SERVER). It may be on another machine, so files are
+read here and sent as text, and packages come back as text.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import anyio
+import typer
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.server import MCPServer
 from mcp.types import Implementation
 
-from kevolve_mcp.driver import Answer, OpenClient, Tools, connect
+from kevolve_mcp.driver import Answer, Connection, OpenClient, Tools, connect
 from kevolve_mcp.errors import StoreError
+
+if TYPE_CHECKING:
+    from .remote import Remote
 
 SERVER = ("-P", "-m", "kevolve_mcp.server.main")
 
@@ -65,18 +72,44 @@ def make_server() -> MCPServer[Any]:
     return build_server()
 
 
+def place(server: str, token: str) -> Remote | None:
+    """The running server that the options or the environment name. Raises UsageError, StoreError."""
+    from kevolve_mcp.settings import Settings
+
+    if not (server or token or Settings().server):
+        return None
+    from .remote import find_remote
+
+    found = find_remote(server, token)
+    if found is not None and found.warning:
+        typer.echo(f"warning: {found.warning}", err=True)
+    return found
+
+
 @asynccontextmanager
-async def tools() -> AsyncIterator[Tools]:
-    """The server in this process, for commands that look something up."""
-    async with connect(in_memory()) as connection:
+async def running(
+    remote: Remote, on_restart: Callable[[str], None] | None = None, name: str = "kevolve"
+) -> AsyncIterator[Connection]:
+    """A running server, connected to again when it was lost."""
+    from .remote import http
+
+    why = f"Is it running? On its machine: kevolve serve --http. Here it is called {remote.url}."
+    async with connect(http(remote, _identity(name)), on_restart, why, remote=True) as connection:
         yield connection
 
 
-def ask(tool: str, arguments: dict[str, Any]) -> Answer:
+@asynccontextmanager
+async def tools(remote: Remote | None = None) -> AsyncIterator[Tools]:
+    """The server in this process, or the running one, for commands that look something up."""
+    async with connect(in_memory()) if remote is None else running(remote) as connection:
+        yield connection
+
+
+def ask(tool: str, arguments: dict[str, Any], remote: Remote | None = None) -> Answer:
     """One call of one tool; jobs are waited for. Raises the KEvolveError that the server answered with."""
 
     async def run() -> Answer:
-        async with tools() as server:
+        async with tools(remote) as server:
             answer = await server.call(tool, arguments)
             while answer.data.get("state") == "running":
                 answer = await server.call("job_wait", {"job_id": answer.data["job_id"], "wait_s": 20})

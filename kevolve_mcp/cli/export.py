@@ -9,13 +9,15 @@ from typing import Annotated
 import typer
 
 from .failures import EXIT_FAILURE
-from .options import Json, SessionId
+from .options import Json, Server, SessionId, Token
 
 
 def export(
     session: SessionId,
     node: Annotated[str, typer.Argument(metavar="[NODE]", help="This node instead of the best one.")] = "",
     to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Also copy the package to this folder.")] = None,
+    server: Server = "",
+    token: Token = "",
     json: Json = False,
 ) -> None:
     """Finish a session: confirm the winner in fresh processes, export it, time the package as a user calls it."""
@@ -24,16 +26,18 @@ def export(
     from kevolve_mcp.driver import Ending, Outcome, SessionClient
 
     from . import running
-    from .connect import tools
+    from .connect import place, tools
     from .render import report_json, report_view
     from .terminal import announcer, show
 
     running.check_destination(to)
     announce = announcer(quiet=json)
+    remote = place(server, token)
 
     async def run() -> Ending:
-        async with tools() as server:
-            return await SessionClient(server, lambda working: announce(working.message), 20).finish(session, node)
+        async with tools(remote) as asked:
+            client = SessionClient(asked, lambda working: announce(working.message), 20)
+            return await client.finish(session, node, contents=bool(remote and to))
 
     ending = anyio.run(run)
     outcome = Outcome(ending.session, ending.reason, 0, ending)

@@ -9,7 +9,7 @@ import typer
 
 from kevolve_mcp.errors import UsageError
 
-from .options import Json
+from .options import Json, Server, Token
 
 app = typer.Typer(help="Find and read what is known: constraints, guidance, hardware, skills.", no_args_is_help=True)
 
@@ -23,17 +23,19 @@ def search(
     target: Annotated[str, typer.Option("--target", help="e.g. cpu; default: any.")] = "",
     language: Annotated[str, typer.Option("--language", help="e.g. cpp; default: any.")] = "",
     limit: Annotated[int, typer.Option("--limit", min=1, max=50)] = 5,
+    server: Server = "",
+    token: Token = "",
     json: Json = False,
 ) -> None:
     """Find pages by words, by the signals of an evaluation, or both."""
-    from .connect import ask
+    from .connect import ask, place
     from .looking import for_people
 
     words = " ".join(query or ())
     if not words and not signal:
         raise UsageError("nothing to search for", "Give words, or --signal NAME; `kevolve knowledge read index` lists all pages.")
     arguments = {"query": words, "signals": signal or [], "target": target, "language": language, "limit": limit}
-    answer = ask("knowledge_search", arguments)
+    answer = ask("knowledge_search", arguments, place(server, token))
     if json:
         typer.echo(jsonlib.dumps({"hits": answer.data["hits"]}, ensure_ascii=False, indent=2))
     else:
@@ -43,17 +45,20 @@ def search(
 @app.command()
 def read(
     page: Annotated[str, typer.Argument(metavar="PAGE", help="A page's id, e.g. guidance/vectorization; index lists all.")],
+    server: Server = "",
+    token: Token = "",
     json: Json = False,
 ) -> None:
     """Print one page, whole."""
-    from .connect import ask
+    from .connect import ask, place
     from .looking import for_people
 
+    remote = place(server, token)
     parts: list[str] = []
     title = ""
     offset: int | None = 0
     while offset is not None:
-        answer = ask("knowledge_read", {"page_id": page, "offset": offset})
+        answer = ask("knowledge_read", {"page_id": page, "offset": offset}, remote)
         heading, _, text = for_people(answer.text).partition("\n")
         parts.append(text.strip("\n"))
         title = heading

@@ -3,59 +3,72 @@
 from __future__ import annotations
 
 import json as jsonlib
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Json, NodeId, SessionId
+from .options import Json, NodeId, Server, SessionId, Token
+
+if TYPE_CHECKING:
+    from .remote import Remote
 
 Section = Annotated[
     str, typer.Option("--section", help="summary, source, log, profile, cases, stages, or context (what its author was shown).")
 ]
 
 
-def sessions(json: Json = False) -> None:
+def sessions(server: Server = "", token: Token = "", json: Json = False) -> None:
     """List all sessions of this home."""
     from kevolve_mcp.driver import SessionFacts
     from kevolve_mcp.driver.answers import read
 
+    from .connect import place
     from .render import sessions_table
 
-    rows = pages({}, "sessions")[1]
+    rows = pages({}, "sessions", place(server, token))[1]
     if json:
         return _json({"sessions": rows})
     return _print(sessions_table([read(SessionFacts, row) for row in rows]))
 
 
-def tree(session: SessionId, json: Json = False) -> None:
+def tree(session: SessionId, server: Server = "", token: Token = "", json: Json = False) -> None:
     """Show a session's search tree: every node with its speed-up, parents and what was changed."""
     from kevolve_mcp.driver import NodeFacts, SessionFacts
     from kevolve_mcp.driver.answers import read
 
+    from .connect import place
     from .render import tree_view
 
-    data, rows = pages({"session_id": session}, "nodes")
+    data, rows = pages({"session_id": session}, "nodes", place(server, token))
     if json:
         return _json({"session": data.get("session"), "nodes": rows})
     return _print(tree_view(read(SessionFacts, data.get("session")), [read(NodeFacts, row) for row in rows]))
 
 
-def show(session: SessionId, node: NodeId, section: Section = "", json: Json = False) -> None:
+def show(
+    session: SessionId, node: NodeId, section: Section = "", server: Server = "", token: Token = "", json: Json = False
+) -> None:
     """Show one node: its verdict, cases and signals, or one section of it."""
-    _show({"session_id": session, "node_id": node, "section": section}, json)
+    from .connect import place
+
+    _show({"session_id": session, "node_id": node, "section": section}, place(server, token), json)
 
 
 def diff(
     session: SessionId,
     node: NodeId,
     other: Annotated[str, typer.Argument(metavar="[OTHER]", help='The node to compare with; "parent" by default.')] = "parent",
+    server: Server = "",
+    token: Token = "",
     json: Json = False,
 ) -> None:
     """Show how a node's source differs from another's, by default from its parent's."""
-    _show({"session_id": session, "node_id": node, "diff_with": other}, json)
+    from .connect import place
+
+    _show({"session_id": session, "node_id": node, "diff_with": other}, place(server, token), json)
 
 
-def pages(arguments: dict[str, Any], field: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def pages(arguments: dict[str, Any], field: str, remote: Remote | None = None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """All pages of a tree_view: the data of the first, and the rows of `field` of all."""
     from .connect import ask
 
@@ -63,7 +76,7 @@ def pages(arguments: dict[str, Any], field: str) -> tuple[dict[str, Any], list[d
     rows: dict[str, dict[str, Any]] = {}
     cursor = 0
     while True:
-        answer = ask("tree_view", {**arguments, "cursor": cursor})
+        answer = ask("tree_view", {**arguments, "cursor": cursor}, remote)
         data = dict(answer.data["data"])
         first = first or data
         rows.update({row["id"]: row for row in data.get(field, ())})
@@ -72,14 +85,14 @@ def pages(arguments: dict[str, Any], field: str) -> tuple[dict[str, Any], list[d
             return first, list(rows.values())
 
 
-def _show(arguments: dict[str, Any], json: bool) -> None:
+def _show(arguments: dict[str, Any], remote: Remote | None, json: bool) -> None:
     from .connect import ask
 
     cursor = 0
     text: list[str] = []
     data: dict[str, Any] = {}
     while True:
-        answer = ask("tree_view", {**{k: v for k, v in arguments.items() if v}, "cursor": cursor})
+        answer = ask("tree_view", {**{k: v for k, v in arguments.items() if v}, "cursor": cursor}, remote)
         text.append(for_people(answer.text))
         data = data or dict(answer.data["data"])
         cursor = answer.data.get("next_cursor") or 0

@@ -11,7 +11,7 @@ import typer
 from kevolve_mcp.errors import UsageError
 
 from .failures import EXIT_FAILURE, EXIT_INTERRUPTED
-from .options import Json, Language, Python, Target
+from .options import Json, Language, Python, Server, Target, Token
 
 
 def optimize(
@@ -41,6 +41,8 @@ def optimize(
     new: Annotated[bool, typer.Option("--new", help="Open another session even where an equal one is open.")] = False,
     export: Annotated[Path | None, typer.Option("--export", metavar="DIR", help="Also copy the package to this folder.")] = None,
     python: Python = "",
+    server: Server = "",
+    token: Token = "",
     json: Json = False,
 ) -> None:
     """Search for a faster kernel, prove that it is faster, export it.
@@ -67,17 +69,20 @@ def optimize(
         resume=resume,
         new=new,
         python=python,
+        server=server,
+        token=token,
+        contents=export is not None,
         debug=bool(getattr(ctx.find_root().obj, "debug", False)),
     )
     watcher = running.Watcher(live=not json)
     try:
         outcome = running.execute(run, watcher)
     except KeyboardInterrupt:
-        typer.echo(running.how_to_resume(watcher.session_id), err=True)
+        typer.echo(running.how_to_resume(watcher.session_id, server), err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except Exception:
         if watcher.session_id:
-            typer.echo(running.how_to_resume(watcher.session_id), err=True)
+            typer.echo(running.how_to_resume(watcher.session_id, server), err=True)
         raise
     copied = running.copy_package(outcome, export) if export else ""
     if json:

@@ -24,6 +24,18 @@ Python = Annotated[
     str,
     typer.Option("--python", help="The interpreter that evaluates (one with torch). Default: found; see `kevolve doctor`."),
 ]
+Server = Annotated[
+    str,
+    typer.Option(
+        "--server", metavar="URL", help="Ask this running server (`kevolve serve --http`). Default: KEVOLVE_SERVER, or none."
+    ),
+]
+Token = Annotated[
+    str,
+    typer.Option(
+        "--token", help="The server's bearer token. Default: KEVOLVE_TOKEN, or the one in the home for a server on this machine."
+    ),
+]
 TaskPath = Annotated[
     Path, typer.Argument(metavar="TASK", help="A task file in KernelBench's format, or a folder that holds task.py.")
 ]

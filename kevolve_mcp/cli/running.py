@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,12 +14,12 @@ import anyio
 
 from harness.types import Budget, Goal
 from harness.types import Target as TargetName
-from kevolve_mcp.driver import Driver, Event, Options, Outcome, connect, events
+from kevolve_mcp.driver import Connection, Driver, Event, Options, Outcome, connect, events
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.settings import Settings
-from kevolve_mcp.synthesis.authors import OfflineAuthor, make_author
+from kevolve_mcp.synthesis.authors import AuthorOptions, OfflineAuthor, choose_author
 
-from .connect import open_log, stdio
+from .connect import open_log, place, running, stdio
 from .files import find_task, read_text
 from .render import Board, board_view, plain_line
 from .terminal import err, is_live
@@ -27,13 +27,16 @@ from .terminal import err, is_live
 if TYPE_CHECKING:
     from rich.live import Live
 
+    from .remote import Remote
+
 REDRAW_PER_S = 4
 DEFAULT_BUDGET = Budget(evaluations=40, seconds=90)  # a first result within minutes; re-validation comes on top
+THINKING_BUDGET = Budget(evaluations=40, seconds=1800)  # of authors that need a minute for one candidate
 
 
 @dataclass(frozen=True)
 class Run:
-    """The arguments of `kevolve optimize`."""
+    """The arguments of `kevolve optimize`. contents: the package is wanted here."""
 
     task: Path | None
     start: Path | None
@@ -51,18 +54,44 @@ class Run:
     new: bool
     python: str
     debug: bool
+    server: str = ""
+    token: str = ""
+    contents: bool = False
+    base_url: str = ""
+    tokens: int | None = None
+    usd: float | None = None
+    price_in: float | None = None
+    price_out: float | None = None
+    author_minutes: float | None = None
 
     @property
     def budget(self) -> Budget:
         """What was said; what holds when nothing was said."""
-        if self.evaluations is None and self.minutes is None:
-            return DEFAULT_BUDGET
-        return Budget(evaluations=self.evaluations, seconds=self.minutes * 60 if self.minutes else None)
+        evaluations, seconds = self.evaluations, self.minutes * 60 if self.minutes else None
+        if evaluations is None and seconds is None:
+            usual = DEFAULT_BUDGET if self.author == OfflineAuthor.name else THINKING_BUDGET
+            evaluations, seconds = usual.evaluations, usual.seconds
+        return Budget(evaluations=evaluations, seconds=seconds, tokens=self.tokens, usd=self.usd)
 
-    def options(self) -> tuple[Options, list[str]]:
-        """What the driver is asked, and remarks for the reader. Raises UsageError for what the user can mend."""
+    def author_options(self, watcher: Watcher) -> AuthorOptions:
+        """What the author is told; what it says on its way is shown as a remark."""
+        return AuthorOptions(
+            skills=self.skills,
+            base_url=self.base_url,
+            price_in=self.price_in,
+            price_out=self.price_out,
+            limit_s=self.author_minutes * 60 if self.author_minutes else None,
+            transcripts=Settings().home / "transcripts",
+            usd_capped=self.usd is not None,
+            listen=lambda text: watcher(events.Remark(text)),
+        )
+
+    def options(self, remote: Remote | None = None) -> tuple[Options, list[str]]:
+        """What the driver is asked, and remarks for the reader. remote: the server need not see our files: it gets their texts.
+        Raises UsageError for what the user can mend."""
+        contents = self.contents and remote is not None
         if self.resume:
-            return Options(resume=self.resume, jobs=self.jobs), []
+            return Options(resume=self.resume, jobs=self.jobs, contents=contents), []
         assert self.task is not None
         remarks: list[str] = []
         files = find_task(self.task)
@@ -70,8 +99,10 @@ class Run:
         if start is None and files.start is not None:
             start = files.start
             remarks.append(f"starting from {start}, which lies beside the task (another one: --start FILE)")
-        if start is not None:
-            read_text(start, "start")
+        if remote is not None and (companion := files.task.with_name(f"{files.task.stem}.heldout.py")).exists():
+            remarks.append(f"{companion} is not sent: held-out cases come from the task's own text")
+        task_text = read_text(files.task, "task") if remote is not None else ""
+        start_text = read_text(start, "start") if start is not None else ""
         try:
             Goal.parse(self.goal)
             TargetName.parse(self.target)
@@ -83,8 +114,10 @@ class Run:
         if self.seed is not None:
             policy["seed"] = self.seed
         options = Options(
-            task_path=str(files.task),
-            start_path=str(start or ""),
+            task_path=str(files.task) if remote is None else "",
+            start_path=str(start or "") if remote is None else "",
+            task_source=task_text,
+            start_source=start_text if remote is not None else "",
             target=self.target,
             language=self.language,
             goal=self.goal,
@@ -93,6 +126,7 @@ class Run:
             policy=policy,
             new=self.new,
             jobs=self.jobs,
+            contents=contents,
         )
         return options, remarks
 
@@ -134,18 +168,18 @@ class Watcher:
 
 def execute(run: Run, watcher: Watcher) -> Outcome:
     """The whole run. Raises KEvolveError, and KeyboardInterrupt once everything is stopped."""
-    options, remarks = run.options()
+    remote = place(run.server, run.token)
+    options, remarks = run.options(remote)
     for remark in remarks:
         watcher.say(remark)
     with ExitStack() as stack:
-        log = sys.stderr if run.debug else stack.enter_context(open_log(Settings().home))
+        connection = _connection(run, remote, watcher, stack)
         stack.enter_context(watcher)
 
         async def drive() -> Outcome:
-            borrows_nothing = run.author == OfflineAuthor.name and not run.skills
-            author = make_author(run.author, **({"skills": ()} if borrows_nothing else {}))
+            author = choose_author(run.author, run.author_options(watcher))
             try:
-                async with connect(stdio(log), lambda text: watcher(events.Remark(text)), f"Its log: {log.name}") as server:
+                async with connection as server:
                     return await Driver(server, author, options, watcher).run()
             finally:
                 await author.close()
@@ -153,11 +187,24 @@ def execute(run: Run, watcher: Watcher) -> Outcome:
         return anyio.run(drive)
 
 
-def how_to_resume(session_id: str) -> str:
-    """What to say when a run was stopped."""
+def _connection(run: Run, remote: Remote | None, watcher: Watcher, stack: ExitStack) -> AbstractAsyncContextManager[Connection]:
+    """To the running server, or to one that is started now, whose log stays open as long as the stack."""
+
+    def restarted(text: str) -> None:
+        watcher(events.Remark(text))
+
+    if remote is not None:
+        return running(remote, restarted, "kevolve optimize")
+    log = sys.stderr if run.debug else stack.enter_context(open_log(Settings().home))
+    return connect(stdio(log), restarted, f"Its log: {log.name}")
+
+
+def how_to_resume(session_id: str, server: str = "") -> str:
+    """What to say when a run was stopped. server: as --server named it."""
     if not session_id:
         return "Stopped before the session was open; nothing was lost."
-    return f"Stopped. Everything measured is kept; go on with: kevolve optimize --resume {session_id}"
+    there = f" --server {server}" if server else ""
+    return f"Stopped. Everything measured is kept; go on with: kevolve optimize --resume {session_id}{there}"
 
 
 def check_destination(to: Path | None) -> None:
@@ -171,9 +218,24 @@ def copy_package(outcome: Outcome, to: Path) -> str:
     if outcome.ending is None or not outcome.ending.package:
         return ""
     try:
-        shutil.copytree(outcome.ending.package, to, dirs_exist_ok=True)
+        if outcome.ending.contents:
+            _write(outcome.ending.contents, to)
+        else:
+            shutil.copytree(outcome.ending.package, to, dirs_exist_ok=True)
     except OSError as error:
         raise UsageError(
             f"the package could not be copied to {to}: {error.strerror or error}", f"It lies in {outcome.ending.package}."
         ) from None
     return str(to.absolute())
+
+
+def _write(contents: dict[str, str], to: Path) -> None:
+    """A package that came as text. Raises UsageError for names that are not plain: they would leave the folder."""
+    odd = [name for name in contents if name in ("", ".", "..") or "/" in name or "\\" in name or "\0" in name]
+    if odd:
+        raise UsageError(
+            f"the server named a file of the package {odd[0]!r:.80}", "That is no server of KEvolve; nothing was written."
+        )
+    to.mkdir(parents=True, exist_ok=True)
+    for name, text in contents.items():
+        (to / name).write_text(text, encoding="utf-8")

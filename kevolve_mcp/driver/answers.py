@@ -122,7 +122,8 @@ class SkillFacts:
 
 @dataclass(frozen=True)
 class Ending:
-    """The answer to session_finish. measured: the package timed as a user calls it, the figure to report."""
+    """The answer to session_finish. measured: the package timed as a user calls it, the figure to report. contents: the
+    package's files by name, where they were asked for."""
 
     session: SessionFacts
     state: str
@@ -131,6 +132,7 @@ class Ending:
     confirmed: EvaluationFacts | None = None
     measured: EvaluationFacts | None = None
     package: str = ""
+    contents: dict[str, str] = field(default_factory=dict)
     lineage: tuple[NodeFacts, ...] = ()
     rejected: dict[str, str] = field(default_factory=dict)
     skills: tuple[SkillFacts, ...] = ()

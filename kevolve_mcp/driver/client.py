@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from kevolve_mcp.errors import Conflict, KEvolveError
-from kevolve_mcp.synthesis.authors import AskContext, Proposal
+from kevolve_mcp.synthesis.authors import FREE, AskContext, Cost, Proposal
 
 from .answers import Ending, SessionFacts, Told, read
 from .connection import Answer, ProgressListener, Tools
@@ -57,8 +57,8 @@ class SessionClient:
         asks = tuple(AskContext.parse(a["context"], answer.text) for a in answer.data.get("asks", ()))
         return Batch(session, asks, str(answer.data.get("ended", "")), str(answer.data.get("verdict", "")).removeprefix(ENDED))
 
-    async def submit(self, ask: AskContext, proposal: Proposal) -> Told:
-        """The evaluated node. Repeating it answers with the same node."""
+    async def submit(self, ask: AskContext, proposal: Proposal, spent: Cost = FREE) -> Told:
+        """The evaluated node. Repeating it answers with the same node. spent: to be counted against the session's budget."""
         arguments = {
             "session_id": ask.session,
             "ask_id": ask.id,
@@ -69,12 +69,15 @@ class SessionClient:
         }
         if proposal.predicted_speedup is not None:
             arguments["predicted_speedup"] = proposal.predicted_speedup
+        if spent:
+            arguments["spent"] = {"tokens": spent.tokens, "usd": spent.usd}
         told = read(Told, await self._until_done("kernel_submit", arguments, ask.id), "kernel_submit")
         return replace(told, node=replace(told.node, interval=told.node.interval or told.evaluation.interval))
 
-    async def finish(self, session_id: str, node_id: str = "") -> Ending:
-        """Re-validate, export, propose skills. node_id: this node instead of the best."""
-        arguments = {"session_id": session_id, "wait_s": self._wait_s} | ({"node_id": node_id} if node_id else {})
+    async def finish(self, session_id: str, node_id: str = "", *, contents: bool = False) -> Ending:
+        """Re-validate, export, propose skills. node_id: this node instead of the best. contents: with the package's files."""
+        arguments: dict[str, Any] = {"session_id": session_id, "wait_s": self._wait_s}
+        arguments |= ({"node_id": node_id} if node_id else {}) | ({"inline": True} if contents else {})
         return read(Ending, await self._until_done("session_finish", arguments, "finish"), "session_finish")
 
     async def cancel(self, session_id: str) -> None:

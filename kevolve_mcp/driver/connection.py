@@ -16,13 +16,15 @@ from typing import Any, Protocol
 import anyio
 from anyio.abc import TaskStatus
 from mcp import Client, MCPError
-from mcp.types import CONNECTION_CLOSED, REQUEST_TIMEOUT, CallToolResult
+from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT, CallToolResult
 
 from kevolve_mcp.errors import KEvolveError, Unavailable
 
 from .failures import from_result
 
 RESTARTS = 5  # in a row without one answered call between them
+REMOTE_RESTARTS = 8  # of a server that somebody else starts again: about 50 s with the pauses between
+FORGOTTEN = ("Session not found", "Session terminated")  # what a server over HTTP says of the sessions of its former life
 ANSWER_S = 300.0  # the server bounds its waits to 45 s; what takes longer than this hangs
 PAUSE_S = 0.2  # before the first restart; doubled for each further one in a row
 
@@ -63,13 +65,17 @@ class Connection:
     """`Tools` over an MCP client that `open_client` makes. Use `connect` to get one.
 
     Concurrency: calls may be made from many tasks. One task owns the client (its cancel scopes demand that); it opens the
-    next client when a caller found the last one broken. Failure: after RESTARTS broken connections without an answered call
-    between them every call raises Unavailable.
+    next client when a caller found the last one broken. Failure: after RESTARTS broken connections (REMOTE_RESTARTS, or none
+    before the first that held) without an answered call between them every call raises Unavailable.
     """
 
-    def __init__(self, open_client: OpenClient, on_restart: Callable[[str], None] | None = None, why: str = "") -> None:
+    def __init__(
+        self, open_client: OpenClient, on_restart: Callable[[str], None] | None = None, why: str = "", *, remote: bool = False
+    ) -> None:
         self._open_client = open_client
         self._why = why
+        self._remote = remote
+        self._was_there = False
         self._on_restart = on_restart or _log.warning
         self._generation: _Generation | None = None
         self._failure: Exception | None = None
@@ -111,9 +117,16 @@ class Connection:
                 return self._fail(error)
             self._generation = None
             self._in_a_row += 1
-            if self._in_a_row > RESTARTS:
-                return self._fail(Unavailable(f"the server ended {RESTARTS} times in a row ({reason})", self._why))
-            self._on_restart(f"the server ended ({reason}); starting it again")
+            if self._remote and not self._was_there:
+                return self._fail(Unavailable(f"no server answers: {reason}", self._why))
+            if self._in_a_row > (REMOTE_RESTARTS if self._remote else RESTARTS):
+                said = "did not answer" if self._remote else "ended"
+                return self._fail(Unavailable(f"the server {said} {self._in_a_row - 1} times in a row ({reason})", self._why))
+            self._on_restart(
+                f"the server was lost ({reason}); connecting again"
+                if self._remote
+                else f"the server ended ({reason}); starting it again"
+            )
             await anyio.sleep(PAUSE_S * 2 ** (self._in_a_row - 1))
 
     async def _live_once(self) -> str:
@@ -121,6 +134,7 @@ class Connection:
         try:
             async with self._open_client() as client:
                 self._generation = generation = _Generation(client)
+                self._was_there = True
                 self._announce()
                 await generation.broken.wait()
                 return "the connection closed"
@@ -139,7 +153,7 @@ class Connection:
     def _fail(self, error: Exception) -> None:
         """Every call from now on raises this."""
         self._generation = None
-        self._failure = error
+        self._failure = _told(error) or error
         self._announce()
 
     def _announce(self) -> None:
@@ -149,14 +163,15 @@ class Connection:
 
 @asynccontextmanager
 async def connect(
-    open_client: OpenClient, on_restart: Callable[[str], None] | None = None, why: str = ""
+    open_client: OpenClient, on_restart: Callable[[str], None] | None = None, why: str = "", *, remote: bool = False
 ) -> AsyncIterator[Connection]:
     """A connection for the length of the block.
 
     open_client: makes a new client (and, over stdio, a new server). on_restart: told when that becomes necessary again.
-    why: the hint of the error when no server can be had, e.g. where its log lies.
+    why: the hint of the error when no server can be had, e.g. where its log lies. remote: the server runs by itself: one that
+    was never there is an error at once, one that was is waited for longer.
     """
-    connection = Connection(open_client, on_restart, why)
+    connection = Connection(open_client, on_restart, why, remote=remote)
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
         await group.start(connection.keep)
@@ -191,6 +206,8 @@ async def _call(client: Client, tool: str, arguments: dict[str, Any], listen: Pr
             raise _Broken from error
         if isinstance(error, MCPError) and error.code == REQUEST_TIMEOUT:
             raise Unavailable(f"the server did not answer {tool} within {ANSWER_S:.0f} s", "Stop it, then resume.") from error
+        if (told := _told(error)) is not None:
+            raise told from error
         raise KEvolveError(f"the server refused the call of {tool}: {error}", "`kevolve doctor` shows what runs here.") from error
 
 
@@ -198,11 +215,23 @@ def _is_connection_error(error: BaseException) -> bool:
     if isinstance(error, builtins.BaseExceptionGroup):
         return all(_is_connection_error(e) for e in error.exceptions)
     if isinstance(error, MCPError):
-        return error.error.code == CONNECTION_CLOSED
+        return error.code == CONNECTION_CLOSED or (error.code == INVALID_REQUEST and error.error.message in FORGOTTEN)
     return isinstance(error, (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError, _Broken))
 
 
+def _told(error: BaseException) -> KEvolveError | None:
+    """The KEvolveError that an answer of the protocol carries, e.g. of a server over HTTP that wants another token."""
+    error = _leaf(error)
+    data = error.error.data if isinstance(error, MCPError) else None
+    return from_result("", data) if isinstance(data, dict) and "message" in data else None
+
+
 def _words(error: BaseException) -> str:
+    error = _leaf(error)
+    return str(error) or type(error).__name__
+
+
+def _leaf(error: BaseException) -> BaseException:
     while isinstance(error, builtins.BaseExceptionGroup):
         error = error.exceptions[0]
-    return str(error) or type(error).__name__
+    return error

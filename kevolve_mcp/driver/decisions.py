@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from harness.types import Budget, Spent
 from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, UsageError
+from kevolve_mcp.synthesis.authors import AuthorUnavailable, AuthorUnusable, BudgetSpent
 
 EXHAUSTED_IN_A_ROW = 8  # an author without an idea for one parent may have one for the next that the policy picks
 AUTHOR_ERRORS_IN_A_ROW = 3
@@ -108,7 +109,12 @@ def after_exhausted(standing: Standing, error: KEvolveError) -> tuple[Standing, 
 
 
 def after_author_error(standing: Standing, error: KEvolveError) -> tuple[Standing, Step]:
-    """The author failed, or what it proposed was not accepted."""
+    """The author failed, or what it proposed was not accepted. What another try cannot mend ends the run at once, and where
+    nothing is left to pay the author with, the search."""
+    if isinstance(error, BudgetSpent):
+        return replace(standing, in_flight=standing.in_flight - 1), Stop("budget_spent", error.message)
+    if isinstance(error, (AuthorUnusable, AuthorUnavailable)):
+        return replace(standing, in_flight=standing.in_flight - 1), GiveUp(error)
     standing = replace(standing, author_errors=standing.author_errors + 1)
     if standing.author_errors < AUTHOR_ERRORS_IN_A_ROW:
         return standing, Again()

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 
 from kevolve_mcp.errors import Conflict, KEvolveError
-from kevolve_mcp.synthesis.authors import AskContext, Author, Exhausted
+from kevolve_mcp.synthesis.authors import FREE, AskContext, Author, AuthorError, BudgetSpent, Exhausted, Proposal
 
 from . import decisions, events
-from .answers import NOTHING_SPENT, UNLIMITED, Ending, NodeFacts, SessionFacts, Told
+from .answers import Ending, NodeFacts, SessionFacts, Told
 from .client import SessionClient
 from .connection import Tools
 from .decisions import Again, GiveUp, GoOn, Pause, Standing, Stop
 from .learned import lesson
 from .options import Options, differences
+from .purse import Purse
 
 PAUSE_S = 0.5  # before an author that failed is asked again
 CANCEL_S = 10.0  # how long a cancelled run may take to stop the jobs it started
@@ -55,8 +56,9 @@ class Driver:
         self._standing = Standing()
         self._stop: Stop | GiveUp | None = None
         self._best: NodeFacts | None = None
-        self._budget, self._spent = UNLIMITED, NOTHING_SPENT
+        self._purse = Purse()
         self._taking = anyio.Lock()
+        self._alone = anyio.Lock()
 
     async def run(self) -> Outcome:
         """Raises the KEvolveError that ended the run without ending the session (evaluator gone, task refused …)."""
@@ -78,7 +80,7 @@ class Driver:
             session, resumed = await self._server.view(self._options.resume), True
         else:
             session, resumed = await self._server.open(self._options.open_arguments())
-        self._best, self._budget, self._spent = session.best, session.budget, session.spent
+        self._best, self._purse = session.best, Purse(session.budget, session.spent)
         self._listen(events.Opened(session, resumed))
         self._listen(events.Baseline(session.cases, session.notes))
         if resumed and not self._options.resume and (other := differences(self._options, session)):
@@ -88,13 +90,18 @@ class Driver:
     async def _over(self, session: SessionFacts) -> Outcome:
         """What a session ended with that was over before this run."""
         reason = f"the session was {session.state} already: {session.reason}".rstrip(": ")
-        ending = await self._server.finish(session.id) if session.state == "finished" else None
+        ending = await self._server.finish(session.id, contents=self._options.contents) if session.state == "finished" else None
         return Outcome(session, reason, 0, ending)
 
     async def _search(self, session_id: str) -> Stop:
         async with anyio.create_task_group() as group:
             for _ in range(max(1, self._options.jobs)):
                 group.start_soon(self._work, session_id)
+        if lost := self._purse.unbilled:
+            paid = f" ({lost.usd:.4g} US dollars)" if lost.usd else ""
+            self._listen(
+                events.Remark(f"{lost.tokens:,} tokens{paid} went into proposals without a node; the session does not count them")
+            )
         if isinstance(self._stop, GiveUp):
             raise self._stop.error
         return self._stop or Stop("stopped")
@@ -112,11 +119,14 @@ class Driver:
         return None
 
     async def _take(self, session_id: str) -> AskContext | None:
-        if isinstance(decisions.before_asking(self._standing, self._budget, self._spent), Pause):
+        if limit := self._purse.exhausted():
+            self._decide(Stop("budget_spent", f"no {limit} are left, those of failed proposals counted"))
+            return None
+        if isinstance(decisions.before_asking(self._standing, self._purse.budget, self._purse.spent), Pause):
             await self._server.idle(session_id)
             return None
         batch = await self._server.next(session_id)
-        self._spent = batch.session.spent
+        self._purse.knows(batch.session.spent)
         self._standing, step = decisions.after_batch(self._standing, len(batch.asks), batch.ended, batch.detail)
         self._decide(step)
         if isinstance(step, Pause):
@@ -137,7 +147,7 @@ class Driver:
 
     async def _try(self, ask: AskContext) -> decisions.Step:
         try:
-            proposal = await self._author.propose(ask)
+            proposal = await self._propose(ask)
         except Exhausted as error:
             self._listen(events.Remark(f"{ask.id}: {error.message}"))
             self._standing, step = decisions.after_exhausted(self._standing, error)
@@ -146,16 +156,45 @@ class Driver:
             self._listen(events.Remark(f"{ask.id}: the author failed: {error}"))
             self._standing, step = decisions.after_author_error(self._standing, error)
             return step
+        bill = self._purse.bill()
         try:
-            told = await self._server.submit(ask, proposal)
+            told = await self._server.submit(ask, proposal, bill)
         except KEvolveError as error:
+            self._purse.billed(bill, None)
             self._listen(events.Remark(f"{ask.id}: no node: {error}"))
             self._standing, step = decisions.after_submit_error(self._standing, error)
             return step
         self._standing = decisions.after_node(self._standing)
-        self._spent = told.spent
+        self._purse.billed(bill, told.spent)
         self._tell(ask, told)
         return GoOn()
+
+    async def _propose(self, ask: AskContext) -> Proposal:
+        """The author's answer. Where an equal part of what is left was too little: with all of it, once nobody else writes."""
+        jobs = max(1, self._options.jobs)
+        try:
+            return await self._let_write(ask, jobs)
+        except BudgetSpent:
+            if jobs == 1:
+                raise
+        async with self._alone:
+            while self._purse.lent:
+                await anyio.sleep(PAUSE_S)
+            return await self._let_write(ask, 1)
+
+    async def _let_write(self, ask: AskContext, workers: int) -> Proposal:
+        """The author's answer, its cost noted, also that of a failure."""
+        number, allowance = self._purse.lend(workers)
+        cost = FREE
+        try:
+            proposal = await self._author.propose(replace(ask, allowance=allowance))
+            cost = proposal.cost
+            return proposal
+        except AuthorError as error:
+            cost = error.cost
+            raise
+        finally:
+            self._purse.give_back(number, cost)
 
     def _tell(self, ask: AskContext, told: Told) -> None:
         self._listen(events.NodeEvaluated(told, self._standing.nodes))
@@ -171,7 +210,7 @@ class Driver:
 
     async def _finish(self, session: SessionFacts, stop: Stop) -> Outcome:
         try:
-            ending = await self._server.finish(session.id)
+            ending = await self._server.finish(session.id, contents=self._options.contents)
         except Conflict as error:
             self._listen(events.Remark(f"nothing to export: {error}"))
             return Outcome(session, f"{stop.reason}: {error}", self._standing.nodes)

@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
-from harness.types import Budget, CodecError, Goal, Policy, Target, from_json
+from harness.types import Budget, CodecError, Goal, Policy, Spent, Target, from_json
 from kevolve_mcp.errors import UsageError
-from kevolve_mcp.sessions.types import Text
 
 T = TypeVar("T")
 Wait = Annotated[float, Field(ge=0, description="Seconds to wait, at most 45")]
@@ -51,6 +50,21 @@ BudgetArgument = Annotated[
     Field(description="Limits by name: evaluations, seconds, device_s, tokens, usd; default: none, a stall ends the search"),
 ]
 
+SpentArgument = Annotated[
+    dict[str, float] | None,
+    Field(description='What writing it used, e.g. {"tokens": 5200, "usd": 0.03}; counts against the budget'),
+]
+
+
+def parse_spent(given: dict[str, float] | None) -> Spent:
+    """Only what an author uses: tokens and usd. Raises UsageError naming what is accepted."""
+    data = given or {}
+    if unknown := sorted(data.keys() - {"tokens", "usd"}):
+        raise UsageError(f"spent: unknown field {unknown[0]!r}", 'Example: spent={"tokens": 5200, "usd": 0.03}.')
+    if any(not 0 <= v < float("inf") for v in data.values()):
+        raise UsageError(f"spent {given}: no figure may be negative or infinite", "Leave out what is not known.")
+    return Spent(tokens=round(data.get("tokens", 0)), usd=float(data.get("usd", 0.0)))
+
 
 def parse_policy(given: dict[str, str | bool | int] | str | None) -> PolicyOptions:
     """A word is the selection policy. Raises UsageError naming what is accepted."""
@@ -87,10 +101,3 @@ def parse_target(text: str) -> str:
         return str(Target.parse(text))
     except ValueError as error:
         raise UsageError(str(error), "target_describe lists what works on this machine.") from None
-
-
-def text(path: str, source: str, name: str) -> Text:
-    """A path or a source. Raises UsageError when both are given."""
-    if path and source:
-        raise UsageError(f"{name}path and {name}source were both given", "Give one of them.")
-    return Text(path, source)

@@ -14,26 +14,28 @@ from kevolve_mcp.settings import Settings
 from . import prompts, resources, tools
 from .context import App
 from .instructions import INSTRUCTIONS
+from .reach import ANYWHERE, Reach
 from .teach import Teach, slim
 
 ServiceFactory = Callable[[Settings], Service]
 
 
-def build_server(settings: Settings | None = None, service: ServiceFactory = Service) -> MCPServer[App]:
-    """The MCP server. `service` makes the service of each connection; its store opens at the first call that needs it."""
+def build_server(settings: Settings | None = None, service: ServiceFactory = Service, reach: Reach = ANYWHERE) -> MCPServer[App]:
+    """The MCP server. `service` makes the service of each connection (of the process, over HTTP); its store opens at the first
+    call that needs it. reach: which files callers may name."""
     chosen = settings or Settings()
 
     @asynccontextmanager
     async def lifespan(server: MCPServer[App]) -> AsyncIterator[App]:
         async with service(chosen) as running:
-            yield App(running, chosen)
+            yield App(running, chosen, reach)
 
     teach = Teach()
     server: MCPServer[App] = MCPServer(
         "kevolve",
         title="KEvolve",
         version=__version__,
-        instructions=INSTRUCTIONS,
+        instructions=INSTRUCTIONS + reach.note,
         lifespan=lifespan,
         log_level="WARNING",
         extensions=[teach],

@@ -1,4 +1,4 @@
-"""What a tool call can reach: the service of this process and the settings."""
+"""What a tool call can reach: the service of this process, the settings, and the files that the caller may name."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from mcp.server.mcpserver import Context
 from kevolve_mcp.sessions import Service
 from kevolve_mcp.settings import Settings
 
+from .reach import Reach
+
 
 @dataclass(frozen=True)
 class App:
@@ -17,6 +19,7 @@ class App:
 
     service: Service
     settings: Settings
+    reach: Reach
 
 
 def app(ctx: Context[Any]) -> App:
@@ -28,6 +31,10 @@ def app(ctx: Context[Any]) -> App:
 
 def service(ctx: Context[Any]) -> Service:
     return app(ctx).service
+
+
+def reach(ctx: Context[Any]) -> Reach:
+    return app(ctx).reach
 
 
 def author(ctx: Context[Any]) -> str:

@@ -68,6 +68,8 @@ def _load(text: Text, name: str, inside: str) -> Loaded:
         raise UsageError(
             f"neither {name}path nor {name}source was given", f"Give {name}path (absolute) or {name}source (the text)."
         )
+    if "\0" in text.path:
+        raise UsageError(f"{name}path contains a NUL character", "No file has such a name.")
     path = Path(text.path)
     if not path.is_absolute():
         raise UsageError(

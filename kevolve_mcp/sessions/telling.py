@@ -50,6 +50,8 @@ async def submit(shared: Shared, request: SubmitRequest) -> JobView:
         "hypothesis": request.hypothesis,
         "predicted_speedup": request.predicted_speedup,
         "rationale": request.rationale,
+        "tokens": request.tokens,
+        "usd": request.usd,
     }
     order = await _session_order(shared, store, record, candidate, "submit")
     if (found := await evaluating.known(shared, order)) is not None:
@@ -194,6 +196,8 @@ def _insert(store: Store, p: dict[str, Any], candidate: Candidate, found: Stored
             annotations=dict(ask.annotations) if ask else {},
             params=params,
             structure=structure,
+            tokens=p.get("tokens", 0),  # a job that an earlier release started has none
+            usd=p.get("usd", 0.0),
         ),
     )
     return {"depth": "submit", "session": session, "evaluation": node.evaluation, "node": node.id, "cached": cached}

@@ -63,7 +63,8 @@ class KernelRequest:
 
 @dataclass(frozen=True)
 class SubmitRequest:
-    """A candidate told to a session. Without kernel, the ask must be a start: then the start itself is evaluated."""
+    """A candidate told to a session. Without kernel, the ask must be a start: then the start itself is evaluated. tokens, usd:
+    what its author used, as the author says."""
 
     session_id: str
     kernel: Text = field(default_factory=Text)
@@ -72,6 +73,8 @@ class SubmitRequest:
     hypothesis: str = ""
     predicted_speedup: float | None = None
     rationale: str = ""
+    tokens: int = 0
+    usd: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -79,12 +79,25 @@ class StartView:
 
 
 @dataclass(frozen=True)
+class Allowance:
+    """What the answer to an ask may still cost; None: no limit. seconds: of wall clock, until the session's time is up."""
+
+    tokens: int | None = None
+    usd: float | None = None
+    seconds: float | None = None
+
+
+UNLIMITED = Allowance()
+
+
+@dataclass(frozen=True)
 class AskContext:
     """Everything an author needs, in order of use. JSON: `as_json`, `parse`.
 
     id: "a12". seed: differs per ask and is the same when the ask is read again; authors draw randomness from nothing else.
     history: the attempts an author must not repeat. start: only for role "start". best: the best node's text, for authors that
     can only vary what exists. text: what is shown to a reader (empty in the JSON form, where the text travels beside it).
+    allowance: filled in by whoever puts the ask to an author that costs something; the server does not send it.
     """
 
     session: str
@@ -101,6 +114,7 @@ class AskContext:
     best: ParentView | None = None
     goal: str = "best"
     text: str = ""
+    allowance: Allowance = UNLIMITED
 
     @classmethod
     def parse(cls, data: Mapping[str, Any], text: str = "") -> AskContext:

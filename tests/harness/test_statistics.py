@@ -26,36 +26,36 @@ def simulate(
 
 def test_equal_kernels_are_hardly_ever_called_faster_or_slower() -> None:
     rng = random.Random(7)
-    verdicts = [statistics.compare(simulate(1.0, rng), "cpu", rng).verdict for _ in range(200)]
+    verdicts = [statistics.compare(simulate(1.0, rng), 1.02, rng).verdict for _ in range(200)]
     assert sum(v in ("faster", "slower") for v in verdicts) <= 2
 
 
 @pytest.mark.parametrize(("speedup", "verdict"), [(1.15, "faster"), (0.85, "slower")])
 def test_a_real_difference_is_called(speedup: float, verdict: str) -> None:
     rng = random.Random(8)
-    verdicts = [statistics.compare(simulate(speedup, rng), "cpu", rng).verdict for _ in range(100)]
+    verdicts = [statistics.compare(simulate(speedup, rng), 1.02, rng).verdict for _ in range(100)]
     assert verdicts.count(verdict) >= 95  # type: ignore[arg-type]
 
 
 def test_a_tight_tie_is_the_same() -> None:
     rng = random.Random(9)
-    assert statistics.compare(simulate(1.0, rng, pairs=40, noise=0.004), "cpu", rng).verdict == "same"
+    assert statistics.compare(simulate(1.0, rng, pairs=40, noise=0.004), 1.02, rng).verdict == "same"
 
 
 def test_two_processes_are_not_enough_for_a_verdict() -> None:
     rng = random.Random(10)
-    assert statistics.compare(simulate(2.0, rng, processes=2), "cpu", rng).verdict == "unclear"
+    assert statistics.compare(simulate(2.0, rng, processes=2), 1.02, rng).verdict == "unclear"
 
 
 def test_one_process_that_disagrees_forbids_a_verdict() -> None:
     rng = random.Random(11)
     mixed = simulate(1.5, rng, processes=3) + simulate(0.9, rng, processes=1)
-    assert statistics.compare(mixed, "cpu", rng).verdict == "unclear"
+    assert statistics.compare(mixed, 1.02, rng).verdict == "unclear"
 
 
 def test_the_speed_up_is_the_median_ratio_inside_its_interval() -> None:
     rng = random.Random(12)
-    found = statistics.compare(simulate(1.3, rng), "cpu", rng)
+    found = statistics.compare(simulate(1.3, rng), 1.02, rng)
     assert found.interval[0] <= found.speedup <= found.interval[1]
     assert found.speedup == pytest.approx(1.3, rel=0.05)
     assert found.pairs == 24

@@ -71,6 +71,10 @@ def budget_left(budget: Budget, spent: Spent) -> str:
         parts.append(seconds(budget.seconds - spent.seconds))
     if budget.device_s is not None:
         parts.append(f"{seconds(budget.device_s - spent.device_s)} of device time")
+    if budget.tokens is not None:
+        parts.append(f"{max(0, budget.tokens - spent.tokens):,} tokens")
+    if budget.usd is not None:
+        parts.append(f"{max(0.0, budget.usd - spent.usd):.2f} US dollars")
     return f"{', '.join(parts)} left" if parts else "no limit"
 
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from kevolve_mcp.sessions.types import KernelRequest, SubmitRequest
 
 from .. import arguments as a
-from ..context import service
+from ..context import reach, service
 from ..jobs import evaluation_answer
 from ..results import EvaluationReply
 from ..waiting import checked, wait
@@ -33,7 +33,7 @@ async def kernel_compile(
 ) -> Annotated[CallToolResult, EvaluationReply]:
     """Build a candidate only (under a second for C++): compiler diagnostics and static facts such as vector width and spills.
     Runs nothing and proves nothing; kernel_check does. Give session_id or a task."""
-    request = _request(path, source, session_id, task_path, task_source, target, language)
+    request = await _request(ctx, path, source, session_id, task_path, task_source, target, language)
     return evaluation_answer(checked(await wait(ctx, await service(ctx).compile(request), wait_s)))
 
 
@@ -50,7 +50,7 @@ async def kernel_check(
 ) -> Annotated[CallToolResult, EvaluationReply]:
     """Build and verify a candidate against the high-precision reference on secret inputs (seconds). Times nothing, records no
     node; answers with an evaluation_id. Use it while getting a kernel right, kernel_submit when it is worth recording."""
-    request = _request(path, source, session_id, task_path, task_source, target, language)
+    request = await _request(ctx, path, source, session_id, task_path, task_source, target, language)
     return evaluation_answer(checked(await wait(ctx, await service(ctx).check(request), wait_s)))
 
 
@@ -67,7 +67,7 @@ async def kernel_profile(
 ) -> Annotated[CallToolResult, EvaluationReply]:
     """Build, verify, time and diagnose a candidate (5-30 s) without recording a node: speed-up per case with interval, share of
     the measured ceiling, what bounds it. kernel_submit does the same and records it; prefer that inside a search."""
-    request = _request(path, source, session_id, task_path, task_source, target, language)
+    request = await _request(ctx, path, source, session_id, task_path, task_source, target, language)
     return evaluation_answer(checked(await wait(ctx, await service(ctx).profile(request), wait_s)))
 
 
@@ -81,6 +81,7 @@ async def kernel_submit(
     hypothesis: Annotated[str, Field(description="What is changed and why it should be faster, one sentence")] = "",
     predicted_speedup: Annotated[float | None, Field(gt=0, description="Against the parent: 1.2 is 20 % faster")] = None,
     rationale: Annotated[str, Field(description="Reasoning worth keeping")] = "",
+    spent: a.SpentArgument = None,
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, EvaluationReply]:
     """Tell the session about a candidate: build, verify, time, profile, diagnose (5-30 s); recorded as a node, also when it
@@ -88,19 +89,28 @@ async def kernel_submit(
 
     Without path and source, ask_id must be a start: that start is evaluated. Submitting the same text again answers from the
     store."""
+    used = a.parse_spent(spent)
     request = SubmitRequest(
-        session_id, a.text(path, source, ""), ask_id, tuple(parents or ()), hypothesis, predicted_speedup, rationale
+        session_id,
+        await reach(ctx).text(path, source),
+        ask_id,
+        tuple(parents or ()),
+        hypothesis,
+        predicted_speedup,
+        rationale,
+        used.tokens,
+        used.usd,
     )
     return evaluation_answer(checked(await wait(ctx, await service(ctx).submit(request), wait_s)))
 
 
-def _request(
-    path: str, source: str, session_id: str, task_path: str, task_source: str, target: str, language: str
+async def _request(
+    ctx: Context[Any], path: str, source: str, session_id: str, task_path: str, task_source: str, target: str, language: str
 ) -> KernelRequest:
     return KernelRequest(
-        kernel=a.text(path, source, ""),
+        kernel=await reach(ctx).text(path, source),
         session_id=session_id,
-        task=a.text(task_path, task_source, "task_"),
+        task=await reach(ctx).text(task_path, task_source, "task_"),
         target=a.parse_target(target) if target else "",
         language=language,
     )

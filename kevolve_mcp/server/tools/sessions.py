@@ -13,7 +13,7 @@ from kevolve_mcp.sessions.types import FinishRequest, OpenRequest
 
 from .. import arguments as a
 from ..answer import answer
-from ..context import author, service
+from ..context import author, reach, service
 from ..jobs import finish_answer, open_answer
 from ..results import AsksReply, FinishReply, SessionReply
 from ..waiting import checked, wait
@@ -42,13 +42,13 @@ async def session_open(
     the line and the mend. Then call session_next."""
     options = a.parse_policy(policy)
     request = OpenRequest(
-        task=a.text(task_path, task_source, "task_"),
+        task=await reach(ctx).text(task_path, task_source, "task_"),
         target=a.parse_target(target),
         language=language,
         goal=a.parse_goal(goal),
         budget=a.parse_budget(budget),
-        start=a.text(start_path, start_source, "start_"),
-        python=python,
+        start=await reach(ctx).text(start_path, start_source, "start_"),
+        python=reach(ctx).python(python),
         policy=options.policy(),
         selection=options.selection,
         skills=options.skills,

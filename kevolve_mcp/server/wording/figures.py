@@ -55,6 +55,10 @@ def budget_left(session: SessionView) -> str:
         parts.append(f"{session.spent.seconds:.0f} of {session.budget.seconds:.0f} s")
     if session.budget.device_s is not None:
         parts.append(f"{session.spent.device_s:.0f} of {session.budget.device_s:.0f} device seconds")
+    if session.budget.tokens is not None:
+        parts.append(f"{session.spent.tokens:,} of {session.budget.tokens:,} tokens")
+    if session.budget.usd is not None:
+        parts.append(f"{session.spent.usd:.4g} of {session.budget.usd:.4g} US dollars")
     return ", ".join(parts) or f"{session.spent.evaluations} evaluations, no limit"
 
 

@@ -1,23 +1,63 @@
-"""Authors: those who answer asks. `make_author` gives one by name; third parties register under "kevolve.authors"."""
+"""Authors: those who answer asks. `choose_author` gives the one that `--author` names: the offline author, a language model,
+or any command; third parties register under "kevolve.authors"."""
 
-from kevolve_mcp.synthesis.ask import AskContext, CaseFacts, HistoryRow, ParentView, StartView, TaskFacts
+from kevolve_mcp.synthesis.ask import Allowance, AskContext, CaseFacts, HistoryRow, ParentView, StartView, TaskFacts
 
-from .base import Author, Exhausted, Proposal
+from .answers import InvalidAnswer, Words, Written, check_source, read_answer
+from .backoff import Backoff
+from .base import (
+    FREE,
+    Author,
+    AuthorError,
+    AuthorUnavailable,
+    AuthorUnusable,
+    BudgetSpent,
+    Cost,
+    Exhausted,
+    Proposal,
+    starting_kernel,
+)
+from .command import CommandAuthor
+from .llm import LLMAuthor
 from .offline import OfflineAuthor
-from .registry import GROUP, author_names, make_author
+from .prices import Prices
+from .providers import ModelName
+from .registry import GROUP, AuthorOptions, author_names, choose_author, make_author
+from .vendors import VENDORS
 
 __all__ = [
+    "FREE",
     "GROUP",
+    "VENDORS",
+    "Allowance",
     "AskContext",
     "Author",
+    "AuthorError",
+    "AuthorOptions",
+    "AuthorUnavailable",
+    "AuthorUnusable",
+    "Backoff",
+    "BudgetSpent",
     "CaseFacts",
+    "CommandAuthor",
+    "Cost",
     "Exhausted",
     "HistoryRow",
+    "InvalidAnswer",
+    "LLMAuthor",
+    "ModelName",
     "OfflineAuthor",
     "ParentView",
+    "Prices",
     "Proposal",
     "StartView",
     "TaskFacts",
+    "Words",
+    "Written",
     "author_names",
+    "check_source",
+    "choose_author",
     "make_author",
+    "read_answer",
+    "starting_kernel",
 ]

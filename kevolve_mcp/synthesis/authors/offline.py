@@ -16,7 +16,7 @@ from kevolve_mcp.synthesis.ask import AskContext, ParentView, short, structural_
 from kevolve_mcp.synthesis.skills import instantiate, skill_name
 from knowledge import Library, Skill
 
-from .base import Author, Exhausted, Proposal
+from .base import Author, Exhausted, Proposal, starting_kernel
 
 
 class OfflineAuthor(Author):
@@ -35,9 +35,8 @@ class OfflineAuthor(Author):
 
     def answer(self, ask: AskContext) -> Proposal:
         """`propose` without an event loop."""
-        if ask.start is not None and ask.role == "start":
-            why = f"{ask.start.origin}. {ask.start.note}".strip()
-            return Proposal(ask.start.source, ask.language, "the starting kernel as it is", None, why)
+        if (start := starting_kernel(ask)) is not None:
+            return start
         order = {
             "tune": (self._tuned, self._switched, self._skill),
             "crossover": (self._crossed, self._tuned, self._skill),

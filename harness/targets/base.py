@@ -1,0 +1,46 @@
+"""What a device family offers: a module with these names. One file a family."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from ..types import Ceilings
+
+
+class DeviceFamily(Protocol):
+    """A kind of device that candidates run on. Modules fulfil it; everything is read once and does not change.
+
+    NAME: of the target. TORCH_DEVICE: where tensors live while a worker runs. MARGIN: a ratio must exceed it to count as faster.
+    ADDRESS_SPACE: bytes a candidate may map beyond what its process has; 0 for no limit.
+    """
+
+    @property
+    def NAME(self) -> str: ...
+    @property
+    def TORCH_DEVICE(self) -> str: ...
+    @property
+    def MARGIN(self) -> float: ...
+    @property
+    def ADDRESS_SPACE(self) -> int: ...
+
+    def missing(self) -> str:
+        """Why nothing can run there, "" where it can."""
+
+    def device_key(self) -> str:
+        """What of the device belongs to an evaluation's key."""
+
+    def facts(self) -> dict[str, str]:
+        """What a reader wants to know about it, as text by name."""
+
+    def nodes(self) -> tuple[str, ...]:
+        """Device files that a confined worker needs."""
+
+    def preload(self) -> list[str]:
+        """Modules that its fork server imports."""
+
+    def ceilings(self, cache: Path, command: list[str]) -> Ceilings:
+        """Measured once and kept in the cache; `command` measures in another process and prints JSON."""
+
+    def measure(self) -> None:
+        """Print the ceilings as JSON."""

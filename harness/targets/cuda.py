@@ -1,0 +1,126 @@
+"""NVIDIA GPUs: what the first visible one is, and how fast it moves and computes, measured."""
+
+from __future__ import annotations
+
+import glob
+import json
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..types import Ceilings
+from . import kept
+
+NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cuda", "cuda:0", 1.01, 0
+_METHOD = "copy, fill, matrix product; version 1"
+
+
+@lru_cache(maxsize=1)
+def missing() -> str:
+    try:
+        import torch
+    except ImportError:
+        return "torch is not installed"
+    if torch.version.cuda is None:
+        return "this build of torch has no CUDA"
+    if not torch.cuda.is_available():
+        return "no NVIDIA driver or device answered"
+    return ""
+
+
+def device_key() -> str:
+    properties = _properties()
+    return f"cuda:{properties.name}:sm_{properties.major}{properties.minor}:{properties.total_memory >> 30}GiB:{_driver()}"
+
+
+def facts() -> dict[str, str]:
+    """Model, architecture, multiprocessors, memory, L2, driver."""
+    import torch
+
+    properties = _properties()
+    return {
+        "model": properties.name,
+        "architecture": f"sm_{properties.major}{properties.minor}",
+        "multiprocessors": str(properties.multi_processor_count),
+        "memory": f"{properties.total_memory >> 20} MiB",
+        "l2": f"{getattr(properties, 'L2_cache_size', 0) >> 10} KiB",
+        "driver": _driver(),
+        "cuda": str(torch.version.cuda),
+        "devices": str(torch.cuda.device_count()),
+    }
+
+
+def nodes() -> tuple[str, ...]:
+    """The control nodes and the GPUs; which GPU is used is settled by CUDA_VISIBLE_DEVICES."""
+    return tuple(sorted(glob.glob("/dev/nvidia[0-9]*") + glob.glob("/dev/nvidiactl") + glob.glob("/dev/nvidia-uvm*")))
+
+
+def preload() -> list[str]:
+    """torch, and triton where it is installed."""
+    from importlib.util import find_spec
+
+    return ["torch", *(["triton"] if find_spec("triton") else [])]
+
+
+def ceilings(cache: Path, command: list[str]) -> Ceilings:
+    return kept.ceilings(cache, command, device_key(), _METHOD)
+
+
+def measure() -> None:
+    """Print the ceilings as JSON: best of several runs, on random data (zeros run faster)."""
+    import torch
+
+    l2 = int(getattr(_properties(), "L2_cache_size", 0)) or (40 << 20)
+    sizes = {"L2": l2 // 4, "memory": 2 << 30}
+    bandwidth, write = {}, {}
+    for level, size in sizes.items():
+        x = torch.randn(size // 4, device=TORCH_DEVICE)
+        y = torch.empty_like(x)
+        times = max(1, (1 << 30) // size)
+        bandwidth[level] = 2 * size * times / _best(lambda a=x, b=y, t=times: [b.copy_(a) for _ in range(t)])
+        write[level] = size * times / _best(lambda b=y, t=times: [b.fill_(1.5) for _ in range(t)])
+    operations = {}
+    torch.backends.cuda.matmul.allow_tf32 = False
+    for name, n in (("float32", 4096), ("float16", 8192), ("bfloat16", 8192), ("float64", 4096)):
+        a, b = (torch.randn(n, n, device=TORCH_DEVICE, dtype=getattr(torch, name)) for _ in range(2))
+        operations[name] = 2 * n**3 / _best(lambda p=a, q=b: p @ q)
+    tiny = torch.zeros(1, device=TORCH_DEVICE)
+    launch = _best(lambda: [tiny.add_(1) for _ in range(200)]) / 200
+    result = {
+        "bandwidth": bandwidth,
+        "write_bandwidth": write,
+        "operations": operations,
+        "level_bytes": {"L2": l2, "memory": 1 << 62},
+        "launch_us": min(1e6 * launch, 2.0),
+    }
+    sys.stdout.write(json.dumps(result) + "\n")
+
+
+def _best(action: Any) -> float:
+    """Seconds of the fastest of several runs, by device events."""
+    import torch
+
+    times: list[float] = []
+    for _ in range(8):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        start.record()
+        action()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end) / 1e3)
+    return min(times[2:])
+
+
+def _properties() -> Any:
+    import torch
+
+    return torch.cuda.get_device_properties(0)
+
+
+@lru_cache(maxsize=1)
+def _driver() -> str:
+    try:
+        return next(w for w in Path("/proc/driver/nvidia/version").read_text().split() if w[:1].isdigit() and "." in w)
+    except (OSError, StopIteration):
+        return "unknown driver"

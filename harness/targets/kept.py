@@ -1,0 +1,34 @@
+"""Measured ceilings, kept in the cache by device and method."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from ..types import Ceilings, from_json
+
+
+def ceilings(cache: Path, command: list[str], device_key: str, method: str) -> Ceilings:
+    """Read from the cache, or run `command`, whose last line of output is the JSON of a Ceilings. Raises CalledProcessError."""
+    digest = hashlib.sha256(f"{device_key}\0{method}".encode()).hexdigest()[:16]
+    path = cache / f"ceilings-{digest}.json"
+    try:
+        return _read(json.loads(path.read_text()))
+    except (OSError, ValueError, KeyError):
+        pass
+    environment = {**os.environ, "KEVOLVE_NATIVE_CACHE": str(cache / "native"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=True)
+    data = json.loads(done.stdout.splitlines()[-1])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{os.getpid()}.part")
+    part.write_text(json.dumps(data))
+    os.replace(part, path)
+    return _read(data)
+
+
+def _read(data: Any) -> Ceilings:
+    return from_json(Ceilings, data)

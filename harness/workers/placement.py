@@ -1,0 +1,66 @@
+"""Where a worker's tensors live while it runs: host memory, or a device with its own clock and caches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+FLUSH_BYTES = 256 << 20  # more than any last-level cache of the devices at hand (an H200 has 60 MB)
+
+
+def move(value: Any, device: str) -> Any:
+    """The same structure with its tensors on `device`."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(move(v, device) for v in value)
+    if isinstance(value, dict):
+        return {k: move(v, device) for k, v in value.items()}
+    return value.to(device) if hasattr(value, "data_ptr") else value
+
+
+class HostClock:
+    """Calls on the CPU are over when they return."""
+
+    def __init__(self, _now: Callable[[], int] = time.perf_counter_ns) -> None:
+        self._now = _now
+
+    def prepare(self) -> None:
+        """Nothing is pending, and rotating inputs keep the caches cold."""
+
+    def start(self) -> None:
+        self._start = self._now()
+
+    def stop(self) -> int:
+        """Nanoseconds since start."""
+        return self._now() - self._start
+
+
+class DeviceClock:
+    """Device events around the calls: the time of the stream, launch gaps included. The caches are flushed before."""
+
+    def __init__(self, device: str) -> None:
+        import torch
+
+        self._cuda = torch.cuda
+        self._device = device
+        self._flush = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device=device)
+        self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+
+    def prepare(self) -> None:
+        """Wait for copies, and evict what they left in the last-level cache."""
+        self._flush.zero_()
+        self._cuda.synchronize(self._device)
+
+    def start(self) -> None:
+        self._begin.record()
+
+    def stop(self) -> int:
+        """Nanoseconds between the events, after everything on the device has ended."""
+        self._end.record()
+        self._cuda.synchronize(self._device)
+        return int(self._begin.elapsed_time(self._end) * 1e6)
+
+
+def clock(device: str) -> HostClock | DeviceClock:
+    """The clock for calls on a device."""
+    return HostClock() if device == "cpu" else DeviceClock(device)

@@ -1,0 +1,82 @@
+"""What a run may still spend on proposals, told to the author before it writes and to the server after."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from harness.types import Budget, Spent
+from kevolve_mcp.synthesis.authors import FREE, Allowance, Cost
+
+from .answers import NOTHING_SPENT, UNLIMITED
+
+
+@dataclass
+class Purse:
+    """The session's limits of tokens, money and time. The server's count is the truth; what it does not know yet is kept here:
+    `unbilled`, used for proposals that became no node, until the next node carries it along, and `under_way`, told with a
+    node that is being evaluated.
+
+    Several authors share what is left: each allowance is an equal part of it, so that together they cannot overspend.
+    """
+
+    budget: Budget = UNLIMITED
+    spent: Spent = NOTHING_SPENT
+    unbilled: Cost = FREE
+    under_way: Cost = FREE
+    _lent: dict[int, Allowance] = field(default_factory=dict)
+    _known_at: float = field(default_factory=time.monotonic)
+    _ids: int = 0
+
+    def knows(self, spent: Spent) -> None:
+        """The server's count."""
+        self.spent, self._known_at = spent, time.monotonic()
+
+    def used(self) -> Cost:
+        """Tokens and money in all, as far as anybody knows."""
+        return Cost(self.spent.tokens, self.spent.usd) + self.unbilled + self.under_way
+
+    def exhausted(self) -> str:
+        """The limit that is used up by what the server does not know yet; "" while there is none."""
+        used = self.used()
+        return self.budget.exceeded(Spent(tokens=used.tokens, usd=used.usd)) or ""
+
+    @property
+    def lent(self) -> bool:
+        """Whether a proposal is being written."""
+        return bool(self._lent)
+
+    def lend(self, workers: int) -> tuple[int, Allowance]:
+        """What one proposal may cost, and a number to give it back under. workers: how many may ask for one at once."""
+        others = list(self._lent.values())
+        parts = max(1, workers - len(others))
+        used = self.used()
+        tokens, usd, seconds = self.budget.tokens, self.budget.usd, self.budget.seconds
+        if tokens is not None:
+            tokens = max(0, tokens - used.tokens - sum(a.tokens or 0 for a in others)) // parts
+        if usd is not None:
+            usd = max(0.0, usd - used.usd - sum(a.usd or 0.0 for a in others)) / parts
+        if seconds is not None:
+            seconds = max(0.0, seconds - self.spent.seconds - (time.monotonic() - self._known_at))
+        self._ids += 1
+        self._lent[self._ids] = allowance = Allowance(tokens, usd, seconds)
+        return self._ids, allowance
+
+    def give_back(self, number: int, cost: Cost) -> None:
+        """The proposal is written, or failed; it cost so much."""
+        self._lent.pop(number)
+        self.unbilled += cost
+
+    def bill(self) -> Cost:
+        """What to tell the server with the next node."""
+        bill, self.unbilled = self.unbilled, FREE
+        self.under_way += bill
+        return bill
+
+    def billed(self, bill: Cost, spent: Spent | None) -> None:
+        """The server counted it: its count is now `spent`; None: there was no node, and nothing was counted."""
+        self.under_way -= bill
+        if spent is None:
+            self.unbilled += bill
+        else:
+            self.knows(spent)

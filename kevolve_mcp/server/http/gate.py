@@ -1,0 +1,105 @@
+"""What every request passes before anything of MCP sees it: Host and Origin, the token, the time its body may take."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+
+import anyio
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp.types import INVALID_REQUEST
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from . import token as tokens
+
+log = logging.getLogger(__name__)
+
+
+class Slow(Exception):
+    """The body did not arrive in time."""
+
+
+class Gate:
+    """An ASGI application around the SDK's. Refusals are JSON-RPC errors whose `data` has the form of all KEvolve errors, so
+    that a client shows the reason."""
+
+    def __init__(self, app: ASGIApp, token: str, security: TransportSecuritySettings, body_s: float) -> None:
+        self._app = app
+        self._token = token
+        self._security = TransportSecurityMiddleware(security)
+        self._hosts: Sequence[str] = [name for name in security.allowed_hosts if not name.endswith(":*")]
+        self._body_s = body_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return await self._app(scope, receive, send)
+        if scope["type"] != "http":  # no WebSocket is served
+            return None
+        refused = await self._refusal(Request(scope))
+        if refused is not None:
+            log.warning("refused a request of %s: %d", (scope.get("client") or ["?"])[0], refused.status_code)
+            return await refused(scope, receive, send)
+        return await self._timed(scope, receive, send)
+
+    async def _refusal(self, request: Request) -> Response | None:
+        wrong = await self._security.validate_request(request)
+        if wrong is not None and wrong.status_code == 421:
+            return refusal(
+                421, "the Host header names another server", f"Accepted: {', '.join(self._hosts)}; --allow-host NAME adds one."
+            )
+        if wrong is not None:
+            return refusal(wrong.status_code, "requests of web pages are refused", "Connect with an MCP client, not from a page.")
+        given = request.headers.getlist("authorization")
+        scheme, _, value = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        if scheme.lower() != "bearer" or not value:
+            return refusal(
+                401,
+                "this server wants a bearer token",
+                'Send one header "Authorization: Bearer TOKEN"; for kevolve set KEVOLVE_TOKEN. The server says where its token lies.',
+            )
+        if not tokens.same(value.encode("latin-1"), self._token):
+            return refusal(
+                401, "the bearer token is wrong", "Use the one of the server: its KEVOLVE_TOKEN, or http-token in its home."
+            )
+        return None
+
+    async def _timed(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The request, its body within the time from now on."""
+        deadline = anyio.current_time() + self._body_s
+        complete = started = False
+
+        async def receive_in_time() -> Message:
+            nonlocal complete
+            if complete:
+                return await receive()
+            with anyio.CancelScope(deadline=deadline) as waiting:
+                message = await receive()
+                complete = message["type"] != "http.request" or not message.get("more_body", False)
+            if waiting.cancelled_caught:
+                raise Slow
+            return message
+
+        async def send_on(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive_in_time, send_on)
+        except Slow:
+            log.warning("a request's body did not arrive within %g s", self._body_s)
+            if not started:
+                late = refusal(408, f"the request's body did not arrive within {self._body_s:g} s", "Send it again, faster.")
+                late.headers["connection"] = "close"
+                await late(scope, receive, send)
+
+
+def refusal(status: int, message: str, hint: str) -> Response:
+    data = {"code": "usage", "message": message, "hint": hint, "retryable": False}
+    error = {"code": INVALID_REQUEST, "message": f"{message}. {hint}", "data": data}
+    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error})
+    headers = {"www-authenticate": "Bearer"} if status == 401 else {}
+    return Response(body, status, headers, "application/json")

@@ -1,0 +1,181 @@
+"""An author that runs a command, such as an agent program: one stateless run per ask, in a folder that holds the context."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import PIPE, STDOUT
+from typing import Any
+
+import anyio
+from anyio.abc import Process
+
+from kevolve_mcp.errors import UsageError
+from kevolve_mcp.synthesis.ask import Allowance, AskContext
+
+from . import leash, scratch
+from .answers import InvalidAnswer, check_source, words
+from .base import Author, AuthorError, AuthorUnusable, Cost, Proposal, starting_kernel
+from .transcript import Transcript
+
+LIMIT_S = 600.0
+LEAST_S = 5.0  # also when the session's time is nearly up: it is in the middle of an ask that was given out
+NO_SUCH_COMMAND = 127  # of /bin/sh
+STOP_S = 5.0
+
+
+@dataclass(frozen=True)
+class _Run:
+    status: int
+    transcript: Transcript
+
+
+class CommandAuthor(Author):
+    """`--author "cmd: COMMAND"`: COMMAND is a line for /bin/sh, run in a fresh folder that `scratch` fills.
+
+    It is not confined: it is a program of the user's own choice, and it runs with the user's rights, environment and keys. It
+    ends with everything it started when it has answered, when its time is up, when the run is cancelled, and when this
+    process is killed. Whatever it printed is kept under `transcripts`. What it used is known only where answer.json says so.
+    """
+
+    name = "cmd"
+
+    def __init__(
+        self,
+        command: str,
+        *,
+        transcripts: Path | None = None,
+        limit_s: float = LIMIT_S,
+        listen: Callable[[str], None] | None = None,
+    ) -> None:
+        """transcripts: the folder that keeps them, one folder per session; None keeps none. limit_s: of one run. listen: hears
+        what a reader should know. Raises UsageError for an empty command, AuthorUnusable where its program is missing."""
+        self._command = command.strip()
+        if not self._command:
+            raise UsageError("--author cmd: names no command", 'Example: --author "cmd: my-agent --batch".')
+        self._check_program()
+        self._transcripts = transcripts
+        self._limit_s = limit_s
+        self._listen = listen or (lambda text: None)
+
+    async def propose(self, ask: AskContext) -> Proposal:
+        if (start := starting_kernel(ask)) is not None:
+            return start
+        limit_s = self._limit_s if ask.allowance.seconds is None else max(LEAST_S, min(self._limit_s, ask.allowance.seconds))
+        base = Path(await anyio.to_thread.run_sync(tempfile.mkdtemp, None, "kevolve-author-"))
+        try:
+            folder = base / "work"
+            await anyio.to_thread.run_sync(_prepare, base, folder, ask, limit_s)
+            run = await self._run(folder, base / "bin", limit_s)
+            source, data, complaint = await anyio.to_thread.run_sync(scratch.read_back, folder)
+            kept = await anyio.to_thread.run_sync(self._keep, ask, run)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(shutil.rmtree, base, True)
+        return self._proposal(ask, run, source, data, complaint, kept)
+
+    def _proposal(self, ask: AskContext, run: _Run, source: str, data: dict[str, Any], complaint: str, kept: str) -> Proposal:
+        cost = _cost(data)
+        if run.status == NO_SUCH_COMMAND and not source:
+            raise AuthorUnusable(
+                f"the command was not found: {run.transcript.last_line()}", "Install it, or name another --author."
+            )
+        _check_counted(data, ask.allowance, cost)
+        ended = _ended(run)
+        if not source.strip():
+            last = f"; it said last: {run.transcript.last_line()}" if run.transcript.last_line() else ""
+            raise AuthorError(f"the command wrote no {scratch.CANDIDATE} ({ended}{last})", kept, cost)
+        try:
+            check_source(source, ask.language)
+        except InvalidAnswer as error:
+            raise AuthorError(f"the command's {scratch.CANDIDATE} cannot be used ({ended}): {error}", kept, cost) from None
+        if complaint:
+            self._listen(f"{ask.id}: {complaint}; the candidate is taken without it")
+        if run.status != 0:
+            self._listen(f"{ask.id}: the command {ended}; the candidate that it wrote is taken")
+        said = words(data)
+        return Proposal(source, ask.language, said.hypothesis, said.predicted_speedup, said.rationale, cost)
+
+    async def _run(self, folder: Path, programs: Path, limit_s: float) -> _Run:
+        environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}", "PWD": str(folder)}
+        transcript = Transcript()
+        argv = [sys.executable, "-I", leash.__file__, str(limit_s), self._command]
+        process = await anyio.open_process(argv, stdin=PIPE, stdout=PIPE, stderr=STDOUT, cwd=folder, env=environment)
+        try:
+            assert process.stdout is not None
+            async for chunk in process.stdout:
+                transcript.add(chunk)
+            return _Run(await process.wait(), transcript)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _let_go(process)
+
+    def _keep(self, ask: AskContext, run: _Run) -> str:
+        """Save the transcript; where it lies, as a hint."""
+        if self._transcripts is None:
+            return ""
+        heading = f"# {self._command}\n# {ask.session} {ask.id}: {_ended(run)}"
+        path = run.transcript.save(self._transcripts / ask.session, ask.id, heading)
+        return f"What it printed: {path}"
+
+    def _check_program(self) -> None:
+        """A first word that is plainly a program's name must be one; anything cleverer is for the shell to find out."""
+        first = self._command.split()[0]
+        if re.fullmatch(r"[\w.+-]+", first) and shutil.which(first) is None and not _is_builtin(first):
+            raise AuthorUnusable(
+                f"the command {first!r} was not found", 'Install it, or name another one: --author "cmd: …" runs any command.'
+            )
+
+
+def _prepare(base: Path, folder: Path, ask: AskContext, limit_s: float) -> None:
+    folder.mkdir()
+    scratch.fill(folder, ask, limit_s)
+    scratch.programs(base / "bin")
+
+
+async def _let_go(process: Process) -> None:
+    """End it with all it started: the leash kills them when its stdin closes."""
+    if process.stdin is not None:
+        with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await process.stdin.aclose()
+    with anyio.move_on_after(STOP_S):
+        await process.wait()
+    if process.returncode is None:
+        process.kill()
+    await process.aclose()
+
+
+def _ended(run: _Run) -> str:
+    if run.status == leash.TIME_UP:
+        return "was stopped when its time was up"
+    return "ended" if run.status == 0 else f"ended with exit status {run.status}"
+
+
+def _cost(data: dict[str, Any]) -> Cost:
+    """What answer.json says; anything that is no count of tokens or dollars is none."""
+    tokens, usd = data.get("tokens"), data.get("usd")
+    counted = int(tokens) if isinstance(tokens, (int, float)) and not isinstance(tokens, bool) and 0 <= tokens < 1e12 else 0
+    paid = float(usd) if isinstance(usd, (int, float)) and not isinstance(usd, bool) and 0 <= usd < 1e9 else 0.0
+    return Cost(counted, paid)
+
+
+def _check_counted(data: dict[str, Any], allowance: Allowance, cost: Cost) -> None:
+    """A limit that nothing is counted against is no limit. Raises AuthorUnusable."""
+    for name in ("tokens", "usd"):
+        if getattr(allowance, name) is not None and name not in data:
+            raise AuthorUnusable(
+                f"the session limits {name}, and the command does not say in {scratch.ANSWER} how many it used",
+                f'Let it write "{name}" there, or limit the run by --evaluations and --minutes and the command by its own options.',
+                cost,
+            )
+
+
+def _is_builtin(word: str) -> bool:
+    return word in {"cd", "exec", "export", "set", "if", "for", "while", "test", "true", "false", "umask", "ulimit", "unset", "."}

@@ -1,0 +1,65 @@
+"""What tokens cost: the user's figures, or the price table that pydantic-ai carries; never a guess."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+MILLION = 1_000_000
+_USUAL_INPUT = 10_000  # tokens of one ask: some models are dearer for very long ones
+
+
+class Usage(Protocol):
+    """What a request used; cached tokens are part of input_tokens."""
+
+    @property
+    def input_tokens(self) -> int: ...
+
+    @property
+    def output_tokens(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Prices:
+    """US dollars per million tokens. listed: (model, provider) where the price table is to be asked for what a request cost,
+    since it knows of cached tokens and of dearer long inputs; None where the user gave the figures."""
+
+    per_input: float
+    per_output: float
+    listed: tuple[str, str] | None = None
+
+    def usd(self, input_tokens: int, output_tokens: int) -> float:
+        """By the plain figures."""
+        return (input_tokens * self.per_input + output_tokens * self.per_output) / MILLION
+
+    def usd_of(self, usage: Usage) -> float:
+        """What a finished request cost."""
+        if self.listed is not None:
+            from genai_prices import calc_price
+
+            try:
+                model, provider = self.listed
+                return float(calc_price(usage, model, provider_id=provider).total_price)  # type: ignore[arg-type]
+            except (LookupError, ValueError):  # the table has a price for this model, but not for this use of it
+                pass
+        return self.usd(usage.input_tokens, usage.output_tokens)
+
+    def output_for(self, usd: float, input_tokens: int) -> int | None:
+        """How many tokens may be written for `usd` after reading so many; below 0 where reading alone is dearer; None: any."""
+        left = usd - self.usd(input_tokens, 0)
+        if self.per_output <= 0:
+            return None if left >= 0 else -1
+        return int(left / self.per_output * MILLION)
+
+
+def listed_prices(model: str, provider: str) -> Prices | None:
+    """From the price table; None where it does not know the model."""
+    from genai_prices import Usage as Used
+    from genai_prices import calc_price
+
+    try:
+        found = calc_price(Used(input_tokens=_USUAL_INPUT, output_tokens=_USUAL_INPUT), model, provider_id=provider)
+    except LookupError:
+        return None
+    scale = MILLION / _USUAL_INPUT
+    return Prices(float(found.input_price or 0) * scale, float(found.output_price or 0) * scale, (model, provider))

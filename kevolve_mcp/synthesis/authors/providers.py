@@ -1,0 +1,159 @@
+"""Models by name, through pydantic-ai, and what their failures mean. pydantic-ai is imported when a model is first needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from kevolve_mcp.errors import Unavailable, UsageError
+
+from .base import AuthorUnusable
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+}
+COMPATIBLE_KEY = "KEVOLVE_API_KEY"  # of a server that --base-url names: no key of another service is sent there
+SHOWN = 300  # characters of a provider's own words
+
+FaultKind = Literal["passing", "slow", "permanent", "refused"]
+
+
+@dataclass(frozen=True)
+class ModelName:
+    """ "openai:gpt-5". base_url: an OpenAI-compatible server that serves it; "" for the provider itself."""
+
+    provider: str
+    model: str
+    base_url: str = ""
+
+    @classmethod
+    def parse(cls, name: str, base_url: str = "") -> ModelName:
+        """Raises UsageError naming what is accepted."""
+        provider, _, model = name.partition(":")
+        if provider not in KEYS or not model.strip():
+            raise UsageError(f"{name!r} names no model", f"Accepted: {', '.join(f'{p}:MODEL' for p in KEYS)}.")
+        if base_url and provider != "openai":
+            raise UsageError(
+                f"--base-url goes with openai:MODEL, not with {provider}", "The server must speak OpenAI's chat completions."
+            )
+        if base_url and not base_url.startswith(("http://", "https://")):
+            raise UsageError(f"--base-url {base_url!r} is no URL", "Example: --base-url http://localhost:8000/v1")
+        return cls(provider, model.strip(), base_url.rstrip("/"))
+
+    def __str__(self) -> str:
+        return f"{self.provider}:{self.model}" + (f" at {self.base_url}" if self.base_url else "")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """kind: "passing" (wait and try again), "slow" (the same, but the request may have been paid for), "permanent" (mend it
+    first), "refused" (the answer was withheld: another try may differ). after_s: how long the provider asked to wait."""
+
+    kind: FaultKind
+    message: str
+    hint: str = ""
+    after_s: float | None = None
+
+
+def open_model(name: ModelName) -> Model:
+    """The model, not yet connected. Raises Unavailable without the extra, AuthorUnusable without a key."""
+    try:
+        if name.base_url:
+            from pydantic_ai.models.openai import OpenAIChatModel
+            from pydantic_ai.profiles.openai import OpenAIModelProfile
+            from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+            profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)  # max_tokens: every server knows it
+            key = os.environ.get(COMPATIBLE_KEY) or "none"
+            provider = OpenAICompatibleProvider("openai-compatible", base_url=name.base_url, api_key=key, profile=profile)
+            return OpenAIChatModel(name.model, provider=provider)
+        _check_key(name)
+        from pydantic_ai.exceptions import UserError
+        from pydantic_ai.models import infer_model
+
+        try:
+            return infer_model(f"{name.provider}:{name.model}")
+        except UserError as error:
+            raise AuthorUnusable(
+                f"{name} cannot be used: {error}", f"Example: {name.provider}:MODEL, as the provider names it."
+            ) from None
+    except ImportError as error:
+        raise Unavailable(
+            f"the author {name} needs pydantic-ai ({error.name or 'a package of it'} is not installed)",
+            "Install it: pip install 'kevolve-mcp[llm]'  (or: uvx --from 'kevolve-mcp[llm]' kevolve optimize …)",
+        ) from None
+
+
+def _check_key(name: ModelName) -> None:
+    if not any(os.environ.get(key) for key in KEYS[name.provider]):
+        first = KEYS[name.provider][0]
+        raise AuthorUnusable(
+            f"{name.provider} needs a key, and the environment variable {' or '.join(KEYS[name.provider])} is not set",
+            f"export {first}=…; keys are read from the environment only, never from arguments or files.",
+        )
+
+
+def fault(error: Exception, name: ModelName) -> Fault | None:
+    """What a failed request means; None for an exception that is none of the provider's."""
+    from pydantic_ai import exceptions as e
+
+    said = _said(error)
+    after = getattr(error, "retry_after", None)
+    if isinstance(error, e.ContentFilterError):
+        return Fault("refused", f"{name} withheld its answer: {said}")
+    if isinstance(error, e.UnexpectedModelBehavior):
+        return Fault("refused", f"{name} gave an answer that cannot be read: {said}")
+    if isinstance(error, e.ModelAuthenticationError):
+        return Fault("permanent", f"{name} refused the key: {said}", _key_hint(name))
+    if isinstance(error, e.ModelQuotaExceededError):
+        return Fault("permanent", f"{name}: the account's quota or credit is used up: {said}", "Top it up, then resume.")
+    if isinstance(error, e.ModelNotFoundError):
+        return Fault("permanent", f"{name} is not known there: {said}", _name_hint(name))
+    if isinstance(error, e.ModelContextWindowExceededError):
+        return Fault("permanent", f"an ask is too long for {name}: {said}", "Choose a model with a larger context window.")
+    if isinstance(error, (e.ModelTimeoutError, e.ModelRequestTimeout)):
+        return Fault("slow", f"{name} did not answer in time", _reach_hint(name), after)
+    if isinstance(error, e.ModelRequestRejectedError):
+        return Fault("permanent", f"{name} rejected the request: {said}", "See docs/authors.md for what is sent.")
+    if isinstance(error, e.ModelAPIError):  # rate limits, overload, failures, lost connections, and what has no name yet
+        return Fault("passing", f"{name}: {said}", _reach_hint(name), after)
+    if isinstance(error, e.UserError):
+        return Fault("permanent", f"{name} cannot be used: {said}", _name_hint(name))
+    return None
+
+
+def _said(error: Exception) -> str:
+    """The provider's words, shortened, without any key of this environment."""
+    status = getattr(error, "status_code", None)
+    body = getattr(error, "body", None)
+    words = body.get("message") if isinstance(body, dict) else None
+    text = str(words or body or getattr(error, "message", "") or error)
+    for key in (COMPATIBLE_KEY, *(k for keys in KEYS.values() for k in keys)):
+        if secret := os.environ.get(key):
+            text = text.replace(secret, f"<{key}>")
+    line = " ".join(text.split())
+    line = line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"
+    return f"HTTP {status}: {line}" if status else line
+
+
+def _key_hint(name: ModelName) -> str:
+    keys = COMPATIBLE_KEY if name.base_url else " or ".join(KEYS[name.provider])
+    return f"Set {keys} to a key that may use this model, then resume."
+
+
+def _name_hint(name: ModelName) -> str:
+    if name.base_url:
+        return f"{name.base_url}/models lists what is served there; the URL usually ends in /v1."
+    return f"Use the model's name as {name.provider} writes it, e.g. in its list of models."
+
+
+def _reach_hint(name: ModelName) -> str:
+    where = name.base_url or name.provider
+    return f"See whether {where} can be reached and is in order, then resume."

@@ -1,0 +1,110 @@
+"""The folder in which a command answers an ask: the context as files, and what is to be written into it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from kevolve_mcp.errors import UsageError
+from kevolve_mcp.synthesis.ask import AskContext
+from kevolve_mcp.synthesis.templates import template_candidate
+
+from .answers import MARKS
+
+CANDIDATE = "candidate.py"
+ANSWER = "answer.json"
+
+_README = """\
+# Write one faster kernel
+
+KEvolve searches for a faster implementation of the task in `task.py` and asks for its next candidate. Read `ask.md` first.
+
+| file | what it is |
+| --- | --- |
+| `ask.md` | the request: goal, machine, parents with their diagnosis, what was tried, what is known, the rules of the format |
+| `task.py` | the reference that the kernel must equal |
+{files}
+## Write
+
+* `{candidate}`: the whole candidate file, with class ModelNew (or `def kernel`), in the language {language}{mark}.
+* `{answer}`, optional: `{{"hypothesis": "the one change and why it is faster", "predicted_speedup": 1.2, "rationale": "…"}}`;
+  `"tokens"` and `"usd"` may say what writing it used.
+
+What stands there when the command ends, or when its {seconds:.0f} seconds are up, is submitted as the answer to {ask} of session
+{session}: `kernel_submit`, `session_next` and the other calls that `ask.md` mentions are not for you to make.
+
+## Try it first
+
+`kevolve` is on the PATH:
+
+* `kevolve evaluate task.py candidate.py --language {language} --target {target}` builds, verifies and times it
+* `kevolve knowledge search "words"` finds pages; `kevolve tree {session}` shows the search
+"""
+
+
+def fill(folder: Path, ask: AskContext, limit_s: float) -> None:
+    """Write the files of the ask into the empty folder."""
+    listed = []
+    (folder / "ask.md").write_text(ask.text, encoding="utf-8")
+    (folder / "task.py").write_text(ask.task.source, encoding="utf-8")
+    for view in (*ask.parents, *((ask.best,) if ask.best else ())):
+        (folder / "parents").mkdir(exist_ok=True)
+        name = f"parents/{view.id}.py"
+        if not (folder / name).exists():
+            (folder / name).write_text(view.source, encoding="utf-8")
+            figure = f", F = {view.fitness:.3f}" if view.fitness is not None else ""
+            what = "a parent" if view in ask.parents else "the best so far"
+            listed.append(f"| `{name}` | {what}: {view.status}{figure} |")
+    try:
+        template = template_candidate(ask.task.as_task(), ask.language).source
+    except UsageError:  # a language without one
+        template = ""
+    if template:
+        (folder / "template.py").write_text(template, encoding="utf-8")
+        listed.append("| `template.py` | a candidate file to fill in: right in form, it computes nothing yet |")
+    mark = f" (it uses `{MARKS[ask.language]}`)" if ask.language in MARKS else ""
+    text = _README.format(
+        files="".join(f"{line}\n" for line in listed),
+        candidate=CANDIDATE,
+        answer=ANSWER,
+        language=ask.language,
+        target=ask.target,
+        mark=mark,
+        seconds=limit_s,
+        ask=ask.id,
+        session=ask.session,
+    )
+    (folder / "README.md").write_text(text, encoding="utf-8")
+
+
+def programs(folder: Path) -> Path:
+    """A folder for the PATH that holds `kevolve`, this very installation's."""
+    folder.mkdir(exist_ok=True)
+    script = folder / "kevolve"
+    start = "from kevolve_mcp.cli.main import main; main()"
+    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -c {shlex.quote(start)} "$@"\n')
+    script.chmod(0o755)
+    return folder
+
+
+def read_back(folder: Path) -> tuple[str, dict[str, Any], str]:
+    """The candidate ("" where none was written), the answer's fields, and what is wrong with the answer."""
+    source = _text(folder / CANDIDATE)
+    text = _text(folder / ANSWER)
+    if not text.strip():
+        return source, {}, ""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        return source, {}, f"{ANSWER} is not valid JSON: {error}"
+    return (source, data, "") if isinstance(data, dict) else (source, {}, f"{ANSWER} is no JSON object")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")[:1_000_000]
+    except OSError:
+        return ""
