@@ -20,13 +20,14 @@ CHECK_CALLS = 3  # calls of a checking burst: two inputs, then the first again
 @dataclass(frozen=True)
 class BurstResult:
     """Nanoseconds by the worker's clock (calls only: a claim) and by the judge's (start signal to the answer, with the copies of
-    the outputs). Faults and involuntary switches are the worker's own count over the calls."""
+    the outputs). queued_ns: what the host took to issue the calls; on a CPU the same as inside_ns. Faults and involuntary switches are the worker's own count over the calls."""
 
     inside_ns: int
     outside_ns: int
     minor_faults: int
     major_faults: int
     switches: int
+    queued_ns: int
     data: Any = None
 
 
@@ -66,5 +67,5 @@ def run(
     worker.go()
     reply = worker.wait(frames.OK, seconds)
     end = time.perf_counter_ns()
-    inside, minor, major, switches = reply.values[:4]
-    return BurstResult(inside, end - start, minor, major, switches, worker.data(reply) if record else None)
+    inside, minor, major, switches, queued = reply.values[:5]
+    return BurstResult(inside, end - start, minor, major, switches, queued, worker.data(reply) if record else None)

@@ -22,13 +22,14 @@ def verify(run: Run) -> dict[str, Any]:
         slots = prepare(run, worker, pool, bursts.CHECK_CALLS)
         run.results[case.name] = _check_case(run, case, pool, worker, slots)
         run.guard(f"case {case.name}", worker, lambda name=case.name: worker.ask("drop", seconds=LOAD_SECONDS, key=name))  # type: ignore[misc]
+    run.launches = run.guard("counting launches", worker, lambda: worker.ask("launches", seconds=LOAD_SECONDS)).values[0]
     who_works(run)
     return {"families": {c.name: run.task.pools[c.name].families for c in run.cases}, "library": run.library}
 
 
 def _check_case(run: Run, case: Case, pool: CasePool, worker: Worker, slots: bursts.Slots) -> CaseResult:
     """Every checking set: two at a time and the first again, so that held, stale and unstable outputs show."""
-    seconds = call_seconds(case, bursts.CHECK_CALLS)
+    seconds = max(run.place.patience_s, call_seconds(case, bursts.CHECK_CALLS))
     bitwise = "bitwise" in (run.facts.tolerance, run.request.policy.tolerance)
     findings: list[oracle.Finding] = []
     reproducible = True
@@ -111,8 +112,8 @@ def who_works(run: Run) -> None:
     policy = run.request.policy.library_calls
     if policy == "allow":
         return
-    if not any(b.ok for b in run.builds.records):
-        text = "no native kernel was built: the candidate leaves the work to the framework"
+    if not run.launches and not any(b.ok for b in run.builds.records):
+        text = "no kernel of its own was built or launched: the candidate leaves the work to the framework"
         found = Signal("policy.no_native_kernel", text)
     elif run.library:
         listed = ", ".join(sorted(run.library)[:6])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,6 +40,10 @@ _KINDS: dict[str, tuple[Status, str]] = {
     "native": ("crashed", "crash.exception"),
     "compile": ("build_failed", "compile_error"),
 }
+_DEVICE_FAULT = re.compile(
+    r"illegal memory access|misaligned address|shared address space|device-side assert|unspecified launch failure|"
+    r"illegal instruction was encountered|invalid program counter|cudaErrorIllegalAddress"
+)  # what CUDA says once a kernel has broken its context
 _DEATHS = {
     signal.SIGSEGV: (
         "crash.segmentation_fault",
@@ -68,6 +73,8 @@ def explain(error: Exception, where: str, log: str, flooded: bool, builds: Seque
     if isinstance(error, WorkerFailed):
         status, name = _KINDS.get(error.kind, ("crashed", "crash.exception"))
         text = str(error).strip() or error.kind
+        if error.kind == "exception" and _DEVICE_FAULT.search(text):
+            name = "crash.illegal_address"
         first = text.splitlines()[0][:300]
         return Failure(status, f"{where}: {text[:2000]}", (Signal(name, first),), log)
     if isinstance(error, WorkerTimeout):

@@ -12,9 +12,20 @@ from pathlib import Path
 
 from .. import native
 from ..languages import LANGUAGES
-from ..targets import DeviceFamily, cpu, cuda
-from ..types import ISOLATION_LEVELS, Ceilings, Environment, IsolationLevel, MachineReport, Mode, TargetReport
+from ..targets import ARCHITECTURES, DeviceFamily, cpu, cuda
+from ..types import (
+    ISOLATION_LEVELS,
+    Ceilings,
+    Environment,
+    EvaluationRequest,
+    IsolationLevel,
+    MachineReport,
+    Mode,
+    Target,
+    TargetReport,
+)
 from ..workers.confine import Confinement
+from . import places
 from .builds import compiler_version
 from .environment import ALLOCATION_NAME
 from .processes import ForkServer, Refused, WorkerDied, command, harness_root
@@ -39,6 +50,38 @@ class Machine:
         if family.NAME not in self._fork_servers:
             self._fork_servers[family.NAME] = ForkServer(family.preload())
         return self._fork_servers[family.NAME]
+
+    def triton_server(self, *, interpret: bool) -> ForkServer:
+        """One that holds Triton's interpreter, or its compilers: which of both is settled when triton is imported."""
+        name = "interpreter" if interpret else "compilers"
+        if name not in self._fork_servers:
+            more = "triton.runtime.interpreter" if interpret else "triton.compiler"
+            environment = {"TRITON_INTERPRET": "1"} if interpret else {}
+            self._fork_servers[name] = ForkServer(["torch", "triton", "triton.testing", more], environment=environment)
+        return self._fork_servers[name]
+
+    def place(self, family: DeviceFamily, target: Target, language: str) -> places.Place:
+        """Where candidates of a language are evaluated for a target that `targets` lists for it."""
+        if language == "triton" and target.family == "cpu":
+            return places.interpreter(self.triton_server(interpret=True), self.environment)
+        return places.Place(str(target), "execute", self.server_for(family), self.environment_of(family))
+
+    def compiler(self, target: Target) -> places.Place:
+        """Where Triton candidates are compiled for a target that need not be here."""
+        name = self._compiled(target)
+        return places.compiler(self.triton_server(interpret=False), self.environment, str(target), name)
+
+    def only_compiles(self, target: Target) -> bool:
+        """Whether kernels can be compiled for a target, and not run."""
+        return any(t.target == str(target) and t.mode == "compile" for t in self.targets())
+
+    def architecture(self, target: Target, request: EvaluationRequest) -> str:
+        """For what a build of this request is compiled with static facts; "" where the language's own build says more."""
+        return self._compiled(target) if request.candidate.language == "triton" and not places.triton_here().problem else ""
+
+    def _compiled(self, target: Target) -> str:
+        name = str(target) if target.arch else f"{target.family}:{self._architecture()}"
+        return name if name in ARCHITECTURES else ""
 
     def rules(self, level: str, family: DeviceFamily = cpu) -> Confinement:
         """The confinement of a candidate at a level."""
@@ -89,7 +132,7 @@ class Machine:
             device=family.device_key(),
             toolchain=", ".join(v if k == "compiler" else f"{k} {v}" for k, v in versions.items()),
             isolation=self.level,
-            allocation=ALLOCATION_NAME,
+            allocation=ALLOCATION_NAME if family is cpu else "torch's caching allocator on the device, both sides alike",
             threads=1,
             facts={**family.facts(), **versions},
         )
@@ -114,8 +157,18 @@ class Machine:
         return (
             TargetReport("cpu", "execute" if compiler else "absent", reason, ("cpp",) if compiler else (), profilers),
             self._cuda(),
-            TargetReport("hip", "absent", "this version evaluates on CPUs only"),
+            TargetReport("hip", "absent", "kernels do not run on AMD GPUs in this version; hip:gfx942 and others are compiled for"),
+            *places.reports(self._architecture()),
         )
+
+    def find(self, target: Target, language: str) -> TargetReport | None:
+        """What this machine can do with a language for a target; None for a pair that nobody offers."""
+        named = [t for t in self.targets() if t.target == str(target)]
+        return next((t for t in named if language in t.languages), None)
+
+    def _architecture(self) -> str:
+        """Of the GPU that is here, "" without one."""
+        return "" if cuda.missing() else cuda.facts()["architecture"]
 
     def _cuda(self) -> TargetReport:
         if reason := cuda.missing():

@@ -19,13 +19,23 @@ from pathlib import Path
 from typing import Any
 
 from ..languages import LANGUAGES
-from ..targets import FAMILIES, DeviceFamily
+from ..targets import FAMILIES, DeviceFamily, cpu
 from ..types import EvaluationRequest, Target, Task, from_json, to_json
-from . import pipeline
+from . import offline, pipeline
+from .failures import Unfit
 from .machine import Machine
 from .opening import OpenTask, TaskRefusedError, open_task
+from .places import Place
 from .processes import Cancelled, CancelToken
 
+UNFIT_HINT = (
+    "Verify it on a GPU (target cuda), verify a float32 or float16 version here, or compile it for one: "
+    "kernel_compile(target='cuda:sm_90')."
+)
+COMPILE_HINT = (
+    "kernel_compile works for it. kernel_check(target='cpu', language='triton') verifies float32 and float16 kernels in Triton's "
+    "interpreter; to measure, use a machine with that device."
+)
 OPEN_TASKS = 2  # each holds a process and up to a few gigabytes of inputs
 
 
@@ -78,6 +88,8 @@ class Judge:
                 answer = _error(number, "task_refused", str(error), "Mend the task file and open it again.")
             except Unavailable as error:
                 answer = _error(number, "unavailable", str(error), error.hint)
+            except Unfit as error:
+                answer = _error(number, "unavailable", str(error), UNFIT_HINT)
             except Exception as error:  # the evaluator's own trouble: reported as such, never as a verdict
                 traceback.print_exc()
                 self._forget()
@@ -95,28 +107,32 @@ class Judge:
         return to_json(self._machine.report(ceilings=bool(message.get("ceilings"))))
 
     def _start_task(
-        self, source: str, path: str, number: int, token: CancelToken, family: DeviceFamily, *, timed: bool
+        self, source: str, path: str, number: int, token: CancelToken, family: DeviceFamily, *, timed: bool, checked: bool = True
     ) -> tuple[OpenTask, Task]:
         def tell(stage: str, text: str, fraction: float) -> None:
             _say({"id": number, "event": {"stage": stage, "message": text, "fraction": fraction}})
 
-        return open_task(self._machine, source, path, tell, token, family=family, timed=timed)
+        return open_task(self._machine, source, path, tell, token, family=family, timed=timed, checked=checked)
 
     def _open_task(self, message: dict[str, Any], token: CancelToken) -> Any:
-        family = _family(message["target"])
-        handle, task = self._start_task(
-            message["source"], message["path"], message["id"], token, family, timed=bool(message.get("timed", True))
-        )
+        target = Target.parse(message["target"])
+        source, path, number = message["source"], message["path"], message["id"]
+        if self._machine.only_compiles(target):
+            handle, task = self._start_task(source, path, number, token, cpu, timed=False, checked=False)
+            self._keep(cpu.NAME + task.digest, handle)
+            return to_json(task)
+        family = _family(target)
+        handle, task = self._start_task(source, path, number, token, family, timed=bool(message.get("timed", True)))
         self._keep(family.NAME + task.digest, handle)
         return to_json(task)
 
     def _evaluate(self, message: dict[str, Any], token: CancelToken) -> Any:
-        family = _family(message["target"])
+        target = Target.parse(message["target"])
         task = from_json(Task, message["task"])
         request = from_json(EvaluationRequest, message["request"])
         if request.candidate.language not in LANGUAGES:
             known = ", ".join(LANGUAGES)
-            raise Unavailable(f"this evaluator has no language {request.candidate.language!r}", f"Languages on a CPU: {known}.")
+            raise Unavailable(f"this evaluator has no language {request.candidate.language!r}", f"Languages here: {known}.")
         level = self._machine.level
         if not request.policy.permits(level):
             raise Unavailable(
@@ -127,6 +143,14 @@ class Judge:
         def tell(stage: str, text: str, fraction: float) -> None:
             _say({"id": message["id"], "event": {"stage": stage, "message": text, "fraction": fraction}})
 
+        if self._machine.only_compiles(target) or (request.until == "build" and self._machine.architecture(target, request)):
+            if request.until != "build":
+                raise Unavailable(f"target {target} can only be compiled for here", COMPILE_HINT)
+            compiler = self._machine.compiler(target)
+            opened = self._opened(task, message["id"], token, cpu, checked=False)
+            return to_json(offline.evaluate(self._machine, compiler, opened, task, request, level, tell, token))
+        family = _family(target)
+        place = self._place(family, target, task, request)
         if request.purpose in ("confirm", "export"):  # fresh seeds and processes, used once
             handle, fresh = self._start_task(task.source, task.path, message["id"], token, family, timed=False)
             known_us = {c.name: c for c in task.cases}
@@ -136,18 +160,36 @@ class Judge:
             try:
                 return to_json(
                     pipeline.evaluate(
-                        self._machine, handle, replace(fresh, cases=cases, name=task.name), request, level, tell, token
+                        self._machine, place, handle, replace(fresh, cases=cases, name=task.name), request, level, tell, token
                     )
                 )
             finally:
                 handle.close()
+        opened = self._opened(task, message["id"], token, family)
+        return to_json(pipeline.evaluate(self._machine, place, opened, task, request, level, tell, token))
+
+    def _opened(self, task: Task, number: int, token: CancelToken, family: DeviceFamily, *, checked: bool = True) -> OpenTask:
         key = family.NAME + task.digest
         opened = self._open.get(key)
         if opened is None:
-            opened, fresh = self._start_task(task.source, task.path, message["id"], token, family, timed=False)
+            opened, _ = self._start_task(task.source, task.path, number, token, family, timed=False, checked=checked)
             self._keep(key, opened)
         self._open.move_to_end(key)
-        return to_json(pipeline.evaluate(self._machine, opened, task, request, level, tell, token))
+        return opened
+
+    def _place(self, family: DeviceFamily, target: Target, task: Task, request: EvaluationRequest) -> Place:
+        """Where to evaluate. Raises Unavailable where the language does not work, and Unfit where a verdict would mislead."""
+        language = LANGUAGES[request.candidate.language]
+        report = self._machine.find(target, language.name)
+        if report is None or report.mode == "absent":
+            able = ", ".join(f"{t.target}: {', '.join(t.languages)}" for t in self._machine.targets() if t.mode != "absent")
+            reason = f": {report.reason}" if report else ""
+            raise Unavailable(f"{language.name} kernels do not work on {target} here{reason}", f"What works here: {able}.")
+        dtypes = {spec.dtype for c in task.cases for spec in (*c.inputs, *c.outputs)}
+        dtypes |= {p.partition("[")[0].split()[-1] for p in task.parameters}
+        if reason := language.unfit(request.candidate.source, target, dtypes):
+            raise Unfit(reason)
+        return self._machine.place(family, target, language.name)
 
     def _keep(self, key: str, handle: OpenTask) -> None:
         old = self._open.pop(key, None)
@@ -163,9 +205,8 @@ class Judge:
             self._open.popitem()[1].close()
 
 
-def _family(text: str) -> DeviceFamily:
+def _family(target: Target) -> DeviceFamily:
     """The device family that evaluates for a target. Raises Unavailable with the reason."""
-    target = Target.parse(text)
     family = FAMILIES.get(target.family)
     hint = "target_describe lists what is here."
     if family is None:

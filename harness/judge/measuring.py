@@ -10,11 +10,12 @@ from ..types import Case, Signal
 from . import bounds, bursts, naive, opening, statistics, timing
 from .failures import Failure
 from .processes import Worker
-from .run import Run, call_seconds, prepare, start_worker
+from .run import Run, call_seconds, keep_compiled, prepare, start_worker
 
 
 def time_candidate(run: Run) -> dict[str, Any]:
     """Fresh candidate processes, one after the other; each runs every case against its baselines."""
+    keep_compiled(run)
     if run.loaded is not None:
         run.loaded.close()
         run.loaded = None
@@ -108,6 +109,7 @@ def _conclude_case(run: Run, case: Case, rng: Any) -> None:
         baseline=best,
         baselines={**{b: us for b, us in case.baselines_us.items() if us}, **medians},
         latency_us=latency,
+        host_us=statistics.median(times.host_us),
         roofline=case.roofline_us / latency if case.roofline_us else None,
         pairs=compared.pairs,
         page_faults=statistics.median(times.faults),

@@ -55,10 +55,14 @@ class OpenTask:
 
     def pool(self, name: str) -> CasePool:
         """The pool of a case, described and with its checking sets."""
+        pool = self.described(name)
+        self.drawer.checking(pool)
+        return pool
+
+    def described(self, name: str) -> CasePool:
+        """The pool of a case, with layouts only where nobody has asked for more."""
         if name not in self.pools:
-            pool = self.drawer.describe(name, bool(self.opened["gradients"]))
-            self.pools[name] = pool
-            self.drawer.checking(pool)
+            self.pools[name] = self.drawer.describe(name, bool(self.opened["gradients"]))
         return self.pools[name]
 
     def prepare(self, name: str, baselines: list[str]) -> None:
@@ -108,8 +112,10 @@ def open_task(
     *,
     family: DeviceFamily = cpu,
     timed: bool = True,
+    checked: bool = True,
 ) -> tuple[OpenTask, Task]:
-    """Raises TaskRefusedError, with the worker gone. With `timed`, baselines and ceilings are timed."""
+    """Raises TaskRefusedError, with the worker gone. With `timed`, baselines and ceilings are timed. Without `checked` nothing
+    can be verified later: only shapes are learned."""
     companion = Path(path).with_name(f"{Path(path).stem}.heldout.py") if path else None
     held_out = companion.read_text() if companion is not None and companion.is_file() else ""
     worker = _start(machine, path)
@@ -119,7 +125,7 @@ def open_task(
     try:
         tell("open", "reading the task", 0.0)
         handle.opened = _ask_open(worker, source, held_out, path, seed, family.TORCH_DEVICE)
-        task = _learn(handle, tell, timed)
+        task = _learn(handle, tell, timed, checked)
         worker.cancel = None
         return handle, task
     except WorkerFailed as error:
@@ -169,7 +175,7 @@ def _ask_open(worker: Worker, source: str, held_out: str, path: str, seed: int, 
             os.close(fd)
 
 
-def _learn(handle: OpenTask, tell: Tell, timed: bool) -> Task:
+def _learn(handle: OpenTask, tell: Tell, timed: bool, checked: bool) -> Task:
     declared = handle.opened["cases"]
     cases: list[Case] = []
     for number, entry in enumerate(declared):
@@ -178,8 +184,9 @@ def _learn(handle: OpenTask, tell: Tell, timed: bool) -> Task:
         if entry["held_out"]:
             cases.append(Case(name, entry["weight"], False, True, entry["arguments"]))
             continue
-        pool = handle.pool(name)
-        _refuse_degenerate(handle, pool)
+        if checked:
+            _refuse_degenerate(handle, handle.pool(name))
+        handle.described(name)
         cases.append(learn_case(handle, Case(name, entry["weight"], entry["protected"], False, entry["arguments"])))
     first = next(handle.pools[c.name] for c in cases if not c.held_out)
     if any(not p.describe["doubled"] for p in handle.pools.values()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
 from typing import Any
@@ -28,6 +29,7 @@ from .locks import DeviceLock
 from .machine import Machine
 from .measuring import time_candidate
 from .opening import OpenTask, Tell
+from .places import Place
 from .processes import CancelToken
 from .run import Run, start_worker
 
@@ -36,6 +38,7 @@ BUILD_SECONDS = 60.0
 
 def evaluate(
     machine: Machine,
+    place: Place,
     task: OpenTask,
     facts: Task,
     request: EvaluationRequest,
@@ -49,9 +52,9 @@ def evaluate(
     builds = BuildService(machine.fork_server, machine.rules(level), machine.scratch, machine.cache, language, BUILD_SECONDS)
     builds.start(cancel)
     lock = DeviceLock(task.family.device_key())
-    run = Run(machine, task, facts, request, level, language, builds, tell, cancel, lock)
+    run = Run(machine, place, task, facts, request, level, language, builds, tell, cancel, lock)
     failure: Failure | None = None
-    steps = (_build, verify, time_candidate, _profile, _diagnose)
+    steps = (_build, verify, time_candidate, _profile, _diagnose) if place.mode == "execute" else (_build, verify)
     try:
         for stage, step in zip(STAGES[: STAGES.index(request.until) + 1], steps, strict=False):
             begun = time.monotonic()
@@ -65,6 +68,8 @@ def evaluate(
     finally:
         if run.loaded is not None:
             run.loaded.close()
+        if run.compiled is not None:
+            os.close(run.compiled)
     return _conclude(run, failure, time.monotonic() - started)
 
 
@@ -108,7 +113,7 @@ def _diagnose(run: Run) -> dict[str, Any]:
 
 
 def _conclude(run: Run, failure: Failure | None, seconds: float) -> Evaluation:
-    request, environment = run.request, replace(run.machine.environment_of(run.task.family), isolation=run.level)
+    request, environment = run.request, replace(run.place.environment, isolation=run.level)
     cases = tuple(run.results[c.name] for c in run.cases if c.name in run.results)
     review = [s for s in run.signals if s.name.startswith(("policy.", "suspect."))]
     timed = any(c.speedup is not None for c in cases)
@@ -122,13 +127,13 @@ def _conclude(run: Run, failure: Failure | None, seconds: float) -> Evaluation:
         status = "flagged" if review else "correct"
         value = (0.0 if review else fitness(cases)) if timed or review else None
         good = not review and timed and promotable(cases)
-        message = _message(status, cases, value, review)
+        message = _message(status, cases, value, review, run.place.note)
         signals = tuple(run.signals)
     return Evaluation(
         candidate=request.candidate.digest,
         language=request.candidate.language,
         task=run.facts.digest,
-        target=run.task.family.NAME,
+        target=run.place.target,
         purpose=request.purpose,
         status=status,
         message=message,
@@ -145,10 +150,12 @@ def _conclude(run: Run, failure: Failure | None, seconds: float) -> Evaluation:
     )
 
 
-def _message(status: str, cases: tuple[CaseResult, ...], value: float | None, review: list[Signal]) -> str:
+def _message(status: str, cases: tuple[CaseResult, ...], value: float | None, review: list[Signal], note: str) -> str:
     if status == "flagged":
         return f"right, but a person should look: {review[0].message}"
+    if not cases:
+        return f"it builds; nothing was run{f' ({note})' if note else ''}"
     if value is None:
-        return f"right in all {len(cases)} cases; not timed"
+        return f"right in all {len(cases)} cases; not timed{f' ({note})' if note else ''}"
     parts = ", ".join(f"{c.name} {c.speedup:.2f}x {c.verdict}" for c in cases if c.speedup is not None)
     return f"right in all {len(cases)} cases; F = {value:.3f} ({parts})"

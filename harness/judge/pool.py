@@ -156,6 +156,10 @@ class Drawer:
         for _ in range(count - count % pool.calls):
             pool.timing.append(self._draw(pool, "dense", precise=False))
 
+    def sample(self, pool: CasePool) -> InputSet:
+        """One more set of plain inputs; the caller closes it."""
+        return self._draw(pool, "dense", precise=False)
+
     def _checked(self, pool: CasePool, family: str) -> InputSet | None:
         """A checking set, or None (and a note) where the reference or the framework itself does not bear the family."""
         held = self._draw(pool, family, precise=True)

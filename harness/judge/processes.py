@@ -258,8 +258,8 @@ def _read_status(fd: int | None, seconds: float, *, to_end: bool = False) -> int
 class ForkServer:
     """Starts confined workers in about 20 ms each. Restarted by itself when it died."""
 
-    def __init__(self, preload: list[str], threads: int = 1) -> None:
-        self._preload, self._threads = preload, threads
+    def __init__(self, preload: list[str], threads: int = 1, environment: dict[str, str] | None = None) -> None:
+        self._preload, self._threads, self._environment = preload, threads, environment or {}
         self._process: subprocess.Popen[bytes] | None = None
         self._sock: socket.socket | None = None
 
@@ -272,7 +272,7 @@ class ForkServer:
         self._process = subprocess.Popen(
             command("harness.workers", "fork_server.main", theirs.fileno(), self._preload),
             pass_fds=[theirs.fileno()],
-            env=scrubbed_environment(threads=self._threads),
+            env={**scrubbed_environment(threads=self._threads), **self._environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=sys.stderr,

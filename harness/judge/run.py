@@ -16,6 +16,7 @@ from .failures import explain
 from .locks import DeviceLock
 from .machine import Machine
 from .opening import OpenTask, Tell
+from .places import Place
 from .pool import CasePool
 from .processes import CancelToken, Interfered, Worker, WorkerDied, WorkerFailed, WorkerTimeout
 
@@ -29,6 +30,7 @@ class Run:
     """The state of one evaluation."""
 
     machine: Machine
+    place: Place
     task: OpenTask
     facts: Task
     request: EvaluationRequest
@@ -43,8 +45,10 @@ class Run:
     results: dict[str, CaseResult] = field(default_factory=dict)
     times: dict[str, timing.CaseTimes] = field(default_factory=dict)
     library: dict[str, int] = field(default_factory=dict)
+    launches: int = 0  # of Triton kernels while verifying
     screened: dict[str, Case] = field(default_factory=dict)
     loaded: Worker | None = None
+    compiled: int | None = None  # descriptor of what the candidate's checking worker compiled
 
     @property
     def cases(self) -> list[Case]:
@@ -63,11 +67,14 @@ class Run:
 def start_worker(run: Run, *, poison: bool = False) -> Worker:
     """A fresh confined worker with the candidate loaded, pinned, one thread."""
     family = run.task.family
-    worker = run.machine.server_for(family).worker("candidate", run.machine.rules(run.level, family), run.machine.scratch)
+    worker = run.place.server.worker(run.place.worker, run.machine.rules(run.level, family), run.machine.scratch)
     worker.cancel, worker.on_build = run.cancel, run.builds.handle
     source = buffers.from_bytes("candidate", run.request.candidate.source.encode())
+    given = [source] if run.compiled is None else [source, run.compiled]
     try:
-        run.guard("loading", worker, lambda: worker.ask("load", [source], seconds=LOAD_SECONDS, poison=poison))
+        if run.place.device:
+            run.guard("loading", worker, lambda: worker.ask("device", seconds=LOAD_SECONDS, **run.place.device))
+        run.guard("loading", worker, lambda: worker.ask("load", given, seconds=LOAD_SECONDS, poison=poison))
         cpu = run.machine.timing_cpus
         run.guard("loading", worker, lambda: worker.ask("threads", seconds=LOAD_SECONDS, count=1, cpus=cpu))
         return worker
@@ -76,6 +83,22 @@ def start_worker(run: Run, *, poison: bool = False) -> Worker:
         raise
     finally:
         os.close(source)
+
+
+def keep_compiled(run: Run) -> None:
+    """Spare the timing workers what the checking worker has compiled, where compiling happens at the first launch."""
+    if run.loaded is None or run.task.family.NAME == "cpu" or run.compiled is not None:
+        return
+    fd = buffers.create("compiled", 0)
+    worker = run.loaded
+    found = worker.data(
+        run.guard("handing over what was compiled", worker, lambda: worker.ask("pack", [fd], seconds=LOAD_SECONDS))
+    )
+    if isinstance(found, dict) and isinstance(found.get("bytes"), int) and found["bytes"] > 0:
+        buffers.seal(fd)
+        run.compiled = fd
+    else:
+        os.close(fd)
 
 
 def prepare(run: Run, worker: Worker, pool: CasePool, count: int) -> bursts.Slots:

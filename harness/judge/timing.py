@@ -33,6 +33,7 @@ class CaseTimes:
         default_factory=list
     )  # per process and round: gap between the clocks beyond the baseline's
     faults: list[float] = field(default_factory=list)
+    host_us: list[float] = field(default_factory=list)  # a call's share of the host's time to issue the burst
     baseline_faults: list[float] = field(default_factory=list)
     switches: int = 0
 
@@ -109,6 +110,7 @@ def _note(times: CaseTimes, result: bursts.BurstResult, calls: int, *, candidate
     if candidate:
         times.inner_ns.append(float(result.inside_ns))
         times.faults.append(result.minor_faults / calls)
+        times.host_us.append(result.queued_ns / 1e3 / calls)
     else:
         times.baseline_faults.append(result.minor_faults / calls)
     times.switches += result.switches

@@ -30,6 +30,7 @@ _PLACE = re.compile(
     r"^(?:CompilationError: |CompileTimeAssertionFailure: |UnsupportedLanguageConstruct: )?at (\d+):(\d+):", re.MULTILINE
 )
 _DIAGNOSTIC = re.compile(r"^.*?(?:error|ERROR)\s*: (.*)$", re.MULTILINE)
+_QUOTED = re.compile(r"^(?:InterpreterError: )?(\w+(?:Error|Exception))\((['\"])(.*)\2,?\)$")
 _NARROW = re.compile(r"^(?:bfloat16|float8\w*|bf16|fp8\w*)$")
 _MISSING = ("libdevice", "inline_asm_elementwise")
 
@@ -58,7 +59,7 @@ class Triton(Language):
         return ""
 
     def read_log(self, log: str) -> tuple[Signal, ...]:
-        text = _essence(log)
+        text = _QUOTED.sub(r"\1: \3", _essence(log))
         name = next((signal for pattern, signal in _MESSAGES if re.search(pattern, text)), "compile_error")
         place = _PLACE.search(log)
         where = f"kernel line {place.group(1)}: " if place else ""
@@ -89,14 +90,16 @@ def _essence(log: str) -> str:
     lines = [line.strip() for line in log.strip().splitlines() if line.strip()]
     if not lines:
         return "the compiler failed without a message"
-    if (place := _PLACE.search(log)) is not None:
+    places = list(_PLACE.finditer(log))
+    for place in reversed(places):  # the innermost function says why
         after = log[place.end() :].splitlines()
         caret = max((i for i, line in enumerate(after) if line.strip() == "^"), default=None)
         said = [line.strip() for line in after[caret + 1 :] if line.strip()] if caret is not None else []
         if said and not said[0].startswith(("File", "candidate.py")):
             return said[0]
-    if (found := _DIAGNOSTIC.findall(log)) and any(f.strip() for f in found):
-        return next(f.strip() for f in found if f.strip())
+    found = [str(f).strip() for f in _DIAGNOSTIC.findall(log)]
+    if any(found):
+        return next(f for f in found if f)
     named = [line for line in lines if re.match(r"^\w*(?:Error|Resources|Construct|Failure)\b", line)]
     return named[0] if named else lines[0]
 

@@ -76,8 +76,10 @@ class Amd(Architecture):
         limits = {
             "wavefronts": simds * self.max_waves // warps,
             "vector registers": simds * waves // warps,
-            "local data share": _shares(self.shared, self.max_shared, shared, self.shared_granule),
         }
+        if shared:
+            fits = shared <= self.max_shared
+            limits["local data share"] = self.shared // round_up(shared, self.shared_granule) if fits else 0
         if self.scalar_registers:
             limits["scalar registers"] = simds * (self.scalar_registers // round_up(max(scalar, 1), 16)) // warps
         if warps > 1:
@@ -117,12 +119,6 @@ class Amd(Architecture):
             "cache": self.cache,
             "gcn": self.name,
         }
-
-
-def _shares(total: int, most: int, asked: int, granule: int) -> int:
-    if asked > most:
-        return 0
-    return total // round_up(asked, granule) if asked else 1 << 16
 
 
 def read_listing(text: str) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:

@@ -24,6 +24,9 @@ class DeviceFamily(Protocol):
     @property
     def ADDRESS_SPACE(self) -> int: ...
 
+    def __hash__(self) -> int:
+        """Modules are hashable; said here so that answers about a family can be kept."""
+
     def missing(self) -> str:
         """Why nothing can run there, "" where it can."""
 

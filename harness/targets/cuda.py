@@ -60,7 +60,8 @@ def preload() -> list[str]:
     """torch, and triton where it is installed."""
     from importlib.util import find_spec
 
-    return ["torch", *(["triton"] if find_spec("triton") else [])]
+    inside = ["triton", "triton.compiler", "triton.backends.nvidia.compiler", "triton.backends.nvidia.driver"]
+    return ["torch", *(inside if find_spec("triton") else [])]
 
 
 def ceilings(cache: Path, command: list[str]) -> Ceilings:

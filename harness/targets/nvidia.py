@@ -42,7 +42,7 @@ _CLASSES = (
     ("move", r"U?MOV\w*|R2UR|S2U?R|CS2R|R2P|P2R|U?LDC\w*"),
 )  # fmt: skip
 _PATTERNS = tuple((name, re.compile(f"(?:{pattern})$")) for name, pattern in _CLASSES)
-_SASS = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)((?:\.[A-Z0-9_]+)*)", re.MULTILINE)
+_SASS = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)((?:\.[A-Z0-9][A-Za-z0-9_]*)*)", re.MULTILINE)
 _PTX_MATRIX = re.compile(r"\b(mma\.sync|wgmma\.mma_async|tcgen05\.mma)\b")
 
 

@@ -52,7 +52,8 @@ class CaseResult:
 
     error / framework_error: norm-wise error against the high-precision reference, of the candidate and of the framework.
     speedup: baseline time / candidate time (median of paired ratios) against `baseline`, the strongest; interval: its 95 %
-    bootstrap interval. baselines: median microseconds by name. latency_us: the candidate's median.
+    bootstrap interval. baselines: median microseconds by name. latency_us: the candidate's median
+    (device time on a GPU). host_us: what issuing one call takes on the host; on a CPU the same.
     roofline: roofline time / latency, the achieved share of the measured ceiling. naive_speedup: what timing without
     equal allocation behaviour would have shown, where it was measured.
     """
@@ -72,6 +73,7 @@ class CaseResult:
     baseline: str | None = None
     baselines: dict[str, float] = field(default_factory=dict)
     latency_us: float | None = None
+    host_us: float | None = None
     roofline: float | None = None
     pairs: int = 0
     page_faults: float | None = None

@@ -5,27 +5,38 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
+from collections.abc import Callable
 from typing import Any
 
 from .. import native
-from . import buffers, frames, host, modules
+from . import buffers, compiled, frames, host, launches, modules
 
 
 class CandidateHost(host.Host):
     """Commands of a candidate's worker, besides those of every host."""
 
     module: Any = None
+    _launched: Callable[[], int] | None = None
 
     def on_load(self, fds: list[int], poison: bool = False) -> None:
-        """Execute the candidate's text (first descriptor). With `poison`, memory from malloc is filled with a pattern."""
+        """Execute the candidate's text (first descriptor), with what it compiled before (second, if given). With `poison`, memory from malloc is filled with a pattern, and
+        launches are counted: such a worker verifies, and is never timed."""
         native.use_builder(self._build)
+        compiled.use_private_folder()
+        if len(fds) > 1:
+            compiled.unpack(fds[1])
         if poison:
+            self._launched = launches.watch()
             ctypes.CDLL(None).mallopt(-6, 0xA5)  # M_PERTURB of glibc's malloc.h
         source = buffers.read_all(fds[0]).decode()
         self.module = modules.load(source, "candidate", "candidate.py")
         names = (modules.CANDIDATE.class_name, modules.CANDIDATE.function_name)
         if not any(hasattr(self.module, name) for name in names):
             modules.construct(self.module, modules.CANDIDATE, [], 0)  # raises with the explanation
+
+    def on_pack(self, fds: list[int]) -> dict[str, int]:
+        """Hand over what was compiled so far."""
+        return {"bytes": compiled.pack(fds[0])}
 
     def on_case(
         self,
@@ -52,6 +63,10 @@ class CandidateHost(host.Host):
     def on_state(self, fds: list[int], key: str, layout: buffers.Layout) -> None:
         """Take over the reference's parameters."""
         modules.copy_state(self.prepared[key].targets, list(buffers.read(fds[0], layout)))
+
+    def on_launches(self, fds: list[int]) -> tuple[Any, tuple[int, ...]]:
+        """values: how many Triton kernels were launched so far."""
+        return None, (self._launched() if self._launched else 0,)
 
     def on_drop(self, fds: list[int], key: str) -> None:
         """Forget a case's model and slots."""

@@ -105,7 +105,7 @@ class CaptureHost(candidate.CandidateHost):
                 self._keep(kernel, refused=str(error))
                 raise
 
-        CompiledKernel._init_handles = loading  # type: ignore[method-assign]
+        CompiledKernel._init_handles = loading
         if not hasattr(JITFunction, "_do_compile"):
             return
         build = JITFunction._do_compile
@@ -118,7 +118,7 @@ class CaptureHost(candidate.CandidateHost):
             except Exception as error:
                 raise modules.LoadError("compile", f"{type(error).__name__}: {error}") from error
 
-        JITFunction._do_compile = building  # type: ignore[method-assign]
+        JITFunction._do_compile = building
 
     def _load(self, name: str, binary: Any, shared: int) -> tuple[int, int]:
         kernel = self._loading

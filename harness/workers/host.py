@@ -192,10 +192,10 @@ def run(call: Callable[[Any], list[Any]], arguments: list[Any], clock: placement
     keep = outputs.append
     gc.disable()
     before = resource.getrusage(resource.RUSAGE_SELF)
-    clock.start()
+    clock.start(len(arguments))
     for inputs in arguments:
         keep(call(inputs))
-    elapsed = clock.stop()
+    elapsed, queued = clock.stop()
     after = resource.getrusage(resource.RUSAGE_SELF)
     gc.enable()
     return outputs, (
@@ -203,6 +203,7 @@ def run(call: Callable[[Any], list[Any]], arguments: list[Any], clock: placement
         after.ru_minflt - before.ru_minflt,
         after.ru_majflt - before.ru_majflt,
         after.ru_nivcsw - before.ru_nivcsw,
+        queued,
     )
 
 
@@ -214,26 +215,36 @@ def _kind(error: Exception) -> str:
     text = str(error)
     if type(error).__name__ == "NativeError":
         return "native"
-    if _refused_by_triton(error):
-        return "compile"
+    if any(c.__name__ == "TritonError" for c in type(error).__mro__):
+        return _triton_kind(error)
     if "not enough memory" in text or "out of memory" in text or "can't allocate memory" in text:
         return "out_of_memory"
     return "exception"
 
 
-def _refused_by_triton(error: BaseException) -> bool:
-    """Whether a kernel could not be compiled. The interpreter wraps whatever a kernel raises: names and shapes are its grammar."""
-    if not any(c.__name__ == "TritonError" for c in type(error).__mro__):
-        return False
+def _triton_kind(error: BaseException) -> str:
+    """Triton's interpreter wraps whatever a kernel raises: names, shapes and types are its grammar, the rest is a crash."""
     inner = error.__cause__
     if type(error).__name__ != "InterpreterError" or inner is None:
-        return True
-    return isinstance(inner, (NameError, AttributeError)) or (isinstance(inner, ValueError) and "shape" in str(inner))
+        return "compile"
+    if isinstance(inner, TypeError) and any(word in str(inner) for word in ("numpy", "0-dimensional", "scalar array")):
+        return "unfit"  # older interpreters trip over newer releases of numpy
+    return "compile" if isinstance(inner, (NameError, AttributeError, ValueError, TypeError)) else "exception"
 
 
 def _trace(error: BaseException) -> str:
     """The error, then the innermost frames of the loaded text."""
-    inside = ("/harness/", "/site-packages/triton/")
+    inside = ("/harness/", "/triton/", "/torch/nn/modules/")
     frames_ = [f for f in traceback.extract_tb(error.__traceback__) if not any(i in f.filename for i in inside)]
-    where = "".join(f"\n  {f.filename}, line {f.lineno}, in {f.name}: {f.line or ''}" for f in frames_[-6:])
-    return f"{type(error).__name__}: {error}{where}"
+    own = [f for f in frames_ if not os.path.isabs(f.filename)] or frames_[-1:]
+    where = "".join(f"\n  {f.filename}, line {f.lineno}, in {f.name}: {f.line or ''}" for f in own[-6:])
+    return f"{type(error).__name__}: {error}{_causes(error)}{where}"
+
+
+def _causes(error: BaseException) -> str:
+    """What the compiler says about functions that a kernel calls stands in the causes of its error."""
+    said, inner = "", error.__cause__
+    while inner is not None and any(c.__name__ == "CompilationError" for c in type(error).__mro__):
+        said += f"\n{type(inner).__name__}: {inner}"
+        error, inner = inner, inner.__cause__
+    return said

@@ -11,9 +11,7 @@ NARROW = ("bfloat16", "float8")  # the interpreter computes these wrongly withou
 
 
 class InterpretedHost(candidate.CandidateHost):
-    """Commands besides those of a candidate's worker: `device` before everything else, `launches`."""
-
-    launches = 0
+    """One command besides those of a candidate's worker: `device`, before everything else."""
 
     def on_device(self, fds: list[int], device: mapped.Device, target: list[Any]) -> None:
         """What programs that ask about a device are told."""
@@ -21,29 +19,24 @@ class InterpretedHost(candidate.CandidateHost):
         pretended = driver.Driver((target[0], target[1], target[2]), device, 0, _nothing_loaded, _nothing_launched)
         pretended.benchmark = _first  # type: ignore[method-assign]  # an interpreted call is slow, and its time says nothing
         driver.install(pretended)
-        self._count()
+        _refuse_narrow_types()
 
-    def on_launches(self, fds: list[int]) -> tuple[Any, tuple[int, ...]]:
-        """values: how many kernels the candidate has launched so far."""
-        return None, (self.launches,)
 
-    def _count(self) -> None:
-        from triton.runtime.interpreter import InterpretedFunction
+def _refuse_narrow_types() -> None:
+    from triton.runtime.interpreter import InterpretedFunction
 
-        run = InterpretedFunction.run
+    run = InterpretedFunction.run
 
-        def counted(function: Any, *arguments: Any, **named: Any) -> Any:
-            self.launches += 1
-            for value in (*arguments, *named.values()):
-                kind = str(getattr(value, "dtype", ""))
-                if any(narrow in kind for narrow in NARROW):
-                    raise modules.LoadError(
-                        "unfit",
-                        f"a {kind} tensor reached Triton's interpreter, which computes such values wrongly without an error",
-                    )
-            return run(function, *arguments, **named)
+    def checked(function: Any, *arguments: Any, **named: Any) -> Any:
+        for value in (*arguments, *named.values()):
+            kind = str(getattr(value, "dtype", ""))
+            if any(narrow in kind for narrow in NARROW):
+                raise modules.LoadError(
+                    "unfit", f"a {kind} tensor reached Triton's interpreter, which computes such values wrongly without an error"
+                )
+        return run(function, *arguments, **named)
 
-        InterpretedFunction.run = counted  # type: ignore[method-assign]
+    InterpretedFunction.run = checked
 
 
 def _first(call: Any, *_: Any, quantiles: Any = None, **__: Any) -> Any:

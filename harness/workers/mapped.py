@@ -60,7 +60,7 @@ def _mode(zero: bool) -> Any:
                 result.zero_()
             return result
 
-    return Mapped()  # type: ignore[no-untyped-call]
+    return Mapped()
 
 
 def _patch_cuda(device: Device) -> None:

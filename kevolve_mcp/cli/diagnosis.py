@@ -141,7 +141,11 @@ def _isolation(levels: dict[str, str]) -> Finding:
 def _executable(targets: tuple[TargetReport, ...]) -> Finding:
     here = [t for t in targets if t.mode == "execute"]
     if here:
-        return Finding("targets", "ok", ", ".join(t.target for t in here))
+        said = ", ".join(t.target for t in here)
+        for mode, words in (("verify", "only verified"), ("compile", "only compiled for")):
+            others = [f"{t.target} ({', '.join(t.languages)})" for t in targets if t.mode == mode]
+            said += f"; {words}: {', '.join(others)}" if others else ""
+        return Finding("targets", "ok", said)
     why = "; ".join(f"{t.target}: {t.reason}" for t in targets) or "none is known"
     return Finding(
         "targets", "missing", f"no target runs here ({why})", "See the reasons; the cpu target needs torch and a compiler."

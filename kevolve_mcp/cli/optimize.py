@@ -29,11 +29,33 @@ def optimize(
     minutes: Annotated[
         float | None,
         typer.Option(
-            "--minutes", min=0.01, help="Stop searching after so many minutes [default: 1.5, unless --evaluations is given]."
+            "--minutes",
+            min=0.01,
+            help="Stop searching after so many minutes [default: 1.5, with other authors than offline 30; none with --evaluations].",
         ),
     ] = None,
     no_skills: Annotated[bool, typer.Option("--no-skills", help="Borrow no starting kernel from skills.")] = False,
-    author: Annotated[str, typer.Option("--author", help="Who writes the candidates.")] = "offline",
+    author: Annotated[
+        str,
+        typer.Option(
+            "--author",
+            help="Who writes the candidates: offline, openai:MODEL, anthropic:MODEL, google:MODEL, claude, codex, gemini "
+            "or 'cmd: COMMAND'.",
+        ),
+    ] = "offline",
+    base_url: Annotated[
+        str, typer.Option("--base-url", metavar="URL", help="An OpenAI-compatible server for --author openai:MODEL.")
+    ] = "",
+    tokens: Annotated[int | None, typer.Option("--tokens", min=1, help="Stop after the author used so many tokens.")] = None,
+    usd: Annotated[float | None, typer.Option("--usd", min=0.0001, help="Stop after the author used so many US dollars.")] = None,
+    price_in: Annotated[
+        float | None,
+        typer.Option("--price-in", min=0, help="US dollars per million tokens that the model reads. Default: a price table."),
+    ] = None,
+    price_out: Annotated[float | None, typer.Option("--price-out", min=0, help="The same for tokens that it writes.")] = None,
+    author_minutes: Annotated[
+        float | None, typer.Option("--author-minutes", min=0.01, help="Time for one proposal [default: 10].")
+    ] = None,
     selection: Annotated[str, typer.Option("--selection", help="Selection policy: greedy or evolutionary.")] = "",
     seed: Annotated[int | None, typer.Option("--seed", help="The search's random seed.")] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=16, help="Asks in flight at once.")] = 1,
@@ -63,6 +85,12 @@ def optimize(
         minutes=minutes,
         skills=not no_skills,
         author=author,
+        base_url=base_url,
+        tokens=tokens,
+        usd=usd,
+        price_in=price_in,
+        price_out=price_out,
+        author_minutes=author_minutes,
         selection=selection,
         seed=seed,
         jobs=jobs,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import builtins
 import ipaddress
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
@@ -42,6 +43,19 @@ class Remote:
 
     def __repr__(self) -> str:
         return f"Remote({self.url!r})"
+
+    @contextmanager
+    def inherited(self) -> Iterator[None]:
+        """Inside, the environment names this server: an author that is a command finds the session with `kevolve`, too."""
+        before = dict(os.environ)
+        os.environ.update(KEVOLVE_SERVER=self.url, KEVOLVE_TOKEN=self.token)
+        try:
+            yield
+        finally:
+            for name in ("KEVOLVE_SERVER", "KEVOLVE_TOKEN"):
+                os.environ.pop(name, None)
+                if name in before:
+                    os.environ[name] = before[name]
 
 
 def find_remote(server: str, token: str) -> Remote | None:

@@ -82,6 +82,7 @@ class Run:
             price_out=self.price_out,
             limit_s=self.author_minutes * 60 if self.author_minutes else None,
             transcripts=Settings().home / "transcripts",
+            kevolve=(sys.executable, "-P", "-c", "from kevolve_mcp.cli.main import main; main()"),
             usd_capped=self.usd is not None,
             listen=lambda text: watcher(events.Remark(text)),
         )
@@ -194,6 +195,7 @@ def _connection(run: Run, remote: Remote | None, watcher: Watcher, stack: ExitSt
         watcher(events.Remark(text))
 
     if remote is not None:
+        stack.enter_context(remote.inherited())
         return running(remote, restarted, "kevolve optimize")
     log = sys.stderr if run.debug else stack.enter_context(open_log(Settings().home))
     return connect(stdio(log), restarted, f"Its log: {log.name}")

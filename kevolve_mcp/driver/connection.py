@@ -215,7 +215,10 @@ def _is_connection_error(error: BaseException) -> bool:
     if isinstance(error, builtins.BaseExceptionGroup):
         return all(_is_connection_error(e) for e in error.exceptions)
     if isinstance(error, MCPError):
-        return error.code == CONNECTION_CLOSED or (error.code == INVALID_REQUEST and error.error.message in FORGOTTEN)
+        data = error.error.data if isinstance(error.error.data, dict) else {}
+        stopping = data.get("code") == Unavailable.code and data.get("retryable") is True
+        forgotten = error.code == INVALID_REQUEST and error.error.message in FORGOTTEN
+        return error.code == CONNECTION_CLOSED or stopping or forgotten
     return isinstance(error, (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError, _Broken))
 
 

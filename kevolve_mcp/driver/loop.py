@@ -120,9 +120,10 @@ class Driver:
 
     async def _take(self, session_id: str) -> AskContext | None:
         if limit := self._purse.exhausted():
-            self._decide(Stop("budget_spent", f"no {limit} are left, those of failed proposals counted"))
+            self._decide(Stop("budget_spent", f"failed proposals have used up the rest of the limit of {limit}"))
             return None
-        if isinstance(decisions.before_asking(self._standing, self._purse.budget, self._purse.spent), Pause):
+        waits = isinstance(decisions.before_asking(self._standing, self._purse.budget, self._purse.spent), Pause)
+        if waits or self._purse.spoken_for():
             await self._server.idle(session_id)
             return None
         batch = await self._server.next(session_id)
@@ -178,7 +179,7 @@ class Driver:
             if jobs == 1:
                 raise
         async with self._alone:
-            while self._purse.lent:
+            while not self._purse.settled:
                 await anyio.sleep(PAUSE_S)
             return await self._let_write(ask, 1)
 

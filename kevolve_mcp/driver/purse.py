@@ -27,24 +27,34 @@ class Purse:
     _lent: dict[int, Allowance] = field(default_factory=dict)
     _known_at: float = field(default_factory=time.monotonic)
     _ids: int = 0
+    _telling: int = 0
 
     def knows(self, spent: Spent) -> None:
-        """The server's count."""
-        self.spent, self._known_at = spent, time.monotonic()
+        """The server's count. Answers may overtake each other: one with less is an older one."""
+        if spent.tokens >= self.spent.tokens and spent.usd >= self.spent.usd:
+            self.spent, self._known_at = spent, time.monotonic()
 
     def used(self) -> Cost:
         """Tokens and money in all, as far as anybody knows."""
         return Cost(self.spent.tokens, self.spent.usd) + self.unbilled + self.under_way
 
     def exhausted(self) -> str:
-        """The limit that is used up by what the server does not know yet; "" while there is none."""
-        used = self.used()
-        return self.budget.exceeded(Spent(tokens=used.tokens, usd=used.usd)) or ""
+        """The limit that failed proposals have used up without the server's knowing; "" while there is none."""
+        known = Cost(self.spent.tokens, self.spent.usd)
+        return "" if self._over(known) else self._over(known + self.unbilled)
+
+    def spoken_for(self) -> bool:
+        """Whether nothing will be left once what is under way is counted."""
+        return bool(self._telling) and bool(self._over(self.used()))
+
+    def _over(self, cost: Cost) -> str:
+        return self.budget.exceeded(Spent(tokens=cost.tokens, usd=cost.usd)) or ""
 
     @property
-    def lent(self) -> bool:
-        """Whether a proposal is being written."""
-        return bool(self._lent)
+    def settled(self) -> bool:
+        """Whether nothing is being written or counted, so that what is left is exactly known. (Before, a node may be counted
+        twice for a moment: by the server, and as under way here.)"""
+        return not self._lent and not self._telling
 
     def lend(self, workers: int) -> tuple[int, Allowance]:
         """What one proposal may cost, and a number to give it back under. workers: how many may ask for one at once."""
@@ -71,11 +81,13 @@ class Purse:
         """What to tell the server with the next node."""
         bill, self.unbilled = self.unbilled, FREE
         self.under_way += bill
+        self._telling += 1
         return bill
 
     def billed(self, bill: Cost, spent: Spent | None) -> None:
         """The server counted it: its count is now `spent`; None: there was no node, and nothing was counted."""
-        self.under_way -= bill
+        self._telling -= 1
+        self.under_way = self.under_way - bill if self._telling else FREE  # no rest of a subtraction
         if spent is None:
             self.unbilled += bill
         else:

@@ -29,19 +29,19 @@ def serve(settings: Settings | None = None, http: HttpOptions | None = None) -> 
     The token leaves the environment: what this process starts, and what that runs, need not know it."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     check_shadowing("harness", "knowledge")
-    if http is None:
-        from .build import build_server
-
-        build_server(settings).run("stdio")
-        return
-    from dataclasses import replace
-
     from kevolve_mcp.settings import Settings
-
-    from .http import serve_http
 
     chosen = settings or Settings()
     os.environ.pop("KEVOLVE_TOKEN", None)
+    if http is None:
+        from .build import build_server
+
+        build_server(chosen).run("stdio")
+        return
+    from dataclasses import replace
+
+    from .http import serve_http
+
     given = http.token if http.token is not None else chosen.token.get_secret_value() or None
     serve_http(replace(http, token=given), chosen)
 

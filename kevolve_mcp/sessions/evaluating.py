@@ -12,6 +12,7 @@ from kevolve_mcp.errors import EvaluatorUnavailable
 from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent
 from kevolve_mcp.store import StoredEvaluation
 
+from . import listings
 from .shared import Shared
 
 RETRIES = 2
@@ -63,7 +64,7 @@ async def measure(shared: Shared, order: Order, progress: Progress) -> StoredEva
             await anyio.sleep(PAUSE_S * 2**attempt)
     assert evaluation is not None
     shared.pool.saw(order.executor, evaluation)
-    return Fresh(evaluation)
+    return Fresh(await shared.thread(listings.detach, await shared.store(), evaluation))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +77,7 @@ def _load(text: Text, name: str, inside: str) -> Loaded:
             f"{name}path {text.path!r} is not absolute",
             f"Give the absolute path on {socket.gethostname()}, where this server runs, or the text as {name}source.",
         )
-    if path.is_dir():
+    if os.path.isdir(path):  # False where Path.is_dir raises: a name that is too long
         if not (path / inside).is_file():
             raise UsageError(
                 f"the folder {path} has no {inside}", f"Name a file in it: {_names(path) or 'it holds no Python file'}."

@@ -12,13 +12,13 @@ from kevolve_mcp.export import SessionFacts, session_report
 from kevolve_mcp.search import Node, Tree
 from kevolve_mcp.store import SessionRecord, Store, StoredEvaluation
 
-from . import views
+from . import listings, views
 from .shared import Shared
 from .trees import Trees
 from .types import NodeView, SessionView, TreeView
 
 PIECE = 24_000  # characters of one answer, about 6,000 tokens
-SECTIONS = ("summary", "source", "log", "profile", "cases", "stages", "context")
+SECTIONS = ("summary", "source", "log", "profile", "assembly", "cases", "stages", "context")
 
 
 async def session(shared: Shared, record: SessionRecord) -> SessionView:
@@ -184,6 +184,8 @@ def _node(store: Store, record: SessionRecord, tree: Tree, node_id: str, section
         if node.ask is None:
             raise NotFound(f"{node.id} answers no ask", "It was submitted without one.")
         body = store.asks.shown(record.id, node.ask)
+    elif section == "assembly":
+        body = listings.text(store, found.evaluation)
     elif section:
         body = _section(found, section)
     else:
@@ -205,7 +207,12 @@ def _node(store: Store, record: SessionRecord, tree: Tree, node_id: str, section
 def _evaluation(store: Store, evaluation_id: str, section: str, cursor: int) -> TreeView:
     found = store.evaluations.get(evaluation_id)
     e = found.evaluation
-    body = store.candidates.get(e.candidate).source if section == "source" else _section(found, section or "summary")
+    if section == "source":
+        body = store.candidates.get(e.candidate).source
+    elif section == "assembly":
+        body = listings.text(store, e)
+    else:
+        body = _section(found, section or "summary")
     head = f"{found.id}: {e.status}, {e.purpose} until {e.until}, {e.target}"
     text, following = piece(body, cursor, head)
     shown = views.evaluation_view(found.id, e, held_out=e.purpose in ("confirm", "export"))

@@ -147,15 +147,17 @@ def check_isolation(report: MachineReport, policy: Policy) -> None:
 
 def check_target(report: MachineReport, target: str, language: str) -> None:
     """Raises Unavailable unless kernels of this language can be measured there."""
-    known = {t.target: t for t in report.targets}
-    found = known.get(target) or known.get(target.partition(":")[0])
+    named = [t for t in report.targets if t.target == target]
+    named = named or [t for t in report.targets if t.target == target.partition(":")[0]]
+    found = next((t for t in named if language in t.languages), named[0] if named else None)
     able = ", ".join(t.target for t in report.targets if t.mode == "execute") or "none"
     if found is None:
         raise Unavailable(f"target {target} is not known on this machine", f"Targets that can be measured here: {able}.")
     if found.mode in ("verify", "compile"):
         raise Unavailable(
-            f"target {target} can only be {'verified' if found.mode == 'verify' else 'compiled for'} here: {found.reason}",
-            f"A session needs a device to measure on ({able}); kernel_compile and kernel_check work for {target}.",
+            f"{language} kernels can only be {'verified on' if found.mode == 'verify' else 'compiled for'} {target} here: {found.reason}",
+            f"A session needs a device to measure on ({able}). "
+            f"{'kernel_check' if found.mode == 'verify' else 'kernel_compile'} works for {language} on {target}.",
         )
     if found.mode == "execute" and found.languages and language not in found.languages:
         raise Unavailable(

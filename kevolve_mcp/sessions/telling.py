@@ -14,7 +14,7 @@ from kevolve_mcp.search import ROOT, Ask, Role, rank
 from kevolve_mcp.store import Job, NewNode, SessionRecord, Store, StoredEvaluation
 from kevolve_mcp.synthesis import structure_digest
 
-from . import asking, evaluating, inputs, views
+from . import asking, evaluating, inputs, listings, views
 from .evaluating import Order
 from .shared import Shared
 from .types import Depth, Evaluated, JobView, KernelRequest, SubmitRequest
@@ -134,7 +134,7 @@ async def evaluated(shared: Shared, p: dict[str, Any], result: dict[str, Any]) -
     found = await shared.thread(store.evaluations.get, result["evaluation"])
     evaluation = found.evaluation
     view = views.evaluation_view(found.id, evaluation, held_out=False)
-    facts: dict[str, Any] = {s.stage: dict(s.data) for s in evaluation.stages if s.data and s.stage in ("build", "profile")}
+    facts: dict[str, Any] = {s.stage: listings.brief(s.data) for s in evaluation.stages if s.data and s.stage in ("build", "profile")}
     if evaluation.status != "correct" and (log := next((s.log for s in evaluation.stages if not s.ok and s.log), "")):
         facts["log"] = {"end": log[-1500:]}
     names = tuple(s.name for s in evaluation.signals)

@@ -32,6 +32,7 @@ class Gate:
         self._security = TransportSecurityMiddleware(security)
         self._hosts: Sequence[str] = [name for name in security.allowed_hosts if not name.endswith(":*")]
         self._body_s = body_s
+        self._under_way: set[anyio.CancelScope] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -42,7 +43,7 @@ class Gate:
         if refused is not None:
             log.warning("refused a request of %s: %d", (scope.get("client") or ["?"])[0], refused.status_code)
             return await refused(scope, receive, send)
-        return await self._timed(scope, receive, send)
+        return await self._bounded(scope, receive, send)
 
     async def _refusal(self, request: Request) -> Response | None:
         wrong = await self._security.validate_request(request)
@@ -66,39 +67,56 @@ class Gate:
             )
         return None
 
-    async def _timed(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The request, its body within the time from now on."""
+    def stop(self) -> None:
+        """End all requests under way: they only wait for jobs, and those are kept."""
+        for scope in list(self._under_way):
+            scope.cancel()
+
+    async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The request, its body within the time from now on, the whole until `stop`."""
         deadline = anyio.current_time() + self._body_s
-        complete = started = False
+        complete = started = ended = late = False
 
         async def receive_in_time() -> Message:
-            nonlocal complete
+            nonlocal complete, late
             if complete:
                 return await receive()
             with anyio.CancelScope(deadline=deadline) as waiting:
                 message = await receive()
                 complete = message["type"] != "http.request" or not message.get("more_body", False)
             if waiting.cancelled_caught:
+                late = True
                 raise Slow
             return message
 
         async def send_on(message: Message) -> None:
-            nonlocal started
+            nonlocal started, ended
+            if late:  # an inner layer's answer to Slow
+                return
             started = True
+            ended = message["type"] == "http.response.body" and not message.get("more_body", False)
             await send(message)
 
-        try:
-            await self._app(scope, receive_in_time, send_on)
-        except Slow:
-            log.warning("a request's body did not arrive within %g s", self._body_s)
-            if not started:
-                late = refusal(408, f"the request's body did not arrive within {self._body_s:g} s", "Send it again, faster.")
-                late.headers["connection"] = "close"
-                await late(scope, receive, send)
+        with anyio.CancelScope() as stopped:
+            self._under_way.add(stopped)
+            try:
+                await self._app(scope, receive_in_time, send_on)
+            except Slow:
+                log.warning("a request's body did not arrive within %g s", self._body_s)
+            finally:
+                self._under_way.discard(stopped)
+        if not started and (late or stopped.cancelled_caught):
+            what = f"the request's body did not arrive within {self._body_s:g} s" if late else "the server is stopping"
+            answer = refusal(408 if late else 503, what, "Send it again.", code="usage" if late else "unavailable")
+            answer.headers["connection"] = "close"
+            await answer(scope, receive, send)
+        elif stopped.cancelled_caught and not ended:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def refusal(status: int, message: str, hint: str) -> Response:
-    data = {"code": "usage", "message": message, "hint": hint, "retryable": False}
+def refusal(status: int, message: str, hint: str, *, code: str = "usage") -> Response:
+    """An error of the protocol whose `data` is an error of KEvolve. code "unavailable": the same may succeed later."""
+    data = {"code": code, "message": message, "hint": hint, "retryable": code == "unavailable"}
     error = {"code": INVALID_REQUEST, "message": f"{message}. {hint}", "data": data}
     body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error})
     headers = {"www-authenticate": "Bearer"} if status == 401 else {}

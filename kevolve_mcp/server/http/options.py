@@ -16,12 +16,13 @@ MEGABYTE = 1 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """header_s: from the first moment of a connection, or of a further request on it, to the last header. body_s: from the
+    """header_s: from the first moment of a connection, or of a further request on it, to the last header. header_bytes: of all together. body_s: from the
     headers to the last byte of the body. body_bytes: of one request; two sources of 2 MB, escaped, fit. connections: at once.
     sessions: of clients that speak a protocol with sessions; idle_s: until an unused one is forgotten. grace_s: how long calls
     under way may take when the server is stopped."""
 
     header_s: float = 10.0
+    header_bytes: int = 64 << 10
     body_s: float = 30.0
     body_bytes: int = 8 * MEGABYTE
     connections: int = 128
@@ -48,7 +49,7 @@ class HttpOptions:
 
 
 def listen(options: HttpOptions) -> socket.socket:
-    """A socket bound to the address, listening not yet. Raises UsageError for one that others reach unless that was allowed
+    """A socket that listens: whoever connects from now on waits for the server. Raises UsageError for one that others reach unless that was allowed
     and has a token of the user's, and Unavailable where the address cannot be had."""
     if not 0 <= options.port <= 65535:
         raise UsageError(f"there is no port {options.port}", f"Ports are 1 to 65535; 0 takes a free one; default: {PORT}.")
@@ -60,12 +61,13 @@ def listen(options: HttpOptions) -> socket.socket:
         raise UsageError(f"the host {options.host!r} has no address: {error}", "Default: 127.0.0.1.") from None
     if not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
         _check_remote(options, str(address[0]))
-    bound = socket.socket(kind, socket.SOCK_STREAM)
+    bound = socket.socket(kind, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named: asyncio sets TCP_NODELAY only then
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if kind == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         bound.bind(address)
+        bound.listen(options.limits.connections)
     except OSError as error:
         bound.close()
         raise Unavailable(
@@ -93,8 +95,9 @@ def host_names(options: HttpOptions, bound: socket.socket) -> list[str]:
 
     Any port: behind a tunnel the client's is another one, and a page that rebinds a name of its own comes with that name."""
     address = str(bound.getsockname()[0])
-    names = ["127.0.0.1", "localhost", "::1", options.host, *options.allow_hosts]
-    if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
+    listening = ipaddress.ip_address(address.partition("%")[0])
+    names = ["127.0.0.1", "localhost", "::1", *([] if listening.is_unspecified else [options.host]), *options.allow_hosts]
+    if not listening.is_loopback:
         names.append(socket.gethostname())
     written = [f"[{name}]" if ":" in name and not name.startswith("[") else name for name in dict.fromkeys(names) if name]
     return [spelling for name in written for spelling in (name, f"{name}:*")]

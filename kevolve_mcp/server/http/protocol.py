@@ -6,9 +6,8 @@ import asyncio
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from .gate import refusal
 from .options import Limits
-
-BUSY = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 def limited(limits: Limits) -> type[H11Protocol]:
@@ -18,13 +17,18 @@ def limited(limits: Limits) -> type[H11Protocol]:
     one from the first byte after its last answer (uvicorn itself closes it when it stays silent).
     """
 
+    answer = refusal(503, f"the server has {limits.connections} connections already", "Try again later.", code="unavailable")
+    head = [b"HTTP/1.1 503 Service Unavailable", b"retry-after: 5", b"connection: close"]
+    head += [name + b": " + value for name, value in answer.raw_headers]
+    busy = b"\r\n".join([*head, b"", bytes(answer.body)])
+
     class Limited(H11Protocol):
         _deadline: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             if len(self.connections) > limits.connections:
-                transport.write(BUSY)
+                transport.write(busy)
                 transport.close()
                 return
             self._start()

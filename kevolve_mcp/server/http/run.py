@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import sys
@@ -21,6 +22,8 @@ from . import protocol
 from .gate import Gate
 from .options import PATH, HttpOptions, host_names, listen
 from .token import Token, find_token, token_file
+
+LAST_RESORT_S = 5  # after which uvicorn cancels what still runs
 
 
 def serve_http(options: HttpOptions, settings: Settings, service: ServiceFactory = Service) -> None:
@@ -50,8 +53,9 @@ def serve_http(options: HttpOptions, settings: Settings, service: ServiceFactory
             max_sessions=limits.sessions,
             transport_security=security,
         )
+        gate = Gate(app, token.value, security, limits.body_s)
         config = uvicorn.Config(
-            Gate(app, token.value, security, limits.body_s),
+            gate,
             http=protocol.limited(limits),
             ws="none",
             loop="asyncio",
@@ -62,19 +66,38 @@ def serve_http(options: HttpOptions, settings: Settings, service: ServiceFactory
             server_header=False,
             workers=1,
             backlog=limits.connections,
-            timeout_graceful_shutdown=limits.grace_s,
+            h11_max_incomplete_event_size=limits.header_bytes,
+            timeout_graceful_shutdown=limits.grace_s + LAST_RESORT_S,
         )
-        _announce(bound, token, settings, reach)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, _stop)  # what uvicorn raises again once it has closed everything
-        uvicorn.Server(config).run(sockets=[bound])
+        words = _words(bound, token, settings, reach)
+        Server(config, gate, limits.grace_s, words).run(sockets=[bound])
+
+
+class Server(uvicorn.Server):
+    """One whose calls under way end with an answer, not with a trace, when it is stopped. words: said once it serves."""
+
+    def __init__(self, config: uvicorn.Config, gate: Gate, grace_s: float, words: str) -> None:
+        super().__init__(config)
+        self._gate = gate
+        self._grace_s = grace_s
+        self._words = words
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        print(self._words, file=sys.stderr, flush=True)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().call_later(self._grace_s, self._gate.stop)
+        await super().shutdown(sockets)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
     sys.exit(0)
 
 
-def _announce(bound: socket.socket, token: Token, settings: Settings, reach: Below) -> None:
+def _words(bound: socket.socket, token: Token, settings: Settings, reach: Below) -> str:
     """Where the server listens; the token only when it was just made."""
     host, port = bound.getsockname()[:2]
     where = f"[{host}]" if ":" in host else host
@@ -83,4 +106,4 @@ def _announce(bound: socket.socket, token: Token, settings: Settings, reach: Bel
         lines.append(f"Token, shown this once: {token.value}")
     if token.origin != "given":
         lines.append(f"The token lies in {token_file(settings.home)} (remove it for another one)")
-    print("\n".join(lines), file=sys.stderr, flush=True)
+    return "\n".join(lines)

@@ -22,8 +22,8 @@ async def tree_view(
     evaluation_id: Annotated[str, Field(description='One evaluation, e.g. "e12"')] = "",
     diff_with: Annotated[str, Field(description='Another node (or "parent"): the difference of sources from it to node_id')] = "",
     section: Annotated[
-        Literal["", "summary", "source", "log", "profile", "cases", "stages", "context"],
-        Field(description="Of a node or evaluation; context: the text its author was shown"),
+        Literal["", "summary", "source", "log", "profile", "assembly", "cases", "stages", "context"],
+        Field(description="Of a node or evaluation; assembly: listings of compiled kernels; context: what its author was shown"),
     ] = "",
     cursor: Annotated[int, Field(ge=0, description="Where to go on, from next_cursor")] = 0,
     response_format: Annotated[

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kevolve_mcp.sessions.types import Evaluated
 
 from ..answer import Phrase
-from .figures import evaluation_lines, short, times
+from .figures import evaluation_lines, listed, short, times
 
 __all__ = ["evaluated"]
 
@@ -62,10 +64,32 @@ def _facts(result: Evaluated) -> list[str]:
     """Static facts of the build, where they are what was asked for; the end of the log, where something failed."""
     facts = dict(result.facts)
     log = facts.pop("log", None)
+    kernels = [line for data in facts.values() for line in _kernels(data)]
+    if kernels:
+        return [*kernels, f"log (untrusted text), its end:\n{log['end']}"] if log else kernels
     lines = (
         [f"{stage}: {short(str(data), 400)}" for stage, data in facts.items()] if result.depth in ("compile", "profile") else []
     )
     return [*lines, f"log (untrusted text), its end:\n{log['end']}"] if log else lines
+
+
+def _kernels(data: dict[str, Any]) -> list[str]:
+    """One line for each compiled kernel."""
+    lines = []
+    for k in data.get("kernels", ()):
+        registers = ", ".join(f"{count} {name}" for name, count in k["registers"].items()) or "registers unknown"
+        spills = ", ".join(f"{count} {name}" for name, count in {**k["spills"], "stack bytes": k["stack_bytes"]}.items() if count)
+        matrix = listed(f"{count} {name}" for name, count in k["matrix_instructions"].items())
+        lines.append(
+            f"- {k['kernel']} ({k['configuration']}; {listed(k['cases'], 3)}): {registers}, {f'spills {spills}' if spills else 'no spills'}, "
+            f"{k['shared_bytes']:,} bytes shared, occupancy {k['occupancy']['fraction']:.0%} limited by {k['occupancy']['limiter']}"
+            + (f", matrix instructions: {matrix}" if matrix else "")
+            + (", an alternative of the autotuner" if k.get("autotuned_alternative") else "")
+            + (f"; NOT LOADED: {k['refused']}" if k.get("refused") else "")
+        )
+    if data.get("kernels_not_shown"):
+        lines.append(f"- {data['kernels_not_shown']} more: section profile has all")
+    return lines
 
 
 def _next(result: Evaluated) -> str:
@@ -74,6 +98,13 @@ def _next(result: Evaluated) -> str:
     if result.evaluation.status != "correct":
         log = f'tree_view(evaluation_id={result.evaluation.id!r}, section="log") shows the log'
         return f"mend the kernel and call kernel_{result.depth} again; {log}"
+    if result.depth == "compile" and result.facts.get("build", {}).get("kernels"):
+        return (
+            f'tree_view(evaluation_id={result.evaluation.id!r}, section="assembly") for the listings; '
+            "kernel_check(target='cpu', language='triton', ...) verifies float32 and float16 kernels in Triton's interpreter"
+        )
+    if result.depth == "check" and result.evaluation.device.endswith("triton-interpreter"):
+        return "kernel_compile(target='cuda:sm_90', ...) for registers, spills and occupancy; only a device can time it"
     deeper = {"compile": "kernel_check", "check": "kernel_profile", "profile": "kernel_submit"}[result.depth]
     return f"{deeper}(...)" if result.depth != "profile" or result.session_id else "session_open(...) to search for a faster one"
 

@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from .answers import InvalidAnswer, check_source, words
 from .base import Author, AuthorError, AuthorUnusable, Cost, Proposal, starting_kernel
 from .transcript import Transcript
 
-LIMIT_S = 600.0
+LIMIT_S = 600.0  # of one run
 LEAST_S = 5.0  # also when the session's time is nearly up: it is in the middle of an ask that was given out
 NO_SUCH_COMMAND = 127  # of /bin/sh
 STOP_S = 5.0
@@ -52,16 +52,18 @@ class CommandAuthor(Author):
         command: str,
         *,
         transcripts: Path | None = None,
+        kevolve: Sequence[str] = (),
         limit_s: float = LIMIT_S,
         listen: Callable[[str], None] | None = None,
     ) -> None:
-        """transcripts: the folder that keeps them, one folder per session; None keeps none. limit_s: of one run. listen: hears
-        what a reader should know. Raises UsageError for an empty command, AuthorUnusable where its program is missing."""
+        """transcripts: the folder that keeps them, one folder per session; None keeps none. kevolve: what starts KEvolve's
+        command line, which is then on the command's PATH. limit_s: of one run. listen: hears what a reader should know. Raises UsageError for an empty command, AuthorUnusable where its program is missing."""
         self._command = command.strip()
         if not self._command:
             raise UsageError("--author cmd: names no command", 'Example: --author "cmd: my-agent --batch".')
         self._check_program()
         self._transcripts = transcripts
+        self._kevolve = tuple(kevolve)
         self._limit_s = limit_s
         self._listen = listen or (lambda text: None)
 
@@ -72,7 +74,7 @@ class CommandAuthor(Author):
         base = Path(await anyio.to_thread.run_sync(tempfile.mkdtemp, None, "kevolve-author-"))
         try:
             folder = base / "work"
-            await anyio.to_thread.run_sync(_prepare, base, folder, ask, limit_s)
+            await anyio.to_thread.run_sync(_prepare, base, folder, ask, limit_s, self._kevolve)
             run = await self._run(folder, base / "bin", limit_s)
             source, data, complaint = await anyio.to_thread.run_sync(scratch.read_back, folder)
             kept = await anyio.to_thread.run_sync(self._keep, ask, run)
@@ -134,10 +136,10 @@ class CommandAuthor(Author):
             )
 
 
-def _prepare(base: Path, folder: Path, ask: AskContext, limit_s: float) -> None:
+def _prepare(base: Path, folder: Path, ask: AskContext, limit_s: float, kevolve: Sequence[str]) -> None:
     folder.mkdir()
     scratch.fill(folder, ask, limit_s)
-    scratch.programs(base / "bin")
+    scratch.programs(base / "bin", kevolve)
 
 
 async def _let_go(process: Process) -> None:

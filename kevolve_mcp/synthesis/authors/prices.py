@@ -39,7 +39,7 @@ class Prices:
 
             try:
                 model, provider = self.listed
-                return float(calc_price(usage, model, provider_id=provider).total_price)  # type: ignore[arg-type]
+                return float(calc_price(usage, model, provider_id=provider).total_price)
             except (LookupError, ValueError):  # the table has a price for this model, but not for this use of it
                 pass
         return self.usd(usage.input_tokens, usage.output_tokens)

@@ -11,7 +11,7 @@ from typing import Any
 from kevolve_mcp.errors import NotFound, UsageError
 
 from .base import Author
-from .command import CommandAuthor
+from .command import LIMIT_S, CommandAuthor
 from .llm import LLMAuthor, user_prices
 from .offline import OfflineAuthor
 from .providers import KEYS, ModelName
@@ -25,7 +25,7 @@ _COMMAND = f"{CommandAuthor.name}:"
 class AuthorOptions:
     """What a run tells its author; each takes what concerns it. skills: whether the offline author may instantiate skills.
     base_url, price_in, price_out (US dollars per million tokens): of a model. limit_s: of one request or run, None for the
-    author's own. transcripts: where a command's output is kept. usd_capped: whether the run limits money. listen: hears what a
+    author's own. transcripts, kevolve: of a command, see CommandAuthor. usd_capped: whether the run limits money. listen: hears what a
     reader should know."""
 
     skills: bool = True
@@ -34,6 +34,7 @@ class AuthorOptions:
     price_out: float | None = None
     limit_s: float | None = None
     transcripts: Path | None = None
+    kevolve: tuple[str, ...] = ()
     usd_capped: bool = False
     listen: Callable[[str], None] | None = None
 
@@ -55,14 +56,14 @@ def choose_author(name: str, options: AuthorOptions | None = None) -> Author:
         raise UsageError(
             f"--base-url, --price-in and --price-out are for models, not for {name!r}", "Example: --author openai:MODEL"
         )
-    limit = {} if o.limit_s is None else {"limit_s": o.limit_s}
+    limit_s = LIMIT_S if o.limit_s is None else o.limit_s
     if is_model:
         prices = user_prices(o.price_in, o.price_out)
         model = ModelName.parse(name, o.base_url)
-        return LLMAuthor(model, prices=prices, usd_capped=o.usd_capped, listen=o.listen, **limit)
+        return LLMAuthor(model, prices=prices, usd_capped=o.usd_capped, limit_s=limit_s, listen=o.listen)
     if name.startswith(_COMMAND) or name in VENDORS:
         command = VENDORS.get(name) or name.removeprefix(_COMMAND)
-        return CommandAuthor(command, transcripts=o.transcripts, listen=o.listen, **limit)
+        return CommandAuthor(command, transcripts=o.transcripts, kevolve=o.kevolve, limit_s=limit_s, listen=o.listen)
     if name == OfflineAuthor.name and not o.skills:
         return OfflineAuthor(skills=())
     return make_author(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,14 +80,14 @@ def fill(folder: Path, ask: AskContext, limit_s: float) -> None:
     (folder / "README.md").write_text(text, encoding="utf-8")
 
 
-def programs(folder: Path) -> Path:
-    """A folder for the PATH that holds `kevolve`, this very installation's."""
-    folder.mkdir(exist_ok=True)
+def programs(folder: Path, kevolve: Sequence[str]) -> None:
+    """Make a folder for the PATH that holds `kevolve`. kevolve: the command that starts this installation's, () for none."""
+    folder.mkdir()
+    if not kevolve:
+        return
     script = folder / "kevolve"
-    start = "from kevolve_mcp.cli.main import main; main()"
-    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -c {shlex.quote(start)} "$@"\n')
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(kevolve)} "$@"\n')
     script.chmod(0o755)
-    return folder
 
 
 def read_back(folder: Path) -> tuple[str, dict[str, Any], str]:

@@ -1,0 +1,19 @@
+"""Two vectors added."""
+
+import torch
+import torch.nn as nn
+
+CASES = {"even": {"n": 4096}, "odd": {"n": 1001}}
+
+
+class Model(nn.Module):
+    def forward(self, x, y):
+        return x + y
+
+
+def get_inputs(n=4096):
+    return [torch.randn(n), torch.randn(n)]
+
+
+def get_init_inputs():
+    return []

@@ -1,0 +1,313 @@
+"""Triton candidates without a GPU: verified by the interpreter, and compiled for every architecture from the same file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from mcp import Client
+from typer.testing import CliRunner
+
+from harness.targets import ARCHITECTURES
+from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Stage, Task
+from kevolve_mcp.errors import Unavailable
+from kevolve_mcp.executors import LocalExecutor
+
+pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
+DATA = Path(__file__).parents[1] / "data" / "triton"
+T = TypeVar("T")
+
+
+def text(name: str) -> str:
+    return (DATA / f"{name}.py").read_text()
+
+
+@dataclass
+class Bench:
+    """A judge driven from synchronous tests, with each task opened once."""
+
+    run: Callable[[Awaitable[T]], T]
+    executor: LocalExecutor
+    tasks: dict[str, Task] = field(default_factory=dict)
+
+    def task(self, source: str) -> Task:
+        if source not in self.tasks:
+            self.tasks[source] = self.run(self.executor.open_task(source, "", "cpu", timed=False))
+        return self.tasks[source]
+
+    def judge(self, source: str, task: str, target: str = "cpu", until: Stage = "verify", **policy: Any) -> Evaluation:
+        request = EvaluationRequest(Candidate(source, "triton"), "check", until, Policy(**policy))
+        return self.run(self.executor.evaluate(self.task(task), request, target))
+
+    def compiled(self, source: str, task: str, target: str) -> Evaluation:
+        return self.judge(source, task, target, "build")
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with asyncio.Runner() as runner:
+        executor = LocalExecutor(None, tmp_path_factory.mktemp("cache"))
+        yield Bench(runner.run, executor)
+        runner.run(executor.close())
+
+
+def names(evaluation: Evaluation) -> list[str]:
+    return [s.name for s in evaluation.signals]
+
+
+# ---- the interpreter ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["add", "softmax", "rmsnorm", "matmul"])
+def test_a_right_kernel_is_verified_and_not_timed(bench: Bench, name: str) -> None:
+    found = bench.judge(text(name), text(f"{name}.task"), until="diagnose")
+    assert found.status == "correct", found.message
+    assert found.fitness is None
+    assert not found.promotable
+    assert "Triton's interpreter" in found.message
+    assert [s.stage for s in found.stages] == ["build", "verify"]
+    assert all(c.correct and c.speedup is None for c in found.cases)
+    assert found.environment.device.endswith("triton-interpreter")
+    assert "interpreter" in found.environment.toolchain
+
+
+LOAD = "tl.load(x + i, mask=inside) + tl.load(y + i, mask=inside)"
+LAUNCH = "            add[("
+FAULTS = {
+    "wrong": ("incorrect", "wrong.values", LOAD, LOAD.replace(") + tl", ") - tl")),
+    "tail": ("incorrect", "wrong.", "inside = i < n\n", "inside = i < n - 8\n"),
+    "out of bounds": ("crashed", "crash.segmentation_fault", "tl.load(x + i, mask=inside)", "tl.load(x + i + 1000000000)"),
+    "writes its input": ("crashed", "crash.segmentation_fault", "tl.store(out + i", "tl.store(x + i"),
+    "unknown name": ("build_failed", "compile_error.undeclared_name", LOAD, "tl.nothing(x + i)"),
+    "shapes": ("build_failed", "compile_error.shape_mismatch", LOAD, f"{LOAD} + tl.arange(0, 64)"),
+    "host code": ("crashed", "crash.exception", LAUNCH, f"            raise RuntimeError('host')\n{LAUNCH}"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_every_fault_has_its_verdict(bench: Bench, name: str) -> None:
+    status, signal, old, new = FAULTS[name]
+    source = text("add")
+    assert old in source
+    found = bench.judge(source.replace(old, new, 1), text("add.task"))
+    assert found.status == status, found.message
+    assert any(s.startswith(signal) for s in names(found)), found.signals
+    assert found.fitness == 0.0
+
+
+def test_work_of_the_framework_is_flagged(bench: Bench) -> None:
+    plain = "import torch.nn as nn\n\n\nclass ModelNew(nn.Module):\n    def forward(self, x, y):\n        return x + y\n"
+    found = bench.judge(plain, text("add.task"))
+    assert (found.status, names(found)) == ("flagged", ["policy.no_native_kernel"])
+    helped = bench.judge(text("add").replace("return out", "return out + 0"), text("add.task"))
+    assert (helped.status, names(helped)) == ("flagged", ["policy.library_calls"])
+    assert bench.judge(plain, text("add.task"), library_calls="allow").status == "correct"
+
+
+NARROW = {
+    "in the kernel": (LOAD, f"({LOAD}).to(tl.bfloat16)", "tl.bfloat16"),
+    "in a launch": (LAUNCH, f"            x = x.to(torch.bfloat16)\n{LAUNCH}", "bfloat16 tensor reached"),
+    "fp8": (LOAD, f"({LOAD}).to(tl.float8e5)", "tl.float8e5"),
+}
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_bf16_and_fp8_are_refused_with_the_reason(bench: Bench, name: str) -> None:
+    old, new, said = NARROW[name]
+    with pytest.raises(Unavailable, match="computes .*wrongly") as refusal:
+        bench.judge(text("add").replace(old, new, 1), text("add.task"))
+    assert said in refusal.value.message
+    assert "kernel_compile" in refusal.value.hint
+
+
+def test_a_bf16_task_is_refused(bench: Bench) -> None:
+    task = text("add.task").replace("torch.randn(n), torch.randn(n)", "torch.randn(n).bfloat16(), torch.randn(n).bfloat16()")
+    with pytest.raises(Unavailable, match="bfloat16 tensors"):
+        bench.judge(text("add"), task)
+    assert bench.compiled(text("add"), task, "cuda:sm_90").status == "correct"
+
+
+# ---- compiling ---------------------------------------------------------------------------------------------------
+
+PARTS = ("add", "softmax", "rmsnorm", "matmul")
+EVERYTHING = """
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = [Softmax(), Rmsnorm(192), Matmul()]
+
+    def forward(self, x, y):
+        softmax, rmsnorm, matmul = self.parts
+        softmax(x[:1000].view(5, 200))
+        rmsnorm(torch.empty(5, 192, dtype=torch.float16, device="cuda"))
+        matmul(x[:96 * 64].half().view(64, 96), y[:96 * 64].half().view(96, 64))
+        return Add()(x, y)
+"""
+
+
+def everything() -> str:
+    """One file whose forward launches the kernels of all the others."""
+    return "\n\n".join(text(p).replace("class ModelNew", f"class {p.capitalize()}") for p in PARTS) + EVERYTHING
+
+
+@pytest.mark.parametrize("target", sorted(ARCHITECTURES))
+def test_every_launch_is_compiled_for_every_architecture(bench: Bench, target: str) -> None:
+    task = text("add.task").replace('CASES = {"even": {"n": 4096}, "odd": {"n": 1001}}', 'CASES = {"one": {"n": 8192}}')
+    found = bench.compiled(everything(), task, target)
+    assert found.status == "correct", found.message
+    assert found.fitness is None
+    assert (found.target, found.cases) == (target, ())
+    data = found.stages[0].data
+    kernels = {k["kernel"]: k for k in data["kernels"]}
+    assert set(kernels) == {"add", "reduce_rows", "divide_rows", "rmsnorm", "matmul", "matmul#2"}
+    assert {n for n, k in kernels.items() if k["autotuned_alternative"]} == {"matmul#2"}
+    assert all(k["launches"] == 1 for n, k in kernels.items() if n != "matmul#2")
+    assert kernels["add"]["grid"] == [16, 1, 1]
+    assert kernels["matmul"]["grid"] == [2, 2, 1]
+    for kernel in kernels.values():
+        assert any(kernel["registers"].values())
+        assert not any(kernel["spills"].values())
+        assert 0 < kernel["occupancy"]["fraction"] <= 1
+        assert kernel["instructions"]["total"] > 5
+    assert kernels["matmul"]["matrix_instructions"]
+    assert kernels["matmul"]["shared_bytes"] >= 4096
+    assert kernels["matmul"]["constants"]["BM"] == "32"
+    assert not kernels["add"]["matrix_instructions"]
+    nvidia = target.startswith("cuda")
+    listings = data["listings"]
+    assert {name.partition("/")[2] for name in listings} == ({"ptx", "sass"} if nvidia else {"amdgcn"})
+    assert (".visible .entry add" in listings["add/ptx"]) if nvidia else ("s_endpgm" in listings["add/amdgcn"])
+    assert (".target sm_" if nvidia else target.partition(":")[2]) in listings["add/ptx" if nvidia else "add/amdgcn"]
+
+
+def test_specializations_are_those_of_the_launch(bench: Bench) -> None:
+    """4096 is a multiple of 16 and 1001 is not: two kernels, the first with wider accesses."""
+    found = bench.compiled(text("add"), text("add.task"), "cuda:sm_90")
+    even, odd = found.stages[0].data["kernels"]
+    assert (even["cases"], odd["cases"]) == (["even"], ["odd"])
+    assert max(map(int, even["global_access_bits"])) > max(map(int, odd["global_access_bits"]))
+
+
+COMPILER = {
+    "unknown name": ("compile_error.undeclared_name", "cuda:sm_80", LOAD, "tl.nothing(x + i)"),
+    "shapes": ("compile_error.shape_mismatch", "hip:gfx942", LOAD, f"{LOAD} + tl.arange(0, 64)"),
+    "fp8 on Ampere": ("compile_error.unsupported_instruction", "cuda:sm_80", LOAD, f"({LOAD}).to(tl.float8e4nv).to(tl.float32)"),
+    "not a pointer": ("compile_error.type_mismatch", "cuda:sm_120", LOAD, "tl.load(n + i)"),
+    "too large": ("compile_error.resource_limit", "cuda:sm_90", "i < n\n", "i < n\n    tl.zeros((2048, 2048), tl.float32)\n"),
+}
+
+
+@pytest.mark.parametrize("name", COMPILER)
+def test_what_does_not_compile_fails_with_the_reason(bench: Bench, name: str) -> None:
+    signal, target, old, new = COMPILER[name]
+    found = bench.compiled(text("add").replace(old, new, 1), text("add.task"), target)
+    assert found.status == "build_failed", found.message
+    assert {signal, "compile_error"} <= set(names(found)), found.signals
+    assert found.fitness == 0.0
+
+
+def test_more_shared_memory_than_there_is(bench: Bench) -> None:
+    """Of an autotuned kernel one configuration must fit; a kernel of which none fits does not load."""
+    large = text("matmul").replace('"BM": 64, "BN": 64, "BK": 32', '"BM": 128, "BN": 128, "BK": 64').replace("num_stages=3", "num_stages=8")
+    found = bench.compiled(large, text("matmul.task"), "cuda:sm_120")
+    assert found.status == "correct", found.message
+    assert any("shared memory" in k["refused"] for k in found.stages[0].data["kernels"])
+    fits = '        triton.Config({"BM": 32, "BN": 32, "BK": 32}, num_warps=4, num_stages=2),\n'
+    none = bench.compiled(large.replace(fits, ""), text("matmul.task"), "cuda:sm_120")
+    assert (none.status, names(none)[0]) == ("build_failed", "compile_error.resource_limit"), none.message
+
+
+def test_spills_and_low_occupancy_are_signals(bench: Bench) -> None:
+    wide = text("add").replace('"BLOCK": 512', '"BLOCK": 32768').replace('BLOCK=PARAMS["BLOCK"])', 'BLOCK=PARAMS["BLOCK"], num_warps=2)')
+    busy = wide.replace(LOAD, f"tl.sort({LOAD})")
+    found = bench.compiled(busy, text("add.task"), "hip:gfx942")
+    assert found.status == "correct", found.message
+    assert {"register_spill", "low_occupancy"} <= set(names(found))
+    assert all(s.evidence for s in found.signals)
+
+
+def test_nothing_launched_is_flagged(bench: Bench) -> None:
+    plain = "import torch.nn as nn\n\n\nclass ModelNew(nn.Module):\n    def forward(self, x, y):\n        return x + y\n"
+    found = bench.compiled(plain, text("add.task"), "cuda:sm_90")
+    assert (found.status, names(found)) == ("flagged", ["policy.no_native_kernel"])
+
+
+def test_gradients_are_compiled_too(bench: Bench) -> None:
+    task = text("add.task") + "\n\nGRADIENTS = True\n"
+    source = text("add").replace(
+        "class ModelNew(nn.Module):\n    def forward(self, x, y):",
+        "class Sum(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x, y):\n        return launch(x, y)\n\n"
+        "    @staticmethod\n    def backward(ctx, g):\n        return launch(g, torch.zeros_like(g)), g\n\n\n"
+        "class ModelNew(nn.Module):\n    def forward(self, x, y):\n        return Sum.apply(x, y)\n\n\n"
+        "if True:\n    def launch(x, y):",
+    )
+    assert bench.judge(source, task).status == "correct"
+    found = bench.compiled(source, task, "cuda:sm_90")
+    assert found.status == "correct", found.message
+    assert sum(k["launches"] for k in found.stages[0].data["kernels"]) == 4
+
+
+# ---- what is refused, and the faces that people use --------------------------------------------------------------
+
+
+def test_only_what_is_offered_is_evaluated(bench: Bench) -> None:
+    with pytest.raises(Unavailable, match="only be compiled for") as refusal:
+        bench.judge(text("add"), text("add.task"), "cuda:sm_90")
+    assert "interpreter" in refusal.value.hint
+    report = bench.run(bench.executor.describe())
+    modes = {(t.target, language): t.mode for t in report.targets for language in t.languages}
+    assert modes["cpu", "triton"] == "verify"
+    assert modes["cpu", "cpp"] == "execute"
+    assert {t for (t, language), mode in modes.items() if mode == "compile"} >= {"cuda:sm_80", "hip:gfx942"}
+
+
+async def over_the_server(tmp_path: Path) -> None:
+    from kevolve_mcp.server import build_server
+    from kevolve_mcp.settings import Settings
+
+    task, kernel = str(DATA / "add.task.py"), str(DATA / "add.py")
+    async with Client(build_server(Settings(home=tmp_path / "home"))) as client:
+        arguments = {"path": kernel, "task_path": task, "target": "cuda:sm_90", "wait_s": 50}
+        answer = await client.call_tool("kernel_compile", arguments)
+        said = answer.content[0].text  # type: ignore[union-attr]
+        assert not answer.is_error, said
+        assert "add (BLOCK=512" in said
+        assert "registers" in said
+        assert len(said) < 4000
+        evaluation = answer.structured_content["result"]["evaluation"]  # type: ignore[index]
+        assert evaluation["fitness"] is None
+        page = await client.call_tool("tree_view", {"evaluation_id": evaluation["id"], "section": "assembly"})
+        listing = page.content[0].text  # type: ignore[union-attr]
+        assert "[add/ptx]" in listing
+        assert ".target sm_90" in listing
+        refused = await client.call_tool(
+            "session_open", {"task_path": task, "language": "triton", "start_path": kernel, "wait_s": 50}
+        )
+        words = str(refused.content) + str(refused.structured_content)
+        assert refused.is_error or "failed" in words
+        assert "kernel_check" in words
+
+
+def test_kernel_compile_over_the_server_and_a_session_that_cannot_measure(tmp_path: Path) -> None:
+    asyncio.run(over_the_server(tmp_path))
+
+
+def test_kevolve_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kevolve_mcp.cli.main import app
+
+    monkeypatch.setenv("KEVOLVE_HOME", str(tmp_path))
+    files = [str(DATA / "rmsnorm.py"), "--task", str(DATA / "rmsnorm.task.py")]
+    done = CliRunner().invoke(app, ["compile", *files, "--target", "cuda:sm_90", "--json"])
+    assert done.exit_code == 0, done.output
+    answer = json.loads(done.stdout[done.stdout.index("{") :])
+    assert answer["status"] == "correct"
+    (kernel,) = answer["facts"]["build"]["kernels"]
+    assert kernel["registers"]["registers"] > 0
+    assert "rmsnorm/sass" in answer["facts"]["build"]["listings"]
