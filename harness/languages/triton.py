@@ -11,7 +11,7 @@ from .base import Language, parse_entry
 
 # What Triton 3.6 to 3.9, its compiler passes and ptxas say -> the signal it means. First match of a text wins.
 _MESSAGES = (
-    (r"out of resource|exceeds triton maximum|uses too much (?:shared|global) (?:data|memory)|too many resources|"
+    (r"out of resource|bad_alloc|MemoryError|exceeds triton maximum|uses too much (?:shared|global) (?:data|memory)|too many resources|"
      r"shared memory .*exceed|Register allocation failed|maximum tensor numel|ran out of registers", "compile_error.resource_limit"),
     (r"incompatible dimensions|make_shape_compatible|[Cc]annot broadcast|broadcast .*(?:shape|rank)|shapes? .*(?:mismatch|must match|do(?:es)? not match|"
      r"must be equal)|(?:[Ss]hape|range) .*(?:must be|should be) a? ?power of (?:2|two)|power of (?:2|two)|Input shapes should have|"

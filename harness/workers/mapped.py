@@ -20,7 +20,25 @@ def install(device: Device, *, zero: bool) -> None:
     """For the rest of this process. zero: uninitialized memory is zero instead, so that host code which reads what a kernel would
     have written does the same every time."""
     _patch_cuda(device)
-    _mode(zero).__enter__()
+    mode = _mode(zero)
+    _follow_into_backward(mode)
+    mode().__enter__()
+
+
+def _follow_into_backward(mode: Any) -> None:
+    """While torch.autograd.grad itself is handled, modes are off; what a candidate's `backward` does must be mapped all the same."""
+    import torch
+
+    for owner in (torch.autograd, getattr(torch.autograd, "graph", None)):
+        run = getattr(owner, "_engine_run_backward", None)
+        if run is None:
+            continue
+
+        def mapped(*arguments: Any, _run: Any = run, **named: Any) -> Any:
+            with mode():
+                return _run(*arguments, **named)
+
+        owner._engine_run_backward = mapped  # type: ignore[union-attr]
 
 
 def _mode(zero: bool) -> Any:
@@ -60,7 +78,7 @@ def _mode(zero: bool) -> Any:
                 result.zero_()
             return result
 
-    return Mapped()
+    return Mapped
 
 
 def _patch_cuda(device: Device) -> None:

@@ -198,13 +198,16 @@ def test_ctrl_c_ends_the_command_with_all_it_started(task: Path, tmp_path: Path)
 def test_a_model_and_the_real_judge(kevolve: Kevolve, model: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The tiny task, really compiled, verified and timed: a broken kernel, a wrong one and a right one by a model."""
     monkeypatch.setattr(connect, "SERVER", ("-P", "-m", "kevolve_mcp.server.main"))
+    task = tmp_path / "one_case.py"
+    text = re.sub(r"CASES = .*", 'CASES = {"small": {"rows": 16}}', (DATA / "task.py").read_text())
+    task.write_text(re.sub(r"HELD_OUT = .*\n", "", text))
     right = (DATA / "correct.py").read_text()
     broken = right.replace("float s = 0;", "float s = 0")
     wrong = right.replace("* w[j] + s", "* w[j] - s")
     answers = [broken, wrong, right.replace('PARAMS = {"UNROLL": 1}', 'PARAMS = {"UNROLL": 2}')]
     with serving(lambda body, number: Reply(blocks(answers[number], hypothesis=f"idea {number}"))) as server:
         result = kevolve(
-            *("optimize", DATA / "task.py", "--no-skills", "--evaluations", len(answers), "--python", sys.executable),
+            *("optimize", task, "--no-skills", "--evaluations", len(answers), "--python", sys.executable),
             *("--author", model, "--base-url", server.url, "--json"),
         )
     report = json.loads(result.stdout)

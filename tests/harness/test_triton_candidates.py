@@ -120,7 +120,7 @@ NARROW = {
 @pytest.mark.parametrize("name", NARROW)
 def test_bf16_and_fp8_are_refused_with_the_reason(bench: Bench, name: str) -> None:
     old, new, said = NARROW[name]
-    with pytest.raises(Unavailable, match="computes .*wrongly") as refusal:
+    with pytest.raises(Unavailable, match="wrongly without an error") as refusal:
         bench.judge(text("add").replace(old, new, 1), text("add.task"))
     assert said in refusal.value.message
     assert "kernel_compile" in refusal.value.hint
@@ -225,9 +225,9 @@ def test_more_shared_memory_than_there_is(bench: Bench) -> None:
 
 
 def test_spills_and_low_occupancy_are_signals(bench: Bench) -> None:
-    wide = text("add").replace('"BLOCK": 512', '"BLOCK": 32768').replace('BLOCK=PARAMS["BLOCK"])', 'BLOCK=PARAMS["BLOCK"], num_warps=2)')
-    busy = wide.replace(LOAD, f"tl.sort({LOAD})")
-    found = bench.compiled(busy, text("add.task"), "hip:gfx942")
+    wide = text("add").replace('"BLOCK": 512', '"BLOCK": 8192').replace('BLOCK=PARAMS["BLOCK"])', 'BLOCK=PARAMS["BLOCK"], num_warps=1)')
+    held = wide.replace("    tl.store(out", f"    v = {LOAD}\n    s = tl.sum(v, axis=0)\n    tl.store(out").replace(f"i, {LOAD}", "i, v * s")
+    found = bench.compiled(held, text("add.task"), "cuda:sm_90")
     assert found.status == "correct", found.message
     assert {"register_spill", "low_occupancy"} <= set(names(found))
     assert all(s.evidence for s in found.signals)
@@ -248,7 +248,8 @@ def test_gradients_are_compiled_too(bench: Bench) -> None:
         "class ModelNew(nn.Module):\n    def forward(self, x, y):\n        return Sum.apply(x, y)\n\n\n"
         "if True:\n    def launch(x, y):",
     )
-    assert bench.judge(source, task).status == "correct"
+    verified = bench.judge(source, task)
+    assert verified.status == "correct", verified.message
     found = bench.compiled(source, task, "cuda:sm_90")
     assert found.status == "correct", found.message
     assert sum(k["launches"] for k in found.stages[0].data["kernels"]) == 4

@@ -36,7 +36,7 @@ def server(folder: Path) -> Iterator[Serving]:
 @pytest.fixture(scope="module")
 def strict(folder: Path) -> Iterator[Serving]:
     """Very impatient, for few."""
-    limits = {"header_s": 0.5, "body_s": 0.5, "connections": 6}
+    limits = {"header_s": 1.5, "body_s": 1.0, "connections": 6}
     with Serving(folder / "home2", folder / "root", limits=limits) as serving:
         yield serving
 
