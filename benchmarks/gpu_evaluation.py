@@ -53,7 +53,7 @@ def get_inputs(rows=64):
 def get_init_inputs():
     return [4096]
 '''
-FUSED = '''
+FUSED = """
 import torch
 import torch.nn as nn
 import triton
@@ -88,7 +88,7 @@ class ModelNew(nn.Module):
         block = triton.next_power_of_2(x.shape[1])
         fused[(x.shape[0],)](x, residual, self.weight, y, total, x.shape[1], 1e-6, BLOCK=block, num_warps=PARAMS["WARPS"])
         return y, total
-'''
+"""
 
 
 def bad(good: str) -> dict[str, str]:
@@ -101,7 +101,9 @@ def bad(good: str) -> dict[str, str]:
             "    total = tl.sum(value, axis=0)\n    while tl.load(w) == tl.load(w):\n        total += tl.load(w)\n",
         ),
         "does not compile": good.replace("tl.sum(value, axis=0)", "tl.sum(value, axis=7)"),
-        "framework only": good.replace("        return y\n", "        return torch.tanh(x) * self.weight + x.sum(-1, keepdim=True)\n"),
+        "framework only": good.replace(
+            "        return y\n", "        return torch.tanh(x) * self.weight + x.sum(-1, keepdim=True)\n"
+        ),
         "out of memory": good.replace("        y = torch.empty_like(x)", "        y = torch.empty(1 << 42, device=x.device)"),
     }
 
@@ -135,7 +137,15 @@ async def _screening(executor: LocalExecutor, record: dict[str, object]) -> None
         stages = {s.stage: round(s.seconds, 3) for s in found.stages}
         if name.startswith("good again"):
             times.append(seconds)
-        rows.append({"name": name, "status": found.status, "signals": [s.name for s in found.signals], "seconds": seconds, "stages": stages})
+        rows.append(
+            {
+                "name": name,
+                "status": found.status,
+                "signals": [s.name for s in found.signals],
+                "seconds": seconds,
+                "stages": stages,
+            }
+        )
         print(f"{name:22s} {found.status:12s} {seconds:6.2f} s  {stages}  {[s.name for s in found.signals]}")
         print(f"    {found.message[:300]}")
     record["screening"] = rows
@@ -157,7 +167,9 @@ async def _timed(executor: LocalExecutor, record: dict[str, object]) -> None:
         seconds = time.perf_counter() - began
         print(f"{purpose}: {evaluation.status} {evaluation.message} in {seconds:.1f} s")
         for case in evaluation.cases:
-            print(f"    {case.name}: {case.speedup} {case.interval} {case.verdict} {case.baselines} own {case.latency_us} roof {case.roofline}")
+            print(
+                f"    {case.name}: {case.speedup} {case.interval} {case.verdict} {case.baselines} own {case.latency_us} roof {case.roofline}"
+            )
         for signal in evaluation.signals:
             print(f"    * {signal.name}: {signal.message}")
         print("   ", {s.stage: round(s.seconds, 2) for s in evaluation.stages}, evaluation.device_s)

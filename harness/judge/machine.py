@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import sys
 import sysconfig
 import tempfile
@@ -30,14 +31,16 @@ from .builds import compiler_version
 from .environment import ALLOCATION_NAME
 from .processes import ForkServer, Refused, WorkerDied, command, harness_root
 
+_SCRATCH = "kevolve-judge-"
+
 
 class Machine:
     """Facts are read once. `scratch` is a private folder for the levels without a mount namespace."""
 
     def __init__(self, cache: Path) -> None:
         self.cache = cache
-        self.scratch = tempfile.mkdtemp(prefix="kevolve-")
-        os.chmod(self.scratch, 0o700)
+        _remove_left_over()
+        self.scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
         self._fork_servers: dict[str, ForkServer] = {}
 
     @property
@@ -157,7 +160,9 @@ class Machine:
         return (
             TargetReport("cpu", "execute" if compiler else "absent", reason, ("cpp",) if compiler else (), profilers),
             self._cuda(),
-            TargetReport("hip", "absent", "kernels do not run on AMD GPUs in this version; hip:gfx942 and others are compiled for"),
+            TargetReport(
+                "hip", "absent", "kernels do not run on AMD GPUs in this version; hip:gfx942 and others are compiled for"
+            ),
             *places.reports(self._architecture()),
         )
 
@@ -182,8 +187,6 @@ class Machine:
 
     def close(self) -> None:
         """End the fork server and remove the scratch folder."""
-        import shutil
-
         for server in self._fork_servers.values():
             server.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
@@ -196,3 +199,11 @@ def _triton() -> dict[str, str]:
         return {"triton": version("triton")}
     except PackageNotFoundError:
         return {}
+
+
+def _remove_left_over() -> None:
+    """Scratch folders of judges that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
+        owner = folder.name.removeprefix(_SCRATCH).split("-")[0]
+        if owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
+            shutil.rmtree(folder, ignore_errors=True)

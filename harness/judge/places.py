@@ -107,9 +107,7 @@ def interpreter(server: ForkServer, environment: Environment) -> Place:
     pretended = next(a for a in NVIDIA if a.name == "sm_90")
     # Few multiprocessors: host code that launches one program for each would otherwise keep the interpreter busy for nothing.
     device = {**pretended.describe_device(), "name": "Triton's interpreter", "multiprocessors": 4}
-    return Place(
-        "cpu", "verify", server, own, "", "interpreted", _answers(pretended, device), INTERPRETED_SECONDS, INTERPRETER
-    )
+    return Place("cpu", "verify", server, own, "", "interpreted", _answers(pretended, device), INTERPRETED_SECONDS, INTERPRETER)
 
 
 def compiler(server: ForkServer, environment: Environment, target: str, name: str) -> Place:

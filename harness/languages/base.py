@@ -57,6 +57,8 @@ def parse_entry(source: str) -> Signal | None:
             bound |= {t.id for t in node.targets if isinstance(t, ast.Name)}
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             bound |= {(a.asname or a.name) for a in node.names}
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue  # a docstring
         elif isinstance(node, (ast.If, ast.Try, ast.With, ast.Expr)):
             return None  # defined under a condition or by execution: the worker will see
     if bound & {"ModelNew", "kernel"}:

@@ -227,8 +227,6 @@ def _triton_kind(error: BaseException) -> str:
     inner = error.__cause__
     if type(error).__name__ != "InterpreterError" or inner is None:
         return "compile"
-    if isinstance(inner, TypeError) and any(word in str(inner) for word in ("numpy", "0-dimensional", "scalar array")):
-        return "unfit"  # older interpreters trip over newer releases of numpy
     return "compile" if isinstance(inner, (NameError, AttributeError, ValueError, TypeError)) else "exception"
 
 

@@ -7,6 +7,11 @@ from typing import Any
 
 from . import candidate, driver, mapped, modules
 
+NUMPY = (
+    "this release of Triton's interpreter does not work with this release of numpy where the bound of a loop is an argument of the "
+    "kernel: install numpy below 2.4 or a newer triton, or make the bound a tl.constexpr"
+)
+_NUMPY = ("0-dimensional", "only integer scalar arrays", "only length-1 arrays", "numpy")  # of its message
 NARROW = ("bfloat16", "float8")  # the interpreter computes these wrongly without saying so
 
 
@@ -19,10 +24,12 @@ class InterpretedHost(candidate.CandidateHost):
         pretended = driver.Driver((target[0], target[1], target[2]), device, 0, _nothing_loaded, _nothing_launched)
         pretended.benchmark = _first  # type: ignore[method-assign]  # an interpreted call is slow, and its time says nothing
         driver.install(pretended)
-        _refuse_narrow_types()
+        _refuse_what_misleads()
 
 
-def _refuse_narrow_types() -> None:
+def _refuse_what_misleads() -> None:
+    """Narrow types reach kernels by way of tensors, too; and older interpreters trip over newer releases of numpy."""
+    from triton.runtime.errors import InterpreterError
     from triton.runtime.interpreter import InterpretedFunction
 
     run = InterpretedFunction.run
@@ -34,7 +41,12 @@ def _refuse_narrow_types() -> None:
                 raise modules.LoadError(
                     "unfit", f"a {kind} tensor reached Triton's interpreter, which computes such values wrongly without an error"
                 )
-        return run(function, *arguments, **named)
+        try:
+            return run(function, *arguments, **named)
+        except InterpreterError as error:
+            if isinstance(error.__cause__, TypeError) and any(word in str(error) for word in _NUMPY):
+                raise modules.LoadError("unfit", f"{NUMPY} ({error})") from error
+            raise
 
     InterpretedFunction.run = checked
 

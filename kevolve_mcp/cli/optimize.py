@@ -73,7 +73,7 @@ def optimize(
     """
     from . import running
 
-    _check(task, resume)
+    _check(task, resume, limited=tokens is not None or usd is not None)
     running.check_destination(export)
     run = running.Run(
         task=task,
@@ -126,8 +126,10 @@ def optimize(
         raise typer.Exit(EXIT_FAILURE)
 
 
-def _check(task: Path | None, resume: str) -> None:
+def _check(task: Path | None, resume: str, *, limited: bool) -> None:
     if task is None and not resume:
         raise UsageError("no task named", "kevolve optimize TASK  or  kevolve optimize --resume SESSION")
     if task is not None and resume:
         raise UsageError("--resume takes no TASK", "The session knows its task, target, language, goal and budget.")
+    if resume and limited:
+        raise UsageError("--resume takes no --tokens and no --usd", "The session keeps the limits it was opened with.")

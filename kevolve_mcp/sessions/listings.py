@@ -10,7 +10,17 @@ from kevolve_mcp.store import Store
 
 FIELD = "listings"  # of a stage's data: name -> text from the judge, name -> {"artifact", "characters"} in the store
 KERNELS = 12  # in an answer; the section "profile" has all
-_BRIEF = ("kernel", "configuration", "cases", "launches", "registers", "spills", "stack_bytes", "shared_bytes", "matrix_instructions")
+_BRIEF = (
+    "kernel",
+    "configuration",
+    "cases",
+    "launches",
+    "registers",
+    "spills",
+    "stack_bytes",
+    "shared_bytes",
+    "matrix_instructions",
+)
 
 
 def detach(store: Store, evaluation: Evaluation) -> Evaluation:

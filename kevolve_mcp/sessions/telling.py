@@ -134,7 +134,9 @@ async def evaluated(shared: Shared, p: dict[str, Any], result: dict[str, Any]) -
     found = await shared.thread(store.evaluations.get, result["evaluation"])
     evaluation = found.evaluation
     view = views.evaluation_view(found.id, evaluation, held_out=False)
-    facts: dict[str, Any] = {s.stage: listings.brief(s.data) for s in evaluation.stages if s.data and s.stage in ("build", "profile")}
+    facts: dict[str, Any] = {
+        s.stage: listings.brief(s.data) for s in evaluation.stages if s.data and s.stage in ("build", "profile")
+    }
     if evaluation.status != "correct" and (log := next((s.log for s in evaluation.stages if not s.ok and s.log), "")):
         facts["log"] = {"end": log[-1500:]}
     names = tuple(s.name for s in evaluation.signals)

@@ -111,15 +111,16 @@ def test_its_caps_hold(kevolve: Kevolve, task: Path, model: str) -> None:
         (["--author", "cmd: no-such-agent"], 2, "'no-such-agent' was not found"),
         (["--author", "cmd:"], 2, "names no command"),
         (["--author", "shakespeare"], 2, "openai:MODEL"),
+        (["--resume", "scale-0000", "--usd", "1"], 2, "keeps the limits"),
     ],
 )
 def test_what_cannot_work_is_told_before_anything_is_opened(
     kevolve: Kevolve, task: Path, model: str, arguments: list[str], code: int, said: str
 ) -> None:
-    result = kevolve("optimize", task, *FEW, *arguments)
+    result = kevolve("optimize", *([] if "--resume" in arguments else [task]), *FEW, *arguments)
     assert result.exit_code == code, result.output
     assert said in result.stderr
-    assert "opened" not in result.stderr
+    assert "opened scale" not in result.stderr
     assert "Traceback" not in result.output
 
 

@@ -12,6 +12,7 @@ from harness.types import ISOLATION_LEVELS, STAGES, VOCABULARY, CaseResult, Stat
 from harness.types import Verdict as VerdictName
 from kevolve_mcp.cli.verdicts import Verdict
 from kevolve_mcp.settings import Settings
+from kevolve_mcp.synthesis.authors.vendors import PROMPT, VENDORS
 
 ROOT = Path(__file__).parents[2]
 EVALUATION = ROOT / "docs" / "evaluation.md"
@@ -48,6 +49,13 @@ def test_every_status_verdict_stage_and_level_is_explained() -> None:
 def test_every_field_of_the_json_is_explained() -> None:
     explained = first_cells(EVALUATION, "## The JSON of `kevolve evaluate`")
     assert explained == [*Verdict("kernel.py", "unreadable", "").as_json(), *(f.name for f in fields(CaseResult))]
+
+
+def test_the_commands_of_vendors_are_those_of_the_table() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)` \| `(.+)` \|$", (ROOT / "docs" / "authors.md").read_text().split("<!-- vendors -->")[1], re.MULTILINE
+    )
+    assert dict(rows) == {name: command.replace(PROMPT, "…") for name, command in VENDORS.items()}
 
 
 def test_every_setting_is_in_the_readme() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.judge import places
 from harness.targets import ARCHITECTURES, Architecture, Binary
 from harness.targets.amd import ARCHITECTURES as AMD
 from harness.targets.amd import read_listing
@@ -53,6 +54,25 @@ class TestGfx1100(TestSm80):
 
 def test_every_architecture_is_under_the_contract() -> None:
     assert set(ARCHITECTURES) == {c.name for c in (TestSm80, *TestSm80.__subclasses__())}
+
+
+def test_the_matrix_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = places.TritonHere(problem="triton is not installed", interpreter="triton is not installed")
+    monkeypatch.setattr(places, "triton_here", lambda: gone)
+    assert {(t.mode, t.reason) for t in places.reports("")} == {("absent", "triton is not installed")}
+    amd_only = places.TritonHere("3.7", "", ("hip",), "", "its interpreter needs numpy")
+    monkeypatch.setattr(places, "triton_here", lambda: amd_only)
+    found = {t.target: t for t in places.reports("")}
+    assert (found["cpu"].mode, found["cpu"].reason) == ("absent", "its interpreter needs numpy")
+    assert found["hip:gfx942"].mode == "compile"
+    assert found["cuda:sm_90"].mode == "absent"
+    assert "cuda" in found["cuda:sm_90"].reason
+
+
+def test_the_device_that_is_here_is_not_listed_as_compile_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "triton_here", lambda: places.TritonHere("3.7", "2", ("cuda", "hip")))
+    assert "cuda:sm_90" not in {t.target for t in places.reports("sm_90")}
+    assert "cuda:sm_90" in {t.target for t in places.reports("")}
 
 
 CALCULATOR = r"""
@@ -110,7 +130,9 @@ def test_occupancy_is_what_nvidia_calculates(tmp_path: Path) -> None:
         f"{a.capability[0]} {registers} {warps} {shared} {a.shared} {a.max_shared} {32 * a.max_warps}"
         for a, registers, warps, shared in asked
     ]
-    done = subprocess.run([tmp_path / "calculator"], input="\n".join(lines), capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [tmp_path / "calculator"], input="\n".join(lines), capture_output=True, text=True, check=True, timeout=60
+    )
     theirs = [int(n) for n in done.stdout.split()]
     for (a, registers, warps, shared), blocks in zip(asked, theirs, strict=True):
         found = a.occupancy(registers, warps, shared)
@@ -154,7 +176,9 @@ def test_a_disassembly_is_counted() -> None:
     assert (mix["matrix"], mix["async_copy"], mix["multiply_add"], mix["special"]) == (2, 1, 1, 1)
     assert matrix == {"HGMMA.64x128x16.F32": 1, "HMMA.16816.F32": 1}
     assert widths == {"128": 2, "16": 1, "64": 1}
-    facts = ARCHITECTURES["cuda:sm_90"].read(Binary(4, 0, 0, {"sass": SASS}, " Function k:\n  REG:72 STACK:16 SHARED:0 LOCAL:0\n"))
+    facts = ARCHITECTURES["cuda:sm_90"].read(
+        Binary(4, 0, 0, {"sass": SASS}, " Function k:\n  REG:72 STACK:16 SHARED:0 LOCAL:0\n")
+    )
     assert facts.spilled
     assert facts.registers == {"registers": 72}
     assert read_resources("nothing") == (0, 0)

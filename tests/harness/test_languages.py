@@ -67,7 +67,11 @@ def test_what_triton_says_becomes_a_signal(log: str, signal: str, said: str) -> 
         ("tl.load(x + i, mask=inside)", "tl.load(x + i, mask=inside).to(tl.bfloat16)", "tl.bfloat16"),
         ("tl.load(x + i, mask=inside)", "tl.load(x + i, mask=inside).to(triton.language.float8e5)", "float8e5"),
         ("import triton.language as tl", "import triton.language as tl\nfrom triton.language import bfloat16", "bfloat16"),
-        ("import triton.language as tl", "import triton.language as tl\nfrom triton.language.extra import libdevice", "libdevice"),
+        (
+            "import triton.language as tl",
+            "import triton.language as tl\nfrom triton.language.extra import libdevice",
+            "libdevice",
+        ),
         ("tl.load(x + i, mask=inside)", 'tl.inline_asm_elementwise("", "=r", [x], tl.float32, True, 1)', "inline_asm"),
     ],
 )

@@ -286,6 +286,31 @@ async def test_what_waiting_cannot_mend_ends_at_once(status: int, said: str, hin
     assert isinstance(caught.value, UsageError)
 
 
+@pytest.mark.parametrize("status", [401, 500])
+@pytest.mark.parametrize(
+    ("name", "key", "where"),
+    [
+        ("openai:gpt-5", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
+        ("anthropic:claude-sonnet-5-5", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+        ("google:gemini-2.5-pro", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
+    ],
+)
+async def test_every_provider_fails_in_the_same_words(
+    name: str, key: str, where: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through each client library, on loopback: one request for each try of ours, and the key never in the words."""
+    monkeypatch.setenv(key, "sk-secret-key")
+    with serving(lambda body, n: Reply("no: sk-secret-key", status)) as server, models.override_allow_model_requests(True):
+        monkeypatch.setenv(where, server.url if key.startswith("OPENAI") else server.url.removesuffix("/v1"))
+        heard: list[str] = []
+        author = LLMAuthor(ModelName.parse(name), backoff=QUICK, listen=heard.append)
+        with pytest.raises(AuthorUnusable if status == 401 else AuthorUnavailable) as caught:
+            await author.propose(question(allowance=Allowance(tokens=9000, usd=5.0)))
+        await author.close()
+    assert f"HTTP {status}: no: <{key}>" in caught.value.message
+    assert len(server.requests) == len(heard) + 1
+
+
 async def test_an_answer_that_was_cut_off_is_asked_for_again() -> None:
     replies = [Reply(GOOD[: len(GOOD) // 2], finish_reason="length"), Reply(GOOD)]
     with loopback(lambda body, n: replies[n]) as (server, author):

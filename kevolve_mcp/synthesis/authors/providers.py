@@ -133,10 +133,11 @@ def _said(error: Exception) -> str:
     """The provider's words, shortened, without any key of this environment."""
     status = getattr(error, "status_code", None)
     body = getattr(error, "body", None)
-    words = body.get("message") if isinstance(body, dict) else None
+    inner = body.get("error", body) if isinstance(body, dict) else None
+    words = inner.get("message") if isinstance(inner, dict) else None
     text = str(words or body or getattr(error, "message", "") or error)
     for key in (COMPATIBLE_KEY, *(k for keys in KEYS.values() for k in keys)):
-        if secret := os.environ.get(key):
+        if len(secret := os.environ.get(key, "")) >= 8:
             text = text.replace(secret, f"<{key}>")
     line = " ".join(text.split())
     line = line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"

@@ -3,7 +3,7 @@
 import torch
 import torch.nn as nn
 
-CASES = {"even": {"n": 4096}, "odd": {"n": 1001}}
+CASES = {"even": {"n": 8192}, "odd": {"n": 1001}}
 
 
 class Model(nn.Module):
@@ -11,7 +11,7 @@ class Model(nn.Module):
         return x + y
 
 
-def get_inputs(n=4096):
+def get_inputs(n=8192):
     return [torch.randn(n), torch.randn(n)]
 
 
