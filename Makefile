@@ -19,6 +19,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # The exact version has to stand on pip's command line: a constraint alone lets the resolver look at other builds first.
 TORCH := $(shell sed -n 's/^\(torch==[^ ]*\).*/\1/p' constraints.txt)
+TRITON := $(shell sed -n 's/^\(triton==[^ ]*\).*/\1/p' constraints.txt)
 PYTHONS := $(or $(PYTHON),python3.12 python3.11 python3)
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt
 
@@ -38,7 +39,7 @@ $(STAMP): pyproject.toml constraints.txt
 	    echo "creating $(VENV) with $$($$chosen --version)"; \
 	    rm -rf $(VENV) && "$$chosen" -m venv $(VENV); \
 	fi
-	$(PIP) $(TORCH)
+	$(PIP) $(TORCH) $(TRITON)
 	$(PIP) -e '.[search,llm,dev]'
 	@touch $@
 

@@ -207,6 +207,11 @@ class Drawer:
 def _unbearable(pool: CasePool, held: InputSet) -> str:
     if not held.finite:
         return "the reference is not finite"
+    import torch
+
+    for own, leaf in zip(held.framework, pool.outputs["leaves"], strict=True):
+        if leaf["dtype"] in oracle.ROUNDOFF and not bool(torch.isfinite(own).all()):
+            return "the framework itself overflows there"
     for allowed, leaf in zip(held.allowed, pool.outputs["leaves"], strict=True):
         if leaf["dtype"] in oracle.ROUNDOFF and allowed.framework_error > 64 * oracle.floor(leaf["dtype"], pool.reduction):
             return "the framework itself is inaccurate there"

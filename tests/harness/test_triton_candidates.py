@@ -325,3 +325,12 @@ def test_kevolve_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     (kernel,) = answer["facts"]["build"]["kernels"]
     assert kernel["registers"]["registers"] > 0
     assert "rmsnorm/sass" in answer["facts"]["build"]["listings"]
+
+
+def test_inputs_under_which_the_framework_itself_overflows_say_nothing(bench: Bench) -> None:
+    """Products of half-precision numbers of this size leave the range of the type as soon as the inputs are scaled up."""
+    task = text("matmul.task").replace("torch.randn(m, 96).half()", "(40 * torch.randn(m, 96)).half()")
+    task = task.replace("torch.randn(96, 64).half()", "(20 * torch.randn(96, 64)).half()")
+    found = bench.judge(text("matmul"), task)
+    assert found.status == "correct", found.message
+    assert any("overflows" in why for c in bench.tasks[task].cases for why in c.dropped_families.values())
