@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -186,6 +187,9 @@ def _smi() -> str:
 
 
 if __name__ == "__main__":
+    if shutil.which("nvidia-smi") is None:
+        print("no NVIDIA device here: nothing to record")
+        raise SystemExit(0)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
     asyncio.run(run(parser.parse_args().out))

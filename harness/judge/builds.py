@@ -63,7 +63,9 @@ class BuildService:
         if bad := [f for f in flags if not _FLAG.match(f)]:
             return {"error": f"the flag {bad[0]!r} is not accepted; flags look like -O2, -ffast-math, -mavx2 or -DNAME=VALUE"}, []
         if self.compiler is None:
-            return {"error": "no C++ compiler on this machine; install g++ (Debian: apt-get install g++)"}, []
+            text = "no C++ compiler on this machine; install g++ (Debian: apt-get install g++)"
+            self.records.append(BuildRecord(False, False, 0.0, text, tuple(flags)))
+            return {"error": text}, []
         path = self._folder / f"{self._digest(source, flags)}.so"
         started = time.monotonic()
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -23,6 +24,14 @@ from ..workers.confine import Confinement
 from .environment import scrubbed_environment
 
 LOG_BYTES = 256 * 1024
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """Without control characters: what a task or a candidate prints must not steer a terminal."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 class WorkerFailed(Exception):
@@ -161,13 +170,13 @@ class Worker:
             raise Interfered("the text beside a reply is not JSON") from error
 
     def read_text(self, reply: frames.Reply) -> str:
-        return bytes(self.text[: reply.text]).decode(errors="replace")
+        return printable(bytes(self.text[: reply.text]).decode(errors="replace"))
 
     def log(self) -> str:
         """The end of what it printed."""
         used = min(os.lseek(self.log_fd, 0, os.SEEK_CUR), LOG_BYTES)
         start = max(0, used - 8000)
-        return os.pread(self.log_fd, used - start, start).decode(errors="replace")
+        return printable(os.pread(self.log_fd, used - start, start).decode(errors="replace"))
 
     @property
     def flooded(self) -> bool:

@@ -76,5 +76,7 @@ def _child(sock: socket.socket, request: dict[str, Any], fds: list[int]) -> None
             os._exit(70)
         _KINDS[request["kind"]](socket.socket(fileno=worker), text)
         os._exit(0)
+    except SystemExit as error:  # the candidate's own
+        os._exit(error.code if isinstance(error.code, int) else 1)
     except BaseException:  # nothing may return into the fork server's loop
         os._exit(71)

@@ -20,6 +20,9 @@ ENDED = "The search has ended: "  # how the verdict of session_next begins; what
 REPEATS = 3  # how often a job that was lost or cancelled under our feet is started again
 
 
+ASK_TOKENS = 60_000  # room for the whole history: an author must not repeat what was tried
+
+
 @dataclass(frozen=True)
 class Batch:
     """The answer to session_next. ended: why the search should stop ("" while it goes on), detail: in a sentence."""
@@ -52,7 +55,8 @@ class SessionClient:
 
     async def next(self, session_id: str) -> Batch:
         """The next ask."""
-        answer = await self._tools.call("session_next", {"session_id": session_id, "count": 1})
+        arguments = {"session_id": session_id, "count": 1, "max_tokens": ASK_TOKENS}
+        answer = await self._tools.call("session_next", arguments)
         session = read(SessionFacts, answer.data.get("session"), "session_next")
         asks = tuple(AskContext.parse(a["context"], answer.text) for a in answer.data.get("asks", ()))
         return Batch(session, asks, str(answer.data.get("ended", "")), str(answer.data.get("verdict", "")).removeprefix(ENDED))

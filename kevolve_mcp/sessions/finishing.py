@@ -30,6 +30,11 @@ async def finish(shared: Shared, request: FinishRequest) -> JobView:
     if request.abandon:
         return await _abandon(shared, store, record)
     if record.state == "finished":
+        if request.node_id and request.node_id != record.outcome.get("node"):
+            raise Conflict(
+                f"session {record.id} is finished with {record.outcome.get('node')}: {request.node_id} cannot be exported any more",
+                "Leave node_id out to read its package again; session_open(..., new=true) starts another session.",
+            )
         return JobView("", "finish", "done", record.id, result=await finished(shared, record, request.inline))
     if record.state == "abandoned":
         raise Conflict(f"session {record.id} was abandoned: {record.reason}", "session_open(..., new=true) starts another one.")

@@ -189,7 +189,9 @@ async def _joinable(shared: Shared, p: dict[str, Any]) -> SessionRecord | None:
         for summary in store.sessions.list("open"):
             record = summary.session
             same = (record.target, record.language, str(record.goal)) == (p["target"], p["language"], p["goal"])
-            if same and to_json(record.policy) == p["policy"] and store.tasks.get(record.task).source == p["source"]:
+            if not same or to_json(record.policy) != p["policy"] or store.tasks.get(record.task).source != p["source"]:
+                continue
+            if record.budget.exceeded(store.sessions.spent(record.id)) is None:  # a spent one can only be finished
                 return record
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from dataclasses import replace
 from pathlib import Path
@@ -191,7 +192,7 @@ def _insert(store: Store, p: dict[str, Any], candidate: Candidate, found: Stored
             parents=_descent(store, p, structure, params),
             ask=p["ask"],
             role=role,
-            origin=_origin(ask),
+            origin=_origin(ask, candidate, store),
             hypothesis=p["hypothesis"] or _start_note(ask, candidate),
             predicted_speedup=p["predicted_speedup"],
             rationale=p["rationale"],
@@ -247,9 +248,18 @@ async def _session_order(
     return Order(task, EvaluationRequest(candidate, purpose, until, record.policy), target or record.target, executor, record.id)
 
 
-def _origin(ask: Ask | None) -> str | None:
-    """Where a start came from; a start that was mended keeps its origin."""
-    return str(ask.annotations["origin"]) if ask is not None and ask.role == "start" else None
+def _origin(ask: Ask | None, candidate: Candidate, store: Store) -> str | None:
+    """Where a start came from. A start that was mended keeps its origin; a kernel of another text was not borrowed."""
+    if ask is None or ask.role != "start":
+        return None
+    given = str(ask.annotations.get("candidate", ""))
+    if given and given != candidate.digest and not _resembles(store.candidates.get(given).source, candidate.source):
+        return None
+    return str(ask.annotations["origin"])
+
+
+def _resembles(given: str, submitted: str) -> bool:
+    return difflib.SequenceMatcher(None, given.splitlines(), submitted.splitlines(), autojunk=False).ratio() > 0.6
 
 
 def _start_note(ask: Ask | None, candidate: Candidate) -> str:
