@@ -1,12 +1,11 @@
-"""The stage `verify`: every case on every checking set, and who did the work."""
+"""The stage `verify`: every case on every checking set."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..types import Case, CaseResult, Signal
-from ..workers import operators
-from . import bursts, oracle
+from . import bursts, oracle, works
 from .failures import Failure
 from .pool import CasePool, InputSet
 from .processes import Worker
@@ -22,8 +21,10 @@ def verify(run: Run) -> dict[str, Any]:
         slots = prepare(run, worker, pool, bursts.CHECK_CALLS)
         run.results[case.name] = _check_case(run, case, pool, worker, slots)
         run.guard(f"case {case.name}", worker, lambda name=case.name: worker.ask("drop", seconds=LOAD_SECONDS, key=name))  # type: ignore[misc]
-    run.launches = run.guard("counting launches", worker, lambda: worker.ask("launches", seconds=LOAD_SECONDS)).values[0]
-    who_works(run)
+    run.launches = run.guard("counting launches", worker, lambda: worker.ask("works", seconds=LOAD_SECONDS, mode="count")).values[
+        0
+    ]
+    works.police(run)
     return {"families": {c.name: run.task.pools[c.name].families for c in run.cases}, "library": run.library}
 
 
@@ -46,7 +47,7 @@ def _check_case(run: Run, case: Case, pool: CasePool, worker: Worker, slots: bur
                 worker,
                 lambda p=pair, o=order, r=first: bursts.run(worker, case.name, p, o, seconds, record=r),  # type: ignore[misc]
             )
-            _count_library(run, result.data)
+            works.note_library(run, result.data)
             outputs = [slots.tensors(pool.outputs, index) for index in range(bursts.CHECK_CALLS)]
             again = all(oracle.same_bits(a, b) for a, b in zip(outputs[0], outputs[2], strict=True))
             reproducible &= again
@@ -92,37 +93,6 @@ def _judge_call(
             raise Failure("incorrect", text, (Signal(name, text),))
         found.append(finding)
     return found
-
-
-def _count_library(run: Run, counted: Any) -> None:
-    """Operators of the framework that computed something (the worker's own count, so it informs only)."""
-    if isinstance(counted, dict):
-        for name, entry in counted.items():
-            if (
-                isinstance(name, str)
-                and isinstance(entry, list)
-                and entry
-                and isinstance(entry[0], int)
-                and not operators.is_free(name)
-            ):
-                run.library[name] = run.library.get(name, 0) + entry[0]
-
-
-def who_works(run: Run) -> None:
-    policy = run.request.policy.library_calls
-    if policy == "allow":
-        return
-    if not run.launches and not any(b.ok for b in run.builds.records):
-        text = "no kernel of its own was built or launched: the candidate leaves the work to the framework"
-        found = Signal("policy.no_native_kernel", text)
-    elif run.library:
-        listed = ", ".join(sorted(run.library)[:6])
-        found = Signal("policy.library_calls", f"the framework computes a part: {listed}")
-    else:
-        return
-    if policy == "reject":
-        raise Failure("rejected", f"{found.message}; the session's policy does not allow it", (found,))
-    run.signals.append(found)
 
 
 def _finite(value: float) -> float | None:

@@ -21,7 +21,7 @@ from ..types import (
     fitness,
     promotable,
 )
-from . import diagnosis, statistics
+from . import diagnosis, statistics, works
 from .builds import BuildService
 from .checking import verify
 from .failures import Failure
@@ -91,8 +91,9 @@ def _build(run: Run) -> dict[str, Any]:
 
 
 def _profile(run: Run) -> dict[str, Any]:
-    """Static facts of what was built, and the counts taken while timing: both cost nothing extra."""
-    run.tell("profile", "reading counters", 0.95)
+    """Who did the work, static facts of what was built, and the counts taken while timing."""
+    run.tell("profile", "who does the work", 0.95)
+    works.examine(run)
     return {
         "static": run.reports[0].data.get("static", {}),
         "page_faults": {n: statistics.median(t.faults) for n, t in run.times.items() if t.faults},

@@ -45,7 +45,7 @@ class Run:
     results: dict[str, CaseResult] = field(default_factory=dict)
     times: dict[str, timing.CaseTimes] = field(default_factory=dict)
     library: dict[str, int] = field(default_factory=dict)
-    launches: int = 0  # of Triton kernels while verifying
+    launches: int = 0  # of its own kernels while verifying
     screened: dict[str, Case] = field(default_factory=dict)
     loaded: Worker | None = None
     compiled: int | None = None  # descriptor of what the candidate's checking worker compiled

@@ -55,7 +55,8 @@ class CaseResult:
     bootstrap interval. baselines: median microseconds by name. latency_us: the candidate's median
     (device time on a GPU). host_us: what issuing one call takes on the host; on a CPU the same.
     roofline: roofline time / latency, the achieved share of the measured ceiling. naive_speedup: what timing without
-    equal allocation behaviour would have shown, where it was measured.
+    equal allocation behaviour would have shown, where it was measured. kernel_share: the part of a call, without what the
+    framework does, that the candidate's own kernels take; of the case that takes longest.
     """
 
     name: str
@@ -81,6 +82,7 @@ class CaseResult:
     threads: int = 1
     allocation: str = ""
     naive_speedup: float | None = None
+    kernel_share: float | None = None
     bitwise_equal_to_eager: bool | None = None
     bitwise_reproducible: bool | None = None
 

@@ -12,6 +12,8 @@ VOCABULARY: dict[str, str] = {
     "structure.parameter_mismatch": "the module's parameters do not match the reference's by name or by position",
     "policy.library_calls": "the framework computes what the candidate's own kernel should",
     "policy.no_native_kernel": "no kernel of the session's language was built or launched",
+    "policy.decoy_kernel": "the candidate's kernels ran, but its outputs are right without them",
+    "policy.host_work": "most of a call is computed neither by the candidate's kernels nor by the framework",
     "policy.isolation": "the machine cannot give the isolation that the policy requires",
     # build
     "compile_error": "the compiler refused the source",

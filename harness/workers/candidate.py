@@ -5,28 +5,27 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
-from collections.abc import Callable
 from typing import Any
 
 from .. import native
-from . import buffers, compiled, frames, host, launches, modules
+from . import buffers, compiled, frames, host, modules, works
 
 
 class CandidateHost(host.Host):
     """Commands of a candidate's worker, besides those of every host."""
 
     module: Any = None
-    _launched: Callable[[], int] | None = None
+    _works: works.Works | None = None
 
     def on_load(self, fds: list[int], poison: bool = False) -> None:
         """Execute the candidate's text (first descriptor), with what it compiled before (second, if given). With `poison`, memory from malloc is filled with a pattern, and
-        launches are counted: such a worker verifies, and is never timed."""
+        launches of own kernels are watched: such a worker verifies, and is never timed."""
         native.use_builder(self._build)
         compiled.use_private_folder()
         if len(fds) > 1:
             compiled.unpack(fds[1])
         if poison:
-            self._launched = launches.watch()
+            self._works = works.Works()
             ctypes.CDLL(None).mallopt(-6, 0xA5)  # M_PERTURB of glibc's malloc.h
         source = buffers.read_all(fds[0]).decode()
         self.module = modules.load(source, "candidate", "candidate.py")
@@ -64,9 +63,9 @@ class CandidateHost(host.Host):
         """Take over the reference's parameters."""
         modules.copy_state(self.prepared[key].targets, list(buffers.read(fds[0], layout)))
 
-    def on_launches(self, fds: list[int]) -> tuple[Any, tuple[int, ...]]:
-        """values: how many Triton kernels were launched so far."""
-        return None, (self._launched() if self._launched else 0,)
+    def on_works(self, fds: list[int], mode: works.Mode) -> tuple[Any, tuple[int, ...]]:
+        """values: launches of own kernels since the last such command, and the nanoseconds they took (after mode "meter")."""
+        return None, (self._works.switch(mode) if self._works else (0, 0))
 
     def on_drop(self, fds: list[int], key: str) -> None:
         """Forget a case's model and slots."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any
 
@@ -22,22 +23,26 @@ def is_free(name: str) -> bool:
 
 
 class Recorder:
-    """Counts the operators dispatched inside the `with` block, by full name such as "aten.mean.dim", with elements written."""
+    """Counts the operators dispatched inside the `with` block, by full name such as "aten.mean.dim", with elements written and the
+    host's nanoseconds."""
 
     def __init__(self) -> None:
         self._calls: Counter[str] = Counter()
         self._elements: Counter[str] = Counter()
+        self._ns: Counter[str] = Counter()
         self._mode: Any = None
 
     def __enter__(self) -> Recorder:
         from torch.utils._python_dispatch import TorchDispatchMode
 
-        calls, elements = self._calls, self._elements
+        calls, elements, spent = self._calls, self._elements, self._ns
 
         class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
             def __torch_dispatch__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+                start = time.perf_counter_ns()
                 result = func(*args, **(kwargs or {}))
                 name = str(func)
+                spent[name] += time.perf_counter_ns() - start
                 calls[name] += 1
                 for item in result if isinstance(result, (list, tuple)) else (result,):
                     elements[name] += item.numel() if hasattr(item, "numel") else 0
@@ -51,5 +56,5 @@ class Recorder:
         self._mode.__exit__(*details)
 
     def counts(self) -> dict[str, list[int]]:
-        """name -> [calls, elements written]."""
-        return {name: [count, self._elements[name]] for name, count in self._calls.items()}
+        """name -> [calls, elements written, nanoseconds]."""
+        return {name: [count, self._elements[name], self._ns[name]] for name, count in self._calls.items()}

@@ -137,7 +137,7 @@ class ReferenceHost(host.Host):
             precise, doubled = self._double(model, inputs)
             self.live[name] = Live(spec, model, precise, init, kept, outputs, doubled)
         counts = recorder.counts()
-        elementwise = sum(elements for op, (_, elements) in counts.items() if not operators.is_free(op))
+        elementwise = sum(elements for op, (_, elements, _) in counts.items() if not operators.is_free(op))
         return {
             "inputs": layout,
             "init": init_layout,

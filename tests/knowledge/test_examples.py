@@ -20,7 +20,16 @@ from .test_content import blocks
 
 GXX = shutil.which("g++")
 X86 = platform.machine() in ("x86_64", "AMD64")
-FLAGS = ["-std=c++17", "-fopenmp", "-fPIC", "-Wall", "-Werror", "-Wno-unused-function", "-Wno-unused-but-set-variable"]
+FLAGS = [
+    "-std=c++17",
+    "-fopenmp",
+    "-fPIC",
+    "-Wall",
+    "-Werror",
+    "-Wno-unused-function",
+    "-Wno-unused-but-set-variable",
+    "-Wno-psabi",
+]
 
 pytestmark = pytest.mark.skipif(GXX is None, reason="g++ is not installed")
 

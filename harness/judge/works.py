@@ -1,0 +1,103 @@
+"""Who does the work: the candidate's own kernels, the framework, or something else. Needed only where a policy cares."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..types import Case, Signal
+from ..workers import operators
+from . import bursts, oracle, timing
+from .failures import Failure
+from .pool import InputSet
+from .processes import Interfered, Worker, WorkerDied, WorkerFailed, WorkerTimeout
+from .run import LOAD_SECONDS, Run, call_seconds, prepare, start_worker
+
+HIDDEN_US, HIDDEN_SHARE = 300.0, 0.5  # of a call: more than wrappers, allocation and small host code take
+
+
+def note_library(run: Run, counted: Any) -> None:
+    """Operators of the framework that computed something (the worker's own count, so it informs only)."""
+    for name, entry in counted.items() if isinstance(counted, dict) else ():
+        known = isinstance(name, str) and isinstance(entry, list) and entry and isinstance(entry[0], int)
+        if known and not operators.is_free(name):
+            run.library[name] = run.library.get(name, 0) + entry[0]
+
+
+def police(run: Run) -> None:
+    """After verification: own kernels ran, and no operator of the framework computed."""
+    if run.request.policy.library_calls == "allow":
+        return
+    if not run.launches:
+        text = "no kernel of its own ran: the candidate leaves the work to the framework, or does it in Python"
+        _refuse_or_flag(run, Signal("policy.no_native_kernel", text))
+    elif run.library:
+        listed = ", ".join(sorted(run.library)[:6])
+        _refuse_or_flag(run, Signal("policy.library_calls", f"the framework computes a part: {listed}"))
+
+
+def examine(run: Run) -> None:
+    """In a fresh worker, for the case that takes longest: the share of a call that own kernels take, and whether outputs stay right
+    on unseen inputs when these kernels are silenced."""
+    if run.request.policy.library_calls == "allow" or not run.launches:
+        return
+    case = max(run.cases, key=lambda c: run.results[c.name].latency_us or 0.0)
+    pool = run.task.pool(case.name)
+    worker = start_worker(run, poison=True)
+    unseen = None
+    try:
+        slots = prepare(run, worker, pool, 1)
+        run.task.drawer.state(pool, 0)
+        unseen = run.task.drawer.sample(pool)
+        known = next(held for state, held in pool.checking if state == 0 and held.family == "dense")
+        share, hidden_us = _meter(run, case, worker, known)
+        run.results[case.name] = replace(run.results[case.name], kernel_share=share)
+        if hidden_us > HIDDEN_US and share < 1 - HIDDEN_SHARE:
+            text = (
+                f"case {case.name}: own kernels take {share:.0%} of a call and the framework does not explain the rest "
+                f"({hidden_us:.0f} us): it is computed elsewhere in the process"
+            )
+            _refuse_or_flag(run, Signal("policy.host_work", text))
+        if _right_when_silenced(run, case, worker, slots, unseen):
+            text = f"case {case.name}: with its own kernels silenced the outputs stay right: the kernels are a decoy"
+            _refuse_or_flag(run, Signal("policy.decoy_kernel", text))
+    finally:
+        worker.close()
+        if unseen is not None:
+            unseen.close()
+
+
+def _meter(run: Run, case: Case, worker: Worker, held: InputSet) -> tuple[float, float]:
+    """(share of own kernels, microseconds that neither they nor the framework explain) of one call that is not the first."""
+    seconds = call_seconds(case, 1)
+
+    def measure() -> tuple[int, int, dict[str, list[int]]]:
+        bursts.run(worker, case.name, [held], [0], seconds, record=True)  # compiles, tunes, allocates
+        worker.ask("works", seconds=LOAD_SECONDS, mode="meter")
+        result = bursts.run(worker, case.name, [held], [0], seconds, record=True)
+        own = worker.ask("works", seconds=LOAD_SECONDS, mode="silence").values[1]
+        return result.inside_ns, own, result.data
+
+    total, own, counted = run.guard(f"case {case.name}, metered", worker, measure)
+    library = sum(entry[2] for entry in counted.values()) if run.task.family.NAME == "cpu" else 0
+    total = max(1, total - library)
+    return min(1.0, own / total), max(0, total - own) / 1e3
+
+
+def _right_when_silenced(run: Run, case: Case, worker: Worker, slots: bursts.Slots, unseen: InputSet) -> bool:
+    pool = run.task.pools[case.name]
+    try:
+        bursts.run(worker, case.name, [unseen], [0], call_seconds(case, 1))
+    except (WorkerFailed, WorkerDied, WorkerTimeout, Interfered):
+        return False  # it needs what its kernels give
+    tensors = slots.tensors(pool.outputs, 0)
+    return all(
+        oracle.compare(own, want, timing.rounded(allowed, own), pool.reduction).signal is None
+        for own, want, allowed in zip(tensors, unseen.expected, pool.allowances, strict=True)
+    )
+
+
+def _refuse_or_flag(run: Run, found: Signal) -> None:
+    if run.request.policy.library_calls == "reject":
+        raise Failure("rejected", f"{found.message}; the session's policy does not allow it", (found,))
+    run.signals.append(found)

@@ -1,0 +1,73 @@
+"""Whose work it is: counts, times and silences the kernels that a candidate itself built.
+
+All of it happens in the candidate's own process, so counts and times inform. Silencing proves more: where outputs stay right on
+inputs never seen before although no kernel of the candidate ran, the kernels are a decoy, whatever the process says about itself.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+from .. import native
+
+Mode = Literal["count", "meter", "silence"]
+
+
+class Works:
+    """Wraps the launch methods of this process. `calls`: launches of own kernels since `switch`."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self._mode: Mode = "count"
+        self._host_ns = 0
+        self._events: list[tuple[Any, Any]] = []
+        for owner, name in _launchers():
+            setattr(owner, name, self._watched(getattr(owner, name)))
+
+    def switch(self, mode: Mode) -> tuple[int, int]:
+        """(launches, nanoseconds spent in own kernels) since the last switch; then go on in `mode`. Time passes in mode "meter" only:
+        on the host around a call, on a device between events around a launch."""
+        on_device = sum(begin.elapsed_time(end) for begin, end in self._events) * 1e6 if self._events else 0.0
+        found = self.calls, self._host_ns + int(on_device)
+        self.calls, self._host_ns, self._events, self._mode = 0, 0, [], mode
+        return found
+
+    def _watched(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        def launch(*arguments: Any, **named: Any) -> Any:
+            self.calls += 1
+            if self._mode == "silence":
+                return None
+            if self._mode == "count":
+                return run(*arguments, **named)
+            return self._timed(run, arguments, named)
+
+        return launch
+
+    def _timed(self, run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        import torch
+
+        if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            start = time.perf_counter_ns()
+            try:
+                return run(*arguments, **named)
+            finally:
+                self._host_ns += time.perf_counter_ns() - start
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        begin.record()
+        try:
+            return run(*arguments, **named)
+        finally:
+            end.record()
+            self._events.append((begin, end))
+
+
+def _launchers() -> list[tuple[Any, str]]:
+    """Class and method by which kernels of each language start. What this process has not loaded has nothing to launch."""
+    found: list[tuple[Any, str]] = [(native.Function, "__call__")]
+    for module, name in (("triton.runtime.jit", "JITFunction"), ("triton.runtime.interpreter", "InterpretedFunction")):
+        if (kind := getattr(sys.modules.get(module), name, None)) is not None:
+            found.append((kind, "run"))
+    return found

@@ -1,0 +1,45 @@
+"""Who does the work is measured: kernels that contribute nothing, and work that is done beside them, are flagged."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Bench
+
+KERNEL = "_lib.rows(x, self.weight, y, x.shape[0], x.shape[1])"
+BODY = f"        {KERNEL}\n        return y\n"
+
+DECOY = f"""        {KERNEL}
+        import numpy
+        a, w = x.numpy(), self.weight.detach().numpy()
+        y.numpy()[:] = numpy.tanh(a) * w + a.sum(-1, keepdims=True, dtype=numpy.float64).astype(numpy.float32)
+        return y
+"""
+BESIDE = """        _lib.rows(x[:1], self.weight, y[:1], 1, x.shape[1])
+        import math
+        weight = self.weight.tolist()
+        for row in range(1, x.shape[0]):
+            values = x[row].tolist()
+            total = sum(values)
+            y[row] = torch.tensor([math.tanh(v) * w + total for v, w in zip(values, weight)])
+        return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "signal"), [(DECOY, "policy.decoy_kernel"), (BESIDE, "policy.host_work")], ids=["decoy", "beside"]
+)
+def test_work_that_the_kernel_does_not_do_is_flagged(bench: Bench, correct: str, body: str, signal: str) -> None:
+    assert BODY in correct
+    found = bench.evaluate(correct.replace(BODY, body), until="profile")
+    assert found.status == "flagged", found.message
+    assert signal in [s.name for s in found.signals]
+    assert found.fitness == 0.0
+
+
+def test_the_share_of_an_honest_kernel_is_reported(bench: Bench, correct: str) -> None:
+    found = bench.evaluate(correct, until="profile")
+    assert found.status == "correct", found.message
+    shares = [c.kernel_share for c in found.cases if c.kernel_share is not None]
+    assert len(shares) == 1
+    assert 0 < shares[0] <= 1
