@@ -8,6 +8,7 @@ import typer
 
 from kevolve_mcp import __version__
 
+from . import approve as approving
 from . import compile as compiling
 from . import doctor, evaluate, export, knowledge, looking, optimize, serve, template
 from .failures import Invocation, TeachingGroup
@@ -47,6 +48,7 @@ app.command()(looking.tree)
 app.command()(looking.show)
 app.command()(looking.diff)
 app.add_typer(knowledge.app, name="knowledge")
+app.command()(approving.approve)
 app.command()(export.export)
 app.command()(looking.sessions)
 app.command()(doctor.doctor)

@@ -164,8 +164,9 @@ def _isolation(level: str) -> dict[str, str]:
 
 def _evaluation(task: Task, request: EvaluationRequest, target: str, markers: dict[str, str], seconds: float) -> Evaluation:
     candidate, status = request.candidate, _status(request, markers)
-    timed = status == "correct" and STAGES.index(request.until) >= STAGES.index("time")
-    verified = status == "correct" and STAGES.index(request.until) >= STAGES.index("verify")
+    right = status in ("correct", "flagged")
+    timed = right and STAGES.index(request.until) >= STAGES.index("time")
+    verified = right and STAGES.index(request.until) >= STAGES.index("verify")
     everything = request.purpose in ("confirm", "export")
     shown = [c for c in task.cases if (everything or not c.held_out) and (not request.cases or c.name in request.cases)]
     speedup = _speedup(candidate, markers)
@@ -183,7 +184,7 @@ def _evaluation(task: Task, request: EvaluationRequest, target: str, markers: di
         environment=ENVIRONMENT,
         signals=tuple(Signal(n, f"{n} was scripted") for n in names),
         fitness=0.0 if status != "correct" else fitness(cases),
-        promotable=timed and promotable(cases),
+        promotable=timed and status == "correct" and promotable(cases),
         cases=cases,
         stages=_stages(request, status),
         until=request.until,

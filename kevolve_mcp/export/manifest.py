@@ -35,6 +35,7 @@ class Manifest:
     """Everything that identifies a package.
 
     task, candidate: digests. key: the evaluation's key that justified the export. operator: its name in torch.ops.
+    approved_by, approved_at: who let it pass and when (ISO 8601, UTC), "" where nobody was asked.
     form: "module" or "function", how the task defines its reference. case_inputs: what the table shows per case. kernel_cases /
     reference_cases: the dispatch decisions by name. files: SHA-256 by file name, the manifest itself excepted.
     """
@@ -51,6 +52,7 @@ class Manifest:
     gradients: bool
     session: str
     approved_by: str
+    approved_at: str
     kernel_cases: tuple[str, ...]
     reference_cases: tuple[str, ...]
     case_inputs: dict[str, str]

@@ -30,17 +30,20 @@ def export_package(
     session: str = "",
     policy: Policy | None = None,
     approved_by: str = "",
+    approved_at: str = "",
 ) -> ExportResult:
     """Write the winner as a Python package that needs torch and nothing of KEvolve.
 
     folder: where; its last part becomes an importable name ("rmsnorm-7f3a" -> "rmsnorm_7f3a"), with a number appended if
     taken; the path that was used is in the result. task.cases: all cases of the evaluation, held-out ones included; the
     dispatch table knows only these. The folder appears complete or not at all.
+    approved_by, approved_at: who looked at it and when; a flagged kernel needs it, and a policy with `review`.
     Raises UsageError (evaluation of something else, not correct), Conflict (a review is required), StoreError (disk).
     """
     _check(task, candidate, evaluation, policy or Policy(), approved_by)
     decisions = decide(task, evaluation)
-    texts, manifest = _compose(task, candidate, evaluation, decisions, tuple(lineage), session, policy or Policy(), approved_by)
+    approval = (approved_by, approved_at)
+    texts, manifest = _compose(task, candidate, evaluation, decisions, tuple(lineage), session, policy or Policy(), approval)
     destination = Path(folder).expanduser().absolute()
     path = write_folder(destination.with_name(importable(destination.name)), texts)
     return ExportResult(path, tuple(sorted(texts)), manifest)
@@ -51,10 +54,10 @@ def _check(task: Task, candidate: Candidate, evaluation: Evaluation, policy: Pol
         raise UsageError(
             "the evaluation is of another candidate or task", "pass the evaluation of exactly this candidate and task"
         )
-    if evaluation.status != "correct":
+    if evaluation.status != "correct" and not (evaluation.status == "flagged" and approved_by):
         raise UsageError(
             f"only a correct kernel can be exported; this one is {evaluation.status}: {evaluation.message}",
-            "choose another node, or have a flagged one reviewed",
+            "choose another node; a flagged one can be exported after a person approved it",
         )
     if policy.review and not approved_by:
         raise Conflict(
@@ -70,7 +73,7 @@ def _compose(
     lineage: tuple[LineageStep, ...],
     session: str,
     policy: Policy,
-    approved_by: str,
+    approval: tuple[str, str],
 ) -> tuple[dict[str, str], Manifest]:
     name = identifier(task.name)
     stamp = hashlib.sha256(f"{task.digest}\0{candidate.digest}".encode()).hexdigest()[:8]
@@ -98,7 +101,8 @@ def _compose(
         form=task_form(task.source),
         gradients=task.gradients,
         session=session,
-        approved_by=approved_by,
+        approved_by=approval[0],
+        approved_at=approval[1],
         kernel_cases=tuple(d.case.name for d in decisions if d.use == "kernel"),
         reference_cases=tuple(d.case.name for d in decisions if d.use == "reference"),
         case_inputs={d.case.name: ", ".join(map(str, d.case.inputs)) for d in decisions},

@@ -37,7 +37,7 @@ def package_readme(manifest: Manifest, evaluation: Evaluation, as_called: Evalua
         key=manifest.key[:16],
         isolation=evaluation.environment.isolation,
         policy=evaluation.policy,
-        approved=f" Approved by {manifest.approved_by}." if manifest.approved_by else "",
+        approved=f" Approved by {manifest.approved_by}, {manifest.approved_at}." if manifest.approved_by else "",
     )
 
 

@@ -28,7 +28,7 @@ class Node:
     parents: ids of earlier nodes, () for a root, never ROOT. interval: the 95 % interval of F where known. origin: where a
     start came from ("user file", "skill: NAME", "task: NAME"), None for a node that the search made. predicted_speedup: the
     author's forecast of F as a factor on the parent's (on 1 without a parent). tunables: the choices that the candidate's TUNABLES name, {} where none are known.
-    seconds/device_s: what the evaluation cost.
+    seconds/device_s: what the evaluation cost. approved_by: who let it pass; a flagged node then counts as correct.
     """
 
     id: str
@@ -54,6 +54,7 @@ class Node:
     tunables: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     device_s: float = 0.0
+    approved_by: str = ""
 
     @property
     def failed(self) -> bool:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.types import Candidate, Evaluation, EvaluationRequest, Task
+from harness.types import Candidate, Evaluation, EvaluationRequest, Task, promotable
 from kevolve_mcp.errors import Conflict, KEvolveError, NotFound
 from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.export import ExportResult, LineageStep, export_package, package_candidate, read_package, record_evaluation
 from kevolve_mcp.search import Node, Tree, figures, rank, terminate
-from kevolve_mcp.store import Job, SessionRecord, Store, StoredEvaluation
+from kevolve_mcp.store import Approval, Job, SessionRecord, Store, StoredEvaluation
 
 from . import evaluating, looking, skills, views
 from .evaluating import Order
@@ -39,7 +40,7 @@ async def finish(shared: Shared, request: FinishRequest) -> JobView:
     if record.state == "abandoned":
         raise Conflict(f"session {record.id} was abandoned: {record.reason}", "session_open(..., new=true) starts another one.")
     tree = await shared.thread(shared.trees.load, store, record.id)
-    choose(tree, request.node_id)
+    choose(record, tree, request.node_id)
     busy = [j.id for j in await shared.jobs.list(record.id) if not j.over and j.kind == "evaluate"]
     if busy:
         raise Conflict(
@@ -50,24 +51,40 @@ async def finish(shared: Shared, request: FinishRequest) -> JobView:
     return await shared.jobs.start("finish", record.id, payload, f"finish {record.id} {request.node_id}")
 
 
-def choose(tree: Tree, node_id: str) -> tuple[Node, ...]:
-    """The nodes to confirm, best first; only the named one where one is named. Raises NotFound, Conflict."""
+def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
+    """The nodes to confirm, best first; only the named one where one is named. Where the policy asks for a review, only what a
+    person approved. Raises NotFound, Conflict."""
     if node_id:
         node = tree.by_id.get(node_id)
         if node is None:
             raise NotFound(f"there is no node {node_id}", f"Nodes: {views.ids(tree.nodes[-10:]) or 'none yet'}.")
+        if node.status == "flagged":
+            raise Conflict(f"{node.id} is flagged", f"A person looks at it and runs: kevolve approve {record.id} {node.id}")
         if node.status != "correct":
             raise Conflict(
                 f"{node.id} was not proved correct ({node.status})", "Choose a correct node, or leave node_id out for the best."
             )
+        if record.policy.review and not node.approved_by:
+            raise _unreviewed(record, node)
         return (node,)
     found = tuple(n for n in rank(tree.nodes) if n.promotable and n.score > 0)[:MAX_TRIES]
+    if found and record.policy.review:
+        best, found = found[0], tuple(n for n in found if n.approved_by)
+        if not found:
+            raise _unreviewed(record, best)
     if not found:
         raise Conflict(
             "no node can be exported: none is correct, timed and without a regression in a protected case",
             "Go on with session_next, name a correct node with node_id, or close it with abandon=true.",
         )
     return found
+
+
+def _unreviewed(record: SessionRecord, node: Node) -> Conflict:
+    return Conflict(
+        f"the session's policy asks for a review before an export, and nobody has approved {node.id}",
+        f"A person looks at it (kevolve show {record.id} {node.id}) and runs: kevolve approve {record.id} {node.id}. Then finish again.",
+    )
 
 
 class Finishing:
@@ -84,9 +101,10 @@ class Finishing:
             return {"session": record.id}
         tree = await shared.thread(shared.trees.load, store, record.id)
         task = await shared.thread(store.tasks.get, record.task)
-        node, candidate, confirmed, rejected = await self._confirm(store, record, task, choose(tree, p["node"]), progress)
-        exported = await shared.thread(self._export, record, task, tree, node, candidate, confirmed.evaluation)
-        measured = await self._measure(store, record, task, exported, _part(progress, 0.5, 0.95))
+        node, candidate, confirmed, rejected = await self._confirm(store, record, task, choose(record, tree, p["node"]), progress)
+        approval = (await shared.thread(store.approvals.of, record.id)).get(node.id)
+        exported = await shared.thread(self._export, record, task, tree, node, candidate, confirmed.evaluation, approval)
+        measured = await self._measure(store, record, task, exported, node.approved_by, _part(progress, 0.5, 0.95))
         progress(ProgressEvent("finish", "proposing skills", 0.97))
         proposed = await shared.thread(skills.propose_from, store, record, task, tree, node)
         reason = await self._reason(store, record, tree, node, named=bool(p["node"]))
@@ -118,9 +136,10 @@ class Finishing:
             part = _part(progress, 0.5 * place / len(nodes), 0.5 * (place + 1) / len(nodes))
             part(ProgressEvent("confirm", f"re-validating {node.id} in fresh processes", 0.0))
             found, _ = await evaluating.stored(self._shared, self._order(record, task, request), part)
-            if found.evaluation.status == "correct" and (found.evaluation.promotable or len(nodes) == 1):
+            whole = _passes(found.evaluation, node.approved_by)
+            if whole and (promotable(found.evaluation.cases) or len(nodes) == 1):
                 return node, candidate, found, rejected
-            why = found.evaluation.message if found.evaluation.status != "correct" else "a protected case regressed"
+            why = "a protected case regressed" if whole else found.evaluation.message
             rejected[node.id] = f"{found.evaluation.status}: {why} ({found.id})"
         reasons = "; ".join(f"{name}: {why}" for name, why in rejected.items())
         raise Conflict(
@@ -128,18 +147,33 @@ class Finishing:
         )
 
     def _export(
-        self, record: SessionRecord, task: Task, tree: Tree, node: Node, candidate: Candidate, confirmed: Evaluation
+        self,
+        record: SessionRecord,
+        task: Task,
+        tree: Tree,
+        node: Node,
+        candidate: Candidate,
+        confirmed: Evaluation,
+        approval: Approval | None,
     ) -> ExportResult:
         folder = self._shared.settings.home / "exports" / record.id
         if (there := _exported(folder, confirmed)) is not None:
             return there
         steps = [LineageStep(n.id, n.origin, n.hypothesis, n.fitness, n.status) for n in tree.trajectory(node.id)]
         return export_package(
-            folder, task=task, candidate=candidate, evaluation=confirmed, lineage=steps, session=record.id, policy=record.policy
+            folder,
+            task=task,
+            candidate=candidate,
+            evaluation=confirmed,
+            lineage=steps,
+            session=record.id,
+            policy=record.policy,
+            approved_by=approval.author if approval else "",
+            approved_at=datetime.fromtimestamp(approval.created, UTC).isoformat(timespec="seconds") if approval else "",
         )
 
     async def _measure(
-        self, store: Store, record: SessionRecord, task: Task, exported: ExportResult, progress: Progress
+        self, store: Store, record: SessionRecord, task: Task, exported: ExportResult, approved_by: str, progress: Progress
     ) -> StoredEvaluation:
         """The package as a user calls it. Raises Conflict when it does not verify."""
         candidate = await self._shared.thread(package_candidate, exported.path)
@@ -149,7 +183,7 @@ class Finishing:
         request = EvaluationRequest(candidate, "export", "diagnose", policy)
         progress(ProgressEvent("export", "verifying and timing the package", 0.0))
         found, _ = await evaluating.stored(self._shared, self._order(record, task, request), progress)
-        if found.evaluation.status != "correct":
+        if not _passes(found.evaluation, approved_by):
             raise Conflict(
                 f"the exported package does not verify: {found.evaluation.status}: {found.evaluation.message} ({found.id})",
                 f"The package is in {exported.path}; the session stays open. tree_view(evaluation_id={found.id!r}) shows more.",
@@ -170,6 +204,11 @@ class Finishing:
         near = str(record.options.get("path", ""))
         executor = self._shared.pool.get(record.python, Path(near).parent if near else None)
         return Order(task, request, record.target, executor, record.id)
+
+
+def _passes(evaluation: Evaluation, approved_by: str) -> bool:
+    """Right, and nothing stands against it that nobody has looked at."""
+    return evaluation.status == "correct" or (evaluation.status == "flagged" and bool(approved_by))
 
 
 async def finished(shared: Shared, record: SessionRecord, inline: bool) -> Finished:

@@ -13,7 +13,7 @@ from kevolve_mcp.executors.base import Executor, Progress
 from kevolve_mcp.settings import Settings
 from knowledge import Library
 
-from . import asking, describing, finishing, looking, opening, skills, telling
+from . import asking, describing, finishing, looking, opening, reviewing, skills, telling
 from .jobs import Handler, Jobs
 from .pool import ExecutorFactory
 from .shared import Shared
@@ -26,6 +26,7 @@ from .types import (
     KnowledgeHits,
     KnowledgePage,
     MachineView,
+    NodeView,
     OpenRequest,
     SkillRequest,
     SkillView,
@@ -109,6 +110,10 @@ class Service:
         """Re-validate, export, measure the package, propose skills; or abandon."""
         await self._check_opened(request.session_id)
         return await finishing.finish(self._shared, request)
+
+    async def approve(self, session_id: str, node_id: str, author: str, note: str = "") -> NodeView:
+        """A person lets a node pass: flagged, it counts as correct; reviewed, it may be exported. Raises NotFound, Conflict."""
+        return await reviewing.approve(self._shared, session_id, node_id, author, note)
 
     async def tree(
         self,

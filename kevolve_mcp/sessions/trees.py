@@ -36,13 +36,17 @@ class Trees:
             measured, tunables = self._measured.get(node.evaluation), self._tunables.get(node.candidate)
         if measured is None:
             e = store.evaluations.get(node.evaluation).evaluation
-            measured = _Measured(interval(e.cases) if e.fitness else None, e.seconds, e.device_s)
+            measured = _Measured(interval(e.cases), e.seconds, e.device_s)
         if tunables is None:
             tunables = _tunables(store, node.candidate)
         with self._lock:
             self._measured[node.evaluation], self._tunables[node.candidate] = measured, tunables
         return replace(
-            node, interval=measured.interval, seconds=measured.seconds, device_s=measured.device_s, tunables=dict(tunables)
+            node,
+            interval=measured.interval if node.fitness else None,
+            seconds=measured.seconds,
+            device_s=measured.device_s,
+            tunables=dict(tunables),
         )
 
 

@@ -158,6 +158,7 @@ class NodeView:
     ask_id: str = ""
     candidate: str = ""
     created: float = 0.0
+    approved_by: str = ""
 
 
 @dataclass(frozen=True)

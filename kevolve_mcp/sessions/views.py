@@ -36,6 +36,7 @@ def node_view(tree: Tree, node: Node) -> NodeView:
         ask_id=f"a{node.ask}" if node.ask is not None else "",
         candidate=node.candidate,
         created=node.created,
+        approved_by=node.approved_by,
     )
 
 

@@ -4,6 +4,7 @@
 """
 
 from .records import (
+    Approval,
     Job,
     JobState,
     NewAsk,
@@ -24,6 +25,7 @@ from .records import (
 from .store import Store
 
 __all__ = [
+    "Approval",
     "Job",
     "JobState",
     "NewAsk",

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select
 
+from harness.types import fitness, promotable
 from kevolve_mcp.errors import NotFound, UsageError
 from kevolve_mcp.search.tree import ROOT, Node, Tree
 
 from . import schema
+from .approvals import load_approvals
 from .asks import ask_of
 from .engine import Database
 from .evaluations import get_evaluation, insert_evaluation, signal_names
@@ -124,7 +127,17 @@ def load_nodes(connection: Connection, session: str, seq: int | None = None) -> 
     for child, parent in connection.execute(links if seq is None else links.where(p.c.seq == seq)):
         parents[child].append(f"n{parent}")
     signals = signal_names(connection, select(n.c.evaluation).where(*which))
-    return tuple(_node(row, tuple(parents[row.seq]), signals.get(row.evaluation, ())) for row in rows)
+    nodes = tuple(_node(row, tuple(parents[row.seq]), signals.get(row.evaluation, ())) for row in rows)
+    approvals = load_approvals(connection, session)
+    return tuple(_approved(connection, node, approvals[node.id].author) if node.id in approvals else node for node in nodes)
+
+
+def _approved(connection: Connection, node: Node, author: str) -> Node:
+    """With its fitness as measured, where nothing but the flag stood against it."""
+    if node.status != "flagged":
+        return replace(node, approved_by=author)
+    cases = get_evaluation(connection, node.evaluation).evaluation.cases
+    return replace(node, approved_by=author, status="correct", fitness=fitness(cases), promotable=promotable(cases))
 
 
 def _node(row: Row[Any], parents: tuple[str, ...], signals: tuple[str, ...]) -> Node:

@@ -88,6 +88,16 @@ class NewNode:
 
 
 @dataclass(frozen=True)
+class Approval:
+    """A person's word that a node may be exported, or that what it was flagged for is all right."""
+
+    node: str
+    author: str
+    note: str
+    created: float
+
+
+@dataclass(frozen=True)
 class StoredEvaluation:
     """id: "e12". session: the one that paid for it, None for none."""
 

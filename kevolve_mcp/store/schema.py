@@ -263,6 +263,18 @@ node_parents = Table(
     ForeignKeyConstraint(["session", "parent"], ["nodes.session", "nodes.seq"]),
 )
 
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("session", String(80), nullable=False, index=True),
+    Column("node", Integer, nullable=False),
+    Column("author", PlainText, nullable=False),
+    Column("note", PlainText, nullable=False),
+    _time(),
+    ForeignKeyConstraint(["session", "node"], ["nodes.session", "nodes.seq"]),
+)
+
 jobs = Table(
     "jobs",
     metadata,

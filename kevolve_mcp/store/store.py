@@ -23,6 +23,7 @@ class Store:
     | `artifacts` | bytes by SHA-256 |
     | `tasks`, `candidates` | what was opened, what was written; by digest |
     | `sessions`, `asks`, `nodes` | the searches and their trees |
+    | `approvals` | who let a node pass |
     | `evaluations` | measurements, with cases and signals |
     | `jobs` | background work and the process that does it |
     | `skills` | distilled patterns, their evidence and history |
@@ -45,6 +46,7 @@ class Store:
 
     def __init__(self, home: Path, database: Database, artifacts: Artifacts, clock: Callable[[], float] = time.time) -> None:
         """Use `Store.open`."""
+        from .approvals import Approvals
         from .asks import Asks
         from .candidates import Candidates
         from .evaluations import Evaluations
@@ -63,6 +65,7 @@ class Store:
         self.sessions = Sessions(database, clock)
         self.asks = Asks(database, artifacts, clock)
         self.nodes = Nodes(database, clock)
+        self.approvals = Approvals(database, clock)
         self.jobs = Jobs(database, clock)
         self.skills = Skills(database, artifacts, clock)
 

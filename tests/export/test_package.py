@@ -204,6 +204,13 @@ def test_what_must_not_be_exported_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Conflict, match="review"):
         export(tmp_path / "p", one, policy=Policy(review=True))
     assert not list(tmp_path.iterdir())
-    approved = export(tmp_path / "p", one, policy=Policy(review=True), approved_by="R. Viewer", lineage=[LineageStep("n1")])
+    approved = export(
+        tmp_path / "p",
+        one,
+        policy=Policy(review=True),
+        approved_by="R. Viewer",
+        approved_at="2026-01-02",
+        lineage=[LineageStep("n1")],
+    )
     assert approved.manifest.approved_by == "R. Viewer"
-    assert "Approved by R. Viewer." in (approved.path / "README.md").read_text()
+    assert "Approved by R. Viewer, 2026-01-02." in (approved.path / "README.md").read_text()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from harness.types import Evaluation, EvaluationRequest, Task
+from harness.types import Evaluation, EvaluationRequest, Policy, Task
 from kevolve_mcp.errors import Conflict, EvaluatorUnavailable, NotFound, UsageError
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.executors.fake import FakeExecutor
@@ -44,6 +46,46 @@ async def test_a_named_node_does_not(bench: Bench) -> None:
         job = await finish(service, session, node_id="n1")
         assert isinstance(job.result, Finished)
         assert job.result.reason == "n1 was chosen by name."
+
+
+async def test_a_flagged_node_counts_again_once_a_person_let_it_pass(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        told_one = await told(service, session, kernel(2.5, status="flagged"))
+        assert told_one.node is not None
+        assert told_one.node.fitness == 0.0
+        with pytest.raises(Conflict) as error:
+            await finish(service, session, node_id="n1")
+        assert f"kevolve approve {session} n1" in error.value.hint
+        approved = await service.approve(session, "n1", "R. Viewer", "the library call only copies")
+        assert approved.fitness == pytest.approx(2.5)
+        assert approved.approved_by == "R. Viewer"
+        job = await finish(service, session)
+        assert isinstance(job.result, Finished)
+        assert job.result.node is not None
+        assert job.result.node.id == "n1"
+        manifest = read_package(Path(job.result.package)).manifest
+        assert manifest.approved_by == "R. Viewer"
+        assert manifest.approved_at.endswith("+00:00")
+
+
+async def test_a_review_waits_for_a_person(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task(), policy=Policy(review=True)))
+        await told(service, session, kernel(1.3))
+        await told(service, session, kernel(1.5, status="incorrect"))
+        with pytest.raises(Conflict, match="review") as error:
+            await finish(service, session)
+        assert f"kevolve approve {session} n1" in error.value.hint
+        with pytest.raises(Conflict, match="incorrect"):
+            await service.approve(session, "n2", "R. Viewer")
+        with pytest.raises(NotFound, match="n9"):
+            await service.approve(session, "n9", "R. Viewer")
+        await service.approve(session, "n1", "R. Viewer")
+        job = await finish(service, session)
+        assert isinstance(job.result, Finished)
+        assert job.result.node is not None
+        assert job.result.node.approved_by == "R. Viewer"
 
 
 async def test_nothing_to_export_says_what_to_do(bench: Bench) -> None:
