@@ -316,9 +316,12 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
 
 def _screen(handle: OpenTask, pool: CasePool, key: str) -> float:
     found = []
+    queue_ns = 0
     for number in range(SCREENING_BURSTS):
         chosen = bursts.group(pool, number)
-        result = bursts.run(handle.worker, key, chosen, list(range(len(chosen))), COMPILE_SECONDS)
+        calls, patience = list(range(len(chosen))), bursts.patience(queue_ns)
+        result = bursts.run(handle.worker, key, chosen, calls, COMPILE_SECONDS, queue_ns=patience)
+        queue_ns = max(queue_ns, result.queued_ns)
         found.append(result.inside_ns / 1e3 / len(chosen))
     return sorted(found)[len(found) // 2]
 

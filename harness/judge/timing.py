@@ -78,8 +78,7 @@ def time_process(
     found: dict[str, list[float]] = {name: [] for name, _, _ in sides}
     gaps: dict[str, list[float]] = {name: [] for name, _, _ in sides}
     with lock.hold(cancel):
-        for _, side, key in sides:
-            _warm(side, key, warm, pool.calls, seconds)
+        queue_ns = max(_warm(side, key, warm, pool.calls, seconds) for _, side, key in sides)
         offset = rng.randrange(rounds)
         for number in range(rounds):
             rng.shuffle(sides)
@@ -87,7 +86,8 @@ def time_process(
                 # each side reads sets that the others have not just read, so that nobody finds warm caches
                 shift = 0 if not name else (1 + position) * max(1, rounds // (len(sides) + 1))
                 chosen = bursts.group(pool, number + offset + shift)
-                result = bursts.run(side, key, chosen, list(range(len(chosen))), seconds)
+                result = bursts.run(side, key, chosen, list(range(len(chosen))), seconds, queue_ns=bursts.patience(queue_ns))
+                queue_ns = max(result.queued_ns, queue_ns * 9 // 10)
                 found[name].append(result.inside_ns / 1e3 / len(chosen))
                 gaps[name].append(float(result.outside_ns - result.inside_ns))
                 _note(times, result, len(chosen), candidate=not name)
@@ -98,12 +98,14 @@ def time_process(
         times.pairs.setdefault(name, []).append(list(zip(found[name], found[""], strict=True)))
 
 
-def _warm(side: Worker, key: str, sets: list[InputSet], calls: int, seconds: float) -> None:
-    """Until the allocator has settled: a fresh heap grows for several bursts, and its page faults would count as the kernel's."""
+def _warm(side: Worker, key: str, sets: list[InputSet], calls: int, seconds: float) -> int:
+    """Until the allocator has settled: a fresh heap grows for several bursts, and its page faults would count as the kernel's.
+    The nanoseconds that the last burst took to be queued."""
     for number in range(MOST_WARM_BURSTS):
         result = bursts.run(side, key, sets, [0] * calls, seconds)
         if number + 1 >= WARM_BURSTS and result.minor_faults == 0:
-            return
+            break
+    return result.queued_ns
 
 
 def _note(times: CaseTimes, result: bursts.BurstResult, calls: int, *, candidate: bool) -> None:
@@ -120,12 +122,12 @@ def _verify(case: str, pool: CasePool, slots: bursts.Slots, chosen: list[InputSe
     """Every timed output, right after its burst, against expectations rounded to the output's dtype."""
     for index, held in enumerate(chosen):
         for own, want, allowed in zip(slots.tensors(pool.outputs, index), held.expected, pool.allowances, strict=True):
-            finding = oracle.compare(own, want, rounded(allowed, own), pool.reduction)
+            finding = oracle.compare(own, want, _rounded(allowed, own), pool.reduction)
             if finding.signal is not None:
                 raise WrongWhenTimed(case, finding)
 
 
-def rounded(allowed: oracle.Allowance, tensor: object) -> oracle.Allowance:
+def _rounded(allowed: oracle.Allowance, tensor: object) -> oracle.Allowance:
     """The expectation itself was rounded once more: one unit roundoff on top."""
     unit = oracle.ROUNDOFF.get(str(getattr(tensor, "dtype", "")).removeprefix("torch."), 0.0)
     return oracle.Allowance(allowed.norm + unit, allowed.row + 2 * unit, allowed.worst, allowed.framework_error)

@@ -144,10 +144,10 @@ class Host:
             os.sched_setaffinity(0, cpus)
 
     def on_burst(
-        self, fds: list[int], key: str, layouts: list[buffers.Layout], order: list[int], record: bool = False
+        self, fds: list[int], key: str, layouts: list[buffers.Layout], order: list[int], record: bool = False, queue_ns: int = 0
     ) -> tuple[Any, tuple[int, ...]]:
         """Map the input sets, say READY, wait for the start, call the model once for each entry of `order`, copy the outputs to
-        their slots. values: nanoseconds, minor faults, major faults, involuntary context switches of the calls alone."""
+        their slots. queue_ns: how long a device waits for its launches to be queued, at least. values: nanoseconds, minor faults, major faults, involuntary context switches of the calls alone."""
         model = self.prepared[key]
         sets = [buffers.read(fd, layout) for fd, layout in zip(fds, layouts, strict=True)]
         if model.device != "cpu":
@@ -157,7 +157,7 @@ class Host:
             clock = self._clocks[model.device] = placement.clock(model.device)
         arguments = [sets[i] for i in order]
         recorder = operators.Recorder() if record else None
-        clock.prepare()
+        clock.prepare(queue_ns)
         self.reply(frames.READY)
         packet, _ = frames.receive_bytes(self._sock, 16)
         if not packet:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 FLUSH_BYTES = 256 << 20  # more than any last-level cache of the devices at hand (an H200 has 60 MB)
-QUEUE_CYCLES = 400_000  # for each call and once more: about 0.2 ms, longer than a launch from Python takes
+QUEUE_NS = 200_000  # to queue a call from Python, at least, and once more for each burst
+CYCLES_PER_NS = 2.0  # of an SM, at most: a faster clock than this would end the spin early
 
 
 def move(value: Any, device: str) -> Any:
@@ -25,7 +26,7 @@ class HostClock:
     def __init__(self, _now: Callable[[], int] = time.perf_counter_ns) -> None:
         self._now = _now
 
-    def prepare(self) -> None:
+    def prepare(self, queue_ns: int) -> None:
         """Nothing is pending, and rotating inputs keep the caches cold."""
 
     def start(self, calls: int) -> None:
@@ -38,7 +39,7 @@ class HostClock:
 
 
 class DeviceClock:
-    """Device events around the calls, after a short spin that lets the host queue them: a kernel of a few microseconds is not
+    """Device events around the calls, after a spin that lets the host queue them: a kernel of a few microseconds is not
     judged by the gaps that launching from Python leaves. The caches are flushed before."""
 
     def __init__(self, device: str, _now: Callable[[], int] = time.perf_counter_ns) -> None:
@@ -51,13 +52,14 @@ class DeviceClock:
         self._flush = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device=device)
         self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
 
-    def prepare(self) -> None:
-        """Wait for copies, and evict what they left in the last-level cache."""
+    def prepare(self, queue_ns: int) -> None:
+        """Wait for copies, and evict what they left in the last-level cache. queue_ns: spin at least so long."""
+        self._queue_ns = queue_ns
         self._flush.zero_()
         self._cuda.synchronize(self._device)
 
     def start(self, calls: int) -> None:
-        self._spin((calls + 1) * QUEUE_CYCLES)
+        self._spin(int(max((calls + 1) * QUEUE_NS, self._queue_ns) * CYCLES_PER_NS))
         self._begin.record()
         self._start = self._now()
 
