@@ -78,7 +78,8 @@ def time_process(
     found: dict[str, list[float]] = {name: [] for name, _, _ in sides}
     gaps: dict[str, list[float]] = {name: [] for name, _, _ in sides}
     with lock.hold(cancel):
-        queue_ns = max(_warm(side, key, warm, pool.calls, seconds) for _, side, key in sides)
+        most = MOST_WARM_BURSTS if task.family.NAME == "cpu" else WARM_BURSTS
+        queue_ns = max(_warm(side, key, warm, pool.calls, most, seconds) for _, side, key in sides)
         offset = rng.randrange(rounds)
         for number in range(rounds):
             rng.shuffle(sides)
@@ -98,10 +99,10 @@ def time_process(
         times.pairs.setdefault(name, []).append(list(zip(found[name], found[""], strict=True)))
 
 
-def _warm(side: Worker, key: str, sets: list[InputSet], calls: int, seconds: float) -> int:
+def _warm(side: Worker, key: str, sets: list[InputSet], calls: int, most: int, seconds: float) -> int:
     """Until the allocator has settled: a fresh heap grows for several bursts, and its page faults would count as the kernel's.
     The nanoseconds that the last burst took to be queued."""
-    for number in range(MOST_WARM_BURSTS):
+    for number in range(most):
         result = bursts.run(side, key, sets, [0] * calls, seconds)
         if number + 1 >= WARM_BURSTS and result.minor_faults == 0:
             break
