@@ -25,7 +25,7 @@ def compile(
     json: Json = False,
 ) -> None:
     """Build only: compiler diagnostics and static facts such as vector width and spills. Runs and proves nothing."""
-    from .connect import ask, place
+    from .connect import place, work
     from .files import find_task, read_text
     from .looking import for_people
 
@@ -44,7 +44,7 @@ def compile(
         "target": target,
         "language": language,
     }
-    answer = ask("kernel_compile", {name: value for name, value in arguments.items() if value}, remote)
+    answer = work("kernel_compile", {name: value for name, value in arguments.items() if value}, remote)
     result = dict(answer.data.get("result") or {})
     evaluation = result.get("evaluation", {})
     if json:

@@ -6,8 +6,8 @@ driver dies, the server's stdin closes, it ends and takes its workers with it. T
 `python -P -m kevolve_mcp.server.main` with this interpreter: -P keeps the current folder (which may hold a `harness/` of the
 user's own) off the import path, while -I would also lose packages installed for the user alone.
 
-Commands that only look something up build the server in this process and call it in memory: one import instead of two
-processes, the same tools and the same answers.
+Commands that end at once build the server in this process and call it in memory: one import instead of two processes, the
+same tools and the same answers. Where they only look something up, that server runs no job: it would be gone before the end.
 
 Both use a running server instead where one is named (--server, KEVOLVE_SERVER). It may be on another machine, so files are
 read here and sent as text, and packages come back as text.
@@ -60,16 +60,17 @@ def stdio(log: TextIO) -> OpenClient:
     return lambda: Client(stdio_client(server, errlog=log), client_info=_identity("kevolve optimize"))
 
 
-def in_memory() -> OpenClient:
+def in_memory(*, looks_only: bool) -> OpenClient:
     """Clients of a server in this process."""
-    return lambda: Client(make_server(), client_info=_identity("kevolve"))
+    return lambda: Client(make_server(looks_only=looks_only), client_info=_identity("kevolve"))
 
 
-def make_server() -> MCPServer[Any]:
-    """The server of this process, imported when it is first needed."""
+def make_server(*, looks_only: bool = False) -> MCPServer[Any]:
+    """The server of this process, imported when it is first needed. looks_only: as `Service` has it."""
     from kevolve_mcp.server import build_server
+    from kevolve_mcp.sessions import Service
 
-    return build_server()
+    return build_server(service=lambda settings: Service(settings, looks_only=looks_only))
 
 
 def place(server: str, token: str) -> Remote | None:
@@ -99,14 +100,24 @@ async def running(
 
 
 @asynccontextmanager
-async def tools(remote: Remote | None = None) -> AsyncIterator[Tools]:
-    """The server in this process, or the running one, for commands that look something up."""
-    async with connect(in_memory()) if remote is None else running(remote) as connection:
+async def tools(remote: Remote | None = None, *, looks_only: bool = False) -> AsyncIterator[Tools]:
+    """The server in this process, or the running one."""
+    async with connect(in_memory(looks_only=looks_only)) if remote is None else running(remote) as connection:
         yield connection
 
 
-def ask(tool: str, arguments: dict[str, Any], remote: Remote | None = None) -> Answer:
-    """One call of one tool; jobs are waited for. Raises the KEvolveError that the server answered with."""
+def look_up(tool: str, arguments: dict[str, Any], remote: Remote | None = None) -> Answer:
+    """One call of a tool that only looks. Raises the KEvolveError that the server answered with."""
+
+    async def run() -> Answer:
+        async with tools(remote, looks_only=True) as server:
+            return await server.call(tool, arguments)
+
+    return anyio.run(run)
+
+
+def work(tool: str, arguments: dict[str, Any], remote: Remote | None = None) -> Answer:
+    """One call of a tool that starts a job, which is waited for. Raises as `look_up`."""
 
     async def run() -> Answer:
         async with tools(remote) as server:

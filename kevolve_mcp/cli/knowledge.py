@@ -28,14 +28,14 @@ def search(
     json: Json = False,
 ) -> None:
     """Find pages by words, by the signals of an evaluation, or both."""
-    from .connect import ask, place
+    from .connect import look_up, place
     from .looking import for_people
 
     words = " ".join(query or ())
     if not words and not signal:
         raise UsageError("nothing to search for", "Give words, or --signal NAME; `kevolve knowledge read index` lists all pages.")
     arguments = {"query": words, "signals": signal or [], "target": target, "language": language, "limit": limit}
-    answer = ask("knowledge_search", arguments, place(server, token))
+    answer = look_up("knowledge_search", arguments, place(server, token))
     if json:
         typer.echo(jsonlib.dumps({"hits": answer.data["hits"]}, ensure_ascii=False, indent=2))
     else:
@@ -50,7 +50,7 @@ def read(
     json: Json = False,
 ) -> None:
     """Print one page, whole."""
-    from .connect import ask, place
+    from .connect import look_up, place
     from .looking import for_people
 
     remote = place(server, token)
@@ -58,7 +58,7 @@ def read(
     title = ""
     offset: int | None = 0
     while offset is not None:
-        answer = ask("knowledge_read", {"page_id": page, "offset": offset}, remote)
+        answer = look_up("knowledge_read", {"page_id": page, "offset": offset}, remote)
         heading, _, text = for_people(answer.text).partition("\n")
         parts.append(text.strip("\n"))
         title = heading

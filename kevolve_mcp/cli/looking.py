@@ -70,13 +70,13 @@ def diff(
 
 def pages(arguments: dict[str, Any], field: str, remote: Remote | None = None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """All pages of a tree_view: the data of the first, and the rows of `field` of all."""
-    from .connect import ask
+    from .connect import look_up
 
     first: dict[str, Any] = {}
     rows: dict[str, dict[str, Any]] = {}
     cursor = 0
     while True:
-        answer = ask("tree_view", {**arguments, "cursor": cursor}, remote)
+        answer = look_up("tree_view", {**arguments, "cursor": cursor}, remote)
         data = dict(answer.data["data"])
         first = first or data
         rows.update({row["id"]: row for row in data.get(field, ())})
@@ -86,13 +86,13 @@ def pages(arguments: dict[str, Any], field: str, remote: Remote | None = None) -
 
 
 def _show(arguments: dict[str, Any], remote: Remote | None, json: bool) -> None:
-    from .connect import ask
+    from .connect import look_up
 
     cursor = 0
     text: list[str] = []
     data: dict[str, Any] = {}
     while True:
-        answer = ask("tree_view", {**{k: v for k, v in arguments.items() if v}, "cursor": cursor}, remote)
+        answer = look_up("tree_view", {**{k: v for k, v in arguments.items() if v}, "cursor": cursor}, remote)
         text.append(for_people(answer.text))
         data = data or dict(answer.data["data"])
         cursor = answer.data.get("next_cursor") or 0

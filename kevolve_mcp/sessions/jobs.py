@@ -53,12 +53,13 @@ class _Local:
 
 
 class Jobs:
-    """Starts, joins, watches and cancels jobs; takes over those whose process died."""
+    """Starts, joins, watches and cancels jobs; takes over those whose process died, unless it only looks."""
 
-    def __init__(self, shared: Shared, group: TaskGroup, handlers: dict[str, Handler]) -> None:
+    def __init__(self, shared: Shared, group: TaskGroup, handlers: dict[str, Handler], *, looks_only: bool = False) -> None:
         self._shared = shared
         self._group = group
         self._handlers = handlers
+        self._looks_only = looks_only
         self._local: dict[str, _Local] = {}
         self._starting = anyio.Lock()
         self._reclaiming = anyio.Lock()
@@ -67,6 +68,8 @@ class Jobs:
 
     async def start(self, kind: JobKind, session: str | None, payload: dict[str, Any], same: str) -> JobView:
         """Start it, or join the running one with equal `same`: a call that is repeated after a time-out costs nothing."""
+        if self._looks_only:
+            raise Conflict("this service only looks: it starts no job", "Make one that works: Service(looks_only=False).")
         store = await self._shared.store()
         async with self._starting:
             running = await self._shared.thread(store.jobs.list, states=("running", "lost"), limit=1000)
@@ -127,10 +130,10 @@ class Jobs:
     async def list(self, session: str = "") -> tuple[Job, ...]:
         """The newest first; an open job belongs to the session that it is opening."""
         store = await self._shared.store()
-        jobs = await self._shared.thread(store.jobs.list)
+        jobs = await self._shared.thread(lambda: [store.jobs.seen(j) for j in store.jobs.list()])
         if not session:
-            return jobs
-        own = await self._shared.thread(store.jobs.list, session=session)
+            return tuple(jobs)
+        own = await self._shared.thread(lambda: [store.jobs.seen(j) for j in store.jobs.list(session=session)])
         opening = [j for j in jobs if j.session is None and session_of(j) == session]
         return tuple(sorted((*own, *opening), key=lambda j: -int(j.id[1:])))
 
@@ -146,7 +149,10 @@ class Jobs:
         return self._plain(job, eta, result)
 
     async def reclaim(self) -> None:
-        """Run the jobs of dead processes again; of several servers that try, each job goes to exactly one."""
+        """Run the jobs of dead processes again; of several servers that try, each job goes to exactly one. Who only looks
+        leaves them to those who work: what it began would end with it."""
+        if self._looks_only:
+            return
         store = await self._shared.store()
         async with self._reclaiming:
             for lost in await self._shared.thread(store.jobs.reclaim_lost):
@@ -237,7 +243,7 @@ class Jobs:
 
     async def _get(self, job_id: str) -> Job:
         store = await self._shared.store()
-        return await self._shared.thread(store.jobs.get, job_id)
+        return await self._shared.thread(lambda: store.jobs.seen(store.jobs.get(job_id)))
 
     async def _eta(self, job: Job) -> float:
         """Seconds left: the median of the last jobs of the kind, times those before it, less what has passed."""

@@ -45,10 +45,14 @@ class Service:
     KnowledgeError with a hint, nothing else on purpose. Resume: leaving the context (or dying) leaves running jobs as they are
     in the store; the next service on this home runs them again, and nothing that was finished is lost.
     Slow methods return a JobView: with its result where the store knew the answer, else running, to be passed to `wait`.
+    looks_only: for whoever reads and goes: runs no job, neither a new one nor one that a dead process left.
     """
 
-    def __init__(self, settings: Settings | None = None, executors: ExecutorFactory | None = None) -> None:
+    def __init__(
+        self, settings: Settings | None = None, executors: ExecutorFactory | None = None, *, looks_only: bool = False
+    ) -> None:
         self.settings = settings or Settings()
+        self._looks_only = looks_only
         self._shared = Shared(self.settings, executors or self._local_executor)
         self._exit = AsyncExitStack()
 
@@ -62,6 +66,7 @@ class Service:
                 "evaluate": _handler(telling.Evaluating(self._shared)),
                 "finish": _handler(finishing.Finishing(self._shared)),
             },
+            looks_only=self._looks_only,
         )
         self._group.start_soon(self._shared.jobs.tend)
         return self

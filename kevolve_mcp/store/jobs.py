@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, insert, select, update
@@ -67,6 +68,10 @@ class Jobs:
             query = query.where(j.c.state.in_(states))
         with self._database.read() as connection:
             return tuple(map(_job, connection.execute(query)))
+
+    def seen(self, job: Job) -> Job:
+        """The job as it is, whoever has noticed: lost, where its owner is dead and the row does not say so yet. Writes nothing."""
+        return replace(job, state="lost") if job.state == "running" and self._is_dead(job) else job
 
     def heartbeat(self, job: str, progress: dict[str, Any] | None = None) -> Job:
         """Say that this process still works on it; look at `cancel_requested` of the answer. Raises Conflict when the job is

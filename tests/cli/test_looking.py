@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kevolve_mcp.store import Store
+from tests.sessions.conftest import killed
+
 from .conftest import Kevolve
 
 
@@ -124,3 +127,13 @@ def test_export_refuses_a_folder_that_is_in_use(kevolve: Kevolve, task: Path) ->
     result = kevolve("export", "no-such", "--to", task)
     assert result.exit_code == 2
     assert "not an empty folder" in result.stderr
+
+
+def test_looking_runs_no_job_that_a_dead_process_left(kevolve: Kevolve, home: Path, task: Path) -> None:
+    """Each look would count as a further attempt at it, and be its end."""
+    session, job, _ = killed(home, str(task / "task.py"))
+    for arguments in (("sessions",), ("tree", session), ("show", session, "n1"), ("diff", session, "n1", "n1")):
+        done = kevolve(*arguments)
+        assert done.exit_code == 0, done.output
+    with Store.open(home) as store:
+        assert (store.jobs.get(job).attempts, store.jobs.get(job).state) == (1, "running")

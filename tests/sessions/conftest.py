@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,3 +72,15 @@ def result(job: JobView) -> Evaluated:
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
+
+
+def killed(home: Path, task: str) -> list[str]:
+    """Session, job and ask of a process that was killed at work on this home."""
+    command = [sys.executable, "-m", "tests.sessions.holder", str(home), task, "0.5"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
+    assert process.stdout is not None
+    with process.stdout:
+        found = process.stdout.readline().split()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    return found

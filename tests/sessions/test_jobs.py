@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
-from pathlib import Path
-
 import anyio
 import pytest
 
-from kevolve_mcp.errors import NotFound
+from kevolve_mcp.errors import Conflict, NotFound
 from kevolve_mcp.executors.base import ProgressEvent
 from kevolve_mcp.executors.fake import FakeExecutor
-from kevolve_mcp.sessions import jobs
+from kevolve_mcp.sessions import Service, jobs
 from kevolve_mcp.sessions.types import OpenRequest, SubmitRequest, Text
+from kevolve_mcp.settings import Settings
+from kevolve_mcp.store import Store
 
-from .conftest import Bench, kernel, opened, result
+from .conftest import Bench, kernel, killed, opened, result
 
 pytestmark = pytest.mark.anyio
 
@@ -102,21 +99,9 @@ async def test_a_job_of_another_service_can_be_cancelled(bench: Bench) -> None:
     assert len(mine.cancelled) == 1
 
 
-def killed(bench: Bench) -> list[str]:
-    """Session, job and ask of a process that was killed at work."""
-    command = [sys.executable, "-m", "tests.sessions.holder", str(bench.home / "home"), bench.task().path, "0.5"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
-    assert process.stdout is not None
-    with process.stdout:
-        found = process.stdout.readline().split()
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    return found
-
-
 async def test_a_job_that_kills_its_processes_is_given_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "MAX_ATTEMPTS", 1)
-    _, job_id, _ = killed(bench)
+    _, job_id, _ = killed(bench.home / "home", bench.task().path)
     async with bench.service() as service:
         job = await service.wait(job_id, 20)
         assert job.state == "failed"
@@ -127,7 +112,7 @@ async def test_a_job_that_kills_its_processes_is_given_up(bench: Bench, monkeypa
 
 async def test_a_killed_process_loses_nothing_that_was_finished(bench: Bench) -> None:
     """Its job is run again by exactly one of the servers that come after it, its ask is free, its node is there."""
-    session, job_id, ask_id = killed(bench)
+    session, job_id, ask_id = killed(bench.home / "home", bench.task().path)
     mine, theirs = FakeExecutor(), FakeExecutor()
     async with bench.service(mine) as one, bench.service(theirs) as two:
         async with anyio.create_task_group() as group:
@@ -152,3 +137,16 @@ async def test_a_fault_in_one_job_is_told_and_spares_the_others(bench: Bench) ->
         assert job.error is not None
         assert (job.error.code, job.error.message) == ("internal", "RuntimeError: unforeseen")
         assert [j.state for j in await service.jobs(session)] == ["failed", "done"]
+
+
+async def test_who_only_looks_leaves_the_jobs_of_dead_processes_alone(bench: Bench) -> None:
+    session, job_id, _ = killed(bench.home / "home", bench.task().path)
+    async with Service(Settings(home=bench.home / "home"), looks_only=True) as service:
+        assert [n.id for n in (await service.tree(session)).nodes] == ["n1"]
+        await anyio.sleep(jobs.POLL_S)  # time enough for a server that works to take the job over
+        (left,) = [j for j in await service.jobs(session) if j.id == job_id]
+        assert (left.state, left.message) == ("running", "its process died; it will be run again")
+        with pytest.raises(Conflict, match="only looks"):
+            await service.submit(SubmitRequest(session, Text(source=kernel())))
+    with Store.open(bench.home / "home") as store:
+        assert (store.jobs.get(job_id).attempts, store.jobs.get(job_id).state) == (1, "running")
