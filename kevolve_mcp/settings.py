@@ -1,26 +1,41 @@
-"""Settings, read once from the environment (prefix KEVOLVE_)."""
+"""Settings, read once from the environment (prefix KEVOLVE_; an empty variable is one that is not set)."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import platformdirs
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from .errors import UsageError
 
 
 class Settings(BaseSettings):
     """home: database, artifacts and exports. cache: the private harness copies, builds and measured ceilings.
-    database: an SQLAlchemy URL; empty means SQLite inside the home. python: the interpreter that evaluates.
+    database: an SQLAlchemy URL; empty means SQLite inside the home. max_wait_s: the longest time one call waits for a job. python: the interpreter that evaluates.
     server: the URL of a running server that the command line uses instead of its own. token: the bearer token, of a server
     over HTTP and of its clients."""
 
-    model_config = SettingsConfigDict(env_prefix="KEVOLVE_", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="KEVOLVE_", env_ignore_empty=True, extra="ignore")
 
     home: Path = Field(default_factory=lambda: platformdirs.user_data_path("kevolve"))
     cache: Path = Field(default_factory=lambda: platformdirs.user_cache_path("kevolve"))
     database: str = ""
     python: str = ""
-    max_wait_s: float = 45.0
+    max_wait_s: float = Field(45.0, ge=0, allow_inf_nan=False)
     server: str = ""
     token: SecretStr = SecretStr("")
+
+    def __init__(self, **given: Any) -> None:
+        """given: fields that the caller chose; the others come from the environment. Raises UsageError naming the variable."""
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            name = "_".join(map(str, problem["loc"]))
+            raise UsageError(
+                f"KEVOLVE_{name.upper()} is {problem['input']!r:.80}: {problem['msg'].lower()}",
+                "Mend the environment variable, or unset it for the default.",
+            ) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +11,7 @@ from kevolve_mcp.errors import UsageError
 
 from .failures import EXIT_FAILURE
 from .options import Json, Server, Token
+from .terminal import print_json
 
 
 def compile(
@@ -48,11 +48,7 @@ def compile(
     result = dict(answer.data.get("result") or {})
     evaluation = result.get("evaluation", {})
     if json:
-        typer.echo(
-            jsonlib.dumps(
-                {"candidate": str(candidate), **evaluation, "facts": result.get("facts", {})}, ensure_ascii=False, indent=2
-            )
-        )
+        print_json({"candidate": str(candidate), **evaluation, "facts": result.get("facts", {})})
     else:
         typer.echo(for_people(answer.text))
     if evaluation.get("status") != "correct":

@@ -7,6 +7,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -63,7 +64,7 @@ class Diagnosis:
 
 async def diagnose(executor: Executor, settings: Settings) -> Diagnosis:
     """Ask the executor and look around; nothing here raises for a machine that lacks something."""
-    findings = [_version(), _platform(), _home(settings.home), *_compilers()]
+    findings = [_version(), _platform(), *_folders(settings), *_compilers()]
     interpreters, report, reason = await _ask(executor)
     findings.append(_torch(interpreters))
     if report is None:
@@ -94,13 +95,24 @@ def _platform() -> Finding:
     return Finding("platform", "missing", f"{said}: evaluation needs Linux", LINUX_REMEDY)
 
 
-def _home(home: Path) -> Finding:
-    existing = next(p for p in (home, *home.absolute().parents) if p.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        return Finding("home", "missing", f"{home} cannot be written", "Set KEVOLVE_HOME to a folder on a local disk.")
+def _folders(settings: Settings) -> list[Finding]:
+    """Where results and builds go."""
+    return [_folder("home", settings.home, "KEVOLVE_HOME"), _folder("cache", settings.cache, "KEVOLVE_CACHE")]
+
+
+def _folder(name: str, folder: Path, variable: str) -> Finding:
+    """Whether the folder, or the nearest one above it that exists, takes a file: permissions alone do not tell."""
+    existing = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        remedy = f"Set {variable} to a writable folder on a local disk."
+        return Finding(name, "missing", f"{folder} cannot be written: {error.strerror}", remedy)
     free = shutil.disk_usage(existing).free / 2**30
     state: State = "ok" if free >= 1 else "warning"
-    return Finding("home", state, f"{home} ({free:.1f} GiB free)", "" if state == "ok" else "Free some space: builds need it.")
+    remedy = "" if state == "ok" else "Free some space: builds need it."
+    return Finding(name, state, f"{folder} is writable ({free:.1f} GiB free)", remedy)
 
 
 def _compilers() -> list[Finding]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from pathlib import Path
 
 import typer
 
 from .failures import EXIT_FAILURE
 from .options import Json, Python
+from .terminal import print_json, show
 
 
 def doctor(python: Python = "", json: Json = False) -> None:
@@ -26,10 +26,9 @@ def doctor(python: Python = "", json: Json = False) -> None:
 
     found = anyio.run(run)
     if json:
-        typer.echo(jsonlib.dumps(found.as_json(), ensure_ascii=False, indent=2))
+        print_json(found.as_json())
     else:
         from .render import machine_view
-        from .terminal import show
 
         show(machine_view(found))
     if not found.ready:

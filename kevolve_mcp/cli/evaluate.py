@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
@@ -12,6 +11,7 @@ from kevolve_mcp.errors import UsageError
 
 from .failures import EXIT_FAILURE
 from .options import Json, Language, Python, Target
+from .terminal import announcer, print_json, show
 
 if TYPE_CHECKING:
     from harness.types import Policy
@@ -56,7 +56,6 @@ def evaluate(
 
     from . import judging
     from .executors import open_executor
-    from .terminal import announcer
     from .verdicts import all_correct
 
     allowed = _policy(policy, isolation)
@@ -77,7 +76,7 @@ def evaluate(
 
     anyio.run(run)
     if json:
-        typer.echo(jsonlib.dumps([v.as_json() for v in verdicts], ensure_ascii=False, indent=2))
+        print_json([v.as_json() for v in verdicts])
     if not all_correct(verdicts):
         raise typer.Exit(EXIT_FAILURE)
 
@@ -94,6 +93,5 @@ def _policy(library_calls: str, isolation: str) -> Policy:
 
 def _show(verdict: Verdict) -> None:
     from .render import verdict_view
-    from .terminal import show
 
     show(verdict_view(verdict))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from .failures import EXIT_FAILURE
 from .options import Json, Server, SessionId, Token
+from .terminal import announcer, print_json, show
 
 
 def export(
@@ -28,7 +28,6 @@ def export(
     from . import running
     from .connect import place, tools
     from .render import report_json, report_view
-    from .terminal import announcer, show
 
     running.check_destination(to)
     announce = announcer(quiet=json)
@@ -43,7 +42,7 @@ def export(
     outcome = Outcome(ending.session, ending.reason, 0, ending)
     copied = running.copy_package(outcome, to) if to else ""
     if json:
-        typer.echo(jsonlib.dumps(report_json(outcome, copied), ensure_ascii=False, indent=2))
+        print_json(report_json(outcome, copied))
     else:
         show(report_view(outcome, copied))
     if not ending.package:

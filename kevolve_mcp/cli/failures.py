@@ -1,10 +1,12 @@
-"""How a failure ends a command: a message, a hint, an exit code; a trace only with --debug."""
+"""How a command ends: its exit code, and for a failure a message and a hint; a trace only with --debug."""
 
 from __future__ import annotations
 
 import builtins
 import json
+import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +15,8 @@ from typer.core import TyperGroup
 
 from kevolve_mcp.errors import KEvolveError, UsageError
 
+from .terminal import settle
+
 EXIT_FAILURE = 1  # the call was right, the outcome was not
 EXIT_USAGE = 2  # the caller can mend it
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
@@ -20,10 +24,9 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 @dataclass
 class Invocation:
-    """What the global options and --json of one call said; lives in the root context."""
+    """What the global options of one call said; lives in the root context."""
 
     debug: bool = False
-    json: bool = False
 
 
 def leaf(error: BaseException) -> BaseException:
@@ -37,20 +40,32 @@ def as_dict(error: BaseException) -> dict[str, Any]:
     """The form in which `--json` prints a failure under the key "error"."""
     if isinstance(error, KEvolveError):
         return error.as_dict()
+    if isinstance(error, typer.TyperException):
+        said = error.format_message().rstrip(".")
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "kevolve"
+        return _error("usage", said[:1].lower() + said[1:], f"`{command} --help` shows what it takes.")
+    if isinstance(error, OSError):
+        what = error.filename or "the answer could not be written"
+        return _error("io", f"{what}: {error.strerror or error}", "Mend that, then run it again; what was measured is kept.")
     hint = "This is a defect of KEvolve; run again with `kevolve --debug ...` for the trace."
-    return {"code": "internal", "message": f"{type(error).__name__}: {error}", "hint": hint, "retryable": False}
+    return _error("internal", f"{type(error).__name__}: {error}", hint)
+
+
+def _error(code: str, message: str, hint: str) -> dict[str, Any]:
+    return {"code": code, "message": message, "hint": hint, "retryable": False}
 
 
 def exit_code(error: BaseException) -> int:
     """2 for what the caller can mend, 1 for everything else."""
-    return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE
+    return EXIT_USAGE if isinstance(error, UsageError | typer.TyperException) else EXIT_FAILURE
 
 
 def report(error: BaseException, *, as_json: bool) -> None:
-    """Print the failure: for a person on stderr, for a script as one JSON object on stdout."""
+    """Print the failure: for a person on stderr, for a script as one JSON object on stdout, where that can be written."""
     said = as_dict(error)
-    if as_json:
-        typer.echo(json.dumps({"error": said}, ensure_ascii=False))
+    if as_json and said["code"] != "io":
+        typer.echo(json.dumps({"error": said}))
         return
     typer.echo(f"error: {said['message']}", err=True)
     if said["hint"]:
@@ -58,23 +73,44 @@ def report(error: BaseException, *, as_json: bool) -> None:
 
 
 class TeachingGroup(TyperGroup):
-    """The root group: turns whatever a command raises into a message and an exit code."""
+    """The root group: turns whatever a command raises, and a command line that says nothing, into words and an exit code."""
 
-    def invoke(self, ctx: Any) -> Any:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Ends the process, as the base class does."""
+        settle()
+        given = list(sys.argv[1:] if args is None else args)
+        options = given[: given.index("--")] if "--" in given else given
         try:
-            return super().invoke(ctx)
+            code = super().main(given, prog_name, complete_var, False, windows_expand_args, **extra)
+            sys.stdout.flush()
         except Exception as error:
             reason = leaf(error)
-            if not _ours_to_tell(reason):
-                raise reason from None
-            invocation = ctx.find_root().obj
-            if isinstance(invocation, Invocation) and invocation.debug:
+            if "--debug" in options and not isinstance(reason, BrokenPipeError | typer.TyperException):
                 raise
-            report(reason, as_json=isinstance(invocation, Invocation) and invocation.json)
-            sys.stdout.flush()
-            raise typer.Exit(exit_code(reason)) from error
+            code = _ended_by(reason, as_json="--json" in options)
+        sys.exit(code or 0)
 
 
-def _ours_to_tell(error: BaseException) -> bool:
-    """Typer's own exceptions (exit, abort, usage) and a closed pipe have their handling there."""
-    return not isinstance(error, BrokenPipeError) and not type(error).__module__.startswith("typer.")
+def _ended_by(reason: BaseException, *, as_json: bool) -> int:
+    """Say why, unless nobody listens any more. The exit code."""
+    if not isinstance(reason, BrokenPipeError) and str(reason):  # a group called without a command has shown its help
+        report(reason, as_json=as_json)
+    if isinstance(reason, OSError) and not reason.filename:
+        _give_up_stdout()
+    else:
+        sys.stdout.flush()
+    return exit_code(reason)
+
+
+def _give_up_stdout() -> None:
+    """What is still buffered goes nowhere: at the end the interpreter would fail at it again."""
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())

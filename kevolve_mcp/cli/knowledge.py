@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from typing import Annotated
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from kevolve_mcp.errors import UsageError
 
 from .options import Json, Server, Token
+from .terminal import print_json
 
 app = typer.Typer(help="Find and read what is known: constraints, guidance, hardware, skills.", no_args_is_help=True)
 
@@ -37,7 +37,7 @@ def search(
     arguments = {"query": words, "signals": signal or [], "target": target, "language": language, "limit": limit}
     answer = look_up("knowledge_search", arguments, place(server, token))
     if json:
-        typer.echo(jsonlib.dumps({"hits": answer.data["hits"]}, ensure_ascii=False, indent=2))
+        print_json({"hits": answer.data["hits"]})
     else:
         typer.echo(for_people(answer.text))
 
@@ -64,6 +64,6 @@ def read(
         title = heading
         offset = answer.data.get("next_cursor")
     if json:
-        typer.echo(jsonlib.dumps({"page": page, "text": "".join(parts)}, ensure_ascii=False, indent=2))
+        print_json({"page": page, "text": "".join(parts)})
     else:
         typer.echo(f"{title}\n\n{''.join(parts)}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .options import Json, NodeId, Server, SessionId, Token
+from .terminal import print_json
+from .terminal import show as show_view
 
 if TYPE_CHECKING:
     from .remote import Remote
@@ -27,8 +28,8 @@ def sessions(server: Server = "", token: Token = "", json: Json = False) -> None
 
     rows = pages({}, "sessions", place(server, token))[1]
     if json:
-        return _json({"sessions": rows})
-    return _print(sessions_table([read(SessionFacts, row) for row in rows]))
+        return print_json({"sessions": rows})
+    return show_view(sessions_table([read(SessionFacts, row) for row in rows]))
 
 
 def tree(session: SessionId, server: Server = "", token: Token = "", json: Json = False) -> None:
@@ -41,8 +42,8 @@ def tree(session: SessionId, server: Server = "", token: Token = "", json: Json 
 
     data, rows = pages({"session_id": session}, "nodes", place(server, token))
     if json:
-        return _json({"session": data.get("session"), "nodes": rows})
-    return _print(tree_view(read(SessionFacts, data.get("session")), [read(NodeFacts, row) for row in rows]))
+        return print_json({"session": data.get("session"), "nodes": rows})
+    return show_view(tree_view(read(SessionFacts, data.get("session")), [read(NodeFacts, row) for row in rows]))
 
 
 def show(
@@ -99,7 +100,7 @@ def _show(arguments: dict[str, Any], remote: Remote | None, json: bool) -> None:
         if not cursor:
             break
     if json:
-        return _json({**data, "text": "\n".join(text)})
+        return print_json({**data, "text": "\n".join(text)})
     return typer.echo("\n".join(text))
 
 
@@ -107,13 +108,3 @@ def for_people(text: str) -> str:
     """A tool's text without its last line, which names the next tool to call."""
     lines = text.rstrip().splitlines()
     return "\n".join(lines[:-1] if lines and lines[-1].startswith("Next: ") else lines).rstrip()
-
-
-def _json(data: Any) -> None:
-    typer.echo(jsonlib.dumps(data, ensure_ascii=False, indent=2))
-
-
-def _print(renderable: Any) -> None:
-    from .terminal import show
-
-    show(renderable)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +11,7 @@ from kevolve_mcp.errors import UsageError
 
 from .failures import EXIT_FAILURE, EXIT_INTERRUPTED
 from .options import Json, Language, Python, Server, Target, Token
+from .terminal import print_json, show
 
 
 def optimize(
@@ -116,10 +116,9 @@ def optimize(
     if json:
         from .render import report_json
 
-        typer.echo(jsonlib.dumps(report_json(outcome, copied), ensure_ascii=False, indent=2))
+        print_json(report_json(outcome, copied))
     else:
         from .render import report_view
-        from .terminal import show
 
         show(report_view(outcome, copied))
     if outcome.ending is None or not outcome.ending.package:

@@ -7,17 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .failures import Invocation
-
-
-def _remember_json(ctx: typer.Context, value: bool) -> bool:
-    root = ctx.find_root()
-    if value and isinstance(root.obj, Invocation):
-        root.obj.json = True
-    return value
-
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.", callback=_remember_json)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
 Target = Annotated[str, typer.Option("--target", help="Where the kernel runs: cpu, cuda, cuda:sm_90, hip:gfx942 …")]
 Language = Annotated[str, typer.Option("--language", help="What candidates are written in.")]
 Python = Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from kevolve_mcp.errors import UsageError
 
 from .options import Json, Language, Python, Target, TaskPath
+from .terminal import print_json
 
 
 def template(
@@ -46,6 +46,6 @@ def template(
             raise UsageError(f"{to} cannot be written: {error.strerror}", "Name a file in a folder that exists.") from None
         typer.echo(f"{to} written; fill it in, then: kevolve evaluate {task} {to}", err=True)
     if json:
-        typer.echo(jsonlib.dumps({"language": language, "source": text, "path": str(to or "")}, ensure_ascii=False, indent=2))
+        print_json({"language": language, "source": text, "path": str(to or "")})
     elif to is None:
         typer.echo(text)

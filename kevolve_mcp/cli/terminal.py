@@ -1,16 +1,42 @@
-"""The two rich consoles. Anything else is printed through typer.echo."""
+"""The two streams: how they are set up, the rich consoles on them, and JSON. Anything else is printed through typer.echo."""
 
 from __future__ import annotations
 
+import codecs
+import io
+import json
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import typer
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 PLAIN_WIDTH = 160  # tables in a pipe or a log file must not be folded at 80 columns
+PLAIN = {"×": "x", "µ": "u", "–": "-", "…": "...", "→": "->", "✓": "+", "✗": "x", "π": "pi", "τ": "tau"}  # units must stay
+
+
+def settle() -> None:
+    """Let both streams take every text, whatever their encoding: what it lacks is written plainly, or as a question mark."""
+    codecs.register_error("kevolve.plain", _plainly)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="kevolve.plain")
+
+
+def _plainly(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(PLAIN.get(c, "?") for c in error.object[error.start : error.end]), error.end
+
+
+def print_json(data: Any) -> None:
+    """An answer as JSON, in ASCII where stdout does not take all of Unicode."""
+    unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    typer.echo(json.dumps(data, ensure_ascii=not unicode, indent=2))
 
 
 def out() -> Console:

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,15 @@ class LocalExecutor(Executor):
                 f"no Python that can evaluate was found: {listed}",
                 "Install torch (pip install torch) in one of them, or name another with --python or KEVOLVE_PYTHON.",
             )
-        root = await asyncio.to_thread(private_copy, self._cache)
-        self._cache.mkdir(parents=True, exist_ok=True)
+        try:
+            root = await asyncio.to_thread(private_copy, self._cache)
+            with tempfile.TemporaryFile(dir=self._cache):
+                pass
+        except OSError as error:
+            raise Unavailable(
+                f"the cache folder {self._cache} cannot be written: {error.strerror}",
+                "Builds and the judge's files go there; set KEVOLVE_CACHE to a writable folder.",
+            ) from error
         code = f"import sys; sys.path.insert(0, {str(root)!r}); from harness.judge.main import main; main({str(self._cache.resolve())!r})"
         process = await asyncio.create_subprocess_exec(
             chosen.path,

@@ -96,11 +96,8 @@ def _engine(address: URL, **options: Any) -> Engine:
 
 def _open_sqlite(cls: type[Database], home: Path, address: URL, mounts: str | None) -> Database:
     file = Path(address.database or "")
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        file.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"the folder {home} cannot be made: {error}.", "Set KEVOLVE_HOME to a writable folder.") from error
+    _make(home, home)
+    _make(file.parent, home)
     refuse_network(file, mounts)
     writer, reader = (_engine(address, connect_args={"timeout": BUSY_S}) for _ in range(2))
     for engine, setup, begin in ((writer, _FOR_WRITING, "BEGIN IMMEDIATE"), (reader, _FOR_READING, "BEGIN")):
@@ -108,7 +105,7 @@ def _open_sqlite(cls: type[Database], home: Path, address: URL, mounts: str | No
         event.listen(engine, "begin", _on_begin(begin))
     database = cls(writer, reader)
     try:
-        with _locked(file):  # also around the look: a reader elsewhere would make the change to WAL fail at once
+        with _locked(file, home):  # also around the look: a reader elsewhere would make the change to WAL fail at once
             if not is_current(reader):
                 _create_sqlite(address, file)
     except BaseException:
@@ -139,9 +136,10 @@ def _on_begin(statement: str) -> Callable[[Connection], None]:
 
 
 @contextmanager
-def _locked(file: Path) -> Iterator[None]:
+def _locked(file: Path, home: Path) -> Iterator[None]:
     lock = file.with_name(file.name + ".lock")
     try:
+        lock.touch()  # what cannot be made at all fails here at once: the lock would try again until its time is over
         with FileLock(lock, timeout=2 * BUSY_S):
             yield
     except Timeout as error:
@@ -149,9 +147,20 @@ def _locked(file: Path) -> Iterator[None]:
             f"another process has held {lock} for a minute.", "It migrates the database; try again, or end it."
         ) from error
     except OSError as error:
-        raise StoreError(
-            f"the folder {file.parent} cannot be used: {error}.", "Set KEVOLVE_HOME to a writable folder."
-        ) from error
+        raise StoreError(f"the folder {file.parent} cannot be written: {error.strerror}.", _remedy(home, file.parent)) from error
+
+
+def _make(folder: Path, home: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"the folder {folder} cannot be made: {error.strerror}.", _remedy(home, folder)) from error
+
+
+def _remedy(home: Path, folder: Path) -> str:
+    if home.absolute() == folder.absolute():
+        return "Set KEVOLVE_HOME to a writable folder."
+    return f"Name a file in a writable folder with KEVOLVE_DATABASE, or unset it: then the database lies in {home}."
 
 
 def _create_sqlite(address: URL, file: Path) -> None:

@@ -76,13 +76,15 @@ def test_without_a_compiler_it_says_how_to_get_one(monkeypatch: pytest.MonkeyPat
     assert "apt install g++" in finding(found, "compiler").remedy
 
 
-def test_a_home_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["home", "cache"])
+def test_a_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+    assert "is writable" in finding(diagnose(FakeExecutor()), name).message
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    monkeypatch.setenv("KEVOLVE_HOME", str(blocked / "home"))
+    monkeypatch.setenv(f"KEVOLVE_{name.upper()}", str(blocked / "inside"))
     found = diagnose(FakeExecutor())
-    assert finding(found, "home").state == "missing"
-    assert "KEVOLVE_HOME" in finding(found, "home").remedy
+    assert finding(found, name).state == "missing"
+    assert f"KEVOLVE_{name.upper()}" in finding(found, name).remedy
 
 
 def test_weak_isolation_is_a_warning_with_both_ways_out() -> None:

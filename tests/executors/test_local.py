@@ -145,3 +145,16 @@ def test_a_target_that_is_not_here_is_refused(cache: Path) -> None:
                 await executor.open_task(TASK, "", "cuda", timed=False)
 
     asyncio.run(body())
+
+
+def test_a_cache_that_cannot_be_written_is_told_with_its_variable(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+
+    async def describe() -> None:
+        async with LocalExecutor(sys.executable, blocked / "cache") as executor:
+            await executor.describe()
+
+    with pytest.raises(Unavailable, match="cannot be written") as raised:
+        asyncio.run(describe())
+    assert "KEVOLVE_CACHE" in raised.value.hint

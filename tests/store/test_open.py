@@ -18,7 +18,7 @@ from sqlalchemy.pool import NullPool
 
 import kevolve_mcp.store
 from kevolve_mcp.errors import StoreError
-from kevolve_mcp.store import Store
+from kevolve_mcp.store import Store, engine
 from kevolve_mcp.store.filesystem import mount_of
 from kevolve_mcp.store.migrate import HEAD, VERSION_TABLE
 from kevolve_mcp.store.samples import opened, refused
@@ -55,6 +55,15 @@ def test_a_url_may_name_another_file(tmp_path: Path) -> None:
         opened(store)
     assert (tmp_path / "elsewhere" / "x.db").exists()
     assert not (tmp_path / "home" / "kevolve.db").exists()
+
+
+@pytest.mark.parametrize("url", ["sqlite:////proc/kevolve.db", "sqlite:////dev/null/kevolve.db", "sqlite:////proc/no/kevolve.db"])
+def test_a_url_where_no_file_can_be_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setattr(engine, "BUSY_S", 0.2)  # after which a held lock would be blamed
+    with pytest.raises(StoreError, match=r"cannot be (made|written)") as raised:
+        Store.open(tmp_path / "home", url)
+    assert "KEVOLVE_DATABASE" in raised.value.hint
+    assert str(tmp_path) not in raised.value.message
 
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "9p", "ceph", "lustre", "fuse.glusterfs"])
