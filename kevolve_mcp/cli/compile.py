@@ -10,7 +10,7 @@ import typer
 from kevolve_mcp.errors import UsageError
 
 from .failures import EXIT_FAILURE
-from .options import Json, Server, Token
+from .options import Json, Python, Server, Token
 from .terminal import print_json
 
 
@@ -20,6 +20,7 @@ def compile(
     session: Annotated[str, typer.Option("--session", metavar="SESSION", help="Or the session it is for.")] = "",
     target: Annotated[str, typer.Option("--target", help="Default: the session's, else cpu.")] = "",
     language: Annotated[str, typer.Option("--language", help="Default: the session's, else the target's usual one.")] = "",
+    python: Python = "",
     server: Server = "",
     token: Token = "",
     json: Json = False,
@@ -33,6 +34,8 @@ def compile(
     if task is None and not session:
         raise UsageError("a candidate is built for a task", "Add --task TASK, or --session SESSION.")
     remote = place(server, token)
+    if remote is not None and python:
+        raise UsageError("--python is for this machine", "A running server has its own: whoever starts it sets KEVOLVE_PYTHON.")
     found = find_task(task).task if task else None
     if remote is None:
         files = {"path": str(candidate.expanduser().absolute()), "task_path": str(found or "")}
@@ -44,7 +47,7 @@ def compile(
         "target": target,
         "language": language,
     }
-    answer = work("kernel_compile", {name: value for name, value in arguments.items() if value}, remote)
+    answer = work("kernel_compile", {name: value for name, value in arguments.items() if value}, remote, python=python)
     result = dict(answer.data.get("result") or {})
     evaluation = result.get("evaluation", {})
     if json:

@@ -60,17 +60,20 @@ def stdio(log: TextIO) -> OpenClient:
     return lambda: Client(stdio_client(server, errlog=log), client_info=_identity("kevolve optimize"))
 
 
-def in_memory(*, looks_only: bool) -> OpenClient:
+def in_memory(*, looks_only: bool, python: str = "") -> OpenClient:
     """Clients of a server in this process."""
-    return lambda: Client(make_server(looks_only=looks_only), client_info=_identity("kevolve"))
+    return lambda: Client(make_server(looks_only=looks_only, python=python), client_info=_identity("kevolve"))
 
 
-def make_server(*, looks_only: bool = False) -> MCPServer[Any]:
-    """The server of this process, imported when it is first needed. looks_only: as `Service` has it."""
+def make_server(*, looks_only: bool = False, python: str = "") -> MCPServer[Any]:
+    """The server of this process, imported when it is first needed. looks_only: as `Service` has it. python: evaluates instead
+    of KEVOLVE_PYTHON."""
     from kevolve_mcp.server import build_server
     from kevolve_mcp.sessions import Service
+    from kevolve_mcp.settings import Settings
 
-    return build_server(service=lambda settings: Service(settings, looks_only=looks_only))
+    settings = Settings(python=python) if python else Settings()
+    return build_server(settings, lambda chosen: Service(chosen, looks_only=looks_only))
 
 
 def place(server: str, token: str) -> Remote | None:
@@ -100,9 +103,10 @@ async def running(
 
 
 @asynccontextmanager
-async def tools(remote: Remote | None = None, *, looks_only: bool = False) -> AsyncIterator[Tools]:
+async def tools(remote: Remote | None = None, *, looks_only: bool = False, python: str = "") -> AsyncIterator[Tools]:
     """The server in this process, or the running one."""
-    async with connect(in_memory(looks_only=looks_only)) if remote is None else running(remote) as connection:
+    here = connect(in_memory(looks_only=looks_only, python=python))
+    async with here if remote is None else running(remote) as connection:
         yield connection
 
 
@@ -116,11 +120,11 @@ def look_up(tool: str, arguments: dict[str, Any], remote: Remote | None = None) 
     return anyio.run(run)
 
 
-def work(tool: str, arguments: dict[str, Any], remote: Remote | None = None) -> Answer:
-    """One call of a tool that starts a job, which is waited for. Raises as `look_up`."""
+def work(tool: str, arguments: dict[str, Any], remote: Remote | None = None, *, python: str = "") -> Answer:
+    """One call of a tool that starts a job, which is waited for. python: of a server in this process. Raises as `look_up`."""
 
     async def run() -> Answer:
-        async with tools(remote) as server:
+        async with tools(remote, python=python) as server:
             answer = await server.call(tool, arguments)
             while answer.data.get("state") == "running":
                 answer = await server.call("job_wait", {"job_id": answer.data["job_id"], "wait_s": 20})

@@ -44,6 +44,6 @@ def export(
     if json:
         print_json(report_json(outcome, copied))
     else:
-        show(report_view(outcome, copied))
+        show(report_view(outcome, copied, running.handed_over(outcome)))
     if not ending.package:
         raise typer.Exit(EXIT_FAILURE)

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from kevolve_mcp.errors import KEvolveError, UsageError
 
+from .spoken import spoken
 from .terminal import settle
 
 EXIT_FAILURE = 1  # the call was right, the outcome was not
@@ -39,7 +40,7 @@ def leaf(error: BaseException) -> BaseException:
 def as_dict(error: BaseException) -> dict[str, Any]:
     """The form in which `--json` prints a failure under the key "error"."""
     if isinstance(error, KEvolveError):
-        return error.as_dict()
+        return {**error.as_dict(), "message": spoken(error.message), "hint": spoken(error.hint)}
     if isinstance(error, typer.TyperException):
         said = error.format_message().rstrip(".")
         context = getattr(error, "ctx", None)

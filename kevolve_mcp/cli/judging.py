@@ -27,13 +27,14 @@ class Entry:
 
 @dataclass(frozen=True)
 class Order:
-    """What to judge, under which task and how."""
+    """What to judge, under which task and how. reference_cases: of a package, the cases that it hands to the reference."""
 
     task: Path
     entries: tuple[Entry, ...]
     policy: Policy
     target: str
     purpose: Purpose
+    reference_cases: tuple[str, ...] | None = None
 
 
 def order_candidates(
@@ -62,7 +63,9 @@ def order_package(folder: Path, policy: Policy, *, quick: bool) -> Order:
     package = read_package(folder.expanduser().absolute())
     entry = Entry(str(folder), package_candidate(package.path))
     allowed = replace(policy, library_calls="allow")
-    return Order(package.task_path, (entry,), allowed, package.manifest.target, "search" if quick else "export")
+    manifest = package.manifest
+    purpose: Purpose = "search" if quick else "export"
+    return Order(package.task_path, (entry,), allowed, manifest.target, purpose, manifest.reference_cases)
 
 
 def _entry(path: Path, language: str) -> Entry:
@@ -94,7 +97,7 @@ async def judge(executor: Executor, what: Order, announce: Callable[[str], None]
         except EvaluatorUnavailable as error:
             yield Verdict(entry.label, "unavailable", error.message, error.hint)
         else:
-            yield Verdict.of(entry.label, evaluation)
+            yield Verdict.of(entry.label, evaluation, what.reference_cases)
 
 
 async def _evaluate(

@@ -22,7 +22,7 @@ def search(
     ] = None,
     target: Annotated[str, typer.Option("--target", help="e.g. cpu; default: any.")] = "",
     language: Annotated[str, typer.Option("--language", help="e.g. cpp; default: any.")] = "",
-    limit: Annotated[int, typer.Option("--limit", min=1, max=50)] = 5,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=50, help="At most so many pages [default: 5].")] = 5,
     server: Server = "",
     token: Token = "",
     json: Json = False,
@@ -37,7 +37,7 @@ def search(
     arguments = {"query": words, "signals": signal or [], "target": target, "language": language, "limit": limit}
     answer = look_up("knowledge_search", arguments, place(server, token))
     if json:
-        print_json({"hits": answer.data["hits"]})
+        print_json({"hits": answer.data["hits"], "note": answer.data.get("note", "")})
     else:
         typer.echo(for_people(answer.text))
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from kevolve_mcp.errors import UsageError
 
 from .options import Json, NodeId, Server, SessionId, Token
 from .terminal import print_json
@@ -13,8 +16,12 @@ from .terminal import show as show_view
 if TYPE_CHECKING:
     from .remote import Remote
 
+EVALUATION = re.compile(r"e\d+")  # no session's id looks like that: they end in a dash and four digits of a hash
 Section = Annotated[
-    str, typer.Option("--section", help="summary, source, log, profile, cases, stages, or context (what its author was shown).")
+    str,
+    typer.Option(
+        "--section", help="summary, source, log, profile, assembly, cases, stages, or context (what its author was shown)."
+    ),
 ]
 
 
@@ -47,12 +54,21 @@ def tree(session: SessionId, server: Server = "", token: Token = "", json: Json 
 
 
 def show(
-    session: SessionId, node: NodeId, section: Section = "", server: Server = "", token: Token = "", json: Json = False
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="A session's id; or an evaluation's, e.g. e11, alone.")],
+    node: Annotated[str, typer.Argument(metavar="[NODE]", help="A node's id, e.g. n17, or an evaluation's, e.g. e11.")] = "",
+    section: Section = "",
+    server: Server = "",
+    token: Token = "",
+    json: Json = False,
 ) -> None:
-    """Show one node: its verdict, cases and signals, or one section of it."""
+    """Show one node, or one evaluation: its verdict, cases and signals, or one section of it."""
     from .connect import place
 
-    _show({"session_id": session, "node_id": node, "section": section}, place(server, token), json)
+    if evaluation := next((name for name in (node, session) if name and EVALUATION.fullmatch(name)), ""):
+        return _show({"evaluation_id": evaluation, "section": section}, place(server, token), json)
+    if not node:
+        raise UsageError("no node named", f"kevolve show {session} NODE; `kevolve tree {session}` lists the nodes.")
+    return _show({"session_id": session, "node_id": node, "section": section}, place(server, token), json)
 
 
 def diff(
@@ -94,11 +110,13 @@ def _show(arguments: dict[str, Any], remote: Remote | None, json: bool) -> None:
     data: dict[str, Any] = {}
     while True:
         answer = look_up("tree_view", {**{k: v for k, v in arguments.items() if v}, "cursor": cursor}, remote)
-        text.append(for_people(answer.text))
+        said = for_people(answer.text)
+        text.append(said.partition("\n")[2] if cursor else said)  # each piece has the heading again
         data = data or dict(answer.data["data"])
         cursor = answer.data.get("next_cursor") or 0
         if not cursor:
             break
+        text[-1] = text[-1].rpartition("\n")[0]  # the note that there is more
     if json:
         return print_json({**data, "text": "\n".join(text)})
     return typer.echo("\n".join(text))

@@ -56,7 +56,9 @@ def optimize(
     author_minutes: Annotated[
         float | None, typer.Option("--author-minutes", min=0.01, help="Time for one proposal [default: 10].")
     ] = None,
-    selection: Annotated[str, typer.Option("--selection", help="Selection policy: greedy or evolutionary.")] = "",
+    selection: Annotated[
+        str, typer.Option("--selection", help="Selection policy: greedy, evolutionary, or one that an installed package brings.")
+    ] = "",
     seed: Annotated[int | None, typer.Option("--seed", help="The search's random seed.")] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=16, help="Asks in flight at once.")] = 1,
     resume: Annotated[str, typer.Option("--resume", metavar="SESSION", help="Go on with this session.")] = "",
@@ -120,7 +122,7 @@ def optimize(
     else:
         from .render import report_view
 
-        show(report_view(outcome, copied))
+        show(report_view(outcome, copied, running.handed_over(outcome)))
     if outcome.ending is None or not outcome.ending.package:
         raise typer.Exit(EXIT_FAILURE)
 

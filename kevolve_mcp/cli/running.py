@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
+import tempfile
 from contextlib import AbstractAsyncContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,7 @@ import anyio
 from harness.types import Budget, Goal
 from harness.types import Target as TargetName
 from kevolve_mcp.driver import Connection, Driver, Event, Options, Outcome, connect, events
-from kevolve_mcp.errors import UsageError
+from kevolve_mcp.errors import KEvolveError, UsageError
 from kevolve_mcp.settings import Settings
 from kevolve_mcp.synthesis.authors import AuthorOptions, OfflineAuthor, choose_author
 
@@ -209,10 +211,32 @@ def how_to_resume(session_id: str, server: str = "") -> str:
     return f"Stopped. Everything measured is kept; go on with: kevolve optimize --resume {session_id}{there}"
 
 
+def handed_over(outcome: Outcome) -> tuple[str, ...]:
+    """The cases that the exported package hands to the reference, as far as the package can be read here."""
+    from kevolve_mcp.export import read_package
+
+    if outcome.ending is None or not outcome.ending.package:
+        return ()
+    if manifest := outcome.ending.contents.get("manifest.json"):
+        return tuple(json.loads(manifest).get("reference_cases", ()))
+    try:
+        return read_package(Path(outcome.ending.package)).manifest.reference_cases
+    except KEvolveError:  # on another machine
+        return ()
+
+
 def check_destination(to: Path | None) -> None:
     """Raises UsageError when a package cannot be copied to `to`; asked before the work, not after it."""
-    if to is not None and to.exists() and (not to.is_dir() or any(to.iterdir())):
+    if to is None:
+        return
+    if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise UsageError(f"{to} exists and is not an empty folder", "Name a folder that does not exist yet.")
+    existing = next(p for p in (to.absolute(), *to.absolute().parents) if p.exists())
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        raise UsageError(f"{to} cannot be made in {existing}: {error.strerror}", "Name a folder that you may write.") from None
 
 
 def copy_package(outcome: Outcome, to: Path) -> str:

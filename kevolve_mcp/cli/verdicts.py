@@ -16,6 +16,7 @@ class Verdict:
 
     candidate: the path as it was given. status: an evaluation's status, or "unreadable" (the file could not be read) or
     "unavailable" (the evaluator itself failed; nothing is known about the candidate). evaluation: None in those two cases.
+    reference_cases: of a package, the cases that it hands to the reference; None for a candidate.
     """
 
     candidate: str
@@ -24,10 +25,11 @@ class Verdict:
     hint: str = ""
     signals: tuple[Signal, ...] = ()
     evaluation: Evaluation | None = field(default=None, repr=False)
+    reference_cases: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, candidate: str, evaluation: Evaluation) -> Verdict:
-        return cls(candidate, evaluation.status, evaluation.message, "", evaluation.signals, evaluation)
+    def of(cls, candidate: str, evaluation: Evaluation, reference_cases: tuple[str, ...] | None = None) -> Verdict:
+        return cls(candidate, evaluation.status, evaluation.message, "", evaluation.signals, evaluation, reference_cases)
 
     @property
     def correct(self) -> bool:

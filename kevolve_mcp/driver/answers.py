@@ -68,6 +68,7 @@ class SessionFacts:
     budget: Budget = UNLIMITED
     spent: Spent = NOTHING_SPENT
     nodes: int = 0
+    correct: int = 0
     open_asks: int = 0
     best: NodeFacts | None = None
     cases: tuple[CaseFacts, ...] = ()

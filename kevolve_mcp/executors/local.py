@@ -17,7 +17,7 @@ from typing import Any
 import harness
 from harness.judge.environment import JUDGE_ENVIRONMENT
 from harness.types import Evaluation, EvaluationRequest, Interpreter, MachineReport, Task, from_json, to_json
-from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, TaskRefused, Unavailable
+from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, TaskRefused, Unavailable, UsageError
 
 from .base import Executor, Progress, ProgressEvent
 from .interpreters import find_interpreters
@@ -74,6 +74,11 @@ class LocalExecutor(Executor):
         chosen = next((i for i in found if i.usable), None)
         if chosen is None:
             listed = "; ".join(f"{i.path} ({i.origin}): {i.reason}" for i in found)
+            if self._python:
+                raise UsageError(
+                    f"the interpreter that was named cannot evaluate: {listed}",
+                    "Name a Python that has torch, e.g. .venv/bin/python, or leave it out: one is then looked for.",
+                )
             raise Unavailable(
                 f"no Python that can evaluate was found: {listed}",
                 "Install torch (pip install torch) in one of them, or name another with --python or KEVOLVE_PYTHON.",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from harness.types import Budget, Evaluation, Goal, Spent, Task
+from kevolve_mcp.search.termination import no_winner
 from kevolve_mcp.search.tree import ROOT, Node, Tree
 
 from .decisions import speedup_text
@@ -70,7 +71,7 @@ def _number(value: float) -> str:
 def _result(facts: SessionFacts) -> str:
     best = _winner(facts)
     if best is None:
-        return "## Result\n\nNo correct, promotable kernel was found.\n"
+        return f"## Result\n\nNothing was exported: {no_winner(sum(n.status == 'correct' for n in facts.tree.nodes))}.\n"
     lines = [f"## Result\n\nWinner: {best.id}, found at F = {best.score:.2f} during the search."]
     for label, evaluation in (
         ("Confirmed in fresh processes with fresh seeds", facts.confirmed),

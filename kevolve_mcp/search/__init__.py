@@ -23,7 +23,7 @@ from .fitness import (
 )
 from .memory import PATIENCE, History, decide, history
 from .policies import SelectionPolicy, ask_random, create_policy, policy_names
-from .termination import ROOFLINE, STALL_AFTER, Reason, Termination, room, terminate
+from .termination import ROOFLINE, STALL_AFTER, Reason, Termination, no_winner, room, terminate
 from .tree import ROOT, Ask, Expansion, MemoryOperator, Node, Role, Tree
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "fitness",
     "history",
     "interval",
+    "no_winner",
     "policy_names",
     "prediction",
     "progress",

@@ -58,12 +58,26 @@ def terminate(
     found = None
     if node is not None:
         found = _goal(node, goal, best or Figures()) or _roofline(node, best or Figures(), roofline)
-    found = found or _stall(tree, node, stall_after, margin) or _budget(node, budget, spent)
+    found = found or _stall(tree, node, stall_after, margin) or _budget(tree, node, budget, spent)
     if found is None or not open_asks:
         return found
     count = len(open_asks)
     still = "1 ask is still open; its result" if count == 1 else f"{count} asks are still open; their results"
     return Termination(found.reason, f"{found.sentence} {still} will be recorded.")
+
+
+def no_winner(correct: int) -> str:
+    """Why there is no best node among so many correct ones: what regresses a protected case cannot win, however fast."""
+    if correct == 0:
+        return "no candidate was proved correct"
+    if correct == 1:
+        return "the one correct candidate regresses a protected case"
+    return f"each of the {correct} correct candidates regresses a protected case"
+
+
+def _no_winner(tree: Tree) -> str:
+    said = no_winner(sum(n.status == "correct" for n in tree.nodes))
+    return f"{said[0].upper()}{said[1:]}."
 
 
 def room(budget: Budget, spent: Spent, open_asks: Sequence[Ask]) -> int | None:
@@ -99,7 +113,7 @@ def _stall(tree: Tree, node: Node | None, after: int | None, margin: float) -> T
     if after is None or idle < after:
         return None
     if node is None:
-        text = f"Progress stalled: none of the {idle} candidates so far was proved correct and promotable."
+        text = f"Progress stalled after {idle} candidates. {_no_winner(tree)}"
     else:
         last = progress(tree.nodes, margin)[-1]
         text = (
@@ -108,11 +122,11 @@ def _stall(tree: Tree, node: Node | None, after: int | None, margin: float) -> T
     return Termination("stalled", text)
 
 
-def _budget(node: Node | None, budget: Budget, spent: Spent) -> Termination | None:
+def _budget(tree: Tree, node: Node | None, budget: Budget, spent: Spent) -> Termination | None:
     name = budget.exceeded(spent)
     if name is None:
         return None
-    outcome = f"Best: {_name(node)}." if node is not None else "No candidate was proved correct and promotable."
+    outcome = f"Best: {_name(node)}." if node is not None else _no_winner(tree)
     used, limit = getattr(spent, name), getattr(budget, name)
     return Termination("budget_spent", f"Budget spent: {used:,.6g} of {limit:,.6g} {_UNITS[name]}. {outcome}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from harness.types import Interpreter, MachineReport
-from kevolve_mcp.errors import Unavailable
+from kevolve_mcp.errors import Unavailable, UsageError
 
 from .shared import Shared
 from .types import MachineView
@@ -29,7 +29,7 @@ async def describe(shared: Shared, target: str, python: str) -> MachineView:
     try:
         interpreters = await shared.pool.interpreters(executor)
         report = await shared.pool.report(executor)
-    except Unavailable as error:
+    except (Unavailable, UsageError) as error:
         if any(i.usable for i in interpreters):  # otherwise the interpreters' own reasons say it better
             missing.append(str(error))
     if not sys.platform.startswith("linux"):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from harness.types import to_json
 from kevolve_mcp.errors import NotFound, UsageError
 from kevolve_mcp.export import SessionFacts, session_report
-from kevolve_mcp.search import Node, Tree
+from kevolve_mcp.search import ROOT, Node, Tree, no_winner
 from kevolve_mcp.store import SessionRecord, Store, StoredEvaluation
 
 from . import listings, views
@@ -132,7 +132,7 @@ def _sessions(store: Store, trees: Trees, cursor: int) -> TreeView:
     found = store.sessions.list()
     lines = []
     for s in found:
-        best = f"best {s.best} at {s.best_fitness:.3g}x" if s.best and s.best_fitness is not None else "nothing promotable"
+        best = f"best {s.best} at {s.best_fitness:.3g}x" if s.best and s.best_fitness is not None else "no best node"
         r = s.session
         lines.append(f"{r.id}: {r.state}, {s.task_name} on {r.target} in {r.language}, goal {r.goal}, {s.nodes} nodes, {best}")
     text, following = piece("\n".join(lines), cursor, f"{len(found)} session(s), the newest first")
@@ -154,7 +154,7 @@ def _tree(view: SessionView, tree: Tree, cursor: int, detailed: bool) -> TreeVie
 
     for root in tree.children("n0"):
         draw(root, 0)
-    figure = f"best {best.id} at {best.score:.3g}x" if best else "nothing promotable yet"
+    figure = f"best {best.id} at {best.score:.3g}x" if best else no_winner(view.correct)
     state = f"{view.state}{f' ({view.reason})' if view.reason else ''}"
     head = f"{view.id}: {state}; {len(tree.nodes)} nodes, {figure}; {view.open_asks} open asks (* best, + its lineage)"
     text, following = piece("\n".join(lines), cursor, head)
@@ -255,22 +255,24 @@ def _difference(store: Store, record: SessionRecord, tree: Tree, node_id: str, d
         raise UsageError("diff_with needs node_id", 'Example: node_id="n5", diff_with="parent".')
     node = _find(tree, node_id)
     if diff_with == "parent":
-        if not node.parents:
-            raise NotFound(f"{node.id} has no parent", "Name a node in diff_with.")
-        diff_with = node.parents[0]
-    other = _find(tree, diff_with)
-    before, after = (store.candidates.get(n.candidate).source.splitlines(keepends=True) for n in (other, node))
-    lines = list(difflib.unified_diff(before, after, other.id, node.id, n=3))
+        diff_with = node.parents[0] if node.parents else ROOT
+    others = [] if diff_with == ROOT else [_find(tree, diff_with)]  # the root is the task: its text is the reference
+    old = store.candidates.get(others[0].candidate).source if others else store.tasks.get(record.task).source
+    new = store.candidates.get(node.candidate).source
+    lines = list(difflib.unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), diff_with, node.id, n=3))
     body = "".join(line if line.endswith("\n") else f"{line}\n" for line in lines) or "the texts are equal"
     added = sum(1 for line in lines if line.startswith("+") and not line.startswith("+++"))
     removed = sum(1 for line in lines if line.startswith("-") and not line.startswith("---"))
-    text, following = piece(body, cursor, f"{other.id} -> {node.id}: +{added} -{removed} lines")
-    return TreeView("diff", text, following, nodes=(views.node_view(tree, other), views.node_view(tree, node)))
+    text, following = piece(body, cursor, f"{diff_with} -> {node.id}: +{added} -{removed} lines")
+    return TreeView("diff", text, following, nodes=tuple(views.node_view(tree, n) for n in (*others, node)))
 
 
 def _find(tree: Tree, node_id: str) -> Node:
-    if node_id == "n0":
-        raise NotFound("n0 is the root, the task itself: it has no source", "Name another node.")
+    if node_id == ROOT:
+        raise NotFound(
+            "n0 is the root, the task itself: it has no evaluation",
+            'Name another node; diff_with="n0" compares with the task\'s text.',
+        )
     if node_id not in tree.by_id:
         near = difflib.get_close_matches(node_id, tree.by_id, 3, 0.3) or [n.id for n in tree.nodes[-5:]]
         raise NotFound(f"there is no node {node_id!r}", f"Near: {', '.join(near) or 'none, the tree is empty'}.")

@@ -163,7 +163,8 @@ class NodeView:
 
 @dataclass(frozen=True)
 class SessionView:
-    """state: "opening", "open", "finished" or "abandoned". best: the promotable node of the highest fitness."""
+    """state: "opening", "open", "finished" or "abandoned". correct: how many nodes were proved correct. best: the promotable one of the
+    highest fitness; None, too, where each correct one regresses a protected case."""
 
     id: str
     state: str
@@ -175,6 +176,7 @@ class SessionView:
     budget: Budget
     spent: Spent
     nodes: int = 0
+    correct: int = 0
     open_asks: int = 0
     waiting_starts: int = 0
     best: NodeView | None = None

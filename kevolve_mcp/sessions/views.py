@@ -101,6 +101,7 @@ def session_view(
         budget=record.budget,
         spent=spent,
         nodes=len(tree.nodes),
+        correct=sum(n.status == "correct" for n in tree.nodes),
         open_asks=open_asks,
         waiting_starts=waiting_starts,
         best=best_view(tree),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kevolve_mcp.cli.spoken import spoken
 from kevolve_mcp.store import Store
 from tests.sessions.conftest import killed
 
@@ -137,3 +138,71 @@ def test_looking_runs_no_job_that_a_dead_process_left(kevolve: Kevolve, home: Pa
         assert done.exit_code == 0, done.output
     with Store.open(home) as store:
         assert (store.jobs.get(job).attempts, store.jobs.get(job).state) == (1, "running")
+
+
+def test_an_evaluation_is_shown_by_its_id(kevolve: Kevolve, session: str) -> None:
+    assert kevolve("show", "e1").stdout.startswith("e1: correct")
+    assert kevolve("show", session, "e1").stdout == kevolve("show", "e1").stdout
+    assert "class ModelNew" in kevolve("show", "e1", "--section", "source").stdout
+    alone = kevolve("show", session)
+    assert alone.exit_code == 2
+    assert f"kevolve tree {session}" in alone.stderr
+    gone = kevolve("show", "e99")
+    assert gone.exit_code == 2
+    assert "kevolve show" in gone.stderr
+
+
+def test_the_root_is_compared_as_the_task_that_it_is(kevolve: Kevolve, session: str) -> None:
+    shown = kevolve("diff", session, "n1")  # its parent is the root
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.startswith("n0 -> n1: ")
+    assert "-class Model(nn.Module):" in shown.stdout
+
+
+def test_a_long_text_comes_whole_without_the_notes_between_its_pieces(
+    kevolve: Kevolve, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = kevolve("show", session, "n1", "--section", "source").stdout
+    monkeypatch.setattr("kevolve_mcp.sessions.looking.PIECE", 60)
+    assert kevolve("show", session, "n1", "--section", "source").stdout == whole
+
+
+def test_errors_speak_of_commands_and_options(kevolve: Kevolve, session: str) -> None:
+    other = kevolve("export", session, "n99")
+    assert other.exit_code == 1
+    assert "NODE" in other.stderr
+    for word in ("node_id", "session_open", "session_id"):
+        assert word not in other.stderr
+
+
+def test_no_tool_and_no_argument_of_one_is_left_in_an_error() -> None:
+    tools = json.loads((Path(__file__).parents[1] / "server" / "tools.json").read_text())
+    for tool in tools:
+        assert tool["name"] not in spoken(f"Call {tool['name']}(x=1) now, or {tool['name']}.")
+        for argument in tool["inputSchema"].get("properties", {}):
+            if argument.endswith(("_id", "task_path", "start_path")):
+                assert argument not in spoken(f"Give {argument}, too.")
+
+
+def test_a_note_on_a_search_stands_before_the_hits(kevolve: Kevolve) -> None:
+    shown = kevolve("knowledge", "search", "--signal", "memory_bond", "vectorization").stdout.splitlines()
+    assert shown[1].startswith("note: no page names the signal 'memory_bond'")
+    found = kevolve("knowledge", "search", "--signal", "memory_bond", "vectorization", "--json").stdout
+    assert "memory_bond" in json.loads(found)["note"]
+
+
+def test_export_looks_first_where_the_package_shall_go(kevolve: Kevolve, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    result = kevolve("export", "no-such", "--to", tmp_path / "file" / "package")
+    assert result.exit_code == 2
+    assert "cannot be made" in result.stderr
+
+
+def test_compile_takes_an_interpreter_where_it_starts_one(kevolve: Kevolve, task: Path) -> None:
+    done = kevolve("compile", task / "start.py", "--task", task, "--python", "/usr/bin/python3")
+    assert done.exit_code == 0, done.output
+    there = kevolve(
+        "compile", task / "start.py", "--task", task, "--python", "x", "--server", "http://127.0.0.1:1", "--token", "t"
+    )
+    assert there.exit_code == 2
+    assert "--python" in there.stderr

@@ -226,3 +226,44 @@ def test_the_documented_json_of_a_verdict() -> None:
     bare = Verdict("b", "unreadable", "no such file").as_json()
     assert set(bare) == set(data)
     assert bare["fitness"] is None
+
+
+def test_a_narrow_list_of_sessions_keeps_the_ids_whole() -> None:
+    rows = [SESSION, replace(SESSION, id="a_rather_long_name_of_a_session-1b2c", best=None, correct=2)]
+    wide, narrow = (text_of(render.sessions_table(rows), width) for width in (200, 50))
+    assert len(wide.splitlines()[1].split()) == 8  # the heading of a table
+    for shown in (wide, narrow):
+        assert all(row.id in shown for row in rows)
+        assert "regresses a protected" in shown
+    assert "…" not in narrow
+
+
+def test_an_unclear_verdict_says_why() -> None:
+    unclear = replace(CASE, verdict="unclear", interval=(0.9, 1.2), speedup=1.05)
+    shown = text_of(render.verdict_view(Verdict.of("k.py", evaluation("correct", cases=(unclear,)))))
+    assert "Unclear: large [0.90, 1.20]: the interval reaches from slower to faster" in shown
+    assert "Unclear" not in text_of(render.verdict_view(Verdict.of("k.py", evaluation("correct", cases=(CASE,)))))
+
+
+def test_one_sentence_is_said_once() -> None:
+    wrong = CaseResult("large", correct=False, detail="3 of 8 elements differ")
+    found = evaluation(
+        "incorrect",
+        message="case large: 3 of 8 elements differ",
+        signals=(Signal("wrong.values", "case large: 3 of 8 elements differ"),),
+        cases=(wrong,),
+    )
+    assert text_of(render.verdict_view(Verdict.of("k.py", found))).count("3 of 8 elements differ") == 1
+
+
+def test_a_packages_table_says_what_ran() -> None:
+    small = replace(CASE, name="small", speedup=1.0)
+    shown = text_of(render.cases_table((CASE, small), reference_cases=("small",)))
+    heading, large, other = (
+        line for line in shown.splitlines() if line.split() and line.split()[0] in ("case", "large", "small")
+    )
+    assert "package" in heading
+    assert "runs the" in heading
+    assert "kernel" in large
+    assert "reference" in other
+    assert "kernel" in text_of(render.cases_table((CASE,))).splitlines()[1]

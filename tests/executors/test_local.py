@@ -15,7 +15,7 @@ import torch
 
 from harness.native import find_compiler
 from harness.types import Candidate, EvaluationRequest
-from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable
+from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable, UsageError
 from kevolve_mcp.executors import Executor, LocalExecutor
 from kevolve_mcp.executors.testing import ExecutorConformance, Texts
 
@@ -113,7 +113,7 @@ def test_an_interpreter_without_torch_is_refused_with_the_way_to_get_it(cache: P
 
     async def body() -> None:
         async with LocalExecutor(str(tmp_path / "bare" / "bin" / "python"), cache) as executor:
-            with pytest.raises(Unavailable, match="pip install torch"):
+            with pytest.raises(UsageError, match="pip install torch"):
                 await executor.describe()
 
     asyncio.run(body())

@@ -113,5 +113,5 @@ def test_report_claims_nothing_without_an_evaluated_package() -> None:
 
 def test_report_of_an_empty_session() -> None:
     text = session_report(facts(tree=Tree(), budget=Budget(), spent=Spent(), state="open", reason=""))
-    assert "No correct, promotable kernel was found." in text
+    assert "Nothing was exported: " in text
     assert "nothing yet; 0 nodes" in text

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.types import Budget, Goal, Spent
-from kevolve_mcp.search import Figures, room, terminate
+from kevolve_mcp.search import Figures, no_winner, room, terminate
 
 from .build import ask, node, situations, tree
 
@@ -75,3 +75,12 @@ def test_what_is_over_stays_over_whatever_is_spent(situation, budget, spent, mor
     )
     assert before is None or (after is not None and after.reason == before.reason)
     assert budget.exceeded(later) is None or after is not None
+
+
+def test_a_correct_node_that_cannot_win_is_not_called_unproved() -> None:
+    made = tree(node(1, 3.0, promotable=False), node(2, 2.0, promotable=False))
+    spent = over("best", made=made, budget=Budget(evaluations=1), spent=Spent(2))
+    assert spent is not None
+    assert "Each of the 2 correct candidates regresses a protected case." in spent.sentence
+    assert no_winner(1) == "the one correct candidate regresses a protected case"
+    assert no_winner(0) == "no candidate was proved correct"

@@ -111,18 +111,41 @@ async def test_a_killed_server_leaves_a_usable_home(tmp_path: Path) -> None:
         assert await open_session(client)
 
 
-def inspector() -> str | None:
-    """The Inspector's command line, where Node and a cached copy are."""
-    return shutil.which("mcp-inspector")
+INSPECTOR = "@modelcontextprotocol/inspector@0.17.2"
+INSTALL_S = 90  # npm asks a registry, which may be far away or not there
 
 
-@pytest.mark.skipif(inspector() is None and shutil.which("npx") is None, reason="Node is not installed")
-def test_the_inspector_lists_the_tools(tmp_path: Path) -> None:
-    tool = inspector()
-    start = [tool] if tool else ["npx", "--offline", "--no", "@modelcontextprotocol/inspector"]
-    command = [*start, "--cli", sys.executable, "-m", "tests.server.fake_server", str(tmp_path), "--method", "tools/list"]
+@pytest.fixture(scope="module")
+def inspector(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Inspector's program, installed into a folder of its own."""
+    npm = shutil.which("npm")
+    if npm is None or shutil.which("node") is None:
+        pytest.skip("Node.js with npm is not installed")
+    folder = tmp_path_factory.mktemp("inspector")
+    command = [
+        npm,
+        "install",
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+        "--fetch-retries=0",
+        "--prefix",
+        str(folder),
+        INSPECTOR,
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, cwd=folder)
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"npm did not install {INSPECTOR} within {INSTALL_S} s")
+    if done.returncode != 0:
+        pytest.skip(f"npm cannot install {INSPECTOR}: {done.stderr.strip().splitlines()[:1]}")
+    return folder / "node_modules" / ".bin" / "mcp-inspector"
+
+
+@pytest.mark.timeout(INSTALL_S + 120)
+def test_the_inspector_lists_the_tools(inspector: Path, tmp_path: Path) -> None:
+    server = [sys.executable, "-m", "tests.server.fake_server", str(tmp_path)]
+    command = [str(inspector), "--cli", *server, "--method", "tools/list"]
     answer = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=90)
-    if answer.returncode != 0 and tool is None:
-        pytest.skip(f"npx has no cached Inspector: {answer.stderr.strip().splitlines()[-1:] or answer.returncode}")
     assert answer.returncode == 0, answer.stderr
     assert '"kernel_submit"' in answer.stdout

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from harness.types import Budget, Spent
 from kevolve_mcp.driver import NodeFacts, SessionFacts, events
+from kevolve_mcp.search import no_winner
 
 from .figures import NOTHING, microseconds, seconds, speedup_text, with_interval
 
@@ -26,6 +27,7 @@ class Board:
     session: SessionFacts | None = None
     nodes: int = 0
     failures: int = 0
+    correct: int = 0
     best: NodeFacts | None = None
     budget: Budget = UNLIMITED
     spent: Spent = NOTHING_SPENT
@@ -39,14 +41,26 @@ class Board:
         match event:
             case events.Opened(session):
                 return replace(
-                    self, session=session, nodes=session.nodes, best=session.best, budget=session.budget, spent=session.spent
+                    self,
+                    session=session,
+                    nodes=session.nodes,
+                    correct=session.correct,
+                    best=session.best,
+                    budget=session.budget,
+                    spent=session.spent,
                 )
             case events.Working(stage, message, fraction):
                 return replace(self, working=f"{stage}: {message}", fraction=fraction)
             case events.NodeEvaluated(told):
                 failed = told.node.status != "correct"
                 return replace(
-                    self, nodes=self.nodes + 1, failures=self.failures + failed, spent=told.spent, working="", fraction=0.0
+                    self,
+                    nodes=self.nodes + 1,
+                    failures=self.failures + failed,
+                    correct=self.correct + (not failed),
+                    spent=told.spent,
+                    working="",
+                    fraction=0.0,
                 )
             case events.BestImproved(node):
                 return replace(self, best=node)
@@ -78,9 +92,9 @@ def budget_left(budget: Budget, spent: Spent) -> str:
     return f"{', '.join(parts)} left" if parts else "no limit"
 
 
-def best_text(best: NodeFacts | None) -> str:
-    """n7  1.83× [1.79, 1.88]"""
-    return f"{best.id}  {with_interval(best.fitness, best.interval)}" if best else f"{NOTHING} (nothing proved yet)"
+def best_text(best: NodeFacts | None, correct: int) -> str:
+    """n7  1.83× [1.79, 1.88]; without a best, why, where `correct` nodes were proved correct."""
+    return f"{best.id}  {with_interval(best.fitness, best.interval)}" if best else f"{NOTHING} ({no_winner(correct)})"
 
 
 def board_view(board: Board) -> RenderableType:
@@ -92,7 +106,7 @@ def board_view(board: Board) -> RenderableType:
         s = board.session
         grid.add_row("session", Text(f"{s.id}  {s.task} on {s.target} in {s.language}, goal {s.goal}"))
     grid.add_row("nodes", f"{board.nodes} evaluated" + (f", {board.failures} not correct" if board.failures else ""))
-    grid.add_row("best", Text(best_text(board.best), style="green" if board.best else "dim"))
+    grid.add_row("best", Text(best_text(board.best, board.correct), style="green" if board.best else "dim"))
     grid.add_row("budget", budget_left(board.budget, board.spent))
     if board.working:
         grid.add_row("now", Text(board.working, overflow="ellipsis", no_wrap=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rich import box
 from rich.table import Table
@@ -16,10 +16,11 @@ FLATTERING = 1.1  # a naive figure this much above the honest one is worth a wor
 VERDICT_STYLE = {"faster": "green", "slower": "red", "same": "yellow", "unclear": "yellow"}
 
 
-def cases_table(cases: Sequence[CaseResult], title: str = "") -> Table:
+def cases_table(cases: Sequence[CaseResult], title: str = "", reference_cases: Collection[str] | None = None) -> Table:
     """One row per case: every baseline, the kernel, the speed-up over the strongest with its interval, and how it was run.
 
-    The allocation policy is the same for all cases as a rule: then it stands once, below.
+    The allocation policy is the same for all cases as a rule: then it stands once, below. reference_cases: of a package, the
+    cases that it hands to the reference; what was timed is then the package, and a column says what ran in it.
     """
     allocations = list(dict.fromkeys(case.allocation for case in cases if case.allocation))
     baselines = list(dict.fromkeys(name for case in cases for name in case.baselines))
@@ -27,19 +28,34 @@ def cases_table(cases: Sequence[CaseResult], title: str = "") -> Table:
     table.add_column("case", no_wrap=True)
     for name in baselines:
         table.add_column(name, justify="right")
-    for name in ("kernel", "speed-up", "95 % interval"):
+    for name in ("kernel" if reference_cases is None else "package", "speed-up", "95 % interval"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict")
     table.add_column("roofline", justify="right")
     table.add_column("threads", justify="right")
+    if reference_cases is not None:
+        table.add_column("runs the")
     if len(allocations) == 1:
         table.caption = f"allocation: {allocations[0]}"
         table.caption_justify = "left"
     else:
         table.add_column("allocation")
     for case in cases:
-        table.add_row(*_row(case, baselines)[: len(table.columns)])
+        runs = () if reference_cases is None else cells("reference" if case.name in reference_cases else "kernel")
+        table.add_row(*[*_row(case, baselines), *runs, *cells(case.allocation or NOTHING)][: len(table.columns)])
     return table
+
+
+def unclear_note(cases: Sequence[CaseResult]) -> str:
+    """Why no verdict was reached where none was; "" where each case has one."""
+    wide = [c for c in cases if c.verdict == "unclear" and c.interval]
+    if not wide:
+        return ""
+    figures = ", ".join(f"{c.name} {interval_text(c.interval)}" for c in wide)
+    return (
+        f"Unclear: {figures}: the interval reaches from slower to faster, or is wider than the difference. The samples scatter too "
+        "much; measure again on a quieter machine, without --quick."
+    )
 
 
 def _row(case: CaseResult, baselines: Sequence[str]) -> list[Text]:
@@ -50,7 +66,7 @@ def _row(case: CaseResult, baselines: Sequence[str]) -> list[Text]:
         *(Text(microseconds(case.baselines.get(name)), style="bold" if name == case.baseline else "") for name in baselines),
         *cells(microseconds(case.latency_us), speedup_text(case.speedup), interval_text(case.interval) or NOTHING),
         Text(verdict, style=VERDICT_STYLE.get(verdict, "dim" if case.correct else "red")),
-        *cells(percent(case.roofline), str(case.threads), case.allocation or NOTHING),
+        *cells(percent(case.roofline), str(case.threads)),
     ]
 
 

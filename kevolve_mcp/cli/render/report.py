@@ -11,7 +11,7 @@ from rich.text import Text
 from harness.types import CaseResult, to_json
 from kevolve_mcp.driver import Ending, EvaluationFacts, NodeFacts, Outcome
 
-from .cases import cases_table, naive_note
+from .cases import cases_table, naive_note, unclear_note
 from .figures import speedup_text, with_interval
 
 OWN_START = "user file"  # the origin of the kernel that the user brought; every other one is borrowed
@@ -41,8 +41,8 @@ def lineage_lines(lineage: tuple[NodeFacts, ...]) -> list[str]:
     return lines
 
 
-def report_view(outcome: Outcome, copied_to: str = "") -> RenderableType:
-    """copied_to: where --export put a copy of the package."""
+def report_view(outcome: Outcome, copied_to: str = "", reference_cases: tuple[str, ...] = ()) -> RenderableType:
+    """copied_to: where --export put a copy of the package. reference_cases: those that the package hands to the reference."""
     session, ending = outcome.session, outcome.ending
     tree = Text(f"tree      kevolve tree {session.id}")
     if ending is None or ending.node is None:
@@ -58,10 +58,14 @@ def report_view(outcome: Outcome, copied_to: str = "") -> RenderableType:
     how = (
         "the exported package, measured as a user calls it" if ending.measured else "the winner, re-validated in fresh processes"
     )
-    parts: list[RenderableType] = [head, Text(""), cases_table(cases, title=f"per case: {how}")]
+    parts: list[RenderableType] = [
+        head,
+        Text(""),
+        cases_table(cases, f"per case: {how}", reference_cases if ending.measured else None),
+    ]
     if figure and figure.device:
         parts.append(Text(f"on {figure.device}; {figure.toolchain}; isolation {figure.isolation}", style="dim"))
-    if note := naive_note(cases):
+    for note in filter(None, (unclear_note(cases), naive_note(cases))):
         parts += [Text(""), Text(note, style="yellow")]
     parts += [
         Text(""),

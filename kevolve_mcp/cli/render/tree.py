@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
@@ -18,6 +20,7 @@ from .figures import cells, with_interval
 
 STATUS_STYLE = {"correct": "green", "flagged": "yellow"}
 HYPOTHESIS_SHOWN = 70
+FULL = 1000  # characters: a width at which no table is folded
 
 
 def tree_view(session: SessionFacts, nodes: Sequence[NodeFacts]) -> RenderableType:
@@ -35,7 +38,7 @@ def tree_view(session: SessionFacts, nodes: Sequence[NodeFacts]) -> RenderableTy
         branches[node.id] = above.add(_label(node, best, known))
         params[node.id] = node.params
     state = f"{session.id}  {session.state}" + (f" ({session.reason})" if session.reason else "")
-    return Group(Text(state, style="bold"), Text(f"best  {best_text(session.best)}"), root)
+    return Group(Text(state, style="bold"), Text(f"best  {best_text(session.best, session.correct)}"), root)
 
 
 def _label(node: NodeFacts, best: str, parent_params: Mapping[str, Any]) -> Text:
@@ -56,9 +59,27 @@ def sessions_table(sessions: Sequence[SessionFacts]) -> RenderableType:
     """One line per session, as given (newest first)."""
     if not sessions:
         return Text("No sessions yet. `kevolve optimize TASK` starts one.")
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("session", "state", "task", "target", "language", "goal", "nodes", "best"):
-        table.add_column(column, no_wrap=column in ("session", "best"))
-    for s in sessions:
-        table.add_row(*cells(s.id, s.state, s.task, s.target, s.language, s.goal, str(s.nodes), best_text(s.best)))
-    return table
+    return _Sessions(sessions)
+
+
+class _Sessions:
+    """A table where it fits; else the ids, which are there to be copied, on lines of their own."""
+
+    def __init__(self, sessions: Sequence[SessionFacts]) -> None:
+        self._sessions = sessions
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for column in ("session", "state", "task", "target", "language", "goal", "nodes", "best"):
+            table.add_column(column, no_wrap=True)
+        for s in self._sessions:
+            figure = best_text(s.best, s.correct)
+            table.add_row(*cells(s.id, s.state, s.task, s.target, s.language, s.goal, str(s.nodes), figure))
+        if Measurement.get(console, options.update(max_width=FULL), table).maximum <= options.max_width:
+            yield table
+            return
+        for s in self._sessions:
+            best = best_text(s.best, s.correct)
+            said = f"{s.state}, {s.task} on {s.target} in {s.language}, goal {s.goal}, {s.nodes} nodes, best {best}"
+            yield Text(s.id, style="bold", overflow="fold")
+            yield Padding(Text(said), (0, 0, 0, 2))

@@ -9,10 +9,11 @@ from rich.text import Text
 from harness.types import Signal
 from kevolve_mcp.cli.verdicts import Verdict
 
-from .cases import cases_table
+from .cases import cases_table, unclear_note
 from .figures import speedup_text
 
 LOG_LINES = 20  # the end of a build log; the whole one is in --json
+PAGES_FOR = 3  # signals in the command that leads to the pages: the first ones matter most
 
 
 def verdict_view(verdict: Verdict) -> RenderableType:
@@ -30,14 +31,22 @@ def verdict_view(verdict: Verdict) -> RenderableType:
     if log := _failed_log(verdict):
         parts.append(Padding(Text(log, style="dim"), (0, 0, 0, 4)))
     if any(c.latency_us is not None or c.baselines for c in verdict.cases):
-        parts.append(Padding(cases_table(verdict.cases), (0, 0, 0, 2)))
+        parts.append(Padding(cases_table(verdict.cases, reference_cases=verdict.reference_cases), (0, 0, 0, 2)))
+        if note := unclear_note(verdict.cases):
+            parts.append(Padding(Text(note, style="yellow"), (0, 0, 0, 2)))
     else:
-        parts += [Padding(Text(f"{c.name}: {c.detail}"), (0, 0, 0, 2)) for c in verdict.cases if c.detail]
+        said = "\n".join(body)
+        parts += [
+            Padding(Text(f"{c.name}: {c.detail}"), (0, 0, 0, 2)) for c in verdict.cases if c.detail and c.detail not in said
+        ]
+    if verdict.signals and verdict.evaluation is not None:
+        names = " ".join(f"--signal {s.name}" for s in verdict.signals[:PAGES_FOR])
+        parts.append(Padding(Text(f"what to try: kevolve knowledge search {names}"), (0, 0, 0, 2)))
     return Group(*parts)
 
 
 def _signal(signal: Signal, message: str) -> str:
-    return signal.name if signal.message in ("", message) else f"{signal.name}: {signal.message}"
+    return signal.name if signal.message in message else f"{signal.name}: {signal.message}"
 
 
 def _failed_log(verdict: Verdict) -> str:

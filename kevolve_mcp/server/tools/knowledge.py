@@ -32,7 +32,11 @@ async def knowledge_search(
     )
     phrase = rest.hits(found)
     reply = KnowledgeReply(
-        verdict=phrase.verdict, next=phrase.next, hits=[to_json(h) for h in found.hits], next_cursor=found.next_cursor
+        verdict=phrase.verdict,
+        next=phrase.next,
+        hits=[to_json(h) for h in found.hits],
+        note=found.note,
+        next_cursor=found.next_cursor,
     )
     return answer(phrase, reply)
 

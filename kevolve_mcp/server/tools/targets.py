@@ -25,5 +25,5 @@ async def target_describe(
     don't. Starts the evaluator on the first call (seconds). Call it first when session_open refuses a target."""
     name = parse_target(target) if target else ""
     view = await told(ctx, lambda progress: service(ctx).describe(name))
-    phrase = rest.machine(view)
+    phrase = rest.machine(view, name)
     return answer(phrase, MachineReply(verdict=phrase.verdict, next=phrase.next, machine=to_json(view)))

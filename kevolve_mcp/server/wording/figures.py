@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from kevolve_mcp.sessions.types import CaseResultView, EvaluationView, NodeView, SessionView
 
@@ -65,6 +66,20 @@ def budget_left(session: SessionView) -> str:
 def short(text: str, limit: int) -> str:
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def plainly(data: Any) -> str:
+    """Figures by name as a reader takes them: "spills 7, calls 5; flags -O3 -DUNROLL=4". Zeros and empty parts are left out."""
+    if isinstance(data, Mapping):
+        parts = [(str(name).replace("_", " "), plainly(value)) for name, value in data.items() if value not in (0, None, "")]
+        nested = any(isinstance(value, Mapping | list | tuple) for value in data.values())
+        return ("; " if nested else ", ").join(f"{name} {words}" for name, words in parts if words)
+    if isinstance(data, list | tuple):
+        simple = all(isinstance(value, str | int | float) for value in data)
+        return (" " if simple else "; ").join(filter(None, map(plainly, data)))
+    if isinstance(data, bool):
+        return "yes" if data else "no"
+    return f"{data:.4g}" if isinstance(data, float) else str(data)
 
 
 def listed(items: Iterable[str], limit: int = 8) -> str:

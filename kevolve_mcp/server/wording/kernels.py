@@ -7,7 +7,7 @@ from typing import Any
 from kevolve_mcp.sessions.types import Evaluated
 
 from ..answer import Phrase
-from .figures import evaluation_lines, listed, short, times
+from .figures import evaluation_lines, listed, plainly, short, times
 
 __all__ = ["evaluated"]
 
@@ -67,9 +67,8 @@ def _facts(result: Evaluated) -> list[str]:
     kernels = [line for data in facts.values() for line in _kernels(data)]
     if kernels:
         return [*kernels, f"log (untrusted text), its end:\n{log['end']}"] if log else kernels
-    lines = (
-        [f"{stage}: {short(str(data), 400)}" for stage, data in facts.items()] if result.depth in ("compile", "profile") else []
-    )
+    told = facts if result.depth in ("compile", "profile") else {}
+    lines = [f"{stage}: {short(words, 600)}" for stage, data in told.items() if (words := plainly(data))]
     return [*lines, f"log (untrusted text), its end:\n{log['end']}"] if log else lines
 
 

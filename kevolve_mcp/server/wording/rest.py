@@ -8,9 +8,13 @@ from ..answer import Phrase
 from .figures import times
 
 
-def machine(view: MachineView) -> Phrase:
+def machine(view: MachineView, asked: str = "") -> Phrase:
+    """asked: the one target that the view is of, "" for all of this machine."""
     able = [t for t in view.targets if t.mode == "execute"]
-    word = f"{', '.join(t.target for t in able)} can be measured here" if able else "Nothing can be measured here"
+    if able:
+        word = f"{', '.join(t.target for t in able)} can be measured here"
+    else:
+        word = f"{asked or 'Nothing'}{' cannot' if asked else ' can'} be measured here"
     lines = [f"device: {view.device}", f"toolchain: {view.toolchain}"] if view.device else []
     lines += [
         f"- {t.target}: {t.mode}{f' ({t.reason})' if t.reason else ''}"
@@ -27,6 +31,8 @@ def machine(view: MachineView) -> Phrase:
     call = (
         f"session_open(task_path=..., target={able[0].target!r})"
         if able
+        else "target_describe() without a target lists what works here"
+        if asked
         else "mend what is missing, then target_describe() again"
     )
     return Phrase(word, call, lines)
@@ -65,9 +71,8 @@ def _line(job: JobView) -> str:
 
 
 def hits(found: KnowledgeHits) -> Phrase:
-    lines = [f"- {h.id}: {h.title} ({h.category}; {h.why})\n  {h.snippet}" for h in found.hits]
-    if found.note:
-        lines.append(f"note: {found.note}")
+    lines = [f"note: {found.note}"] if found.note else []
+    lines += [f"- {h.id}: {h.title} ({h.category}; {h.why})\n  {h.snippet}" for h in found.hits]
     if found.next_cursor is not None:
         lines.append(f"{found.total - found.next_cursor} more: cursor={found.next_cursor}")
     if not found.hits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kevolve_mcp.search import no_winner
 from kevolve_mcp.sessions.types import AskBatch, AskView, Finished, Opened, SessionView
 
 from ..answer import Phrase
@@ -29,7 +30,7 @@ def session_line(session: SessionView) -> str:
     best = (
         f"best {session.best.id} at {times(session.best.fitness, session.best.interval)}"
         if session.best
-        else "no promotable node yet"
+        else no_winner(session.correct)
     )
     ended = f" ({session.reason})" if session.reason else ""
     return (
