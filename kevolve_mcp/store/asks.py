@@ -67,6 +67,7 @@ class Asks:
                         author=author,
                         created=now,
                         lease_until=now + lease_s,
+                        taken=now if lease_s > 0 else None,
                     )
                 )
             rows = [_row(connection, session, seq) for seq in range(first, first + len(new))]
@@ -107,7 +108,8 @@ class Asks:
                     f"ask a{seq} is leased to {row.author!r} for another {row.lease_until - now:.0f} s.",
                     "Ask for one of your own with session_next.",
                 )
-            return self._lease(connection, session, seq, author, now + lease_s)
+            taken = row.taken if row.author == author and row.lease_until > now else now  # a renewal goes on with the same work
+            return self._lease(connection, session, seq, author, now + lease_s, taken)
 
     def take_expired(self, session: str, *, author: str, lease_s: float) -> Ask | None:
         """Lease the oldest ask that has neither node nor running lease, None without one. Of several that call this at once,
@@ -116,19 +118,19 @@ class Asks:
             session_row(connection, session, lock=True, opened=True)
             now = self._clock()
             row = connection.execute(_unanswered(session).where(schema.asks.c.lease_until <= now)).first()
-            return None if row is None else self._lease(connection, session, row.seq, author, now + lease_s)
+            return None if row is None else self._lease(connection, session, row.seq, author, now + lease_s, now)
 
     def release(self, session: str, seq: int, *, author: str) -> None:
         """Give the lease back, so that the ask may be given again at once; without effect when another author has it."""
         with self._database.write() as connection:
             session_row(connection, session, lock=True)
             if _row(connection, session, seq).author == author:
-                self._lease(connection, session, seq, author, self._clock())
+                self._lease(connection, session, seq, author, self._clock(), None)
 
     @staticmethod
-    def _lease(connection: Connection, session: str, seq: int, author: str, until: float) -> Ask:
+    def _lease(connection: Connection, session: str, seq: int, author: str, until: float, taken: float | None) -> Ask:
         a = schema.asks
-        values = {"author": author, "lease_until": until}
+        values = {"author": author, "lease_until": until, "taken": taken}
         connection.execute(update(a).where(a.c.session == session, a.c.seq == seq).values(values))
         return ask_of(_row(connection, session, seq))
 

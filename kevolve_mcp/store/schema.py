@@ -170,6 +170,7 @@ asks = Table(
     Column("author", PlainText, nullable=False),
     _time(),
     _time("lease_until"),
+    Column("taken", Float(53)),  # when its present author took it; nothing while it is free
 )
 
 evaluations = Table(

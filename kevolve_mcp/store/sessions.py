@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row, func, select, update
 from harness.types import Budget, Goal, Policy, Spent, from_json, to_json
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
 
-from . import schema
+from . import schema, spending
 from .engine import Database
 from .records import NewSession, SessionRecord, SessionState, SessionSummary
 from .rows import insert_once, session_row
@@ -111,21 +111,20 @@ class Sessions:
             return _record(session_row(connection, session))
 
     def spent(self, session: str) -> Spent:
-        """Derived from rows: evaluations and device seconds of all evaluations that this session paid for (an answer from
-        the store is free), tokens and dollars of its nodes, wall seconds since it was opened (until it ended)."""
-        e, n = schema.evaluations, schema.nodes
+        """See `spending.spent`. Raises NotFound."""
         with self._database.read() as connection:
-            row = session_row(connection, session)
-            count, device = connection.execute(
-                select(func.count(), func.coalesce(func.sum(e.c.device_s), 0.0)).where(e.c.session == session)
-            ).one()
-            tokens, usd = connection.execute(
-                select(func.coalesce(func.sum(n.c.tokens), 0), func.coalesce(func.sum(n.c.usd), 0.0)).where(
-                    n.c.session == session
-                )
-            ).one()
-        end = self._clock() if row.finished is None else row.finished
-        return Spent(int(count), max(0.0, end - row.created), float(device), int(tokens), float(usd))
+            session_row(connection, session)
+            return spending.spent(connection, session)
+
+    def set_budget(self, session: str, budget: Budget) -> SessionRecord:
+        """Another budget for an open session; the one before is kept in its option "budgets". Raises NotFound, Conflict."""
+        with self._database.write() as connection:
+            row = session_row(connection, session, lock=True, opened=True)
+            if row.budget != to_json(budget):
+                before = [*row.options.get("budgets", ()), {"budget": row.budget, "until": self._clock()}]
+                values = {"budget": to_json(budget), "options": {**row.options, "budgets": before}}
+                connection.execute(update(schema.sessions).where(schema.sessions.c.id == session).values(values))
+            return _record(session_row(connection, session))
 
     def _create(self, connection: Connection, new: NewSession, identifier: str) -> SessionRecord:
         if identifier and not _ID.fullmatch(identifier):

@@ -15,7 +15,7 @@ import secrets
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from harness.types import Budget, CaseResult, Goal, Policy, Spent, StageReport
+from harness.types import Budget, CaseResult, Goal, Policy, StageReport
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
 from kevolve_mcp.search.tree import ROOT
 
@@ -158,17 +158,49 @@ class StoreConformance:
             assert store.sessions.spent(session).evaluations == 0
 
     def test_spent_is_derived_from_rows(self, tmp_path: Path) -> None:
-        clock = Clock()
-        with self.store(tmp_path, clock) as store:
+        """Evaluations count where a node has them; what confirms the winner comes on top of the budget."""
+        checked, task = sample_candidate("c"), sample_task()
+        with self.store(tmp_path) as store:
             session = opened(store).id
             node = store.nodes.add(session, new_node(store, "a", tokens=100, usd=0.25))
             store.nodes.add(session, new_node(store, "a", parents=(node.id,), evaluation=node.evaluation, tokens=10))
-            store.evaluations.put(new_node(store, "c").evaluation, session)  # type: ignore[arg-type]
-            clock.now += 30
-            assert store.sessions.spent(session) == Spent(evaluations=2, seconds=30.0, device_s=0.5, tokens=110, usd=0.25)
-            store.sessions.finish(session, "abandoned", "enough")
-            clock.now += 30
-            assert store.sessions.spent(session).seconds == 30.0
+            store.candidates.put(checked)
+            store.evaluations.put(sample_evaluation(checked, task, purpose="check"), session)
+            spent = store.sessions.spent(session)
+            assert (spent.evaluations, spent.device_s, spent.tokens, spent.usd) == (1, 0.5, 110, 0.25)
+            store.evaluations.put(sample_evaluation(checked, task, purpose="confirm"), session)
+            assert store.sessions.spent(session) == spent
+
+    def test_seconds_are_worked_time(self, tmp_path: Path) -> None:
+        """Evaluating and writing count, once where they overlap; pauses and unanswered asks do not."""
+        clock, task = Clock(), sample_task()
+        slow, quick = (sample_evaluation(sample_candidate(n), task, seconds=s) for n, s in (("a", 8.0), ("b", 2.0)))
+        with self.store(tmp_path, clock) as store:
+            session = opened(store).id
+            clock.now += 3600
+            first = store.asks.add(session, EXPAND, "", author="me", lease_s=60)
+            other = store.asks.add(session, EXPAND, "", author="you", lease_s=60)
+            clock.now += 20
+            store.jobs.start("evaluate", session, {"ask": first.seq})
+            clock.now += 10  # of which 8 were the evaluation's own; the rest it waited
+            store.nodes.add(session, new_node(store, "a", evaluation=slow, ask=first.seq))
+            assert round(store.sessions.spent(session).seconds, 6) == 28
+            clock.now += 3600
+            assert round(store.sessions.spent(session).seconds, 6) == 28
+            store.asks.take(session, other.seq, author="another", lease_s=60)
+            clock.now += 5
+            store.nodes.add(session, new_node(store, "b", evaluation=quick, ask=other.seq))
+            assert round(store.sessions.spent(session).seconds, 6) == 33
+
+    def test_another_budget_is_recorded(self, tmp_path: Path) -> None:
+        with self.store(tmp_path) as store:
+            session = opened(store)
+            assert store.sessions.set_budget(session.id, session.budget) == session
+            more = store.sessions.set_budget(session.id, Budget(evaluations=99))
+            assert (more.budget, store.sessions.get(session.id)) == (Budget(evaluations=99), more)
+            assert [Budget(**past["budget"]) for past in more.options["budgets"]] == [session.budget]
+            store.sessions.finish(session.id, "abandoned", "enough")
+            refused(Conflict, lambda: store.sessions.set_budget(session.id, Budget()))
 
     def test_sessions_are_joined_listed_and_ended_once(self, tmp_path: Path) -> None:
         mark = secrets.token_hex(3)

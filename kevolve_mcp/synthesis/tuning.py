@@ -1,6 +1,7 @@
-"""The next parameters of a candidate: Optuna's TPE over TUNABLES, rebuilt from the finished attempts at every ask.
+"""The next parameters of a candidate: informed points first, then Optuna's TPE over TUNABLES, rebuilt at every ask.
 
-No study is kept: the tree is the only truth, and the same seed and history give the same answer in any process. TPE repeats
+Informed are the last choices of all lists together, and the neighbours of the best point so far: a budget of a dozen evaluations
+is spent before a model has learnt anything. No study is kept: the tree is the only truth, and the same seed and history give the same answer in any process. TPE repeats
 itself, so what was tried is refused by digest; after some repetitions a random unseen point is taken; when every point was tried,
 Exhausted. Without Optuna the choice is random among the unseen points, and `Choice.method` says so.
 """
@@ -23,7 +24,10 @@ from .ask import HistoryRow, short, structure_digest
 
 REPETITIONS = 32  # asks of the sampler before a random unseen point is taken
 WARM_UP = 6  # finished attempts of a structure before the model is asked: below it the sampler draws at random anyway
+DEAD_AFTER = 2  # failures of a choice that never worked, before it goes to the end of the queue
 SCAN_LIMIT = 200_000  # points listed one by one; larger spaces are sampled
+
+Dead = frozenset[tuple[str, str]]  # names with choices, as JSON
 
 
 class Exhausted(Conflict):
@@ -34,8 +38,8 @@ class Exhausted(Conflict):
 
 @dataclass(frozen=True)
 class Choice:
-    """params: the whole PARAMS literal of the child. method: "tpe", "random", or "random (optuna is not installed)".
-    unseen: how many combinations are untried after this one."""
+    """params: the whole PARAMS literal of the child. method: "corner", "neighbour", "tpe", "random", or "random (optuna is not
+    installed)". unseen: how many combinations are untried after this one."""
 
     candidate: Candidate
     params: Params
@@ -48,24 +52,26 @@ def next_choice(
     history: Sequence[HistoryRow],
     seed: int,
     *,
+    ahead: int = 0,
     fixed: frozenset[str] = frozenset(),
     use_optuna: bool = True,
 ) -> Choice:
     """The next parameters for `candidate`'s text.
 
-    history: finished attempts; those of other structures are ignored. fixed: names that keep their value. Deterministic in its
+    history: finished attempts; those of other structures are ignored. ahead: how many other answers are on their way, so that
+    authors who work at once do not all propose the same. fixed: names that keep their value. Deterministic in its
     arguments. Raises UsageError without TUNABLES or with PARAMS that lack a name, Exhausted when nothing is left.
     """
     tunables = candidate.tunables()
     params = candidate.params()
     _check(tunables, params)
-    space = {name: choices for name, choices in sorted(tunables.items()) if name not in fixed and len(_distinct(choices)) > 1}
+    space = {name: _distinct(choices) for name, choices in tunables.items() if name not in fixed and len(_distinct(choices)) > 1}
     structure = short(structure_digest(candidate))
     rows = [r for r in history if short(r.structure) == structure]
     digests = {short(candidate.digest)} | {short(r.candidate) for r in history}
     rng = random.Random(f"{seed}:{len(rows)}:{candidate.digest}")
 
-    points = math.prod(len(_distinct(c)) for c in space.values()) if space else 1
+    points = math.prod(map(len, space.values())) if space else 1
     tried = {_key(p): p for p in (params, *({**params, **r.params} for r in rows))}
     inside = sum(1 for point in tried.values() if _inside(point, tunables, fixed, params))
 
@@ -74,16 +80,20 @@ def next_choice(
         child = candidate.with_params(full)
         return None if _key(full) in tried or short(child.digest) in digests else child
 
-    left = max(0, points - inside)
+    left, dead = max(0, points - inside), _dead(space, rows)
     if left:
+        informed = [(child, p, how) for p, how in _informed(space, rows, params, dead) if (child := made(p)) is not None]
+        if informed:
+            child, point, method = informed[ahead % len(informed)]
+            return Choice(child, {**params, **point}, method, left - 1)
         sampler = _tpe(space, rows, params, seed, fixed) if use_optuna and len(rows) >= WARM_UP else None
         if sampler is not None:
             for point in itertools.islice(sampler, REPETITIONS):
                 child = made(point)
-                if child is not None:
+                if child is not None and not _holds(point, dead):
                     return Choice(child, {**params, **point}, "tpe", left - 1)
         method = "random" if _optuna() is not None or not use_optuna else "random (optuna is not installed)"
-        for point in _unseen_points(space, rng, points):
+        for point in _unseen_points(space, rng, points, dead):
             child = made(point)
             if child is not None:
                 return Choice(child, {**params, **point}, method, left - 1)
@@ -120,18 +130,46 @@ def _inside(known: Params, tunables: Tunables, fixed: frozenset[str], params: Pa
     return True
 
 
-def _unseen_points(space: Tunables, rng: random.Random, points: int) -> Iterator[Params]:
-    """Random points; of a small space every point exactly once."""
-    names = list(space)
-    choices = [_distinct(space[n]) for n in names]
-    if points <= SCAN_LIMIT:
-        listed = list(itertools.product(*choices))
-        rng.shuffle(listed)
-        for values in listed:
-            yield dict(zip(names, values, strict=True))
+def _informed(space: Tunables, rows: Sequence[HistoryRow], params: Params, dead: Dead) -> Iterator[tuple[Params, str]]:
+    """What to try before a model knows anything: the last choice of every list together, since authors write the cautious
+    choice first; then coordinate descent, each tunable of the best point one choice further either way, in the text's order."""
+    if not space:
         return
-    for _ in range(10_000):  # of so large a space nearly every draw is new
-        yield {n: rng.choice(c) for n, c in zip(names, choices, strict=True)}
+    yield {name: choices[-1] for name, choices in space.items()}, "corner"
+    correct = [row for row in rows if row.status == "correct" and row.fitness]
+    best = {**params, **max(correct, key=lambda row: row.fitness or 0.0).params} if correct else params
+    for name, choices in space.items():
+        if json.dumps(best[name]) not in (texts := [json.dumps(c) for c in choices]):
+            continue
+        here = texts.index(json.dumps(best[name]))
+        for index in (here + 1, here - 1):
+            if 0 <= index < len(choices) and (name, texts[index]) not in dead:
+                yield {**{n: best[n] for n in space}, name: choices[index]}, "neighbour"
+
+
+def _dead(space: Tunables, rows: Sequence[HistoryRow]) -> Dead:
+    """(name, choice as JSON) that were tried at least DEAD_AFTER times and never in a correct candidate."""
+    tries: dict[tuple[str, str], list[bool]] = {}
+    for row in rows:
+        for name in space.keys() & row.params.keys():
+            tries.setdefault((name, json.dumps(row.params[name])), []).append(row.status == "correct")
+    return frozenset(choice for choice, found in tries.items() if len(found) >= DEAD_AFTER and not any(found))
+
+
+def _unseen_points(space: Tunables, rng: random.Random, points: int, dead: Dead) -> Iterator[Params]:
+    """Random points, those with a dead choice last; of a small space every point exactly once."""
+    names = list(space)
+    if points > SCAN_LIMIT:
+        for _ in range(10_000):  # of so large a space nearly every draw is new
+            yield {n: rng.choice(choices) for n, choices in space.items()}
+        return
+    listed = [dict(zip(names, values, strict=True)) for values in itertools.product(*space.values())]
+    rng.shuffle(listed)
+    yield from sorted(listed, key=lambda point: _holds(point, dead))
+
+
+def _holds(point: Params, dead: Dead) -> bool:
+    return any((name, json.dumps(value)) in dead for name, value in point.items())
 
 
 def _optuna() -> Any | None:

@@ -91,3 +91,36 @@ def test_a_text_without_parameters_is_taught(text: str) -> None:
 def test_without_optuna_the_method_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "_optuna", lambda: None)
     assert next_choice(START, walk(8, use_optuna=False), 0).method == "random (optuna is not installed)"
+
+
+def test_the_last_choices_together_come_first_then_one_at_a_time_around_the_best() -> None:
+    first = next_choice(START, (), 1)
+    assert (first.params, first.method) == ({"UNROLL": 8, "WIDTH": 512, "PASSES": 2}, "corner")
+    history = [row(START, 1.0), row(first.candidate, 2.2, 2)]
+    second = next_choice(START, history, 2)
+    assert (second.params, second.method) == ({"UNROLL": 4, "WIDTH": 512, "PASSES": 2}, "neighbour")
+    history.append(row(second.candidate, 2.4, 3))
+    assert next_choice(START, history, 3).params == {"UNROLL": 2, "WIDTH": 512, "PASSES": 2}
+
+
+def test_a_corner_that_fails_leaves_the_descent_at_the_start() -> None:
+    failed = row(next_choice(START, (), 1).candidate, 0.0)
+    chosen = next_choice(START, [row(START, 1.0), failed], 2)
+    assert (chosen.params, chosen.method) == ({"UNROLL": 2, "WIDTH": 128, "PASSES": 1}, "neighbour")
+
+
+def test_a_choice_that_never_worked_waits_until_nothing_else_is_left() -> None:
+    wide = [row(START.with_params({"UNROLL": u, "WIDTH": 256, "PASSES": 1}), 0.0) for u in (1, 2)]
+    history = [row(START, 1.0), *wide]
+    while True:
+        choice = next_choice(START, history, len(history))
+        if choice.params["WIDTH"] == 256:
+            break
+        history.append(row(choice.candidate, landscape(choice.params), len(history) + 1))
+    assert len(history) == 3 + 24 - 1 - 8
+
+
+def test_authors_at_work_at_once_propose_different_points() -> None:
+    history = [row(START, 1.0), row(next_choice(START, (), 1).candidate, 2.2, 2)]
+    chosen = [str(next_choice(START, history, 2, ahead=others).params) for others in range(4)]
+    assert len(set(chosen)) == 4

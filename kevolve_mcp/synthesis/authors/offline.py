@@ -49,7 +49,7 @@ class OfflineAuthor(Author):
             if proposal is not None:
                 return proposal
         if ask.best is not None and ask.best.id not in {p.id for p in ask.parents}:
-            for step in (self._switched, self._tuned):
+            for step in (self._tuned, self._switched):
                 proposal = step(ask, [ask.best])
                 if proposal is not None:
                     return proposal
@@ -62,7 +62,7 @@ class OfflineAuthor(Author):
         for parent in parents:
             candidate = Candidate(parent.source, ask.language)
             try:
-                choice = tuning.next_choice(candidate, ask.history, ask.seed)
+                choice = tuning.next_choice(candidate, ask.history, ask.seed, ahead=_ahead(ask))
             except (tuning.Exhausted, UsageError, CandidateError):
                 continue  # nothing to vary here: the next parent, or the caller's next step
             changed = _difference(candidate.params(), choice.params)
@@ -150,6 +150,12 @@ def _untried(ask: AskContext, candidate: Candidate, points: Sequence[Params]) ->
             child = candidate.with_params(point)
             if short(child.digest) not in digests:
                 yield child, point
+
+
+def _ahead(ask: AskContext) -> int:
+    """How many asks before this one have no node yet, judged by their numbers; what nobody will answer counts along."""
+    number = ask.id.removeprefix("a")
+    return max(0, int(number) - 1 - len(ask.history)) if number.isdigit() else 0
 
 
 def _text(value: object) -> str:

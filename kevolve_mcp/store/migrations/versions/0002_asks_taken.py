@@ -1,0 +1,13 @@
+"""When an ask was taken, so that the time its author worked can be told from a pause."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column("asks", sa.Column("taken", sa.Float(precision=53), nullable=True))
