@@ -13,6 +13,8 @@ from .failures import EXIT_FAILURE, EXIT_INTERRUPTED
 from .options import Json, Language, Python, Server, Target, Token
 from .terminal import print_json, show
 
+DESCRIBING = ("task", "start", "target", "language", "goal", "selection", "seed", "new", "python")  # what a session is
+
 
 def optimize(
     ctx: typer.Context,
@@ -61,7 +63,9 @@ def optimize(
     ] = "",
     seed: Annotated[int | None, typer.Option("--seed", help="The search's random seed.")] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=16, help="Asks in flight at once.")] = 1,
-    resume: Annotated[str, typer.Option("--resume", metavar="SESSION", help="Go on with this session.")] = "",
+    resume: Annotated[
+        str, typer.Option("--resume", metavar="SESSION", help="Go on with this session; limits then count from here.")
+    ] = "",
     new: Annotated[bool, typer.Option("--new", help="Open another session even where an equal one is open.")] = False,
     export: Annotated[Path | None, typer.Option("--export", metavar="DIR", help="Also copy the package to this folder.")] = None,
     python: Python = "",
@@ -75,7 +79,7 @@ def optimize(
     """
     from . import running
 
-    _check(task, resume, limited=tokens is not None or usd is not None)
+    _check(ctx, task, resume)
     running.check_destination(export)
     run = running.Run(
         task=task,
@@ -127,10 +131,15 @@ def optimize(
         raise typer.Exit(EXIT_FAILURE)
 
 
-def _check(task: Path | None, resume: str, *, limited: bool) -> None:
+def _check(ctx: typer.Context, task: Path | None, resume: str) -> None:
     if task is None and not resume:
         raise UsageError("no task named", "kevolve optimize TASK  or  kevolve optimize --resume SESSION")
-    if task is not None and resume:
-        raise UsageError("--resume takes no TASK", "The session knows its task, target, language, goal and budget.")
-    if resume and limited:
-        raise UsageError("--resume takes no --tokens and no --usd", "The session keeps the limits it was opened with.")
+    sources = {name: ctx.get_parameter_source(name) for name in DESCRIBING}
+    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    if resume and given:
+        word = "TASK" if given[0] == "task" else f"--{given[0]}"
+        raise UsageError(
+            f"--resume takes no {word}",
+            "The session knows what it searches for and how. --evaluations, --minutes, --tokens and --usd say how much more it may "
+            "spend; the author's options, --jobs, --export, --json and the server's can be given anew.",
+        )

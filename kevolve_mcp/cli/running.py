@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from contextlib import AbstractAsyncContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -67,13 +67,18 @@ class Run:
     author_minutes: float | None = None
 
     @property
+    def said(self) -> Budget:
+        """The limits that were named."""
+        seconds = self.minutes * 60 if self.minutes else None
+        return Budget(evaluations=self.evaluations, seconds=seconds, tokens=self.tokens, usd=self.usd)
+
+    @property
     def budget(self) -> Budget:
         """What was said; what holds when nothing was said."""
-        evaluations, seconds = self.evaluations, self.minutes * 60 if self.minutes else None
-        if evaluations is None and seconds is None:
-            usual = DEFAULT_BUDGET if self.author == OfflineAuthor.name else THINKING_BUDGET
-            evaluations, seconds = usual.evaluations, usual.seconds
-        return Budget(evaluations=evaluations, seconds=seconds, tokens=self.tokens, usd=self.usd)
+        if self.evaluations is not None or self.minutes is not None:
+            return self.said
+        usual = DEFAULT_BUDGET if self.author == OfflineAuthor.name else THINKING_BUDGET
+        return replace(self.said, evaluations=usual.evaluations, seconds=usual.seconds)
 
     def author_options(self, watcher: Watcher) -> AuthorOptions:
         """What the author is told; what it says on its way is shown as a remark."""
@@ -94,7 +99,7 @@ class Run:
         Raises UsageError for what the user can mend."""
         contents = self.contents and remote is not None
         if self.resume:
-            return Options(resume=self.resume, jobs=self.jobs, contents=contents), []
+            return Options(resume=self.resume, budget=self.said, jobs=self.jobs, contents=contents), []
         assert self.task is not None
         remarks: list[str] = []
         files = find_task(self.task)

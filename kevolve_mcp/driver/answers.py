@@ -123,7 +123,8 @@ class SkillFacts:
 
 @dataclass(frozen=True)
 class Ending:
-    """The answer to session_finish. measured: the package timed as a user calls it, the figure to report. contents: the
+    """The answer to session_finish. measured: the package timed as a user calls it, the figure to report; shortfalls: where it falls
+    short of the goal, or of the kernel alone, in sentences. contents: the
     package's files by name, where they were asked for."""
 
     session: SessionFacts
@@ -132,6 +133,7 @@ class Ending:
     node: NodeFacts | None = None
     confirmed: EvaluationFacts | None = None
     measured: EvaluationFacts | None = None
+    shortfalls: tuple[str, ...] = ()
     package: str = ""
     contents: dict[str, str] = field(default_factory=dict)
     lineage: tuple[NodeFacts, ...] = ()

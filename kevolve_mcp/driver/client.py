@@ -9,12 +9,14 @@ from typing import Any
 
 import anyio
 
+from harness.types import Budget
 from kevolve_mcp.errors import Conflict, KEvolveError
 from kevolve_mcp.synthesis.authors import FREE, AskContext, Cost, Proposal
 
 from .answers import Ending, SessionFacts, Told, read
 from .connection import Answer, ProgressListener, Tools
 from .events import Working
+from .options import limits
 
 ENDED = "The search has ended: "  # how the verdict of session_next begins; what follows is the reason
 REPEATS = 3  # how often a job that was lost or cancelled under our feet is started again
@@ -53,9 +55,11 @@ class SessionClient:
         answer = await self._tools.call("tree_view", {"session_id": session_id})
         return read(SessionFacts, answer.data.get("data", {}).get("session"), "tree_view")
 
-    async def next(self, session_id: str) -> Batch:
-        """The next ask."""
-        arguments = {"session_id": session_id, "count": 1, "max_tokens": ASK_TOKENS}
+    async def next(self, session_id: str, budget: Budget | None = None) -> Batch:
+        """The next ask. budget: the session's from now on."""
+        arguments: dict[str, Any] = {"session_id": session_id, "count": 1, "max_tokens": ASK_TOKENS}
+        if budget is not None:
+            arguments["budget"] = limits(budget)
         answer = await self._tools.call("session_next", arguments)
         session = read(SessionFacts, answer.data.get("session"), "session_next")
         asks = tuple(AskContext.parse(a["context"], answer.text) for a in answer.data.get("asks", ()))

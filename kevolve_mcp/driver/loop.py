@@ -12,16 +12,17 @@ from dataclasses import dataclass, replace
 
 import anyio
 
+from harness.types import Budget
 from kevolve_mcp.errors import Conflict, KEvolveError
 from kevolve_mcp.synthesis.authors import FREE, AskContext, Author, AuthorError, BudgetSpent, Exhausted, Proposal
 
 from . import decisions, events
-from .answers import Ending, NodeFacts, SessionFacts, Told
+from .answers import UNLIMITED, Ending, NodeFacts, SessionFacts, Told
 from .client import SessionClient
 from .connection import Tools
 from .decisions import Again, GiveUp, GoOn, Pause, Standing, Stop
 from .learned import lesson
-from .options import Options, differences
+from .options import Options, differences, extended
 from .purse import Purse
 
 PAUSE_S = 0.5  # before an author that failed is asked again
@@ -57,6 +58,7 @@ class Driver:
         self._stop: Stop | GiveUp | None = None
         self._best: NodeFacts | None = None
         self._purse = Purse()
+        self._budget: Budget | None = None
         self._taking = anyio.Lock()
         self._alone = anyio.Lock()
 
@@ -78,6 +80,9 @@ class Driver:
     async def _open(self) -> SessionFacts:
         if self._options.resume:
             session, resumed = await self._server.view(self._options.resume), True
+            if session.state == "open" and self._options.budget != UNLIMITED:
+                self._budget = extended(session.budget, session.spent, self._options.budget)
+                session = replace(session, budget=self._budget)
         else:
             session, resumed = await self._server.open(self._options.open_arguments())
         self._best, self._purse = session.best, Purse(session.budget, session.spent)
@@ -126,7 +131,8 @@ class Driver:
         if waits or self._purse.spoken_for():
             await self._server.idle(session_id)
             return None
-        batch = await self._server.next(session_id)
+        batch = await self._server.next(session_id, self._budget)
+        self._budget = None  # told once
         self._purse.knows(batch.session.spent)
         self._standing, step = decisions.after_batch(self._standing, len(batch.asks), batch.ended, batch.detail)
         self._decide(step)
@@ -150,7 +156,8 @@ class Driver:
         try:
             proposal = await self._propose(ask)
         except Exhausted as error:
-            self._listen(events.Remark(f"{ask.id}: {error.message}"))
+            if not self._standing.declined:  # once is enough: it will have nothing for the asks after it, either
+                self._listen(events.Remark(f"{ask.id}: {error.message}"))
             self._standing, step = decisions.after_exhausted(self._standing, error)
             return step
         except KEvolveError as error:

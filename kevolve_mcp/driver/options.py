@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from harness.types import Budget
+from harness.types import Budget, Spent
 
 from .answers import UNLIMITED, SessionFacts
 
@@ -13,7 +13,8 @@ from .answers import UNLIMITED, SessionFacts
 @dataclass(frozen=True)
 class Options:
     """task_path/start_path: absolute on the server's machine; task_source/start_source: the texts instead. goal: as Goal.parse takes it. policy: what session_open takes
-    under `policy`. resume: a session's id; then everything that describes a session is taken from it and ignored here.
+    under `policy`. resume: a session's id; then what describes a session is taken from it, and `budget` is what it may spend on
+    top of what it has spent (nothing named: its own budget holds).
     new: open another session even where an equal one is open. jobs: asks in flight at once. wait_s: how long one call may
     wait for a job before it is made again. contents: the outcome holds the package's files, too."""
 
@@ -41,7 +42,7 @@ class Options:
             "target": self.target,
             "language": self.language,
             "goal": self.goal,
-            "budget": {f.name: v for f in fields(self.budget) if (v := getattr(self.budget, f.name)) is not None},
+            "budget": limits(self.budget),
             "start_path": self.start_path,
             "start_source": self.start_source,
             "python": self.python,
@@ -49,6 +50,20 @@ class Options:
             "new": self.new,
         }
         return {name: value for name, value in said.items() if value not in ("", {}, False)}
+
+
+def limits(budget: Budget) -> dict[str, Any]:
+    """The limits that it sets, by name."""
+    return {f.name: v for f in fields(budget) if (v := getattr(budget, f.name)) is not None}
+
+
+def extended(budget: Budget, spent: Spent, more: Budget) -> Budget:
+    """The budget of a session that may spend `more` from now on. Evaluations and seconds are named together, as when a session
+    is opened: naming one lifts the other."""
+    kept = limits(budget)
+    if more.evaluations is not None or more.seconds is not None:
+        kept = {name: v for name, v in kept.items() if name not in ("evaluations", "seconds")}
+    return Budget(**{**kept, **{name: getattr(spent, name) + v for name, v in limits(more).items()}})
 
 
 def differences(options: Options, session: SessionFacts) -> str:

@@ -37,7 +37,7 @@ class Manifest:
     task, candidate: digests. key: the evaluation's key that justified the export. operator: its name in torch.ops.
     approved_by, approved_at: who let it pass and when (ISO 8601, UTC), "" where nobody was asked.
     form: "module" or "function", how the task defines its reference. case_inputs: what the table shows per case. kernel_cases /
-    reference_cases: the dispatch decisions by name. files: SHA-256 by file name, the manifest itself excepted.
+    reference_cases: the dispatch decisions by name. goal: of the session, as Goal.parse takes it. files: SHA-256 by file name, the manifest itself excepted.
     """
 
     name: str
@@ -61,6 +61,7 @@ class Manifest:
     versions: dict[str, str]
     files: dict[str, str]
     format: int = FORMAT
+    goal: str = "best"
 
 
 @dataclass(frozen=True)

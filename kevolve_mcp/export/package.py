@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness.types import PROTOCOL_VERSION, Candidate, Evaluation, Policy, Task, to_json
+from harness.types import PROTOCOL_VERSION, Candidate, Evaluation, Goal, Policy, Task, to_json
 from kevolve_mcp import __version__
 from kevolve_mcp.errors import Conflict, UsageError
 
@@ -17,6 +17,7 @@ from .manifest import ExportResult, LineageStep, Manifest
 from .readme import package_readme, template
 from .sources import identifier, importable, native_source, packaged, task_form
 
+BEST = Goal()
 GLUE = ("__init__.py", "calls.py", "modules.py", "dispatch.py", "op.py", "bench.py", "test_kernel.py")
 
 
@@ -31,19 +32,23 @@ def export_package(
     policy: Policy | None = None,
     approved_by: str = "",
     approved_at: str = "",
+    goal: Goal = BEST,
 ) -> ExportResult:
     """Write the winner as a Python package that needs torch and nothing of KEvolve.
 
     folder: where; its last part becomes an importable name ("rmsnorm-7f3a" -> "rmsnorm_7f3a"), with a number appended if
     taken; the path that was used is in the result. task.cases: all cases of the evaluation, held-out ones included; the
-    dispatch table knows only these. The folder appears complete or not at all.
+    dispatch table knows only these. The folder appears complete or not at all. goal: of the session; the README says where the
+    package misses it.
     approved_by, approved_at: who looked at it and when; a flagged kernel needs it, and a policy with `review`.
     Raises UsageError (evaluation of something else, not correct), Conflict (a review is required), StoreError (disk).
     """
     _check(task, candidate, evaluation, policy or Policy(), approved_by)
     decisions = decide(task, evaluation)
     approval = (approved_by, approved_at)
-    texts, manifest = _compose(task, candidate, evaluation, decisions, tuple(lineage), session, policy or Policy(), approval)
+    texts, manifest = _compose(
+        task, candidate, evaluation, decisions, tuple(lineage), session, policy or Policy(), approval, goal
+    )
     destination = Path(folder).expanduser().absolute()
     path = write_folder(destination.with_name(importable(destination.name)), texts)
     return ExportResult(path, tuple(sorted(texts)), manifest)
@@ -74,6 +79,7 @@ def _compose(
     session: str,
     policy: Policy,
     approval: tuple[str, str],
+    goal: Goal,
 ) -> tuple[dict[str, str], Manifest]:
     name = identifier(task.name)
     stamp = hashlib.sha256(f"{task.digest}\0{candidate.digest}".encode()).hexdigest()[:8]
@@ -110,6 +116,7 @@ def _compose(
         edits=edits,
         versions={"kevolve": __version__, "protocol": str(PROTOCOL_VERSION), "toolchain": evaluation.environment.toolchain},
         files={},
+        goal=str(goal),
     )
     texts["README.md"] = package_readme(manifest, evaluation, None)
     manifest = replace(manifest, files={file: sha256(text) for file, text in sorted(texts.items())})

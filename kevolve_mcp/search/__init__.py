@@ -23,6 +23,7 @@ from .fitness import (
 )
 from .memory import PATIENCE, History, decide, history
 from .policies import SelectionPolicy, ask_random, create_policy, policy_names
+from .shortfalls import shortfalls
 from .termination import ROOFLINE, STALL_AFTER, Reason, Termination, no_winner, room, terminate
 from .tree import ROOT, Ask, Expansion, MemoryOperator, Node, Role, Tree
 
@@ -63,6 +64,7 @@ __all__ = [
     "rank",
     "ratio",
     "room",
+    "shortfalls",
     "stalled_for",
     "terminate",
     "undominated",

@@ -128,7 +128,12 @@ def _budget(tree: Tree, node: Node | None, budget: Budget, spent: Spent) -> Term
         return None
     outcome = f"Best: {_name(node)}." if node is not None else _no_winner(tree)
     used, limit = getattr(spent, name), getattr(budget, name)
-    return Termination("budget_spent", f"Budget spent: {used:,.6g} of {limit:,.6g} {_UNITS[name]}. {outcome}")
+    return Termination("budget_spent", f"Budget spent: {_amount(used)} of {_amount(limit)} {_UNITS[name]}. {outcome}")
+
+
+def _amount(value: float) -> str:
+    """Whole where that is exact enough."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.3g}"
 
 
 def _name(node: Node) -> str:

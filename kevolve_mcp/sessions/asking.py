@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from harness.types import Candidate, MachineReport, Task
+from harness.types import Budget, Candidate, MachineReport, Task
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.search import Ask, Expansion, Node, Tree, ask_random, create_policy, figures, history, room, terminate
 from kevolve_mcp.store import SessionRecord, Store
@@ -33,8 +33,11 @@ class Built:
     pages: tuple[str, ...]
 
 
-async def next_asks(shared: Shared, session_id: str, *, count: int, ask_id: str, max_tokens: int, author: str) -> AskBatch:
-    """`ask_id`: that ask again. Otherwise up to `count`: abandoned and unanswered ones first, then new ones, or why none."""
+async def next_asks(
+    shared: Shared, session_id: str, *, count: int, ask_id: str, max_tokens: int, author: str, budget: Budget | None = None
+) -> AskBatch:
+    """`ask_id`: that ask again. Otherwise up to `count`: abandoned and unanswered ones first, then new ones, or why none.
+    budget: the session's from now on."""
     store = await shared.store()
     record = await shared.thread(store.sessions.get, session_id)
     if ask_id:
@@ -43,6 +46,8 @@ async def next_asks(shared: Shared, session_id: str, *, count: int, ask_id: str,
         raise Conflict(
             f"session {session_id} is {record.state}: {record.reason}", "session_open(..., new=true) starts another one."
         )
+    if budget is not None:
+        record = await shared.thread(store.sessions.set_budget, session_id, budget)
     async with shared.asking(session_id):
         return await _ask(shared, store, record, count, max_tokens, leases.holder(author))
 

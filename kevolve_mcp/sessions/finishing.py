@@ -13,7 +13,7 @@ from harness.types import Candidate, Evaluation, EvaluationRequest, Task, promot
 from kevolve_mcp.errors import Conflict, KEvolveError, NotFound
 from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.export import ExportResult, LineageStep, export_package, package_candidate, read_package, record_evaluation
-from kevolve_mcp.search import Node, Tree, figures, rank, terminate
+from kevolve_mcp.search import Node, Tree, figures, rank, shortfalls, terminate
 from kevolve_mcp.store import Approval, Job, SessionRecord, Store, StoredEvaluation
 
 from . import evaluating, looking, skills, views
@@ -170,6 +170,7 @@ class Finishing:
             policy=record.policy,
             approved_by=approval.author if approval else "",
             approved_at=datetime.fromtimestamp(approval.created, UTC).isoformat(timespec="seconds") if approval else "",
+            goal=record.goal,
         )
 
     async def _measure(
@@ -229,6 +230,7 @@ async def finished(shared: Shared, record: SessionRecord, inline: bool) -> Finis
         node=views.node_view(tree, node),
         confirmed=views.evaluation_view(confirmed.id, confirmed.evaluation),
         measured=views.evaluation_view(measured.id, measured.evaluation),
+        shortfalls=shortfalls(record.goal, measured.evaluation.cases, confirmed.evaluation.cases),
         package=o["package"],
         files=tuple(o["files"]),
         contents=await shared.thread(_contents, Path(o["package"])) if inline else {},

@@ -9,6 +9,7 @@ from typing import Self
 
 import anyio
 
+from harness.types import Budget
 from kevolve_mcp.executors.base import Executor, Progress
 from kevolve_mcp.settings import Settings
 from knowledge import Library
@@ -88,11 +89,20 @@ class Service:
         return await opening.open_session(self._shared, request)
 
     async def next(
-        self, session_id: str, *, count: int = 1, ask_id: str = "", max_tokens: int = asking.MAX_TOKENS, author: str = ""
+        self,
+        session_id: str,
+        *,
+        count: int = 1,
+        ask_id: str = "",
+        max_tokens: int = asking.MAX_TOKENS,
+        author: str = "",
+        budget: Budget | None = None,
     ) -> AskBatch:
-        """What to write next, or why the search has ended."""
+        """What to write next, or why the search has ended. budget: the session's from now on."""
         await self._check_opened(session_id)
-        return await asking.next_asks(self._shared, session_id, count=count, ask_id=ask_id, max_tokens=max_tokens, author=author)
+        return await asking.next_asks(
+            self._shared, session_id, count=count, ask_id=ask_id, max_tokens=max_tokens, author=author, budget=budget
+        )
 
     async def compile(self, request: KernelRequest) -> JobView:
         """Build only."""

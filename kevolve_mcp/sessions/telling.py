@@ -11,7 +11,7 @@ from typing import Any
 from harness.types import Candidate, CandidateError, EvaluationRequest, Purpose, Stage
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
 from kevolve_mcp.executors.base import Progress
-from kevolve_mcp.search import ROOT, Ask, Role, rank
+from kevolve_mcp.search import ROOT, Ask, Node, Role, Tree, rank
 from kevolve_mcp.store import Job, NewNode, SessionRecord, Store, StoredEvaluation
 from kevolve_mcp.synthesis import structure_digest
 
@@ -154,12 +154,18 @@ async def evaluated(shared: Shared, p: dict[str, Any], result: dict[str, Any]) -
         session_id=result["session"],
         node=views.node_view(tree, node) if node else None,
         best=views.node_view(tree, best) if best else None,
-        new_best=bool(node and best and node.id == best.id),
+        new_best=bool(node and best and node.id == best.id and _leads(tree, best)),
         assumed_root=bool(p.get("assumed_root") and node and not node.parents),
         predicted_speedup=node.predicted_speedup if node else None,
         observed=views.observed(tree, node) if node else None,
         spent=spent,
     )
+
+
+def _leads(tree: Tree, best: Node) -> bool:
+    """Whether no other node shows the same figure: an equal one is no improvement."""
+    others = max((n.score for n in tree.nodes if n.promotable and n.id != best.id), default=0.0)
+    return f"{best.score:.2f}" != f"{others:.2f}"
 
 
 async def _at_once(shared: Shared, p: dict[str, Any], found: StoredEvaluation) -> JobView:

@@ -287,7 +287,8 @@ class SkillView:
 @dataclass(frozen=True)
 class Finished:
     """The result of a "finish" job. confirmed: the re-validation; measured: the package timed as a user calls it, the only
-    figure to report. rejected: better nodes that the re-validation did not confirm, with the reason."""
+    figure to report. shortfalls: where it misses the goal, or lost what the kernel alone had reached, one sentence each.
+    rejected: better nodes that the re-validation did not confirm, with the reason."""
 
     session: SessionView
     state: str
@@ -295,6 +296,7 @@ class Finished:
     node: NodeView | None = None
     confirmed: EvaluationView | None = None
     measured: EvaluationView | None = None
+    shortfalls: tuple[str, ...] = ()
     package: str = ""
     files: tuple[str, ...] = ()
     contents: dict[str, str] = field(default_factory=dict)

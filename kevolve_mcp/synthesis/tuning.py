@@ -83,8 +83,8 @@ def next_choice(
     left, dead = max(0, points - inside), _dead(space, rows)
     if left:
         informed = [(child, p, how) for p, how in _informed(space, rows, params, dead) if (child := made(p)) is not None]
-        if informed:
-            child, point, method = informed[ahead % len(informed)]
+        if ahead < len(informed):
+            child, point, method = informed[ahead]
             return Choice(child, {**params, **point}, method, left - 1)
         sampler = _tpe(space, rows, params, seed, fixed) if use_optuna and len(rows) >= WARM_UP else None
         if sampler is not None:
@@ -112,9 +112,9 @@ def _check(tunables: Tunables, params: Params) -> None:
         raise UsageError(f"PARAMS lacks {missing[0]!r}, which TUNABLES names", f"Give each tunable its present value: {example}.")
 
 
-def _distinct(choices: Sequence[ParamValue]) -> list[ParamValue]:
+def _distinct(choices: Sequence[ParamValue]) -> tuple[ParamValue, ...]:
     """Choices by their text: 1, 1.0 and True are three choices."""
-    return list({json.dumps(c): c for c in choices}.values())
+    return tuple({json.dumps(c): c for c in choices}.values())
 
 
 def _key(params: Params) -> str:

@@ -111,7 +111,7 @@ def test_its_caps_hold(kevolve: Kevolve, task: Path, model: str) -> None:
         (["--author", "cmd: no-such-agent"], 2, "'no-such-agent' was not found"),
         (["--author", "cmd:"], 2, "names no command"),
         (["--author", "shakespeare"], 2, "openai:MODEL"),
-        (["--resume", "scale-0000", "--usd", "1"], 2, "keeps the limits"),
+        (["--resume", "scale-0000", "--goal", "best"], 2, "--resume takes no --goal"),
     ],
 )
 def test_what_cannot_work_is_told_before_anything_is_opened(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
 from mcp import Client
 
-from harness.types import Budget
+from harness.types import Budget, Spent
 from kevolve_mcp.driver import Outcome, connect, events
+from kevolve_mcp.driver.client import SessionClient
+from kevolve_mcp.driver.options import extended
 from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, NotFound, TaskRefused
 from kevolve_mcp.synthesis.authors import AskContext, Author, Exhausted, OfflineAuthor, Proposal
 
@@ -118,7 +121,7 @@ def test_resume_after_the_driver_was_cancelled_in_the_middle(runner: Runner, tmp
 
     anyio.run(interrupted)
     before = [e.told.node.id for e in told(runner)]
-    outcome = runner.run(process=True, resume=session)
+    outcome = runner.run(process=True, resume=session, budget=Budget())
     after = [e.told.node.id for e in told(runner)][len(before) :]
     assert not set(before) & set(after)
     assert outcome.session.id == session
@@ -137,6 +140,30 @@ def test_resuming_a_finished_session_says_so_and_changes_nothing(runner: Runner)
     assert "finished already" in again.reason
     assert again.ending is not None
     assert again.ending.package
+
+
+def test_limits_named_with_resume_count_from_here() -> None:
+    """The one of evaluations and time that is not named is lifted, as when a session is opened; the other limits stay."""
+    held = Budget(evaluations=2, seconds=9.0, usd=1.0)
+    spent = Spent(evaluations=2, seconds=7.0, usd=0.5)
+    assert extended(held, spent, Budget(evaluations=3)) == Budget(evaluations=5, usd=1.0)
+    assert extended(held, spent, Budget(usd=2.0)) == Budget(evaluations=2, seconds=9.0, usd=2.5)
+    assert extended(held, spent, Budget()) == held
+
+
+def test_resume_goes_on_where_the_budget_was_spent(runner: Runner) -> None:
+    async def body() -> tuple[str, Outcome]:
+        async with connect(lambda: Client(fake_server()), lambda text: None) as server:
+            client = SessionClient(server, lambda event: None, 2)
+            opened, _ = await client.open(replace(runner.options, budget=Budget(evaluations=1)).open_arguments())
+            (ask,) = (await client.next(opened.id)).asks
+            await client.submit(ask, await Steady().propose(ask))
+            assert (await client.next(opened.id)).ended == "budget_spent"
+        return opened.id, await runner.drive(resume=opened.id, budget=Budget(evaluations=2))
+
+    session, outcome = anyio.run(body)
+    assert (outcome.session.id, outcome.session.nodes, outcome.reason) == (session, 3, "budget_spent")
+    assert outcome.session.budget == Budget(evaluations=3)
 
 
 def test_resuming_an_unknown_session_is_an_error_with_a_hint(runner: Runner) -> None:

@@ -60,6 +60,7 @@ def report_view(outcome: Outcome, copied_to: str = "", reference_cases: tuple[st
     )
     parts: list[RenderableType] = [
         head,
+        *(Text(text, style="bold yellow") for text in ending.shortfalls),
         Text(""),
         cases_table(cases, f"per case: {how}", reference_cases if ending.measured else None),
     ]
@@ -94,6 +95,7 @@ def report_json(outcome: Outcome, copied_to: str = "") -> dict[str, Any]:
         "fitness": figure.fitness if figure else None,
         "interval": to_json(figure.interval) if figure else None,
         "cases": [to_json(c) for c in cases],
+        "shortfalls": list(ending.shortfalls) if ending else [],
         "not_claimed": naive_note(cases),
         "lineage": [to_json(n) for n in ending.lineage] if ending else [],
         "rejected": dict(ending.rejected) if ending else {},

@@ -64,12 +64,22 @@ async def session_next(
     count: Annotated[int, Field(ge=1, le=16, description="Asks to take at once, for parallel authors")] = 1,
     ask_id: Annotated[str, Field(description='Read this ask again instead, e.g. "a7"')] = "",
     max_tokens: Annotated[int, Field(ge=1000, le=100_000, description="Size of the whole answer")] = 8000,
+    budget: Annotated[
+        dict[str, float] | None, Field(description="Instead of the session's budget from now on, to go on where it is spent")
+    ] = None,
 ) -> Annotated[CallToolResult, AsksReply]:
     """Ask what to write next: the parents to improve with their diagnosis, what was tried, what is known, what to answer.
 
     Taking an ask leases it to you; answer it with kernel_submit(ask_id=...), or let it lapse. Says when the search has ended
     (goal, budget, stall, roofline). Fast; runs nothing."""
-    batch = await service(ctx).next(session_id, count=count, ask_id=ask_id, max_tokens=max_tokens, author=author(ctx))
+    batch = await service(ctx).next(
+        session_id,
+        count=count,
+        ask_id=ask_id,
+        max_tokens=max_tokens,
+        author=author(ctx),
+        budget=None if budget is None else a.parse_budget(budget),
+    )
     phrase = wording.asked(batch)
     reply = AsksReply(
         verdict=phrase.verdict,

@@ -64,7 +64,7 @@ def finished(result: Finished) -> Phrase:
     session = result.session
     if result.state == "abandoned":
         return Phrase(f"Session {session.id} abandoned; its tree stays readable", "none", [result.reason])
-    lines = [f"Ended because: {result.reason}"]
+    lines = [f"Ended because: {result.reason}", *result.shortfalls]
     if result.measured is not None:
         lines += [f"The package, timed as a user calls it ({result.measured.id}):", *map(case_line, result.measured.cases)]
     if result.confirmed is not None:

@@ -1,0 +1,40 @@
+"""Where the package as a user calls it falls short of what was asked for, or of what the kernel alone had reached, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.types import CaseResult, Goal, fitness
+
+from .fitness import figures
+
+
+def shortfalls(goal: Goal, called: Sequence[CaseResult], alone: Sequence[CaseResult]) -> tuple[str, ...]:
+    """One sentence each; () where there is nothing to confess. called: the cases as a user calls the package; alone: those of
+    the kernel before the export."""
+    found = []
+    if (missed := _missed(goal, called)) is not None:
+        reached = "" if _missed(goal, alone) is not None else ", although the kernel alone reached it"
+        found.append(f"The goal {goal} is missed as a user calls it{reached}: {missed}.")
+    value = fitness(called)
+    if value is not None and value < 1:
+        found.append(f"As called, the package is slower than the strongest baselines: {value:.2f}x.")
+    before = {case.name: case for case in alone}
+    for case in called:
+        if case.protected and case.verdict == "slower" and case.speedup is not None:
+            kernel = before.get(case.name)
+            had = f"; the kernel alone: {kernel.speedup:.2f}x" if kernel is not None and kernel.speedup is not None else ""
+            found.append(f"The protected case {case.name} is slower as called: {case.speedup:.2f}x over {case.baseline}{had}.")
+    return tuple(found)
+
+
+def _missed(goal: Goal, cases: Sequence[CaseResult]) -> str | None:
+    """What was measured instead of the goal; None where it is reached, or the goal names no figure."""
+    seen, value = figures(cases), fitness(cases)
+    if goal.kind == "speedup" and (value is None or value < goal.value):
+        return "nothing was timed" if value is None else f"{value:.3g}x"
+    if goal.kind == "latency_us" and (seen.latency_us is None or seen.latency_us > goal.value):
+        return "nothing was timed" if seen.latency_us is None else f"{seen.latency_us:.4g} us (weighted mean)"
+    if goal.kind == "roofline" and (seen.roofline is None or seen.roofline < goal.value):
+        return "nothing was timed" if seen.roofline is None else f"{seen.roofline:.0%} of the ceiling in the worst case"
+    return None

@@ -1,0 +1,33 @@
+"""Where a package falls short, in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from harness.types import CaseResult, Goal
+from kevolve_mcp.search import shortfalls
+
+FAST = CaseResult("large", correct=True, speedup=2.2, verdict="faster", baseline="compile", latency_us=40.0, roofline=0.8)
+SMALL = replace(FAST, name="small", protected=True, baseline="eager")
+
+
+def test_nothing_to_confess() -> None:
+    for goal in ("best", "speedup:2", "latency_us:50", "roofline:0.7"):
+        assert shortfalls(Goal.parse(goal), (FAST, SMALL), (FAST, SMALL)) == ()
+
+
+def test_a_goal_that_only_the_kernel_alone_reached() -> None:
+    called = (replace(FAST, speedup=1.5, latency_us=60.0, roofline=0.5),)
+    for goal, figure in (("speedup:2", "1.5x"), ("latency_us:50", "60 us"), ("roofline:0.7", "50%")):
+        (text,) = shortfalls(Goal.parse(goal), called, (FAST,))
+        assert goal in text
+        assert figure in text
+        assert "although the kernel alone reached it" in text
+        assert "although" not in shortfalls(Goal.parse(goal), called, called)[0]
+
+
+def test_a_loss_and_a_protected_case_are_named() -> None:
+    slower = replace(SMALL, speedup=0.7, verdict="slower")
+    loss, case = shortfalls(Goal(), (slower,), (SMALL,))
+    assert "slower than the strongest baselines: 0.70x" in loss
+    assert "protected case small is slower as called: 0.70x over eager; the kernel alone: 2.20x" in case
