@@ -37,6 +37,8 @@ def _decide(case: Case, result: CaseResult | None) -> Decision:
     eager, own = result.baselines.get("eager"), result.latency_us
     if result.baseline != "eager" and eager and own and own * FALLBACK_MARGIN < eager:
         return Decision(case, "kernel", f"{why}; {eager / own:.2f}x over the reference, which would run in its place")
+    if result.baseline == "eager" and result.interval is not None and result.interval[0] > FALLBACK_MARGIN:
+        return Decision(case, "kernel", f"{why}, the whole interval above the reference, which would run in its place")
     return Decision(case, "reference", why)
 
 

@@ -14,7 +14,7 @@ from kevolve_mcp.errors import StoreError
 
 from . import schema
 
-HEAD = "0002"
+HEAD = "0003"
 VERSION_TABLE = "kevolve_version"  # not alembic's default: a shared database may hold another program's
 
 

@@ -116,6 +116,18 @@ def test_a_kernel_that_loses_to_compile_is_used_where_the_fallback_would_be_slow
     assert "3.00x over the reference" in decided[0].why
 
 
+def test_a_kernel_whose_interval_lies_above_the_reference_is_used_although_one_process_leaves_it_unclear() -> None:
+    one = samples.scale_norm()
+    lows = (1.3, 0.9, 1.3, 1.3)
+    cases = tuple(
+        replace(
+            c, verdict="unclear", speedup=1.6, interval=(low, 1.8), baseline="eager", baselines={"eager": 16.0}, latency_us=10.0
+        )
+        for c, low in zip(one.evaluation.cases, lows, strict=True)
+    )
+    assert [d.use for d in decide(one.task, replace(one.evaluation, cases=cases))] == ["kernel", "reference", "kernel", "kernel"]
+
+
 def test_the_claim_comes_from_the_package_as_called(copy: Path) -> None:
     one = samples.scale_norm()
     verdicts = {"small": "faster", "wide": "same", "tall": "faster", "hidden": "faster"}
