@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from .fake_nvml import built, fake_nvml
+
+__all__ = ["built", "fake_nvml"]  # fixtures of every test
+
 settings.register_profile("kevolve", deadline=None, database=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("kevolve")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 # Both sides of every comparison run under this allocator policy: freed memory stays in the process, so that a call does not
 # pay for fresh pages. mallopt(3) names the variables; measured, it removes 32,772 page faults a call for 2 x 32 MiB outputs.
 ALLOCATION = {"MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_TRIM_THRESHOLD_": "8000000000", "MALLOC_TOP_PAD_": "268435456"}
@@ -12,8 +14,12 @@ ALLOCATION_NAME = "glibc malloc, freed memory kept (no mmap threshold, no trim),
 JUDGE_ENVIRONMENT = {**ALLOCATION, "OMP_WAIT_POLICY": "PASSIVE"}
 
 
+# Which GPUs a process sees: the judge and its workers must mean the same one by "the first".
+DEVICE_CHOICE = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+
+
 def scrubbed_environment(*, threads: int = 1, allocation: bool = True) -> dict[str, str]:
-    """The whole environment of a worker: nothing of the user's leaks in."""
+    """The whole environment of a worker: nothing of the user's leaks in but the choice of devices."""
     values = {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": "/tmp",
@@ -25,4 +31,5 @@ def scrubbed_environment(*, threads: int = 1, allocation: bool = True) -> dict[s
         "MKL_NUM_THREADS": str(threads),
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
-    return {**values, **(ALLOCATION if allocation else {})}
+    shown = {name: os.environ[name] for name in DEVICE_CHOICE if name in os.environ}
+    return {**values, **shown, **(ALLOCATION if allocation else {})}

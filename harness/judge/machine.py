@@ -13,7 +13,7 @@ from pathlib import Path
 
 from .. import native
 from ..languages import LANGUAGES
-from ..targets import ARCHITECTURES, DeviceFamily, cpu, cuda
+from ..targets import ARCHITECTURES, DeviceFamily, cpu, cuda, nvml
 from ..types import (
     ISOLATION_LEVELS,
     Ceilings,
@@ -180,7 +180,9 @@ class Machine:
             return TargetReport("cuda", "absent", reason)
         languages = tuple(name for name, language in LANGUAGES.items() if "cuda" in language.targets)
         mode: Mode = "execute" if languages else "absent"
-        return TargetReport("cuda", mode, cuda.device_key(), languages, ("device events",))
+        others = len(nvml.gpus()) - 1
+        more = f"; {others} more GPU{'s' * (others > 1)} here, each with a judge of its own" if others > 0 else ""
+        return TargetReport("cuda", mode, f"{cuda.device_key()}{more}", languages, ("device events",))
 
     def report(self, *, ceilings: bool) -> MachineReport:
         return MachineReport(self.environment, self.targets(), self.isolation, self.ceilings_of(cpu) if ceilings else None)

@@ -23,6 +23,7 @@ from ..targets import FAMILIES, DeviceFamily, cpu
 from ..types import EvaluationRequest, Target, Task, from_json, to_json
 from . import offline, pipeline
 from .failures import Unfit
+from .locks import LockBroken
 from .machine import Machine
 from .opening import OpenTask, TaskRefusedError, open_task
 from .places import Place
@@ -90,6 +91,8 @@ class Judge:
                 answer = _error(number, "unavailable", str(error), error.hint)
             except Unfit as error:
                 answer = _error(number, "unavailable", str(error), UNFIT_HINT)
+            except LockBroken as error:
+                answer = _error(number, "failed", str(error), "Mend the lock file, then repeat the call.")
             except Exception as error:  # the evaluator's own trouble: reported as such, never as a verdict
                 traceback.print_exc()
                 self._forget()

@@ -284,7 +284,7 @@ def _fake(label: str, expected: Any, inputs: list[Any], dtype: Any, constant: fl
 def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
     """Screen every baseline of a case: verified, then a few bursts each under the device lock."""
     pool = handle.pools[case.name]
-    lock = DeviceLock(handle.family.device_key())
+    lock = DeviceLock(handle.family.device_id())
     times: dict[str, float] = {}
     for baseline in ["eager", "compile", *handle.opened["baselines"]]:
         tell("baseline", f"case {case.name}: {baseline}", fraction)

@@ -51,7 +51,7 @@ def evaluate(
     language = LANGUAGES[request.candidate.language]
     builds = BuildService(machine.fork_server, machine.rules(level), machine.scratch, machine.cache, language, BUILD_SECONDS)
     builds.start(cancel)
-    lock = DeviceLock(task.family.device_key())
+    lock = DeviceLock(task.family.device_id())
     run = Run(machine, place, task, facts, request, level, language, builds, tell, cancel, lock)
     failure: Failure | None = None
     steps = (_build, verify, time_candidate, _profile, _diagnose) if place.mode == "execute" else (_build, verify)

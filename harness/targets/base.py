@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ..types import Ceilings
+from ..types import Ceilings, Device
+from .state import DeviceState
 
 
 class DeviceFamily(Protocol):
@@ -33,8 +35,17 @@ class DeviceFamily(Protocol):
     def device_key(self) -> str:
         """What of the device belongs to an evaluation's key."""
 
+    def device_id(self) -> str:
+        """Which of several equal devices it is: what the device lock is named after."""
+
     def facts(self) -> dict[str, str]:
         """What a reader wants to know about it, as text by name."""
+
+    def devices(self) -> tuple[Device, ...]:
+        """All of this family that evaluations may use."""
+
+    def state(self, processes: Sequence[int]) -> DeviceState:
+        """What it is like now. processes: of ours that run on it. Takes a millisecond or less."""
 
     def nodes(self) -> tuple[str, ...]:
         """Device files that a confined worker needs."""

@@ -8,12 +8,14 @@ import platform
 import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from .. import native
-from ..types import Ceilings
+from ..types import Ceilings, Device
 from . import kept
+from .state import DeviceState, stolen_ns, waited_ns
 
 NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cpu", "cpu", 1.02, 8 << 30
 _LEVELS = {"L1": 32 << 10, "L2": 512 << 10, "L3": 16 << 20}  # where the system does not say
@@ -78,6 +80,24 @@ def device_key() -> str:
     """What of the CPU belongs to an evaluation's key."""
     f = facts()
     return f"cpu:{f['model']}:{f['vector'].replace(' ', '+')}:{f['caches'].replace(' ', '')}"
+
+
+def device_id() -> str:
+    """Cores share caches and memory bandwidth, so there is one lock for all of them."""
+    return "cpu"
+
+
+def devices() -> tuple[Device, ...]:
+    """One, which needs no list."""
+    return ()
+
+
+def state(processes: Sequence[int]) -> DeviceState:
+    """How long our processes have waited for the timing core, how long the hypervisor has had it, and the load of the machine."""
+    waited = {process: ns for process in processes if (ns := waited_ns(process)) is not None}
+    load = _read("/proc/loadavg").split()[:1]
+    facts = {"load": load[0]} if load else {}
+    return DeviceState(time.monotonic_ns(), waited, stolen_ns(timing_cpu()), facts=facts)
 
 
 def cache_sizes() -> dict[str, int]:

@@ -1,16 +1,23 @@
-"""NVIDIA GPUs: what the first visible one is, and how fast it moves and computes, measured."""
+"""NVIDIA GPUs: what the first visible one is, and how fast it moves and computes, measured.
+
+A judge uses one GPU. Where there are several, the executor starts a judge for each and shows it that one alone (CUDA_VISIBLE_DEVICES).
+"""
 
 from __future__ import annotations
 
 import glob
 import json
+import os
 import sys
+import time
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..types import Ceilings
-from . import kept
+from ..types import Ceilings, Device
+from . import kept, nvml
+from .state import DeviceState, is_foreign, program
 
 NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cuda", "cuda:0", 1.01, 0
 _METHOD = "copy, fill, matrix product; version 1"
@@ -34,6 +41,41 @@ def device_key() -> str:
     return f"cuda:{properties.name}:sm_{properties.major}{properties.minor}:{properties.total_memory >> 30}GiB:{_driver()}"
 
 
+def device_id() -> str:
+    """The UUID, where the driver tells it."""
+    gpu = _gpu()
+    return gpu.uuid if gpu is not None else device_key()
+
+
+def devices() -> tuple[Device, ...]:
+    """Every GPU that is visible, and who is on it."""
+    found = []
+    for gpu in nvml.gpus():
+        now = nvml.state(gpu.uuid)
+        users = tuple(program(p) for p in now.processes if is_foreign(p))
+        found.append(Device(gpu.index, gpu.uuid, gpu.name, gpu.arch, gpu.memory_bytes, now.used_bytes, users))
+    return tuple(found)
+
+
+def state(processes: Sequence[int]) -> DeviceState:
+    """Who else computes there, the SM clock, and what slows it down. `processes` of ours are known by their command lines."""
+    gpu = _gpu()
+    now = nvml.state(gpu.uuid) if gpu is not None else nvml.GpuState()
+    facts = {
+        "sm_clock": f"{now.sm_mhz} MHz" if now.sm_mhz is not None else "",
+        "temperature": f"{now.temperature} C" if now.temperature is not None else "",
+        "throttled_by": ", ".join(now.throttled),
+        "memory_of_unseen_owners": f"{now.held_bytes >> 20} MiB" if now.held_bytes is not None else "",
+    }
+    return DeviceState(
+        time.monotonic_ns(),
+        foreign=tuple(program(p) for p in now.processes if is_foreign(p)),
+        throttled=now.throttled,
+        clock_mhz=now.sm_mhz,
+        facts={name: text for name, text in facts.items() if text},
+    )
+
+
 def facts() -> dict[str, str]:
     """Model, architecture, multiprocessors, memory, L2, driver."""
     import torch
@@ -47,13 +89,16 @@ def facts() -> dict[str, str]:
         "l2": f"{getattr(properties, 'L2_cache_size', 0) >> 10} KiB",
         "driver": _driver(),
         "cuda": str(torch.version.cuda),
-        "devices": str(torch.cuda.device_count()),
+        "device": device_id(),
     }
 
 
 def nodes() -> tuple[str, ...]:
-    """The control nodes and the GPUs; which GPU is used is settled by CUDA_VISIBLE_DEVICES."""
-    return tuple(sorted(glob.glob("/dev/nvidia[0-9]*") + glob.glob("/dev/nvidiactl") + glob.glob("/dev/nvidia-uvm*")))
+    """The control nodes and this GPU's; every GPU's where the driver does not tell which it is."""
+    gpu = _gpu()
+    own = f"/dev/nvidia{gpu.minor}" if gpu is not None and gpu.minor is not None else ""
+    found = [own] if os.path.exists(own) else glob.glob("/dev/nvidia[0-9]*")
+    return tuple(sorted(found + glob.glob("/dev/nvidiactl") + glob.glob("/dev/nvidia-uvm*")))
 
 
 def preload() -> list[str]:
@@ -117,6 +162,14 @@ def _properties() -> Any:
     import torch
 
     return torch.cuda.get_device_properties(0)
+
+
+@lru_cache(maxsize=1)
+def _gpu() -> nvml.Gpu | None:
+    """The one that torch calls 0, as the management library lists it."""
+    listed = nvml.gpus()
+    uuid = str(getattr(_properties(), "uuid", ""))
+    return next((g for g in listed if uuid and uuid in g.uuid), listed[0] if len(listed) == 1 else None)
 
 
 @lru_cache(maxsize=1)

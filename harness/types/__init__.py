@@ -2,7 +2,7 @@
 
 from .candidate import Candidate, CandidateError, Params, ParamValue, Tunables
 from .codec import CodecError, from_json, to_json
-from .environment import ISOLATION_LEVELS, Ceilings, Environment, Interpreter, IsolationLevel, MachineReport
+from .environment import ISOLATION_LEVELS, Ceilings, Device, Environment, Interpreter, IsolationLevel, MachineReport
 from .evaluation import (
     PROTOCOL_VERSION,
     STAGES,
@@ -36,6 +36,7 @@ __all__ = [
     "CaseResult",
     "Ceilings",
     "CodecError",
+    "Device",
     "Environment",
     "Evaluation",
     "EvaluationRequest",

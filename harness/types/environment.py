@@ -57,6 +57,26 @@ class Interpreter:
 
 
 @dataclass(frozen=True)
+class Device:
+    """One GPU. index: as nvidia-smi counts. uuid: names it for good. arch: sm_90. users: programs of others that compute on it.
+    measuring: whether an evaluator times something on it at this moment."""
+
+    index: int
+    uuid: str
+    name: str
+    arch: str
+    memory_bytes: int
+    used_bytes: int = 0
+    users: tuple[str, ...] = ()
+    measuring: bool = False
+
+    def __str__(self) -> str:
+        busy = ["being timed on"] * self.measuring + [f"used by {user}" for user in self.users]
+        memory = f"{self.used_bytes >> 20} of {self.memory_bytes >> 20} MiB in use"
+        return f"GPU {self.index} {self.name} {self.arch} ({self.uuid}): {memory}, {', '.join(busy) or 'free'}"
+
+
+@dataclass(frozen=True)
 class MachineReport:
     """The judge's answer to `describe`."""
 

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.types import ISOLATION_LEVELS, Interpreter, MachineReport, Policy, TargetReport, to_json
+from harness.types import ISOLATION_LEVELS, Device, Interpreter, MachineReport, Policy, TargetReport, to_json
 from kevolve_mcp import __version__
 from kevolve_mcp.errors import KEvolveError
 from kevolve_mcp.executors.base import Executor
@@ -47,6 +47,7 @@ class Diagnosis:
     interpreters: tuple[Interpreter, ...] = ()
     targets: tuple[TargetReport, ...] = ()
     isolation: dict[str, str] | None = None
+    devices: tuple[Device, ...] = ()
 
     @property
     def ready(self) -> bool:
@@ -59,6 +60,7 @@ class Diagnosis:
             "interpreters": [to_json(i) for i in self.interpreters],
             "targets": [to_json(t) for t in self.targets],
             "isolation": self.isolation or {},
+            "devices": [to_json(d) for d in self.devices],
         }
 
 
@@ -71,7 +73,10 @@ async def diagnose(executor: Executor, settings: Settings) -> Diagnosis:
         findings.append(Finding("judge", "missing", reason, "Mend what the lines above say is missing, then run doctor again."))
         return Diagnosis((*findings, _tuning()), interpreters)
     findings += [_isolation(report.isolation), _executable(report.targets), _tuning()]
-    return Diagnosis(tuple(findings), interpreters, report.targets, report.isolation)
+    devices = await executor.devices()
+    if devices:
+        findings.append(_gpus(devices))
+    return Diagnosis(tuple(findings), interpreters, report.targets, report.isolation, devices)
 
 
 async def _ask(executor: Executor) -> tuple[tuple[Interpreter, ...], MachineReport | None, str]:
@@ -162,6 +167,16 @@ def _executable(targets: tuple[TargetReport, ...]) -> Finding:
     return Finding(
         "targets", "missing", f"no target runs here ({why})", "See the reasons; the cpu target needs torch and a compiler."
     )
+
+
+def _gpus(devices: tuple[Device, ...]) -> Finding:
+    shared = [d for d in devices if d.users]
+    said = f"{len(devices)} (listed below); evaluations on different ones run side by side"
+    if not shared:
+        return Finding("gpus", "ok", said)
+    users = "; ".join(f"GPU {d.index}: {', '.join(d.users)}" for d in shared)
+    remedy = "Stop them while kernels are timed, or leave such a GPU out with CUDA_VISIBLE_DEVICES."
+    return Finding("gpus", "warning", f"{said}; other programs are on some of them, which disturbs timing ({users})", remedy)
 
 
 def _tuning() -> Finding:

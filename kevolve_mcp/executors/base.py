@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from harness.types import Evaluation, EvaluationRequest, Interpreter, MachineReport, Task
+from harness.types import Device, Evaluation, EvaluationRequest, Interpreter, MachineReport, Task
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,10 @@ class Executor(ABC):
     @abstractmethod
     async def interpreters(self) -> tuple[Interpreter, ...]:
         """Every Python that was considered for evaluating, in order of preference, with the reason for or against it."""
+
+    async def devices(self) -> tuple[Device, ...]:
+        """The GPUs that evaluations may use, and who is on them now: not queued behind evaluations. None by default."""
+        return ()
 
     @abstractmethod
     async def close(self) -> None:

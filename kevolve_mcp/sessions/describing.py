@@ -50,4 +50,5 @@ async def describe(shared: Shared, target: str, python: str) -> MachineView:
         interpreters=interpreters,
         missing=tuple(dict.fromkeys(missing)),
         home=str(shared.settings.home),
+        devices=tuple(str(d) for d in await executor.devices()),
     )

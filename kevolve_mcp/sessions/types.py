@@ -111,7 +111,8 @@ class ErrorView:
 
 @dataclass(frozen=True)
 class MachineView:
-    """missing: what would enable more, one sentence each. isolation: level -> "available" or the reason why not."""
+    """missing: what would enable more, one sentence each. isolation: level -> "available" or the reason why not. devices: the GPUs, one
+    sentence each, as they are now."""
 
     device: str = ""
     toolchain: str = ""
@@ -121,6 +122,7 @@ class MachineView:
     interpreters: tuple[Interpreter, ...] = ()
     missing: tuple[str, ...] = ()
     home: str = ""
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

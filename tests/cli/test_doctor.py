@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from harness.types import Interpreter, MachineReport
+from harness.types import Device, Interpreter, MachineReport
 from kevolve_mcp.cli import diagnosis
 from kevolve_mcp.cli.diagnosis import Diagnosis, Finding
 from kevolve_mcp.cli.render import machine_view
@@ -67,6 +67,28 @@ def test_without_torch_it_says_what_to_install_and_why_each_interpreter_was_refu
     assert "torch is not installed [none]" in shown
     assert "pip install 'kevolve-mcp[torch]'" in shown
     assert "cannot be evaluated here yet" in shown
+
+
+class TwoGpus(FakeExecutor):
+    """One GPU is free, one is used by somebody else."""
+
+    async def devices(self) -> tuple[Device, ...]:
+        return (
+            Device(0, "GPU-aa", "Fake 9000", "sm_90", 80 << 30, 1 << 30, measuring=True),
+            Device(1, "GPU-bb", "Fake 9000", "sm_90", 80 << 30, 0, ("process 7 (train)",)),
+        )
+
+
+def test_every_gpu_is_listed_with_who_is_on_it() -> None:
+    found = diagnose(TwoGpus())
+    assert finding(found, "gpus").state == "warning"
+    assert "process 7 (train)" in finding(found, "gpus").message
+    shown = text_of(machine_view(found))
+    for part in ("GPU-aa", "GPU-bb", "being timed on", "1024 of 81920 MiB", "sm_90"):
+        assert part in shown
+    assert [d["index"] for d in found.as_json()["devices"]] == [0, 1]
+    assert found.ready
+    assert "gpus" not in {f.name for f in diagnose(FakeExecutor()).findings}
 
 
 def test_without_a_compiler_it_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,8 @@ def machine_view(found: Diagnosis) -> RenderableType:
     parts: list[RenderableType] = [Text("KEvolve on this machine", style="bold"), *(_line(f) for f in found.findings)]
     parts += [Text(""), Text("interpreters (the first usable one evaluates)", style="bold"), _interpreters(found)]
     parts += [Text("targets", style="bold"), _targets(found)]
+    if found.devices:
+        parts += [Text("GPUs", style="bold"), _devices(found)]
     missing = [f for f in found.findings if f.state != "ok" and f.remedy]
     if missing:
         parts += [Text("what to do", style="bold"), *(Text(f"  {f.name}: {f.remedy}") for f in missing)]
@@ -37,6 +39,16 @@ def _interpreters(found: Diagnosis) -> RenderableType:
         table.add_column(column)
     for i in found.interpreters:
         table.add_row(*cells("✓" if i.usable else "✗", i.path, i.origin, i.python, i.torch, i.reason))
+    return table
+
+
+def _devices(found: Diagnosis) -> RenderableType:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("index", "name", "arch", "memory in use", "now", "uuid"):
+        table.add_column(column)
+    for d in found.devices:
+        now = ", ".join([*(["being timed on"] * d.measuring), *d.users]) or "free"
+        table.add_row(*cells(str(d.index), d.name, d.arch, f"{d.used_bytes >> 20} of {d.memory_bytes >> 20} MiB", now, d.uuid))
     return table
 
 

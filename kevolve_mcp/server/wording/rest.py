@@ -22,6 +22,7 @@ def machine(view: MachineView, asked: str = "") -> Phrase:
         + (f"; profilers {', '.join(t.profilers)}" if t.profilers else "")
         for t in view.targets
     ]
+    lines += [f"- {device}" for device in view.devices]
     if view.isolation:
         lines.append("isolation: " + "; ".join(f"{level}: {state}" for level, state in view.isolation.items()))
     lines += [

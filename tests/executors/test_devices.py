@@ -1,0 +1,145 @@
+"""Which judge a call goes to where there are several GPUs: the choice, and the executor that makes it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.types import Case, Device, Task, to_json
+from kevolve_mcp.executors import LocalExecutor, local
+from kevolve_mcp.executors.devices import Seat, alike, choose
+from tests.fake_nvml import FakeNvml, gpu
+
+
+def device(
+    index: int, name: str = "Fake", arch: str = "sm_90", users: tuple[str, ...] = (), *, measuring: bool = False
+) -> Device:
+    return Device(index, f"GPU-{index}", name, arch, 1 << 30, 0, users, measuring)
+
+
+@pytest.mark.parametrize(
+    ("target", "wanted"),
+    [("cuda", [0, 2]), ("cuda:sm_90", [0, 2]), ("CUDA:sm_80 ", [1]), ("cuda:sm_100", []), ("cpu", []), ("hip:gfx942", [])],
+)
+def test_a_target_means_gpus_of_one_model(target: str, wanted: list[int]) -> None:
+    there = (device(0), device(1, "Older", "sm_80"), device(2), device(3, "Other"))
+    assert [d.index for d in alike(there, target)] == wanted
+
+
+@pytest.mark.parametrize(
+    ("seats", "index"),
+    [
+        ((Seat(device(0)), Seat(device(1))), 0),
+        ((Seat(device(0), True, 1, True), Seat(device(1))), 1),
+        ((Seat(device(0)), Seat(device(1), True, 0, True)), 1),
+        ((Seat(device(0)), Seat(device(1), True)), 1),
+        ((Seat(device(0, users=("x",)), True, 0, True), Seat(device(1))), 1),
+        ((Seat(device(0, measuring=True)), Seat(device(1))), 1),
+        ((Seat(device(0, measuring=True), True, 1), Seat(device(1, measuring=True), True, 2)), 0),
+        ((Seat(device(0), True, 1), Seat(device(1), True, 1, True)), 1),
+    ],
+)
+def test_the_free_one_is_chosen(seats: tuple[Seat, ...], index: int) -> None:
+    assert choose(seats).device.index == index
+
+
+class RecordingJudge:
+    """Answers when it is let; `asked` holds the GPU of each call in flight or answered."""
+
+    alive = True
+
+    def __init__(self, gpu: str, asked: list[str], gate: asyncio.Event) -> None:
+        self._gpu, self._asked, self._gate = gpu, asked, gate
+
+    async def call(self, message: dict[str, Any], progress: object) -> Any:
+        self._asked.append(self._gpu)
+        await self._gate.wait()
+        return to_json(Task("t", "d", message["source"], "", (Case("default"),)))
+
+    async def close(self) -> None:
+        """Nothing was started."""
+
+
+Start = Callable[[list[str], asyncio.Event], None]
+
+
+@pytest.fixture
+def judges(monkeypatch: pytest.MonkeyPatch) -> Start:
+    def install(asked: list[str], gate: asyncio.Event) -> None:
+        async def start(python: str, cache: Path, gpu: str = "") -> RecordingJudge:
+            return RecordingJudge(gpu, asked, gate)
+
+        async def interpreter(executor: LocalExecutor) -> str:
+            return "python"
+
+        monkeypatch.setattr(local, "start_judge", start)
+        monkeypatch.setattr(LocalExecutor, "_interpreter", interpreter)
+
+    return install
+
+
+def opened(tmp_path: Path, judges: Start, *targets: str) -> list[str]:
+    """Which judges get these calls, made at once: GPUs by UUID, "" for the main one."""
+    asked: list[str] = []
+
+    async def body() -> None:
+        gate = asyncio.Event()
+        judges(asked, gate)
+        async with LocalExecutor(None, tmp_path) as executor:
+            calls = []
+            for target in targets:
+                calls.append(asyncio.create_task(executor.open_task(f"# {target}", "", target)))
+                while len(asked) < len(calls):
+                    await asyncio.sleep(0.01)
+            gate.set()
+            await asyncio.gather(*calls)
+
+    asyncio.run(body())
+    return asked
+
+
+def test_calls_spread_over_the_gpus_of_the_target(tmp_path: Path, judges: Start, fake_nvml: FakeNvml) -> None:
+    fake_nvml.show(gpu(0), gpu(1, arch="8,0"), gpu(2))
+    targets = ("cuda", "cuda:sm_90", "cuda", "cuda:sm_80", "cpu", "cuda:sm_100")
+    assert opened(tmp_path, judges, *targets) == ["GPU-000-fake", "GPU-222-fake", "GPU-000-fake", "GPU-111-fake", "", ""]
+
+
+def test_one_gpu_or_none_needs_no_judge_of_its_own(tmp_path: Path, judges: Start, fake_nvml: FakeNvml) -> None:
+    fake_nvml.show(gpu(0))
+    assert opened(tmp_path, judges, "cuda", "cpu", "cuda") == ["", "", ""]
+    fake_nvml.show()
+    assert opened(tmp_path, judges, "cuda") == [""]
+
+
+def test_a_real_judge_sees_its_gpu_alone(tmp_path: Path, fake_nvml: FakeNvml) -> None:
+    """Its own process and its workers get the choice in their environment."""
+    fake_nvml.show(gpu(0), gpu(1))
+
+    async def body() -> None:
+        async with LocalExecutor(None, tmp_path) as executor:
+            assert [d.index for d in await executor.devices()] == [0, 1]
+            judge = await local.start_judge(await executor._interpreter(), tmp_path, "GPU-111-fake")
+            try:
+                environment = Path(f"/proc/{judge._process.pid}/environ").read_bytes().split(b"\0")
+                assert b"CUDA_VISIBLE_DEVICES=GPU-111-fake" in environment
+                report = await judge.call({"op": "describe"}, None)
+                assert report["targets"][0]["target"] == "cpu"
+                workers = [p for p in Path("/proc").glob("[0-9]*") if _parent(p) == judge._process.pid]
+                assert workers
+                for worker in workers:
+                    assert b"CUDA_VISIBLE_DEVICES=GPU-111-fake" in (worker / "environ").read_bytes().split(b"\0")
+            finally:
+                await judge.close()
+
+    asyncio.run(body())
+
+
+def _parent(process: Path) -> int:
+    try:
+        return int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
