@@ -51,6 +51,13 @@ class Slots:
         os.close(self.fd)
 
 
+def hot(worker: Worker, key: str, held: InputSet, calls: int, seconds: float, queue_ns: int) -> tuple[float, float]:
+    """Microseconds a call on one set of inputs over and over: with warm caches, and as a caller sees it who waits for each call.
+    The worker's own claim, on inputs that it has seen before: shown beside the verdict, never judged. Raises what Worker.wait raises."""
+    reply = worker.ask("hot", [held.inputs], seconds=seconds, key=key, layout=held.layout, calls=calls, queue_ns=queue_ns)
+    return reply.values[0] / 1e3 / calls, reply.values[1] / 1e3 / calls
+
+
 def group(pool: CasePool, number: int) -> list[InputSet]:
     """The sets of the burst `number`, cyclic."""
     bursts = len(pool.timing) // pool.calls

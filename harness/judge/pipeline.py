@@ -96,8 +96,8 @@ def _profile(run: Run) -> dict[str, Any]:
     works.examine(run)
     return {
         "static": run.reports[0].data.get("static", {}),
-        "page_faults": {n: statistics.median(t.faults) for n, t in run.times.items() if t.faults},
-        "involuntary_switches": {n: t.switches for n, t in run.times.items()},
+        "page_faults": {n: statistics.median(t.all("faults")) for n, t in run.times.items() if t.blocks},
+        "involuntary_switches": {n: sum(b.switches for b in t.blocks) for n, t in run.times.items()},
     }
 
 

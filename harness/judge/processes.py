@@ -115,6 +115,12 @@ class Worker:
     on_build: BuildHandler | None = None
     build_seconds: float = 0.0
 
+    @property
+    def pid(self) -> int:
+        """Of the process whose death ends the worker, as this process counts; 0 once it is gone."""
+        with open(f"/proc/self/fdinfo/{self.kill_fd}") as file:
+            return max(0, next((int(line.split()[1]) for line in file if line.startswith("Pid:")), 0))
+
     def ask(self, op: str, fds: list[int] | None = None, *, seconds: float, **arguments: Any) -> frames.Reply:
         """Send a command and wait for OK. Raises WorkerFailed, WorkerDied, WorkerTimeout, Interfered or Cancelled."""
         self.send(op, fds, **arguments)

@@ -11,6 +11,7 @@ import random
 import secrets
 from dataclasses import dataclass, field
 
+from ..targets.state import DeviceState, Disturbance, disturbances
 from ..types import Case
 from . import bursts, oracle, statistics
 from .locks import DeviceLock
@@ -24,29 +25,62 @@ HIDDEN_SHARE, HIDDEN_NS = 0.25, 100_000  # excess of the outer clock that is mor
 
 
 @dataclass
-class CaseTimes:
-    """Raw figures of one case. pairs: per process, per baseline, (baseline, candidate) microseconds a call."""
+class Block:
+    """One candidate process on one case: raw figures of its rounds, and the device's state before and after them.
 
-    pairs: dict[str, list[list[tuple[float, float]]]] = field(default_factory=dict)
+    pairs: by baseline, (baseline, candidate) microseconds a call. hidden_ns: by round, the gap between the clocks beyond the
+    baseline's. host_us: a call's share of the host's time to issue the burst. hot_us, call_us: by side ("" is the candidate), with warm
+    caches, and from the call to its end as a caller sees it.
+    """
+
+    pairs: dict[str, list[tuple[float, float]]]
+    before: DeviceState
+    after: DeviceState
     inner_ns: list[float] = field(default_factory=list)
-    hidden_ns: list[list[float]] = field(
-        default_factory=list
-    )  # per process and round: gap between the clocks beyond the baseline's
+    hidden_ns: list[float] = field(default_factory=list)
     faults: list[float] = field(default_factory=list)
-    host_us: list[float] = field(default_factory=list)  # a call's share of the host's time to issue the burst
+    host_us: list[float] = field(default_factory=list)
     baseline_faults: list[float] = field(default_factory=list)
     switches: int = 0
+    hot_us: dict[str, float] = field(default_factory=dict)
+    call_us: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        """What else had a hand in these figures, told from the device's state and never from the figures."""
+        return disturbances(self.before, self.after)
+
+
+@dataclass
+class CaseTimes:
+    """The blocks of one case that count, one for each fresh candidate process. repeated: how many others were measured again."""
+
+    blocks: list[Block] = field(default_factory=list)
+    repeated: int = 0
+
+    def pairs(self, baseline: str) -> list[list[tuple[float, float]]]:
+        """By process."""
+        return [b.pairs[baseline] for b in self.blocks]
+
+    def all(self, figure: str) -> list[float]:
+        """One figure of every burst, over all processes."""
+        return [value for block in self.blocks for value in getattr(block, figure)]
+
+    def beside(self, figure: str, side: str) -> float | None:
+        """The median over the processes of a figure that each has once: hot_us or call_us of a side."""
+        found = [getattr(block, figure)[side] for block in self.blocks if side in getattr(block, figure)]
+        return statistics.median(found) if found else None
 
     @property
     def hidden(self) -> float:
         """Nanoseconds a burst that the judge's clock saw and the worker's did not, beyond the baseline's: the least that
         every process shows with 97.5 % confidence, so that a busy machine accuses nobody."""
-        return min((statistics.lower_median(found) for found in self.hidden_ns), default=0.0)
+        return min((statistics.lower_median(block.hidden_ns) for block in self.blocks), default=0.0)
 
     @property
     def clock_disagrees(self) -> bool:
-        enough = len(self.hidden_ns) >= PROCESSES
-        return enough and self.hidden > HIDDEN_SHARE * statistics.median(self.inner_ns) + HIDDEN_NS
+        enough = len(self.blocks) >= PROCESSES
+        return enough and self.hidden > HIDDEN_SHARE * statistics.median(self.all("inner_ns")) + HIDDEN_NS
 
 
 class WrongWhenTimed(Exception):
@@ -63,13 +97,12 @@ def time_process(
     worker: Worker,
     slots: bursts.Slots,
     baselines: list[str],
-    times: CaseTimes,
     lock: DeviceLock,
     cancel: CancelToken | None,
     rng: random.Random,
     seconds: float,
-) -> None:
-    """One fresh candidate process against the reference worker, for one case; appends to `times`. Raises WrongWhenTimed."""
+) -> Block:
+    """One fresh candidate process against the reference worker, for one case. Raises WrongWhenTimed."""
     pool = task.pools[case.name]
     warm = [s for state, s in pool.checking if state == 0 and s.family == "dense"][:1]
     sides: list[tuple[str, Worker, str]] = [("", worker, case.name)]
@@ -77,9 +110,12 @@ def time_process(
     rounds = len(pool.timing) // pool.calls
     found: dict[str, list[float]] = {name: [] for name, _, _ in sides}
     gaps: dict[str, list[float]] = {name: [] for name, _, _ in sides}
+    processes = (worker.pid, task.worker.pid)
     with lock.hold(cancel):
         most = MOST_WARM_BURSTS if task.family.NAME == "cpu" else WARM_BURSTS
         queue_ns = max(_warm(side, key, warm, pool.calls, most, seconds) for _, side, key in sides)
+        before = task.family.state(processes)
+        block = Block({}, before, before)
         offset = rng.randrange(rounds)
         for number in range(rounds):
             rng.shuffle(sides)
@@ -91,12 +127,17 @@ def time_process(
                 queue_ns = max(result.queued_ns, queue_ns * 9 // 10)
                 found[name].append(result.inside_ns / 1e3 / len(chosen))
                 gaps[name].append(float(result.outside_ns - result.inside_ns))
-                _note(times, result, len(chosen), candidate=not name)
+                _note(block, result, len(chosen), candidate=not name)
                 if not name:
                     _verify(case.name, pool, slots, chosen)
-    times.hidden_ns.append([own - other for own, other in zip(gaps[""], gaps[baselines[0]], strict=True)])
-    for name in baselines:
-        times.pairs.setdefault(name, []).append(list(zip(found[name], found[""], strict=True)))
+        block.after = task.family.state(processes)
+        for name, side, key in sides:
+            block.hot_us[name], block.call_us[name] = bursts.hot(
+                side, key, pool.timing[0], pool.calls, seconds, bursts.patience(queue_ns)
+            )
+    block.hidden_ns = [own - other for own, other in zip(gaps[""], gaps[baselines[0]], strict=True)]
+    block.pairs = {name: list(zip(found[name], found[""], strict=True)) for name in baselines}
+    return block
 
 
 def _warm(side: Worker, key: str, sets: list[InputSet], calls: int, most: int, seconds: float) -> int:
@@ -109,14 +150,14 @@ def _warm(side: Worker, key: str, sets: list[InputSet], calls: int, most: int, s
     return result.queued_ns
 
 
-def _note(times: CaseTimes, result: bursts.BurstResult, calls: int, *, candidate: bool) -> None:
+def _note(block: Block, result: bursts.BurstResult, calls: int, *, candidate: bool) -> None:
     if candidate:
-        times.inner_ns.append(float(result.inside_ns))
-        times.faults.append(result.minor_faults / calls)
-        times.host_us.append(result.queued_ns / 1e3 / calls)
+        block.inner_ns.append(float(result.inside_ns))
+        block.faults.append(result.minor_faults / calls)
+        block.host_us.append(result.queued_ns / 1e3 / calls)
     else:
-        times.baseline_faults.append(result.minor_faults / calls)
-    times.switches += result.switches
+        block.baseline_faults.append(result.minor_faults / calls)
+    block.switches += result.switches
 
 
 def _verify(case: str, pool: CasePool, slots: bursts.Slots, chosen: list[InputSet]) -> None:

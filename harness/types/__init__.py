@@ -6,6 +6,7 @@ from .environment import ISOLATION_LEVELS, Ceilings, Device, Environment, Interp
 from .evaluation import (
     PROTOCOL_VERSION,
     STAGES,
+    AllCores,
     CaseResult,
     Evaluation,
     EvaluationRequest,
@@ -29,6 +30,7 @@ __all__ = [
     "PROTOCOL_VERSION",
     "STAGES",
     "VOCABULARY",
+    "AllCores",
     "Budget",
     "Candidate",
     "CandidateError",

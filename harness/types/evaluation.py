@@ -13,7 +13,7 @@ from .environment import Environment
 from .policy import Policy
 from .signal import Signal
 
-PROTOCOL_VERSION = 1  # raise it whenever a figure measured before could differ now
+PROTOCOL_VERSION = 2  # raise it whenever a figure measured before could differ now
 
 Status = Literal["rejected", "build_failed", "crashed", "timed_out", "incorrect", "cheated", "flagged", "correct"]
 Stage = Literal["build", "verify", "time", "profile", "diagnose"]
@@ -47,13 +47,29 @@ class StageReport:
 
 
 @dataclass(frozen=True)
+class AllCores:
+    """The same comparison with a thread on every core, median microseconds. interval and verdict: only where there are enough cores for
+    a judgement; neither counts for fitness."""
+
+    threads: int
+    latency_us: float
+    baseline_us: float
+    speedup: float
+    interval: tuple[float, float] | None = None
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True)
 class CaseResult:
     """One case of one evaluation.
 
     error / framework_error: norm-wise error against the high-precision reference, of the candidate and of the framework.
     speedup: baseline time / candidate time (median of paired ratios) against `baseline`, the strongest; interval: its 95 %
     bootstrap interval. baselines: median microseconds by name. latency_us: the candidate's median
-    (device time on a GPU). host_us: what issuing one call takes on the host; on a CPU the same.
+    (device time on a GPU), with cold caches. host_us: what issuing one call takes on the host; on a CPU the same.
+    hot_us, baseline_hot_us: the same figure with warm caches (one input over and over). call_us, baseline_call_us: one call as a
+    caller sees it who waits for its end, warm: on a GPU with launching and waiting. These four are shown, never judged.
+    all_cores: with all threads of a CPU, of confirmations.
     roofline: roofline time / latency, the achieved share of the measured ceiling. naive_speedup: what timing without
     equal allocation behaviour would have shown, where it was measured. kernel_share: the part of a call, without what the
     framework does, that the candidate's own kernels take; of the case that takes longest.
@@ -75,6 +91,11 @@ class CaseResult:
     baselines: dict[str, float] = field(default_factory=dict)
     latency_us: float | None = None
     host_us: float | None = None
+    hot_us: float | None = None
+    baseline_hot_us: float | None = None
+    call_us: float | None = None
+    baseline_call_us: float | None = None
+    all_cores: AllCores | None = None
     roofline: float | None = None
     pairs: int = 0
     page_faults: float | None = None

@@ -79,6 +79,8 @@ VOCABULARY: dict[str, str] = {
     "extra_passes": "the achieved rate suggests that the data move more than once",
     "page_faults": "the call touches fresh pages each time",
     "noisy_timing": "the samples scatter too much for a narrow interval",
+    "foreign_process": "other programs used the device while it was timed",
+    "throttled": "heat, power or a moving clock slowed the device down while it was timed",
     "slower_than_baseline": "slower than the strongest baseline in at least one case",
     "protected_regression": "a protected case is slower than its baseline",
     "improved": "faster than its parent",

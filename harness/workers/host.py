@@ -149,12 +149,8 @@ class Host:
         """Map the input sets, say READY, wait for the start, call the model once for each entry of `order`, copy the outputs to
         their slots. queue_ns: how long a device waits for its launches to be queued, at least. values: nanoseconds, minor faults, major faults, involuntary context switches of the calls alone."""
         model = self.prepared[key]
-        sets = [buffers.read(fd, layout) for fd, layout in zip(fds, layouts, strict=True)]
-        if model.device != "cpu":
-            sets = [placement.move(s, model.device) for s in sets]
-        clock = self._clocks.get(model.device)
-        if clock is None:
-            clock = self._clocks[model.device] = placement.clock(model.device)
+        sets = [_placed(fd, layout, model.device) for fd, layout in zip(fds, layouts, strict=True)]
+        clock = self._clock(model.device)
         arguments = [sets[i] for i in order]
         recorder = operators.Recorder() if record else None
         clock.prepare(queue_ns)
@@ -171,6 +167,22 @@ class Host:
             self._hand_over(model, index, tensors)
         del outputs, arguments, sets
         return (recorder.counts() if recorder else None), figures
+
+    def on_hot(self, fds: list[int], key: str, layout: buffers.Layout, calls: int, queue_ns: int) -> tuple[Any, tuple[int, ...]]:
+        """Call the model over and over on one input set, whose outputs nobody sees. values: nanoseconds of all calls with warm caches,
+        and of all calls when each is waited for."""
+        model = self.prepared[key]
+        clock = self._clock(model.device)
+        arguments = [_placed(fds[0], layout, model.device)] * calls
+        clock.prepare(queue_ns, cold=False)
+        run(model.call, arguments[:1], clock)
+        _, (warm, *_) = run(model.call, arguments, clock)
+        return None, (warm, clock.waiting(model.call, arguments))
+
+    def _clock(self, device: str) -> placement.HostClock | placement.DeviceClock:
+        if device not in self._clocks:
+            self._clocks[device] = placement.clock(device)
+        return self._clocks[device]
 
     def _hand_over(self, model: Prepared, index: int, tensors: list[Any]) -> None:
         slots = buffers.tensors(model.outputs, model.slots, index * model.slot_bytes)
@@ -205,6 +217,11 @@ def run(call: Callable[[Any], list[Any]], arguments: list[Any], clock: placement
         after.ru_nivcsw - before.ru_nivcsw,
         queued,
     )
+
+
+def _placed(fd: int, layout: buffers.Layout, device: str) -> Any:
+    value = buffers.read(fd, layout)
+    return value if device == "cpu" else placement.move(value, device)
 
 
 def _floating(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +27,7 @@ class HostClock:
     def __init__(self, _now: Callable[[], int] = time.perf_counter_ns) -> None:
         self._now = _now
 
-    def prepare(self, queue_ns: int) -> None:
+    def prepare(self, queue_ns: int, *, cold: bool = True) -> None:
         """Nothing is pending, and rotating inputs keep the caches cold."""
 
     def start(self, calls: int) -> None:
@@ -36,6 +37,13 @@ class HostClock:
         """Nanoseconds since start, and the same again: the host's time is the device's."""
         elapsed = self._now() - self._start
         return elapsed, elapsed
+
+    def waiting(self, call: Callable[[Any], Any], arguments: list[Any]) -> int:
+        """Nanoseconds of calls that are waited for one by one."""
+        start = self._now()
+        for inputs in arguments:
+            call(inputs)
+        return self._now() - start
 
 
 class DeviceClock:
@@ -52,10 +60,13 @@ class DeviceClock:
         self._flush = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device=device)
         self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
 
-    def prepare(self, queue_ns: int) -> None:
-        """Wait for copies, and evict what they left in the last-level cache. queue_ns: spin at least so long."""
+    def prepare(self, queue_ns: int, *, cold: bool = True) -> None:
+        """Wait for copies; give back what was set aside of the L2 to persist; if `cold`, evict what else is in it. queue_ns: spin at
+        least so long."""
         self._queue_ns = queue_ns
-        self._flush.zero_()
+        _forget_persisting_lines()
+        if cold:
+            self._flush.zero_()
         self._cuda.synchronize(self._device)
 
     def start(self, calls: int) -> None:
@@ -69,6 +80,28 @@ class DeviceClock:
         self._end.record()
         self._cuda.synchronize(self._device)
         return int(self._begin.elapsed_time(self._end) * 1e6), queued
+
+    def waiting(self, call: Callable[[Any], Any], arguments: list[Any]) -> int:
+        """Nanoseconds of calls that are waited for one by one: launching, running and hearing of the end."""
+        start = self._now()
+        for inputs in arguments:
+            call(inputs)
+            self._cuda.synchronize(self._device)
+        return self._now() - start
+
+
+_PERSISTING_L2_CACHE_SIZE = 6  # CUlimit of cuda.h
+
+
+def _forget_persisting_lines() -> None:
+    """A part of the L2 that a kernel reserved, and lines marked persisting, would outlive every flush. Of the current context; devices
+    without the feature refuse, and have nothing to forget."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return
+    driver.cuCtxSetLimit(_PERSISTING_L2_CACHE_SIZE, ctypes.c_size_t(0))
+    driver.cuCtxResetPersistingL2Cache()
 
 
 def clock(device: str) -> HostClock | DeviceClock:

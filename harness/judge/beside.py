@@ -1,0 +1,53 @@
+"""What a confirmation measures beside the verdict: every core of a CPU, and the figure that an unfair comparison would give."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import replace
+
+from ..types import AllCores, Case
+from . import blocks, naive, statistics, timing
+from .run import Run, start_worker
+
+ENOUGH_CORES = 4  # for a verdict: with fewer, the system's own work sits on one of them
+
+
+def measure(run: Run, rng: random.Random) -> None:
+    """Adds to the results of every case that was judged."""
+    cores = sorted(os.sched_getaffinity(0))
+    if run.task.family.NAME == "cpu" and len(cores) > 1:
+        for case in run.cases:
+            run.tell("time", f"case {case.name} with {len(cores)} threads", 0.91)
+            run.results[case.name] = replace(run.results[case.name], all_cores=_all_cores(run, case, cores, rng))
+    if run.request.cases:
+        return
+    run.tell("time", "the naive figure, for comparison", 0.92)
+    for case in run.cases:
+        result = run.results[case.name]
+        figure = None if case.held_out else naive.eager_us(run.machine, run.task, case.name)
+        if figure and result.latency_us:
+            run.results[case.name] = replace(result, naive_speedup=figure / result.latency_us)
+
+
+def _all_cores(run: Run, case: Case, cores: list[int], rng: random.Random) -> AllCores:
+    """Against the strongest baseline of the verdict. With enough cores in as many fresh processes as a verdict takes, else in one."""
+    judged = len(cores) >= ENOUGH_CORES
+    baseline = run.results[case.name].baseline or "eager"
+    processes = []
+    for _ in range(timing.PROCESSES if judged else 1):
+        worker = start_worker(run)
+        try:
+            block = blocks.time_case(run, run.screened.get(case.name, case), worker, [baseline], rng, cores)
+            processes.append(block.pairs[baseline])
+        finally:
+            worker.close()
+    compared = statistics.compare(processes, run.task.family.MARGIN, rng)
+    return AllCores(
+        len(cores),
+        statistics.median([own for pairs in processes for _, own in pairs]),
+        statistics.median([other for pairs in processes for other, _ in pairs]),
+        compared.speedup,
+        compared.interval if judged else None,
+        compared.verdict if judged else None,
+    )

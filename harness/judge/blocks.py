@@ -1,0 +1,69 @@
+"""One timed block: a candidate process against the baselines on one case; and what its surroundings make of it."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..types import Case, Signal
+from . import bursts, timing
+from .failures import Failure
+from .processes import Worker
+from .run import Run, call_seconds, prepare
+
+
+def time_case(
+    run: Run, case: Case, worker: Worker, baselines: list[str], rng: random.Random, cores: Sequence[int] = ()
+) -> timing.Block:
+    """One block: a candidate process against baselines, on the timing core or on `cores` with a thread each."""
+    pool = run.task.pools[case.name]
+    if not pool.timing:
+        run.task.drawer.timing(pool, min(case.baselines_us.values()))
+    slots = prepare(run, worker, pool, max(bursts.CHECK_CALLS, pool.calls))
+    run.task.drawer.state(pool, 0)
+    run.task.prepare(case.name, baselines)
+    threads: dict[str, Any] = {"count": len(cores) or 1, "cpus": list(cores or run.machine.timing_cpus)}
+    run.task.worker.ask("threads", seconds=60, **threads)
+    if cores:
+        run.guard("threads", worker, lambda: worker.ask("threads", seconds=60, **threads))
+    seconds = call_seconds(case, pool.calls)
+    try:
+        return run.guard(
+            f"case {case.name}, timed",
+            worker,
+            lambda: timing.time_process(run.task, case, worker, slots, baselines, run.lock, run.cancel, rng, seconds),
+        )
+    except timing.WrongWhenTimed as wrong:
+        run.results[case.name] = replace(run.results[case.name], correct=False, detail=wrong.finding.detail)
+        when = f"wrong with {len(cores)} threads" if cores else "wrong while it was timed"
+        text = f"{wrong} (right while it was checked, {when})"
+        raise Failure("incorrect", text, (Signal(wrong.finding.signal or "wrong.values", text),)) from wrong
+    finally:
+        run.task.worker.ask("threads", seconds=60, count=1, cpus=sorted(os.sched_getaffinity(0)))
+
+
+def report(times: timing.CaseTimes) -> dict[str, Any]:
+    """The device's state around the blocks that count, by process, and how many others were measured again."""
+    counted = [
+        {"before": b.before.facts, "after": b.after.facts, "disturbances": [d.text for d in b.disturbances]} for b in times.blocks
+    ]
+    return {"repeated": times.repeated, "counted": counted}
+
+
+def doubts(case: str, times: timing.CaseTimes) -> list[Signal]:
+    """What disturbed blocks that count, though it was tried again."""
+    found: dict[str, list[str]] = {}
+    for block in times.blocks:
+        for disturbance in block.disturbances:
+            found.setdefault(disturbance.signal, []).append(disturbance.text)
+    return [
+        Signal(
+            name,
+            f"case {case}: {len(texts)} of {len(times.blocks)} timed blocks were disturbed, {times.repeated} were measured again; {texts[-1]}",
+            {"disturbed": float(len(texts)), "repeated": float(times.repeated)},
+        )
+        for name, texts in found.items()
+    ]

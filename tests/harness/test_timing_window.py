@@ -1,0 +1,173 @@
+"""What is done around the timing itself: disturbed blocks are measured again within a bound and said, caches are forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.judge import beside, blocks, measuring
+from harness.judge.timing import PROCESSES, Block, CaseTimes
+from harness.targets import cpu
+from harness.targets.state import DeviceState
+from harness.types import AllCores, Candidate, Case, CaseResult, Ceilings, EvaluationRequest, Signal
+from harness.workers import placement
+
+CALM = DeviceState(0)
+STRANGER = DeviceState(0, foreign=("process 9 (train)",))
+HOT_CHIP = DeviceState(0, throttled=("temperature",))
+
+
+def block(state: DeviceState, own: float = 10.0, baseline: float = 20.0) -> Block:
+    pairs = [(baseline, own)] * 8
+    return Block(
+        {"eager": pairs},
+        CALM,
+        state,
+        inner_ns=[own] * 8,
+        hidden_ns=[0.0] * 8,
+        faults=[0.0],
+        host_us=[own],
+        baseline_faults=[0.0],
+        hot_us={"": own / 2, "eager": baseline / 2},
+        call_us={"": own + 5, "eager": baseline + 5},
+    )
+
+
+class Bench:
+    """time_candidate with a scripted state of the device in place of processes. `started` counts candidate processes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, scripted: Iterator[Block], purpose: Any = "search") -> None:
+        self.started = 0
+        self.told: list[str] = []
+        self.cores: list[int] = []
+        case = Case("only", baselines_us={"eager": 20.0})
+        machine = SimpleNamespace(
+            ceilings_of=lambda family: Ceilings({"memory": 1.0}, {"memory": 1.0}, {"float32": 1.0}, {"memory": 1 << 40}),
+            environment_of=lambda family: SimpleNamespace(allocation="alike"),
+        )
+        self.run: Any = SimpleNamespace(
+            cases=[case],
+            request=EvaluationRequest(Candidate("x", "cpp"), purpose, cases=("only",)),
+            times={},
+            results={"only": CaseResult("only", correct=True)},
+            signals=list[Signal](),
+            screened={},
+            loaded=None,
+            task=SimpleNamespace(family=cpu, restart=lambda: None),
+            machine=machine,
+            tell=lambda stage, text, fraction: self.told.append(text),
+        )
+
+        def start(run: Any) -> Any:
+            self.started += 1
+            return SimpleNamespace(close=lambda: None)
+
+        def time_case(run: Any, case: Case, worker: Any, baselines: list[str], rng: Any, cores: Any = ()) -> Block:
+            self.cores.append(len(cores))
+            return next(scripted)
+
+        for module in (measuring, beside):
+            monkeypatch.setattr(module, "start_worker", start)
+        monkeypatch.setattr(measuring, "keep_compiled", lambda run: None)
+        monkeypatch.setattr(measuring, "PAUSE_S", 0)
+        monkeypatch.setattr(blocks, "time_case", time_case)
+
+
+def names(bench: Bench) -> list[str]:
+    return [s.name for s in bench.run.signals]
+
+
+def test_a_calm_device_is_measured_once_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, iter([block(CALM)] * PROCESSES))
+    data = measuring.time_candidate(bench.run)
+    assert bench.started == PROCESSES
+    assert names(bench) == []
+    assert data["blocks"]["only"]["repeated"] == 0
+    found = bench.run.results["only"]
+    assert (found.latency_us, found.hot_us, found.baseline_hot_us) == (10.0, 5.0, 10.0)
+    assert (found.call_us, found.baseline_call_us) == (15.0, 25.0)
+
+
+def test_a_disturbed_block_is_measured_again_by_a_fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = block(STRANGER, own=1.0)
+    bench = Bench(monkeypatch, iter([wrong, block(HOT_CHIP, own=1.0), *[block(CALM)] * PROCESSES]))
+    data = measuring.time_candidate(bench.run)
+    assert bench.started == PROCESSES + 2
+    assert bench.run.results["only"].latency_us == 10.0  # nothing of the disturbed blocks counts
+    assert names(bench) == []
+    assert data["blocks"]["only"]["repeated"] == 2
+    assert any("process 9 (train)" in text for text in bench.told)
+
+
+def test_what_does_not_pass_is_bounded_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, iter([block(STRANGER)] * (PROCESSES + measuring.REPEATS)))
+    data = measuring.time_candidate(bench.run)
+    assert bench.started == PROCESSES + measuring.REPEATS
+    (signal,) = bench.run.signals
+    assert signal.name == "foreign_process"
+    assert signal.evidence == {"disturbed": float(PROCESSES), "repeated": float(measuring.REPEATS)}
+    assert "process 9 (train)" in signal.message
+    assert len(data["blocks"]["only"]["counted"]) == PROCESSES
+    assert bench.run.results["only"].speedup == 2.0
+
+
+def test_throttling_has_its_own_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, iter([block(HOT_CHIP)] * (PROCESSES + measuring.REPEATS)))
+    measuring.time_candidate(bench.run)
+    assert names(bench) == ["throttled"]
+
+
+@pytest.mark.parametrize(("cores", "processes", "verdict"), [(2, 1, None), (4, PROCESSES, "faster"), (1, 0, None)])
+def test_all_cores_are_shown_and_judged_only_where_there_are_enough(
+    monkeypatch: pytest.MonkeyPatch, cores: int, processes: int, verdict: str | None
+) -> None:
+    scripted = [*[block(CALM)] * PROCESSES, *[block(CALM, own=4.0)] * processes]
+    bench = Bench(monkeypatch, iter(scripted), "confirm")
+    monkeypatch.setattr(beside.os, "sched_getaffinity", lambda _: set(range(cores)))
+    measuring.time_candidate(bench.run)
+    assert bench.cores == [0] * PROCESSES + [cores] * processes
+    found = bench.run.results["only"]
+    assert (found.latency_us, found.threads) == (10.0, 1)
+    if not processes:
+        assert found.all_cores is None
+        return
+    assert isinstance(found.all_cores, AllCores)
+    assert (found.all_cores.threads, found.all_cores.latency_us, found.all_cores.baseline_us) == (cores, 4.0, 20.0)
+    assert (found.all_cores.verdict, found.all_cores.interval is None) == (verdict, verdict is None)
+
+
+def test_figures_of_one_process_each_are_summed_up_by_their_median() -> None:
+    times = CaseTimes([block(CALM, own) for own in (10.0, 14.0, 12.0)])
+    assert times.beside("hot_us", "") == 6.0
+    assert times.beside("hot_us", "compile") is None
+
+
+def test_persisting_lines_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    class Driver:
+        def __init__(self, name: str) -> None:
+            asked.append((name,))
+
+        def cuCtxSetLimit(self, limit: int, value: Any) -> int:  # the driver's name
+            asked.append((limit, value.value))
+            return 0
+
+        def cuCtxResetPersistingL2Cache(self) -> int:
+            asked.append(("reset",))
+            return 0
+
+    monkeypatch.setattr(placement.ctypes, "CDLL", Driver)
+    placement._forget_persisting_lines()
+    assert asked == [("libcuda.so.1",), (6, 0), ("reset",)]
+
+
+def test_a_machine_without_the_driver_has_none_to_forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        raise OSError(name)
+
+    monkeypatch.setattr(placement.ctypes, "CDLL", missing)
+    placement._forget_persisting_lines()
