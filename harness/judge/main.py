@@ -23,6 +23,7 @@ from ..targets import FAMILIES, DeviceFamily, cpu
 from ..types import EvaluationRequest, Target, Task, from_json, to_json
 from . import offline, pipeline
 from .failures import Unfit
+from .health import Health, Unwell
 from .locks import LockBroken
 from .machine import Machine
 from .opening import OpenTask, TaskRefusedError, open_task
@@ -53,6 +54,7 @@ class Judge:
 
     def __init__(self, cache: Path) -> None:
         self._machine = Machine(cache)
+        self._health = Health(self._machine)
         self._open: OrderedDict[str, OpenTask] = OrderedDict()
         self._requests: queue.Queue[dict[str, Any]] = queue.Queue()
         self._tokens: dict[int, CancelToken] = {}
@@ -91,6 +93,9 @@ class Judge:
                 answer = _error(number, "unavailable", str(error), error.hint)
             except Unfit as error:
                 answer = _error(number, "unavailable", str(error), UNFIT_HINT)
+            except Unwell as error:
+                self._forget()
+                answer = _error(number, "failed", str(error), error.hint)
             except LockBroken as error:
                 answer = _error(number, "failed", str(error), "Mend the lock file, then repeat the call.")
             except Exception as error:  # the evaluator's own trouble: reported as such, never as a verdict
@@ -160,16 +165,18 @@ class Judge:
             cases = tuple(
                 c if c.held_out or c.name not in known_us else replace(known_us[c.name], families=c.families) for c in fresh.cases
             )
-            try:
-                return to_json(
-                    pipeline.evaluate(
-                        self._machine, place, handle, replace(fresh, cases=cases, name=task.name), request, level, tell, token
-                    )
+            judged = replace(fresh, cases=cases, name=task.name)
+        else:
+            handle, judged = self._opened(task, message["id"], token, family), task
+        try:
+            return to_json(
+                self._health.judged(
+                    family, lambda: pipeline.evaluate(self._machine, place, handle, judged, request, level, tell, token)
                 )
-            finally:
+            )
+        finally:
+            if judged is not task:
                 handle.close()
-        opened = self._opened(task, message["id"], token, family)
-        return to_json(pipeline.evaluate(self._machine, place, opened, task, request, level, tell, token))
 
     def _opened(self, task: Task, number: int, token: CancelToken, family: DeviceFamily, *, checked: bool = True) -> OpenTask:
         key = family.NAME + task.digest

@@ -7,17 +7,19 @@ their calls. Work hidden from the inner clock shows up as a difference.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..targets.state import DeviceState, Disturbance, disturbances
 from ..types import Case
 from . import bursts, oracle, statistics
 from .locks import DeviceLock
-from .opening import OpenTask
+from .opening import COMPILE_SECONDS, OpenTask
 from .pool import CasePool, InputSet
-from .processes import CancelToken, Worker
+from .processes import CancelToken, Interfered, Worker, WorkerDied, WorkerFailed, WorkerTimeout
 
 PROCESSES = 3
 WARM_BURSTS, MOST_WARM_BURSTS = 2, 10
@@ -91,6 +93,21 @@ class WrongWhenTimed(Exception):
         self.case, self.finding = case, finding
 
 
+class BaselineLost(Exception):
+    """A baseline did not answer: the evaluator's trouble, and nothing that the candidate did."""
+
+
+@contextlib.contextmanager
+def _side(name: str) -> Iterator[None]:
+    """What a worker does wrong is its own: the candidate's ("") is a finding, a baseline's is not."""
+    try:
+        yield
+    except (WorkerFailed, WorkerDied, WorkerTimeout, Interfered) as error:
+        if not name:
+            raise
+        raise BaselineLost(f"baseline {name} {str(error) or 'did not answer before the deadline'}") from error
+
+
 def time_process(
     task: OpenTask,
     case: Case,
@@ -111,9 +128,15 @@ def time_process(
     found: dict[str, list[float]] = {name: [] for name, _, _ in sides}
     gaps: dict[str, list[float]] = {name: [] for name, _, _ in sides}
     processes = (worker.pid, task.worker.pid)
+    for name in baselines:  # the first call of a fresh process may compile, which is never done under the lock
+        with _side(name):
+            bursts.run(task.worker, f"{case.name}/{name}", warm, [0], COMPILE_SECONDS)
     with lock.hold(cancel):
         most = MOST_WARM_BURSTS if task.family.NAME == "cpu" else WARM_BURSTS
-        queue_ns = max(_warm(side, key, warm, pool.calls, most, seconds) for _, side, key in sides)
+        queue_ns = 0
+        for name, side, key in sides:
+            with _side(name):
+                queue_ns = max(queue_ns, _warm(side, key, warm, pool.calls, most, seconds))
         before = task.family.state(processes)
         block = Block({}, before, before)
         offset = rng.randrange(rounds)
@@ -123,7 +146,9 @@ def time_process(
                 # each side reads sets that the others have not just read, so that nobody finds warm caches
                 shift = 0 if not name else (1 + position) * max(1, rounds // (len(sides) + 1))
                 chosen = bursts.group(pool, number + offset + shift)
-                result = bursts.run(side, key, chosen, list(range(len(chosen))), seconds, queue_ns=bursts.patience(queue_ns))
+                calls, patience = list(range(len(chosen))), bursts.patience(queue_ns)
+                with _side(name):
+                    result = bursts.run(side, key, chosen, calls, seconds, queue_ns=patience)
                 queue_ns = max(result.queued_ns, queue_ns * 9 // 10)
                 found[name].append(result.inside_ns / 1e3 / len(chosen))
                 gaps[name].append(float(result.outside_ns - result.inside_ns))
@@ -132,9 +157,9 @@ def time_process(
                     _verify(case.name, pool, slots, chosen)
         block.after = task.family.state(processes)
         for name, side, key in sides:
-            block.hot_us[name], block.call_us[name] = bursts.hot(
-                side, key, pool.timing[0], pool.calls, seconds, bursts.patience(queue_ns)
-            )
+            with _side(name):
+                warm_us = bursts.hot(side, key, pool.timing[0], pool.calls, seconds, bursts.patience(queue_ns))
+            block.hot_us[name], block.call_us[name] = warm_us
     block.hidden_ns = [own - other for own, other in zip(gaps[""], gaps[baselines[0]], strict=True)]
     block.pairs = {name: list(zip(found[name], found[""], strict=True)) for name in baselines}
     return block

@@ -72,6 +72,7 @@ def state(processes: Sequence[int]) -> DeviceState:
         foreign=tuple(program(p) for p in now.processes if is_foreign(p)),
         throttled=now.throttled,
         clock_mhz=now.sm_mhz,
+        held_bytes=now.held_bytes,
         facts={name: text for name, text in facts.items() if text},
     )
 

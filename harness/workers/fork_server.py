@@ -9,13 +9,14 @@ import sys
 from typing import Any
 
 from ..types import from_json
-from . import candidate, capture, compiler, confine, frames, interpreted, operators
+from . import candidate, capture, compiler, confine, frames, interpreted, operators, probe
 
 _KINDS = {
     "candidate": candidate.serve,
     "compiler": compiler.serve,
     "interpreted": interpreted.serve,
     "capture": capture.serve,
+    "probe": probe.serve,
 }
 
 

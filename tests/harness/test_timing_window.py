@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from harness.judge import beside, blocks, measuring
-from harness.judge.timing import PROCESSES, Block, CaseTimes
+from harness.judge import beside, blocks, measuring, timing
+from harness.judge.processes import WorkerTimeout
+from harness.judge.timing import PROCESSES, BaselineLost, Block, CaseTimes
 from harness.targets import cpu
 from harness.targets.state import DeviceState
 from harness.types import AllCores, Candidate, Case, CaseResult, Ceilings, EvaluationRequest, Signal
@@ -143,6 +144,13 @@ def test_figures_of_one_process_each_are_summed_up_by_their_median() -> None:
     times = CaseTimes([block(CALM, own) for own in (10.0, 14.0, 12.0)])
     assert times.beside("hot_us", "") == 6.0
     assert times.beside("hot_us", "compile") is None
+
+
+def test_a_baseline_that_fails_is_not_the_candidates_fault() -> None:
+    with pytest.raises(BaselineLost, match="compile did not answer"), timing._side("compile"):
+        raise WorkerTimeout
+    with pytest.raises(WorkerTimeout), timing._side(""):
+        raise WorkerTimeout
 
 
 def test_persisting_lines_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

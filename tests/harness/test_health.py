@@ -1,0 +1,118 @@
+"""A device is tried out before it is trusted again; when it fails, nothing is said about the candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.judge import health
+from harness.judge.health import Health, Unwell
+from harness.judge.machine import Machine
+from harness.judge.processes import Cancelled
+from harness.targets import cpu
+from harness.targets.state import DeviceState
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    found = Machine(tmp_path_factory.mktemp("cache"))
+    yield found
+    found.close()
+
+
+class Watched(Health):
+    """Counts its checks; `problem` is what the next ones find."""
+
+    checks = 0
+    problem = ""
+
+    def _answer(self, family: Any) -> str:
+        self.checks += 1
+        return self.problem
+
+
+def family(*held: int | None) -> Any:
+    """A device family whose unowned memory is, in turn, this; the last for ever."""
+    left = list(held) or [None]
+    return SimpleNamespace(NAME="fake", state=lambda _: DeviceState(0, held_bytes=left.pop(0) if len(left) > 1 else left[0]))
+
+
+def verdict(status: str) -> Any:
+    return lambda: SimpleNamespace(status=status)
+
+
+def watched() -> Watched:
+    return Watched(SimpleNamespace())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("status", "checks"), [("correct", 0), ("incorrect", 0), ("crashed", 1), ("timed_out", 1), ("cheated", 1)]
+)
+def test_it_is_tried_out_after_a_crash(status: str, checks: int) -> None:
+    found = watched()
+    assert found.judged(family(), verdict(status)).status == status
+    assert found.checks == checks
+
+
+def test_and_every_so_often() -> None:
+    found = watched()
+    for _ in range(2 * health.EVERY):
+        found.judged(family(), verdict("correct"))
+    assert found.checks == 2
+
+
+def test_a_device_that_fails_gives_no_verdict_until_it_passes() -> None:
+    found, runs = watched(), []
+    found.problem = "it gives 5 where 4 is right"
+    with pytest.raises(Unwell, match="5 where 4") as caught:
+        found.judged(family(), verdict("crashed"))
+    assert "not judged" in caught.value.hint
+    with pytest.raises(Unwell):
+        found.judged(family(), lambda: runs.append(1))  # type: ignore[arg-type, return-value]
+    assert runs == []
+    found.problem = ""
+    assert found.judged(family(), verdict("correct")).status == "correct"
+
+
+def test_what_ends_without_a_verdict_leaves_it_suspect() -> None:
+    def cancelled() -> Any:
+        raise Cancelled
+
+    found = watched()
+    with pytest.raises(Cancelled):
+        found.judged(family(), cancelled)
+    found.judged(family(), verdict("correct"))
+    found.judged(family(), verdict("correct"))
+    assert found.checks == 1
+
+
+def test_memory_that_nobody_owns_must_go_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = 3 * health.LEFT_BYTES
+    assert watched().judged(family(100, many, many, 100), verdict("crashed")).status == "crashed"
+    monkeypatch.setattr(health, "LEFT_SECONDS", 0.2)
+    with pytest.raises(Unwell, match=r"768 MiB .* belong to no process"):
+        watched().judged(family(0, many), verdict("crashed"))
+    assert watched().judged(family(None, many), verdict("crashed")).status == "crashed"  # not known before: nothing to compare
+
+
+def test_a_fresh_worker_computes_what_is_known(machine: Machine) -> None:
+    found = Health(machine)
+    assert found.judged(cpu, verdict("crashed")).status == "crashed"
+
+
+def test_a_worker_that_cannot_compute_is_told_with_the_reason(machine: Machine) -> None:
+    """Here by asking for a device that torch does not have."""
+    missing: Any = SimpleNamespace(
+        **{n: getattr(cpu, n) for n in ("preload", "nodes", "state", "ADDRESS_SPACE")}, NAME="cpu", TORCH_DEVICE="xpu:7"
+    )
+    with pytest.raises(Unwell, match="does not compute any more"):
+        Health(machine).judged(missing, verdict("crashed"))
+
+
+def test_the_answer_itself_counts(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health.probe, "expected", lambda: (1, 2))
+    with pytest.raises(Unwell, match=r"where \(1, 2\) is right"):
+        Health(machine).judged(cpu, verdict("crashed"))
