@@ -50,6 +50,8 @@ class ExecutorConformance(ABC):
                 report = await executor.describe()
                 assert any(t.mode == "execute" for t in report.targets)
                 assert any(i.usable for i in await executor.interpreters())
+                devices = await executor.devices()
+                assert len({d.uuid for d in devices}) == len(devices)
 
         anyio.run(body)
 
