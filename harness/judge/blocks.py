@@ -57,8 +57,8 @@ def doubts(case: str, times: timing.CaseTimes) -> list[Signal]:
     """What disturbed blocks that count, though it was tried again."""
     found: dict[str, list[str]] = {}
     for block in times.blocks:
-        for disturbance in block.disturbances:
-            found.setdefault(disturbance.signal, []).append(disturbance.text)
+        for name, text in {d.signal: d.text for d in block.disturbances}.items():
+            found.setdefault(name, []).append(text)
     return [
         Signal(
             name,

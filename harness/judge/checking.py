@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..types import Case, CaseResult, Signal
-from . import bursts, oracle, works
+from . import bursts, configurations, oracle, works
 from .failures import Failure
 from .pool import CasePool, InputSet
 from .processes import Worker
@@ -20,12 +20,14 @@ def verify(run: Run) -> dict[str, Any]:
         pool = run.task.pool(case.name)
         slots = prepare(run, worker, pool, bursts.CHECK_CALLS)
         run.results[case.name] = _check_case(run, case, pool, worker, slots)
+        if run.place.worker == "interpreted":
+            configurations.check(run, case, pool, worker, slots, _judge_call)
         run.guard(f"case {case.name}", worker, lambda name=case.name: worker.ask("drop", seconds=LOAD_SECONDS, key=name))  # type: ignore[misc]
-    run.launches = run.guard("counting launches", worker, lambda: worker.ask("works", seconds=LOAD_SECONDS, mode="count")).values[
-        0
-    ]
+    counted = run.guard("counting launches", worker, lambda: worker.ask("works", seconds=LOAD_SECONDS, mode="count"))
+    run.launches = counted.values[0]
     works.police(run)
-    return {"families": {c.name: run.task.pools[c.name].families for c in run.cases}, "library": run.library}
+    families = {c.name: run.task.pools[c.name].families for c in run.cases}
+    return {"families": families, "library": run.library, "configurations": run.configurations}
 
 
 def _check_case(run: Run, case: Case, pool: CasePool, worker: Worker, slots: bursts.Slots) -> CaseResult:

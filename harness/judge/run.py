@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..languages import Language
 from ..types import Case, CaseResult, EvaluationRequest, IsolationLevel, Signal, StageReport, Task
@@ -46,6 +46,7 @@ class Run:
     times: dict[str, timing.CaseTimes] = field(default_factory=dict)
     library: dict[str, int] = field(default_factory=dict)
     launches: int = 0  # of its own kernels while verifying
+    configurations: dict[str, Any] = field(default_factory=dict)  # of autotuned kernels, by case: which were verified
     screened: dict[str, Case] = field(default_factory=dict)
     loaded: Worker | None = None
     compiled: int | None = None  # descriptor of what the candidate's checking worker compiled

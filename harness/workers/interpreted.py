@@ -16,7 +16,9 @@ NARROW = ("bfloat16", "float8")  # the interpreter computes these wrongly withou
 
 
 class InterpretedHost(candidate.CandidateHost):
-    """One command besides those of a candidate's worker: `device`, before everything else."""
+    """Two commands besides those of a candidate's worker: `device`, before everything else, and `configure`."""
+
+    _choice: Configurations | None = None
 
     def on_device(self, fds: list[int], device: mapped.Device, target: list[Any]) -> None:
         """What programs that ask about a device are told."""
@@ -25,6 +27,43 @@ class InterpretedHost(candidate.CandidateHost):
         pretended.benchmark = _first  # type: ignore[method-assign]  # an interpreted call is slow, and its time says nothing
         driver.install(pretended)
         _refuse_what_misleads()
+        self._choice = Configurations()
+
+    def on_configure(self, fds: list[int], number: int) -> dict[str, list[str]]:
+        """From now on every autotuned kernel runs in the configuration of that number, counted round. Returns, by kernel, the
+        configurations that its launches since the last such command could have chosen from."""
+        assert self._choice is not None
+        return self._choice.take(number)
+
+
+class Configurations:
+    """Which configuration Triton's autotuner settles on, in place of the fastest: there is no time to go by."""
+
+    def __init__(self) -> None:
+        from triton.runtime.autotuner import Autotuner
+
+        self._number = 0
+        self._seen: dict[str, list[str]] = {}
+        self._tuners: list[Any] = []
+        prune = Autotuner.prune_configs
+
+        def chosen(tuner: Any, *arguments: Any, **named: Any) -> list[Any]:
+            allowed = prune(tuner, *arguments, **named)
+            name = str(getattr(tuner.base_fn, "__name__", "kernel"))
+            labels = [str(config) for config in allowed]
+            self._seen[name] = max(self._seen.get(name, []), labels, key=len)
+            if not any(known is tuner for known in self._tuners):
+                self._tuners.append(tuner)
+            return [allowed[self._number % len(allowed)]]
+
+        Autotuner.prune_configs = chosen
+
+    def take(self, number: int) -> dict[str, list[str]]:
+        seen, self._seen = self._seen, {}
+        self._number = number
+        for tuner in self._tuners:
+            tuner.cache.clear()  # it asks again at its next launch
+        return seen
 
 
 def _refuse_what_misleads() -> None:

@@ -14,6 +14,7 @@ import pytest
 from mcp import Client
 from typer.testing import CliRunner
 
+from harness.judge import configurations
 from harness.targets import ARCHITECTURES
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Stage, Task
 from kevolve_mcp.errors import Unavailable
@@ -101,6 +102,41 @@ def test_every_fault_has_its_verdict(bench: Bench, name: str) -> None:
     assert found.status == status, found.message
     assert any(s.startswith(signal) for s in names(found)), found.signals
     assert found.fitness == 0.0
+
+
+def test_every_configuration_of_an_autotuned_kernel_is_verified(bench: Bench) -> None:
+    found = bench.judge(text("matmul"), text("matmul.task"))
+    assert found.status == "correct", found.message
+    told = found.stages[-1].data["configurations"]
+    assert set(told) == {"square", "ragged"}
+    for kernels in told.values():
+        assert [label.split(",")[0] for label in kernels["matmul"]["verified"]] == ["BM: 32", "BM: 64"]
+        assert kernels["matmul"]["not_verified"] == []
+    assert bench.judge(text("softmax"), text("softmax.task")).stages[-1].data["configurations"] == {}
+
+
+def test_a_configuration_that_is_wrong_is_named(bench: Bench) -> None:
+    """The first configuration is right; the second forgets a part of what it covers."""
+    whole = "acc += tl.dot(x, y)"
+    found = bench.judge(text("matmul").replace(whole, f"{whole} if BM == 32 else tl.dot(x, y) * 0.5"), text("matmul.task"))
+    assert found.status == "incorrect", found.message
+    assert "configuration 2 (matmul: BM: 64" in found.message
+    crashing = text("matmul").replace(
+        whole, f"{whole}\n        if BM == 64:\n            acc += tl.load(a + 1000000000 + rows)[:, None]"
+    )
+    found = bench.judge(crashing, text("matmul.task"))
+    assert found.status == "crashed", found.message
+    assert "configuration 2" in found.message
+
+
+def test_no_more_configurations_are_verified_than_the_bound(bench: Bench) -> None:
+    first = '        triton.Config({"BM": 32, "BN": 32, "BK": 32}, num_warps=4, num_stages=2),\n'
+    many = "".join(first.replace("num_stages=2", f"num_stages={n}") for n in range(2, 2 + configurations.MOST))
+    found = bench.judge(text("matmul").replace(first, many), text("matmul.task"), cases=("ragged",))
+    assert found.status == "correct", found.message
+    told = found.stages[-1].data["configurations"]["ragged"]["matmul"]
+    assert len(told["verified"]) == configurations.MOST
+    assert len(told["not_verified"]) == 1
 
 
 def test_work_of_the_framework_is_flagged(bench: Bench) -> None:
