@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, TypeVar
 
 from ..types import Case, CaseResult, Signal
 from . import bursts, configurations, oracle, works
@@ -10,6 +15,10 @@ from .failures import Failure
 from .pool import CasePool, InputSet
 from .processes import Worker
 from .run import LOAD_SECONDS, Run, call_seconds, prepare, set_state
+
+T = TypeVar("T")
+DIAGNOSIS_SECONDS = 5.0  # how long a case that is wrong is looked at further
+REPEATED_BURSTS, REPEATING_SECONDS = 12, 0.5
 
 
 def verify(run: Run) -> dict[str, Any]:
@@ -20,8 +29,6 @@ def verify(run: Run) -> dict[str, Any]:
         pool = run.task.pool(case.name)
         slots = prepare(run, worker, pool, bursts.CHECK_CALLS)
         run.results[case.name] = _check_case(run, case, pool, worker, slots)
-        if run.place.worker == "interpreted":
-            configurations.check(run, case, pool, worker, slots, _judge_call)
         run.guard(f"case {case.name}", worker, lambda name=case.name: worker.ask("drop", seconds=LOAD_SECONDS, key=name))  # type: ignore[misc]
     counted = run.guard("counting launches", worker, lambda: worker.ask("works", seconds=LOAD_SECONDS, mode="count"))
     run.launches = counted.values[0]
@@ -31,32 +38,16 @@ def verify(run: Run) -> dict[str, Any]:
 
 
 def _check_case(run: Run, case: Case, pool: CasePool, worker: Worker, slots: bursts.Slots) -> CaseResult:
-    """Every checking set: two at a time and the first again, so that held, stale and unstable outputs show."""
-    seconds = max(run.place.patience_s, call_seconds(case, bursts.CHECK_CALLS))
-    bitwise = "bitwise" in (run.facts.tolerance, run.request.policy.tolerance)
-    findings: list[oracle.Finding] = []
-    reproducible = True
-    for state in dict.fromkeys(s for s, _ in pool.checking):
-        sets = [held for s, held in pool.checking if s == state]
-        where = f"case {case.name}" + (", after the parameters changed" if state else "")
-        run.guard(where, worker, lambda s=state: set_state(worker, pool, s))  # type: ignore[misc]
-        for start in range(0, len(sets), 2):
-            pair = sets[start : start + 2]
-            order = [0, len(pair) - 1, 0]
-            first = not findings
-            result = run.guard(
-                where,
-                worker,
-                lambda p=pair, o=order, r=first: bursts.run(worker, case.name, p, o, seconds, record=r),  # type: ignore[misc]
-            )
-            works.note_library(run, result.data)
-            outputs = [slots.tensors(pool.outputs, index) for index in range(bursts.CHECK_CALLS)]
-            again = all(oracle.same_bits(a, b) for a, b in zip(outputs[0], outputs[2], strict=True))
-            reproducible &= again
-            judged = (0, 1) if len(pair) == 2 else (0,)
-            for index in judged if again else (0, 1, 2):
-                findings += _judge_call(run, case, pool, outputs[index], pair[order[index]], where, bitwise, repeated=index == 2)
-    worst = max(findings, key=lambda f: f.error / max(f.limit, 1e-300))
+    check = _CaseCheck(run, case, pool, worker, slots)
+    check.all_sets()
+    if check.wrong:
+        check.fail()
+    check.repeat()
+    if run.place.worker == "interpreted":
+        configurations.check(run, case, pool, worker, check.once)
+    if check.special:
+        run.signals.append(Signal("special_values", f"case {case.name}: {check.special}"))
+    worst = max(check.findings, key=lambda f: f.error / max(f.limit, 1e-300))
     return CaseResult(
         name=case.name,
         weight=case.weight,
@@ -66,35 +57,155 @@ def _check_case(run: Run, case: Case, pool: CasePool, worker: Worker, slots: bur
         error=worst.error,
         framework_error=worst.framework_error,
         tolerance=worst.limit,
-        bitwise_equal_to_eager=all(f.bitwise_equal for f in findings),
-        bitwise_reproducible=reproducible,
+        bitwise_equal_to_eager=all(f.bitwise_equal for f in check.findings),
+        bitwise_reproducible=check.reproducible,
     )
 
 
-def _judge_call(
-    run: Run, case: Case, pool: CasePool, outputs: list[Any], held: InputSet, where: str, bitwise: bool, repeated: bool
-) -> list[oracle.Finding]:
-    found = []
-    for number, own in enumerate(outputs):
-        finding = oracle.compare(
-            own, held.expected[number], held.allowed[number], pool.reduction, held.framework[number], bitwise
+@dataclass
+class _CaseCheck:
+    """One case of one candidate, and what its sets have shown so far."""
+
+    run: Run
+    case: Case
+    pool: CasePool
+    worker: Worker
+    slots: bursts.Slots
+    findings: list[oracle.Finding] = field(default_factory=list)
+    wrong: list[tuple[str, str, oracle.Finding]] = field(default_factory=list)  # signal, text
+    shares: dict[str, float] = field(default_factory=dict)  # family -> largest share of wrong elements
+    special: str = ""  # what differs with special values in the inputs
+    reproducible: bool = True
+
+    def all_sets(self) -> None:
+        """After a first wrong result the other families are still tried for a while: which of them fail says what is wrong."""
+        began = time.monotonic()
+        for state in dict.fromkeys(s for s, _ in self.pool.checking):
+            sets = [held for s, held in self.pool.checking if s == state]
+            self._guard("constructed", lambda s=state: set_state(self.worker, self.pool, s))  # type: ignore[misc]
+            for start in range(0, len(sets), 2):
+                if self.wrong and (state or time.monotonic() - began > DIAGNOSIS_SECONDS):
+                    return
+                try:
+                    self._pair(sets[start : start + 2], changed=bool(state))
+                except Failure:
+                    if not self.wrong:
+                        raise
+                    return
+
+    def repeat(self) -> None:
+        """The same inputs again and again, on several threads where the machine has them: a result that moves is a race."""
+        if self.run.place.mode != "execute":  # an interpreter runs one program instance after the other
+            return
+        cpus = sorted(os.sched_getaffinity(0))
+        _, held = self.pool.checking[0]
+        doing = f"repeated on {len(cpus)} threads"
+        self._guard(doing, lambda: set_state(self.worker, self.pool, 0))
+        self._guard(doing, lambda: self.worker.ask("threads", seconds=LOAD_SECONDS, count=len(cpus), cpus=cpus))
+        known: dict[int, Any] = {}
+        began = time.monotonic()
+        for _ in range(REPEATED_BURSTS):
+            self._burst([held], [0] * bursts.CHECK_CALLS, doing)
+            for outputs in self._outputs():
+                for number, output in enumerate(outputs):
+                    if number in known and oracle.same_bits(output, known[number]):
+                        continue
+                    self.reproducible &= number not in known
+                    known.setdefault(number, output.clone())
+                    finding = oracle.compare(output, held.expected[number], held.allowed[number], held.framework[number])
+                    if finding.signal is not None:
+                        text = f"case {self.case.name}, {doing}: right before, and now output {number}: {finding.detail}"
+                        self.wrong.append(("wrong.race", text, finding))
+                        self.fail()
+            if time.monotonic() - began > REPEATING_SECONDS:
+                break
+        cpu = self.run.machine.timing_cpus
+        self._guard(doing, lambda: self.worker.ask("threads", seconds=LOAD_SECONDS, count=1, cpus=cpu))
+
+    def once(self, held: InputSet, doing: str) -> None:
+        """One more call on inputs that were right before. Raises Failure."""
+        self._burst([held], [0], doing)
+        for number, output in enumerate(self._outputs()[0]):
+            self._output(number, output, held, [], changed=False, repeated=False)
+        if self.wrong:
+            name, text, finding = self.wrong[0]
+            self.wrong[0] = (name, f"{doing}: {text}", finding)
+            self.fail()
+
+    def fail(self) -> NoReturn:
+        """The first wrong result, with the families that fail and those that do not."""
+        case, (name, text, finding) = self.case, self.wrong[0]
+        failing = [f for f, share in self.shares.items() if share]
+        passing = [f for f, share in self.shares.items() if not share]
+        if failing and passing:
+            text += f"; wrong with {', '.join(failing)} inputs, right with {', '.join(passing)}"
+        self.run.results[case.name] = CaseResult(
+            case.name, case.weight, case.protected, case.held_out, False,
+            _finite(finding.error), finding.framework_error, finding.limit, finding.detail,
+        )  # fmt: skip
+        evidence = {f"wrong share, {family} inputs": share for family, share in self.shares.items()}
+        others = tuple(Signal(other, finding.detail) for other in finding.also if other != name)
+        raise Failure("incorrect", text, (Signal(name, text, evidence), *others))
+
+    def _pair(self, pair: list[InputSet], *, changed: bool) -> None:
+        """Two sets and the first again, so that held, stale and unstable outputs show."""
+        order = [0, len(pair) - 1, 0]
+        doing = (
+            f"{'after the parameters changed, ' if changed else ''}{' and '.join(dict.fromkeys(h.family for h in pair))} inputs"
         )
-        if finding.signal is not None:
-            name = finding.signal
-            if where.endswith("changed") and name.startswith("wrong."):
-                name = "wrong.stale_parameters"
-            elif repeated and name == "wrong.values":
-                name = "wrong.race"
-            text = f"{where}, {held.family} inputs, output {number}: {finding.detail}"
-            if finding.error:
-                text += f" (error {finding.error:.2e}, allowed {finding.limit:.2e}, the framework's own {finding.framework_error:.2e})"
-            run.results[case.name] = CaseResult(
-                case.name, case.weight, case.protected, case.held_out, False,
-                _finite(finding.error), finding.framework_error, finding.limit, finding.detail,
-            )  # fmt: skip
-            raise Failure("incorrect", text, (Signal(name, text),))
-        found.append(finding)
-    return found
+        result = self._burst(pair, order, doing, record=not self.findings)
+        works.note_library(self.run, result.data)
+        outputs = self._outputs()
+        again = all(oracle.same_bits(a, b) for a, b in zip(outputs[0], outputs[2], strict=True))
+        self.reproducible &= again
+        for index in (0, 1) if again and len(pair) == 2 else (0,) if again else (0, 1, 2):
+            others = [held for held in pair if held is not pair[order[index]]]
+            for number, output in enumerate(outputs[index]):
+                self._output(number, output, pair[order[index]], others, changed=changed, repeated=index == 2)
+
+    def _output(self, number: int, output: Any, held: InputSet, others: list[InputSet], *, changed: bool, repeated: bool) -> None:
+        asked = (self.run.facts.tolerance, self.run.request.policy.tolerance)
+        bitwise = "bitwise" in asked and held.family != "special"
+        finding = oracle.compare(output, held.expected[number], held.allowed[number], held.framework[number], bitwise)
+        if finding.signal is None:
+            self.findings.append(finding)
+            self.shares.setdefault(held.family, 0.0)
+            return
+        what = f"output {number}: {finding.detail}"
+        if held.family == "special":
+            self.special = self.special or f"NaN and infinities in the inputs come out otherwise than in the reference, {what}"
+            return
+        name = finding.signal
+        if changed:
+            name = "wrong.stale_parameters"
+        elif repeated and not self.wrong:
+            name = "wrong.race"
+        elif number >= self.pool.results and not self.wrong:
+            name = "wrong.gradients"
+        elif any(_right(output, number, other) for other in others):
+            name = "wrong.held_output"
+            what = f"output {number} is that of another call: one buffer for several calls, or a result kept"
+        text = f"case {self.case.name}{', after the parameters changed' if changed else ''}, {held.family} inputs, {what}"
+        if math.isfinite(finding.error) and finding.limit:
+            figures = f"error {finding.error:.2e}, allowed {finding.limit:.2e}, the framework's own {finding.framework_error:.2e}"
+            text += f" ({figures})"
+        self.wrong.append((name, text, finding))
+        self.shares[held.family] = max(self.shares.get(held.family, 0.0), finding.share)
+
+    def _burst(self, sets: list[InputSet], order: list[int], doing: str, *, record: bool = False) -> bursts.BurstResult:
+        seconds = max(self.run.place.patience_s, call_seconds(self.case, bursts.CHECK_CALLS))
+        return self._guard(doing, lambda: bursts.run(self.worker, self.case.name, sets, order, seconds, record=record))
+
+    def _guard(self, doing: str, action: Callable[[], T]) -> T:
+        return self.run.guard(f"case {self.case.name}, {doing}", self.worker, action)
+
+    def _outputs(self) -> list[list[Any]]:
+        return [self.slots.tensors(self.pool.outputs, index) for index in range(bursts.CHECK_CALLS)]
+
+
+def _right(output: Any, number: int, held: InputSet) -> bool:
+    """Whether an output is right for these inputs."""
+    return oracle.compare(output, held.expected[number], held.allowed[number], held.framework[number]).signal is None
 
 
 def _finite(value: float) -> float | None:

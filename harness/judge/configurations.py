@@ -6,31 +6,27 @@ from collections.abc import Callable
 from typing import Any
 
 from ..types import Case
-from . import bursts
-from .pool import CasePool
+from .pool import CasePool, InputSet
 from .processes import Worker
-from .run import LOAD_SECONDS, Run, call_seconds, set_state
+from .run import LOAD_SECONDS, Run, set_state
 
 MOST = 16  # of one kernel, in each case: interpreting is slow
 _LABEL = 200  # characters of a configuration's name, which is the candidate's text
 
 
-def check(run: Run, case: Case, pool: CasePool, worker: Worker, slots: bursts.Slots, judge: Callable[..., Any]) -> None:
+def check(run: Run, case: Case, pool: CasePool, worker: Worker, judge: Callable[[InputSet, str], None]) -> None:
     """The checking stage has run the first configuration of every kernel on all inputs; here the others, on one set of inputs each.
-    judge: of `checking`, for one call. Raises Failure naming the configuration."""
+    judge: makes one call on a set and judges it; the words say what is being done. Raises Failure naming the configuration."""
     found = _kernels(_configure(run, worker, 1))
     most = max((len(labels) for labels in found.values()), default=0)
     _, held = pool.checking[0]
     run.guard(f"case {case.name}", worker, lambda: set_state(worker, pool, 0))
-    seconds = max(run.place.patience_s, call_seconds(case, 1))
     for number in range(1, min(most, MOST)):
         run.tell("verify", f"case {case.name}, configuration {number + 1} of {most}", 0.4)
         names = ", ".join(f"{kernel}: {labels[number % len(labels)]}" for kernel, labels in found.items())
-        where = f"case {case.name}, configuration {number + 1} ({names})"
         if number > 1:
             _configure(run, worker, number)
-        run.guard(where, worker, lambda: bursts.run(worker, case.name, [held], [0], seconds))
-        judge(run, case, pool, slots.tensors(pool.outputs, 0), held, where, bitwise=False, repeated=False)
+        judge(held, f"configuration {number + 1} ({names})")
     _configure(run, worker, 0)
     if found:
         run.configurations[case.name] = {

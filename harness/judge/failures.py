@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ..languages import Language
 from ..types import Signal, Status
+from ..workers import guards
 from .builds import BuildRecord
 from .processes import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 
@@ -39,11 +40,15 @@ _KINDS: dict[str, tuple[Status, str]] = {
     "exception": ("crashed", "crash.exception"),
     "native": ("crashed", "crash.exception"),
     "compile": ("build_failed", "compile_error"),
+    "out_of_bounds": ("crashed", "crash.out_of_bounds"),
+    "input_mutation": ("crashed", "crash.input_mutation"),
 }
 _DEVICE_FAULT = re.compile(
     r"illegal memory access|misaligned address|shared address space|device-side assert|unspecified launch failure|"
     r"illegal instruction was encountered|invalid program counter|cudaErrorIllegalAddress"
 )  # what CUDA says once a kernel has broken its context
+_WRITTEN_INPUT = re.compile(r"write to byte \d+ inside input \d")
+_BESIDE = re.compile(r"memory \d+ bytes (before|after)")
 _DEATHS = {
     signal.SIGSEGV: (
         "crash.segmentation_fault",
@@ -117,4 +122,9 @@ def _death(error: WorkerDied, where: str, log: str) -> Failure:
         _DEATHS.get(signal.Signals(error.signal_number), default) if error.signal_number in set(signal.Signals) else default
     )
     text = f"{where}: the process was ended by {words}"
-    return Failure("crashed", text, (Signal(name, text),), log)
+    signals: tuple[Signal, ...] = (Signal(name, text),)
+    if name == "crash.segmentation_fault" and (fault := guards.explanation(log)):
+        text = f"{where}: the process was ended by an invalid memory access: {fault}"
+        named = "crash.input_mutation" if _WRITTEN_INPUT.match(fault) else "crash.out_of_bounds" if _BESIDE.search(fault) else ""
+        signals = (Signal(name, text), *([Signal(named, text)] if named else []))
+    return Failure("crashed", text, signals, log)

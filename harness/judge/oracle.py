@@ -2,35 +2,41 @@
 
 The error is norm-wise, relative to the reference, per tensor and per row; it may be a small multiple of the framework's own
 rounding error in the same dtype, or a floor for honest arithmetic:
-    floor = 2 u + v sqrt(K),    limit = max(4 * error(framework), floor),
-u the unit roundoff of the output's dtype, v that of the accumulator (float32 at least), K the reduction length. A plain
-sequential sum of K terms of one sign is off by about v sqrt(K / 3) (each partial sum rounds once, independently), so the floor
-holds 1.7 times that. No single element may be off by more than 8 floor (|r| + rms(r)), or 4 times the framework's own worst.
-Integers and booleans must be equal to the reference's or, where rounding decides (an argmax), the framework's.
+    floor = 2 u + v sqrt(K),    limit = max(k * error(framework), floor),
+u the unit roundoff of the output's dtype, v that of the accumulator (float32 at least), K the reduction length, k 4 (float32,
+float64), 3 (16 bit) or 2 (8 bit). A plain sequential sum of K terms of one sign is off by about v sqrt(K / 3) (each partial sum
+rounds once, independently), so the floor holds 1.7 times that. No single element may be off by more than 8 floor (|r| + rms(r)),
+or k times the framework's own worst.
+
+Where arithmetic leaves no choice, it must be exact: integers and booleans are equal to the reference's or, where rounding decides
+(an argmax), the framework's; results of operators that only move or compare values are equal; and on small integers whose results
+the framework represents exactly an element may be off by its own rounding alone.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+from . import errormap
 
 if TYPE_CHECKING:
     import torch
 
-FRAMEWORK_FACTOR = 4.0
 ROW_FACTOR = 8.0
 CAP_FACTOR = 8.0
-POISON = (0x5A, 0xA5)  # the bytes with which a checking run fills fresh and freed memory (M_PERTURB and its complement)
 ROUNDOFF = {  # unit roundoff: half the distance from 1 to the next number
     "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8,
     "float8_e4m3fn": 2.0**-4, "float8_e5m2": 2.0**-3, "complex64": 2.0**-24, "complex128": 2.0**-53,
 }  # fmt: skip
+Rule = Literal["rounding", "integers", "equal"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The verdict on one output. signal: None if right. error, framework_error, limit: norm-wise and relative."""
+    """The verdict on one output. signal: None if right. error, framework_error, limit: norm-wise and relative. share: of the
+    elements, how many are wrong. also: further signals, such as that the wrong elements were never written."""
 
     signal: str | None
     error: float
@@ -38,16 +44,24 @@ class Finding:
     limit: float
     detail: str = ""
     bitwise_equal: bool = False
+    share: float = 0.0
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """What an output may be off by: derived once from the framework's own error. worst: its largest element error."""
+    """What an output may be off by: derived once from the framework's own error.
+
+    norm, row: relative, of the whole and of a row. element: times (|r| + rms(r)), of one element; least: absolute, what one
+    element may be off by in any case. rule: "integers" allows an element its own rounding, "equal" nothing.
+    """
 
     norm: float
     row: float
-    worst: float
+    element: float
+    least: float
     framework_error: float
+    rule: Rule = "rounding"
 
 
 def floor(dtype: str, reduction: int) -> float:
@@ -55,26 +69,45 @@ def floor(dtype: str, reduction: int) -> float:
     return 2 * ROUNDOFF[dtype] + min(ROUNDOFF[dtype], ROUNDOFF["float32"]) * math.sqrt(max(reduction, 1))
 
 
-def allowance(expected: torch.Tensor, framework: torch.Tensor, reduction: int) -> Allowance:
-    """Measure the framework's error for an output and derive what a candidate may be off by."""
+def framework_factor(dtype: str) -> float:
+    """k: how many times the framework's own error a candidate may be off by."""
+    return 4.0 if ROUNDOFF[dtype] <= ROUNDOFF["float32"] else 3.0 if ROUNDOFF[dtype] <= ROUNDOFF["bfloat16"] else 2.0
+
+
+def allowance(
+    expected: torch.Tensor, framework: torch.Tensor, reduction: int, rule: Rule = "rounding", relief: float = 1.0
+) -> Allowance:
+    """Measure the framework's error for an output and derive what a candidate may be off by.
+
+    rule: asked for; it holds only where the framework itself is exact. relief: multiplies the floor, where the inputs were
+    scaled down and what matters is the error at the task's own scale.
+    """
+    expected, framework = _real(expected), _real(framework)
     if not framework.is_floating_point():
-        return Allowance(0.0, 0.0, 0.0, 0.0)
+        return Allowance(0.0, 0.0, 0.0, 0.0, 0.0)
     import torch
 
-    base = floor(_dtype(framework), reduction)
+    dtype = _dtype(framework)
+    base, factor = floor(dtype, reduction) * relief, framework_factor(dtype)
     finite = torch.isfinite(expected) & torch.isfinite(framework)
     if not bool(finite.all()):
         expected, framework = expected.masked_fill(~finite, 0), framework.masked_fill(~finite, 0)
     error, rows, worst = _errors(framework, expected)
     own_rows = float(rows.max()) if rows.numel() else 0.0
-    return Allowance(max(FRAMEWORK_FACTOR * error, base), max(ROW_FACTOR * own_rows, ROW_FACTOR * base), worst, error)
+    return Allowance(
+        max(factor * error, base),
+        ROW_FACTOR * max(own_rows, base),
+        CAP_FACTOR * base,
+        factor * worst,
+        error,
+        rule if worst == 0.0 else "rounding",
+    )
 
 
 def compare(
     candidate: torch.Tensor,
     expected: torch.Tensor,
     allowed: Allowance,
-    reduction: int,
     framework: torch.Tensor | None = None,
     bitwise: bool = False,
 ) -> Finding:
@@ -86,24 +119,33 @@ def compare(
     if bitwise and framework is not None:
         count = 0 if equal else int((candidate != framework).sum())
         detail = "" if equal else f"{count} of {candidate.numel()} elements differ from the framework's bits"
-        return Finding(None if equal else "wrong.not_bitwise", 0.0, 0.0, 0.0, detail, equal)
+        return Finding(None if equal else "wrong.not_bitwise", 0.0, 0.0, 0.0, detail, equal, count / max(candidate.numel(), 1))
+    candidate, expected = _real(candidate), _real(expected)
     if not candidate.is_floating_point():
-        return _compare_exact(candidate, expected, framework, equal)
+        wrong = candidate != expected.to(candidate.dtype)
+        if framework is not None:
+            wrong &= candidate != framework
+        return _exactly(candidate, expected, wrong, equal)
     finite = torch.isfinite(expected)
-    if not bool((torch.isfinite(candidate) == finite).all()):
+    strange = torch.isfinite(candidate) != finite
+    strange |= ~(finite | (candidate == expected) | (candidate.isnan() & expected.isnan()))
+    if bool(strange.any()):
+        (signal, *also), detail = errormap.read(candidate, expected, strange)
+        also = [name for name in (signal, *also) if name != "wrong.values"]
         return Finding(
-            "wrong.non_finite", math.inf, allowed.framework_error, allowed.norm, _describe(candidate, expected, ~finite)
+            "wrong.non_finite", math.inf, allowed.framework_error, allowed.norm, detail, share=_share(strange), also=tuple(also)
         )
     if not bool(finite.all()):
-        if not bool(((candidate == expected) | finite | (candidate.isnan() & expected.isnan())).all()):
-            return Finding(
-                "wrong.non_finite", math.inf, allowed.framework_error, allowed.norm, "infinities of the wrong sign or NaN"
-            )
         candidate, expected = candidate.masked_fill(~finite, 0), expected.masked_fill(~finite, 0)
+    if allowed.rule == "equal":
+        return _exactly(candidate, expected, candidate != expected.to(candidate.dtype), equal)
     error, rows, _ = _errors(candidate, expected)
-    scale = CAP_FACTOR * floor(_dtype(candidate), reduction)
     difference = (candidate.to(expected.dtype) - expected).abs_()
-    cap = expected.abs().add_(_rms(expected)).mul_(scale).clamp_(min=FRAMEWORK_FACTOR * allowed.worst)
+    if allowed.rule == "integers":
+        unit = ROUNDOFF[_dtype(candidate)]
+        cap = expected.abs().mul_(0.75 * unit).add_(16 * min(unit, ROUNDOFF["float32"]) * _rms(expected))
+    else:
+        cap = expected.abs().add_(_rms(expected)).mul_(allowed.element).clamp_(min=allowed.least)
     wrong = difference > cap
     row_wrong = rows > allowed.row
     if error <= allowed.norm and not bool(wrong.any()) and not bool(row_wrong.any()):
@@ -111,20 +153,20 @@ def compare(
     if not bool(wrong.any()):  # no single element stands out: show the rows that are off, or the largest differences
         wrong = row_wrong.reshape(*expected.shape[:-1], 1).expand(expected.shape) if expected.dim() > 1 else wrong
         wrong = wrong if bool(wrong.any()) else difference >= 0.5 * difference.max()
-    signal = _classify(candidate, expected, wrong, error)
-    return Finding(signal, error, allowed.framework_error, allowed.norm, _describe(candidate, expected, wrong))
+    (signal, *also), detail = errormap.read(candidate, expected, wrong)
+    if signal == "wrong.values" and error < _COARSE.get(_dtype(candidate), 0.0):
+        signal = "wrong.precision"
+    return Finding(signal, error, allowed.framework_error, allowed.norm, detail, share=_share(wrong), also=tuple(also))
 
 
-def _compare_exact(candidate: torch.Tensor, expected: torch.Tensor, framework: torch.Tensor | None, equal: bool) -> Finding:
-    wrong = candidate != expected.to(candidate.dtype)
-    if framework is not None:
-        wrong &= candidate != framework
-    count = int(wrong.sum())
-    if not count:
+_COARSE = {"float32": 2.0**-7, "float64": 2.0**-22}  # below it, an error everywhere is that of a lower precision inside
+
+
+def _exactly(candidate: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor, equal: bool) -> Finding:
+    if not bool(wrong.any()):
         return Finding(None, 0.0, 0.0, 0.0, "", equal)
-    return Finding(
-        _classify_place(wrong) or "wrong.values", count / wrong.numel(), 0.0, 0.0, _describe(candidate, expected, wrong)
-    )
+    (signal, *also), detail = errormap.read(candidate, expected, wrong)
+    return Finding(signal, _share(wrong), 0.0, 0.0, detail, share=_share(wrong), also=tuple(also))
 
 
 def _errors(value: torch.Tensor, expected: torch.Tensor) -> tuple[float, torch.Tensor, float]:
@@ -150,64 +192,23 @@ def _errors(value: torch.Tensor, expected: torch.Tensor) -> tuple[float, torch.T
     return off / whole, row_difference / row_reference.clamp(min=typical), worst
 
 
-def _classify(candidate: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor, error: float) -> str:
-    import torch
-
-    if place := _classify_place(wrong):
-        return place
-    size = candidate.element_size()
-    for byte in POISON:
-        poison = torch.tensor([byte] * size, dtype=torch.uint8, device=candidate.device).view(candidate.dtype)[0]
-        if float((candidate[wrong] == poison).double().mean()) >= 0.5:
-            return "wrong.uninitialized"
-    coarse = {"float32": 2.0**-7, "float64": 2.0**-22}.get(_dtype(candidate), 0.0)
-    return "wrong.precision" if error < coarse else "wrong.values"
-
-
-def _classify_place(wrong: torch.Tensor) -> str | None:
-    """A tail of the last axis, or some rows."""
-    if wrong.dim() == 0 or not bool(wrong.any()):
-        return None
-    columns = wrong.reshape(-1, wrong.shape[-1]).any(dim=0)
-    first = int(columns.nonzero()[0])
-    width = wrong.shape[-1]
-    if wrong.dim() >= 1 and first >= width // 2 and bool(columns[first:].all()) and width > 1:
-        return "wrong.tail"
-    if wrong.dim() > 1:
-        rows = wrong.reshape(-1, width).any(dim=1)
-        if float(rows.double().mean()) <= 0.5:
-            return "wrong.rows"
-    return None
-
-
-def _describe(candidate: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor) -> str:
-    """Where and how: a person's view of the error."""
-    import torch
-
-    count = int(wrong.sum())
-    if not count or candidate.dim() == 0:
-        return f"expected {float(expected.double().reshape(-1)[0]):.6g}, got {float(candidate.double().reshape(-1)[0]):.6g}"
-    difference = (candidate.double() - expected.double()).abs().masked_fill(~wrong, -1).reshape(-1)
-    difference = torch.nan_to_num(difference, nan=math.inf)
-    worst = torch.topk(difference, min(3, count)).indices.tolist()
-    samples = []
-    for flat in worst:
-        index, rest = [], flat
-        for extent in reversed(candidate.shape):
-            index.append(rest % extent)
-            rest //= extent
-        got, want = float(candidate.reshape(-1)[flat]), float(expected.reshape(-1)[flat])
-        samples.append(f"[{', '.join(map(str, reversed(index)))}] expected {want:.6g}, got {got:.6g}")
-    first = int(wrong.reshape(-1).to(torch.uint8).argmax())
-    return f"{count} of {wrong.numel()} elements wrong, first at flat index {first}; worst: {'; '.join(samples)}"
-
-
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two tensors hold the same bytes."""
     import torch
 
     a, b = one.contiguous().reshape(-1).view(torch.uint8), other.contiguous().reshape(-1).view(torch.uint8)
     return bool(torch.equal(a, b))
+
+
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    """Complex numbers as pairs."""
+    import torch
+
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def _share(wrong: torch.Tensor) -> float:
+    return float(wrong.sum()) / max(wrong.numel(), 1)
 
 
 def _rms(tensor: torch.Tensor) -> float:

@@ -11,10 +11,10 @@ import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..workers import buffers
+from ..workers import buffers, operators
 from ..workers.families import FAMILIES
 from . import oracle
-from .processes import Worker
+from .processes import Worker, WorkerFailed
 
 if TYPE_CHECKING:
     import torch
@@ -85,6 +85,16 @@ class CasePool:
         largest = [max(leaf["shape"], default=1) for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf]
         return max([1, *largest, sum(inputs + state) // max(1, min(outputs, default=1))])
 
+    @property
+    def results(self) -> int:
+        """How many outputs forward returns; gradients follow them."""
+        return int(self.describe["results"])
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is rounded: the reference only moves, chooses or compares values."""
+        return not self.gradients and operators.is_exact(self.describe["operators"])
+
     def close(self) -> None:
         for fd in (self.init_fd, *self.states.values()):
             if fd >= 0:
@@ -129,10 +139,7 @@ class Drawer:
         self.state(pool, 0)
         plain = [self._checked(pool, "dense") for _ in range(2)]
         pool.checking = [(0, held) for held in plain if held is not None]
-        families = [f for f in FAMILIES if f != "dense"]
-        if pool.input_bytes > LARGE_BYTES:
-            families = [families[secrets.randbelow(len(families))]]
-        for family in families:
+        for family in _families(pool):
             held = self._checked(pool, family)
             if held is not None:
                 pool.checking.append((0, held))
@@ -162,8 +169,18 @@ class Drawer:
 
     def _checked(self, pool: CasePool, family: str) -> InputSet | None:
         """A checking set, or None (and a note) where the reference or the framework itself does not bear the family."""
-        held = self._draw(pool, family, precise=True)
-        held.allowed = [oracle.allowance(e, f, pool.reduction) for e, f in zip(held.expected, held.framework, strict=True)]
+        try:
+            held = self._draw(pool, family, precise=True)
+        except WorkerFailed as error:
+            if family == "dense":
+                raise
+            pool.dropped[family] = f"the reference raises there: {str(error).splitlines()[0][:200]}"
+            return None
+        rule: oracle.Rule = "integers" if family == "exact" else "rounding"
+        held.allowed = [
+            oracle.allowance(e, f, pool.reduction, "equal" if pool.exact else rule, relief)
+            for e, f, relief in zip(held.expected, held.framework, _reliefs(pool, held), strict=True)
+        ]
         reason = _unbearable(pool, held)
         if reason and family != "dense":
             pool.dropped[family] = reason
@@ -204,7 +221,47 @@ class Drawer:
         return tensors if self._device == "cpu" else [t.to(self._device) for t in tensors]
 
 
+def _families(pool: CasePool) -> list[str]:
+    """The families to try besides the plain one; for large inputs the one that truncated work does not survive, and two at random."""
+    found = [f for f in FAMILIES if f != "dense"]
+    if operators.leaves_ties_open(pool.describe["operators"]):
+        for family in ("zeros", "ties", "exact"):
+            found.remove(family)
+            pool.dropped[family] = "the reference may order equal values as it likes"
+    if pool.input_bytes > LARGE_BYTES:
+        rest = [f for f in found if f != "edges"]
+        return ["edges", *secrets.SystemRandom().sample(rest, 2)]
+    return found
+
+
+def _reliefs(pool: CasePool, held: InputSet) -> list[float]:
+    """Factors on the oracle's floor. Inputs that were scaled down: an error counts as large as it would be at the task's own
+    scale. Few different values: rounding errors repeat instead of cancelling, so they grow with K, not with its root."""
+    plain, own = pool.checking[0][1].expected if pool.checking else held.expected, held.expected
+    if held.family == "small":
+        return [max(1.0, _rms(a) / max(_rms(b), 1e-300)) for a, b in zip(plain, own, strict=True)]
+    repeated = max(1.0, pool.reduction**0.5 / 2)
+    return [repeated if held.family in ("ties", "exact") else 1.0] * len(own)
+
+
+def _rms(tensor: torch.Tensor) -> float:
+    return float(tensor.double().square().mean().sqrt()) if tensor.numel() else 0.0
+
+
+def _same_kinds(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """NaN, infinities and finite values in the same places."""
+    import torch
+
+    kinds = [torch.where(t.isnan(), 2.0, torch.where(t.isinf(), t.sign(), 0.0)).float() for t in (one, other)]
+    return bool(torch.equal(*kinds))
+
+
 def _unbearable(pool: CasePool, held: InputSet) -> str:
+    if held.family == "special":
+        if held.finite:
+            return "no input or no output of the task can show special values"
+        same = all(_same_kinds(e, own) for e, own in zip(held.expected, held.framework, strict=True) if own.is_floating_point())
+        return "" if same else "the framework itself gives other special values than the reference in high precision"
     if not held.finite:
         return "the reference is not finite"
     import torch
@@ -230,8 +287,14 @@ def available_memory() -> int:
 
 
 def _wider(a: oracle.Allowance, b: oracle.Allowance) -> oracle.Allowance:
+    """The larger of both in everything."""
     return oracle.Allowance(
-        max(a.norm, b.norm), max(a.row, b.row), max(a.worst, b.worst), max(a.framework_error, b.framework_error)
+        max(a.norm, b.norm),
+        max(a.row, b.row),
+        max(a.element, b.element),
+        max(a.least, b.least),
+        max(a.framework_error, b.framework_error),
+        a.rule if a.rule == b.rule else "rounding",
     )
 
 

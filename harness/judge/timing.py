@@ -11,7 +11,7 @@ import contextlib
 import random
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..targets.state import DeviceState, Disturbance, disturbances
 from ..types import Case
@@ -189,7 +189,7 @@ def _verify(case: str, pool: CasePool, slots: bursts.Slots, chosen: list[InputSe
     """Every timed output, right after its burst, against expectations rounded to the output's dtype."""
     for index, held in enumerate(chosen):
         for own, want, allowed in zip(slots.tensors(pool.outputs, index), held.expected, pool.allowances, strict=True):
-            finding = oracle.compare(own, want, _rounded(allowed, own), pool.reduction)
+            finding = oracle.compare(own, want, _rounded(allowed, own))
             if finding.signal is not None:
                 raise WrongWhenTimed(case, finding)
 
@@ -197,7 +197,7 @@ def _verify(case: str, pool: CasePool, slots: bursts.Slots, chosen: list[InputSe
 def _rounded(allowed: oracle.Allowance, tensor: object) -> oracle.Allowance:
     """The expectation itself was rounded once more: one unit roundoff on top."""
     unit = oracle.ROUNDOFF.get(str(getattr(tensor, "dtype", "")).removeprefix("torch."), 0.0)
-    return oracle.Allowance(allowed.norm + unit, allowed.row + 2 * unit, allowed.worst, allowed.framework_error)
+    return replace(allowed, norm=allowed.norm + unit, row=allowed.row + 2 * unit)
 
 
 def strongest(case: Case) -> str:

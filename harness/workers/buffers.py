@@ -11,10 +11,12 @@ import fcntl
 import mmap
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-ALIGN = 4096  # each tensor starts on a page, as a fresh large allocation would
+ALIGN = 4096  # a page
+LINE = 64  # bytes to which tensors are aligned, as the framework's are
+FILL = 0x7F  # of bytes that nobody has written: NaN in half precision, 3.4e38 in single
 _SEAL_WRITE, _SEAL_GROW, _SEAL_SHRINK, _SEAL_SEAL, _ADD_SEALS = 8, 4, 2, 1, 1033
 _MAP_POPULATE = 0x8000
 
@@ -64,9 +66,12 @@ def _write_all(fd: int, data: memoryview, offset: int) -> None:
 
 
 def plan(value: Any) -> Layout:
-    """The layout of a structure of lists, tuples, dicts, tensors and JSON values. Raises TypeError naming what cannot cross."""
+    """The layout of a structure of lists, tuples, dicts, tensors and JSON values. Raises TypeError naming what cannot cross.
+
+    Each tensor ends (up to its alignment) at the end of a page, with an unused page before and after it.
+    """
     leaves: list[dict[str, Any]] = []
-    total = 0
+    total = ALIGN
 
     def walk(node: Any, where: str) -> Any:
         nonlocal total
@@ -80,10 +85,12 @@ def plan(value: Any) -> Layout:
                 "dtype": str(node.dtype).removeprefix("torch."),
                 "shape": list(node.shape),
                 "stride": list(node.stride()),
-                "offset": total,
                 "nbytes": extent * node.element_size(),
             }
-            total += -(-entry["nbytes"] // ALIGN) * ALIGN
+            used = -(-entry["nbytes"] // LINE) * LINE
+            pages = -(-used // ALIGN) * ALIGN
+            entry["offset"] = total + pages - used
+            total += pages + ALIGN
             leaves.append(entry)
         elif node is None or isinstance(node, (bool, int, float, str)):
             leaves.append({"value": node})
@@ -105,9 +112,12 @@ def same(one: Layout, other: Layout) -> bool:
 
 
 def write(fd: int, layout: Layout, value: Any, base: int = 0) -> None:
-    """Write the tensors of `value`, which has this layout, into the file."""
+    """Write the tensors of `value`, which has this layout, into the file, and fill what is left of their pages."""
     for tensor, entry in zip(tensors_of(value), _entries(layout), strict=True):
-        _write_all(fd, raw(tensor, entry["nbytes"]), base + entry["offset"])
+        start, end = base + entry["offset"], base + entry["offset"] + entry["nbytes"]
+        _write_all(fd, raw(tensor, entry["nbytes"]), start)
+        os.pwrite(fd, bytes([FILL]) * (start % ALIGN), start - start % ALIGN)
+        os.pwrite(fd, bytes([FILL]) * (-end % ALIGN), end)
 
 
 def raw(tensor: Any, nbytes: int) -> memoryview:
@@ -117,10 +127,19 @@ def raw(tensor: Any, nbytes: int) -> memoryview:
     return memoryview((ctypes.c_char * nbytes).from_address(tensor.data_ptr())).cast("B")
 
 
-def read(fd: int, layout: Layout) -> Any:
-    """The structure, with tensors on a private read-only mapping whose pages are already present."""
+def read(fd: int, layout: Layout, protect: Callable[[int], None] | None = None) -> Any:
+    """The structure, with tensors on a private read-only mapping whose pages are already present. protect: called with the
+    address of each page between tensors."""
     mapped = _map(fd, layout["bytes"], mmap.MAP_PRIVATE | _MAP_POPULATE, mmap.PROT_READ)
-    return build(layout, mapped)
+    value = build(layout, mapped)
+    if protect is not None:
+        for found, entry in zip(tensors_of(value), _entries(layout), strict=True):
+            if entry["nbytes"]:
+                start = found.data_ptr() - entry["offset"] % ALIGN
+                end = -(-(found.data_ptr() + entry["nbytes"]) // ALIGN) * ALIGN
+                protect(start - ALIGN)
+                protect(end)
+    return value
 
 
 def shared(fd: int, size: int) -> mmap.mmap:

@@ -1,14 +1,27 @@
-"""Input families: variations of what get_inputs() gives, within the range that the task's own inputs allow.
+"""Input families: variations of what get_inputs() gives, each apt to show another kind of mistake.
 
-Floating tensors are scaled, shifted, spiked and partly zeroed; integers keep their seen range and are permuted or
-duplicated, because they may be indices. A family counts only if the reference stays finite under it (the judge decides).
+Floating tensors keep shape, strides and dtype; integers keep the range that was seen, because they may be indices, and a sorted
+tensor stays as it is, because it may be a table. A family counts only where the reference and the framework bear it (the judge
+decides).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-FAMILIES = ("dense", "scaled", "shifted", "spike", "zeros")
+FAMILIES: dict[str, str] = {
+    "dense": "as get_inputs() gives them",
+    "scaled": "multiplied by 3 to 100",
+    "small": "divided by 10 to 300; masks all false",
+    "shifted": "shifted by one to three standard deviations",
+    "spike": "one element, anywhere, a hundred times the largest",
+    "edges": "first and last index of each axis several times as large; indices at the ends of their range",
+    "zeros": "an eighth and the last row zero; indices repeated",
+    "ties": "few different values; masks all true",
+    "exact": "0 and 1 (and -1 where there are negative values), whose sums and products are exact",
+    "special": "one tensor with NaN, infinities, signed zero, the smallest and largest numbers",
+}
 
 
 def vary(inputs: list[Any], family: str, seed: int) -> list[Any]:
@@ -18,39 +31,132 @@ def vary(inputs: list[Any], family: str, seed: int) -> list[Any]:
     if family == "dense":
         return inputs
     generator = torch.Generator().manual_seed(seed)
-    return [_vary(v, family, generator) if hasattr(v, "data_ptr") and v.numel() else v for v in inputs]
+    chosen = set(range(len(inputs)))
+    if family == "special":
+        floating = [i for i, v in enumerate(inputs) if hasattr(v, "data_ptr") and v.is_floating_point() and v.numel()]
+        chosen = {floating[int(torch.randint(len(floating), (1,), generator=generator))]} if floating else set()
+    return [
+        _vary(v, family, generator) if i in chosen and hasattr(v, "data_ptr") and v.numel() else v for i, v in enumerate(inputs)
+    ]
 
 
 def _vary(tensor: Any, family: str, generator: Any) -> Any:
+    """The varied values in the layout of the tensor; an expanded axis stays expanded."""
     import torch
 
-    if not tensor.is_floating_point():
-        return tensor if tensor.dtype == torch.bool else _permuted(tensor, generator, duplicate=family == "zeros")
-    draw = torch.rand(3, generator=generator).tolist()
-    out = tensor.clone()
-    flat = out.view(-1) if out.is_contiguous() else out
-    if family == "scaled":
-        out.mul_(10.0 ** (4 * draw[0] - 2))
-    elif family == "shifted":
-        out.add_((draw[0] * 8 - 4) * float(tensor.float().std(correction=0)))
-    elif family == "spike" and out.is_contiguous():
-        flat[int(draw[0] * flat.numel()) % flat.numel()] += (
-            100 * (1 if draw[1] < 0.5 else -1) * (float(tensor.float().abs().max()) or 1)
-        )
-    elif family == "zeros" and out.is_contiguous():
-        start = int(draw[0] * flat.numel())
-        flat[start : start + max(1, flat.numel() // 8)] = 0
-    return out
+    base = tensor[tuple(slice(0, 1) if step == 0 else slice(None) for step in tensor.stride())]
+    if base.numel() > 1 + sum((n - 1) * step for n, step in zip(base.shape, base.stride(), strict=True)):
+        return tensor  # overlapping windows: one element is several
+    values = base.clone(memory_format=torch.contiguous_format)
+    if base.dtype == torch.bool:
+        _mask(values, family)
+    elif base.is_floating_point():
+        values = _FLOATING[family](values, generator)
+    elif not base.is_complex():
+        values = _integers(values, family, generator)
+    out = torch.empty_strided(base.shape, base.stride(), dtype=base.dtype)
+    return out.copy_(values).expand(tensor.shape)
 
 
-def _permuted(tensor: Any, generator: Any, *, duplicate: bool) -> Any:
-    """Values of the tensor in another order; a sorted tensor stays sorted, because it may be a table."""
+def _draw(generator: Any) -> float:
     import torch
 
-    flat = tensor.reshape(-1)
-    ascending = flat.numel() > 1 and bool((flat[1:] >= flat[:-1]).all())
-    if ascending:
-        return tensor
+    return float(torch.rand(1, generator=generator))
+
+
+def _index(count: int, generator: Any) -> int:
+    return min(int(_draw(generator) * count), count - 1)
+
+
+def _scaled(values: Any, generator: Any) -> Any:
+    return values.mul_(10.0 ** (0.5 + 1.5 * _draw(generator)))
+
+
+def _small(values: Any, generator: Any) -> Any:
+    return values.mul_(10.0 ** -(1 + 1.5 * _draw(generator)))
+
+
+def _shifted(values: Any, generator: Any) -> Any:
+    sign = 1 if _draw(generator) < 0.5 else -1
+    return values.add_(sign * (1 + 2 * _draw(generator)) * float(values.float().std(correction=0)))
+
+
+def _spike(values: Any, generator: Any) -> Any:
+    sign = 1 if _draw(generator) < 0.5 else -1
+    values.view(-1)[_index(values.numel(), generator)] += sign * 100 * (float(values.float().abs().max()) or 1)
+    return values
+
+
+def _edges(values: Any, generator: Any) -> Any:
+    for axis in range(values.dim()):
+        for index in {0, values.shape[axis] - 1}:
+            values.select(axis, index).mul_(10 if axis == values.dim() - 1 else 3)
+    return values
+
+
+def _zeros(values: Any, generator: Any) -> Any:
+    flat = values.view(-1)
+    start = _index(flat.numel(), generator)
+    flat[start : start + max(1, flat.numel() // 8)] = 0
+    if values.dim() > 1:
+        values[-1] = 0
+    return values
+
+
+def _ties(values: Any, generator: Any) -> Any:
+    import torch
+
+    flat = values.view(-1)
+    levels = flat[torch.randint(flat.numel(), (4,), generator=generator)]
+    return levels[torch.randint(4, (flat.numel(),), generator=generator)].view(values.shape)
+
+
+def _exact(values: Any, generator: Any) -> Any:
+    import torch
+
+    lowest = -1 if bool((values < 0).any()) else 0
+    return torch.randint(lowest, 2, values.shape, generator=generator).to(values.dtype)
+
+
+def _special(values: Any, generator: Any) -> Any:
+    import torch
+
+    flat, info = values.view(-1), torch.finfo(values.dtype)
+    for value in (float("nan"), float("inf"), -float("inf"), -0.0, info.tiny / 4, info.max):
+        flat[_index(flat.numel(), generator)] = value
+    return values
+
+
+_FLOATING: dict[str, Callable[[Any, Any], Any]] = {
+    "scaled": _scaled, "small": _small, "shifted": _shifted, "spike": _spike, "edges": _edges, "zeros": _zeros, "ties": _ties,
+    "exact": _exact, "special": _special,
+}  # fmt: skip
+
+
+def _mask(values: Any, family: str) -> None:
+    if family in ("ties", "small"):
+        values.fill_(family == "ties")
+    elif family == "zeros":
+        values.view(-1)[: max(1, values.numel() // 8)] = False
+    elif family == "edges":
+        values.fill_(False)
+        values.view(-1)[[0, -1]] = True
+
+
+def _integers(values: Any, family: str, generator: Any) -> Any:
+    import torch
+
+    flat = values.view(-1)
     count = flat.numel()
-    order = torch.randint(count, (count,), generator=generator) if duplicate else torch.randperm(count, generator=generator)
-    return flat[order].reshape(tensor.shape)
+    if count > 1 and bool((flat[1:] >= flat[:-1]).all()):
+        return values
+    order = torch.randperm(count, generator=generator)
+    if family == "zeros":
+        order = torch.randint(count, (count,), generator=generator)
+    elif family == "ties":
+        few = torch.stack([flat.argmin(), flat.argmax(), order[0], order[1]])
+        order = few[torch.randint(4, (count,), generator=generator)]
+    mixed = flat[order]
+    if family == "edges":
+        mixed[0], mixed[-1] = flat.max(), flat.min()
+    return mixed.view(values.shape)

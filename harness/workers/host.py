@@ -18,11 +18,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import buffers, frames, modules, operators, placement
+from . import buffers, frames, guards, modules, operators, placement
 
 ERROR_KINDS = (
     "exception", "no_entry_point", "syntax_error", "constructor", "parameter_mismatch", "structure", "shape", "dtype",
-    "out_of_memory", "native", "task", "compile", "unfit",
+    "out_of_memory", "native", "task", "compile", "unfit", "out_of_bounds", "input_mutation",
 )  # fmt: skip
 
 
@@ -91,6 +91,7 @@ class Host:
         self._sequence = 0
         self._clocks: dict[str, placement.HostClock | placement.DeviceClock] = {}
         self.prepared: dict[str, Prepared] = {}
+        self.guarded = False  # whether this worker checks what is written around tensors; never while something is timed
 
     def serve(self) -> None:
         """Returns when the judge closes the socket."""
@@ -149,7 +150,8 @@ class Host:
         """Map the input sets, say READY, wait for the start, call the model once for each entry of `order`, copy the outputs to
         their slots. queue_ns: how long a device waits for its launches to be queued, at least. values: nanoseconds, minor faults, major faults, involuntary context switches of the calls alone."""
         model = self.prepared[key]
-        sets = [_placed(fd, layout, model.device) for fd, layout in zip(fds, layouts, strict=True)]
+        guard = guards.Guard() if self.guarded else None
+        sets = [self._inputs(fd, layout, model.device, guard) for fd, layout in zip(fds, layouts, strict=True)]
         clock = self._clock(model.device)
         arguments = [sets[i] for i in order]
         recorder = operators.Recorder() if record else None
@@ -158,11 +160,13 @@ class Host:
         packet, _ = frames.receive_bytes(self._sock, 16)
         if not packet:
             os._exit(0)
-        if recorder is None:
+        with contextlib.ExitStack() as watching:
+            for watcher in (guard, recorder):
+                if watcher is not None:
+                    watching.enter_context(watcher)
             outputs, figures = run(model.call, arguments, clock)
-        else:
-            with recorder:
-                outputs, figures = run(model.call, arguments, clock)
+        if guard is not None:
+            guard.check()
         for index, tensors in enumerate(outputs):
             self._hand_over(model, index, tensors)
         del outputs, arguments, sets
@@ -173,7 +177,7 @@ class Host:
         and of all calls when each is waited for."""
         model = self.prepared[key]
         clock = self._clock(model.device)
-        arguments = [_placed(fds[0], layout, model.device)] * calls
+        arguments = [self._inputs(fds[0], layout, model.device, None)] * calls
         clock.prepare(queue_ns, cold=False)
         run(model.call, arguments[:1], clock)
         _, (warm, *_) = run(model.call, arguments, clock)
@@ -183,6 +187,14 @@ class Host:
         if device not in self._clocks:
             self._clocks[device] = placement.clock(device)
         return self._clocks[device]
+
+    @staticmethod
+    def _inputs(fd: int, layout: buffers.Layout, device: str, guard: guards.Guard | None) -> Any:
+        """One input set where the model wants it."""
+        if guard is None:
+            return placement.move(buffers.read(fd, layout), device)
+        value = buffers.read(fd, layout, guards.protect)
+        return guards.inputs(value, device, guard)
 
     def _hand_over(self, model: Prepared, index: int, tensors: list[Any]) -> None:
         slots = buffers.tensors(model.outputs, model.slots, index * model.slot_bytes)
@@ -217,11 +229,6 @@ def run(call: Callable[[Any], list[Any]], arguments: list[Any], clock: placement
         after.ru_nivcsw - before.ru_nivcsw,
         queued,
     )
-
-
-def _placed(fd: int, layout: buffers.Layout, device: str) -> Any:
-    value = buffers.read(fd, layout)
-    return value if device == "cpu" else placement.move(value, device)
 
 
 def _floating(value: Any) -> bool:

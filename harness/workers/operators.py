@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 # Operators that allocate, view or copy but compute nothing: a candidate may use them freely.
@@ -15,6 +16,29 @@ _FREE_NAMES = """
     unfold movedim is_same_size _local_scalar_dense item is_nonzero linspace
 """
 _FREE = frozenset(_FREE_NAMES.split())
+
+# Operators that move, choose or compare values: nothing is rounded, so there is one right result.
+_EXACT_NAMES = """
+    relu relu_ abs abs_ neg neg_ sign sgn clamp clamp_ clamp_min clamp_max hardtanh threshold maximum minimum max min amax amin
+    aminmax argmax argmin where gather index index_select index_put index_put_ scatter scatter_ embedding take take_along_dim masked_fill masked_fill_
+    masked_select cat stack flip roll repeat repeat_interleave tril triu diag diagonal_copy constant_pad_nd reflection_pad1d
+    reflection_pad2d replication_pad1d replication_pad2d max_pool2d max_pool2d_with_indices max_pool3d_with_indices
+    pixel_shuffle pixel_unshuffle eq ne lt le gt ge logical_and logical_or logical_not logical_xor bitwise_and bitwise_or
+    bitwise_not bitwise_xor isnan isinf isfinite floor ceil trunc round sort topk kthvalue cummax cummin searchsorted bucketize
+    nonzero one_hot any all
+"""
+_EXACT = frozenset(_EXACT_NAMES.split())
+_OPEN_TIES = frozenset(["sort", "argsort", "topk", "kthvalue", "median", "nanmedian", "mode", "unique_dim", "_unique2"])
+
+
+def is_exact(names: Iterable[str]) -> bool:
+    """Whether operators with these names can only have one right result, bit for bit up to the sign of zero."""
+    return all(is_free(name) or name.split(".")[1] in _EXACT for name in names)
+
+
+def leaves_ties_open(names: Iterable[str]) -> bool:
+    """Whether one of these operators may order equal values as it likes."""
+    return any(name.split(".")[1] in _OPEN_TIES for name in names)
 
 
 def is_free(name: str) -> bool:

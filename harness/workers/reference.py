@@ -147,6 +147,7 @@ class ReferenceHost(host.Host):
             "operators": {k: v[0] for k, v in counts.items()},
             "operations": float(flops + elementwise),
             "doubled": doubled,
+            "results": len(host.forward(model, False)(inputs)),
         }
 
     def _draw(self, spec: CaseSpec, seed: int) -> list[Any]:

@@ -1,0 +1,241 @@
+"""Memory whose surroundings are watched, for the runs that check a candidate.
+
+What `forward` allocates through the framework lies between two pages that nobody may touch (on a CPU) or between margins that
+are looked at afterwards (on a device), and is filled with a pattern until something is written. A fault is explained: which
+tensor the address lies in or next to. What C++ allocates by itself is not seen here; malloc's own pattern covers it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import platform
+from dataclasses import dataclass
+from typing import Any
+
+from . import buffers, modules
+
+FRESH = buffers.FILL  # of every byte that nobody has written
+PAGE = buffers.ALIGN
+MARGIN = 16384  # bytes on each side of a tensor on a device
+MOST_BYTES = 2 << 30  # in one burst; beyond it allocations are the framework's own again
+_FACTORIES = """
+    empty empty_like empty_strided empty_permuted new_empty new_empty_strided zeros zeros_like new_zeros ones ones_like new_ones
+    full full_like new_full clone
+"""
+_GUARDED = frozenset(_FACTORIES.split())
+_PREFIX = "memory fault: "  # of the line in the log that explain() reads
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Region:
+    """Bytes of one tensor at an address."""
+
+    label: str
+    start: int
+    nbytes: int
+
+
+class Guard:
+    """Watches the allocations inside the `with` block; `check` afterwards, while they are held."""
+
+    def __init__(self) -> None:
+        self._held: list[tuple[str, Any, int, int]] = []  # label, the bytes around and of the tensor, its start and end in them
+        self._inputs: list[tuple[str, Any, Any]] = []  # label, an input's elements on the device, and what they have to be
+        self._bytes = 0
+        self._mode: Any = None
+
+    def __enter__(self) -> Guard:
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        def guarded(name: str, made: Any) -> Any:
+            return self._guarded(name, made)
+
+        class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
+            def __torch_dispatch__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+                made = func(*args, **(kwargs or {}))
+                name = str(func).split(".")[1]
+                return guarded(name, made) if name in _GUARDED else made
+
+        self._mode = Mode()  # type: ignore[no-untyped-call]
+        self._mode.__enter__()
+        return self
+
+    def __exit__(self, *details: Any) -> None:
+        self._mode.__exit__(*details)
+
+    def _guarded(self, name: str, made: Any) -> Any:
+        import torch
+
+        if type(made) is not torch.Tensor or made.layout is not torch.strided or made.device.type not in ("cpu", "cuda"):
+            return made
+        nbytes = extent(made) * made.element_size()
+        if nbytes == 0 or self._bytes + nbytes > MOST_BYTES:
+            return made
+        self._bytes += nbytes
+        label = f"a tensor from {name} ({str(made.dtype).removeprefix('torch.')}{list(made.shape)})"
+        around, start = _host_bytes(nbytes) if made.device.type == "cpu" else _device_bytes(nbytes, made.device)
+        self.hold(label, around, start, start + nbytes)
+        flat = around[start : start + nbytes].view(made.dtype)
+        if made.device.type == "cpu":
+            watch(label, flat)
+        out = flat.as_strided(made.shape, made.stride())
+        return out if "empty" in name else out.copy_(made)
+
+    def hold(self, label: str, around: Any, start: int, end: int, elements: Any = None, original: Any = None) -> None:
+        """Look at the surroundings of these bytes later and, where an original is given, whether the elements still equal it."""
+        self._held.append((label, around, start, end))
+        if original is not None:
+            self._inputs.append((label, elements, original))
+
+    def check(self) -> None:
+        """Raises LoadError("out_of_bounds") or LoadError("input_mutation") naming the tensor, and lets go of the memory."""
+        for label, around, start, end in self._held:
+            for side, margin in (("before", around[:start]), ("after", around[end:])):
+                if margin.numel() and bool((margin != FRESH).any()):
+                    raise modules.LoadError("out_of_bounds", f"memory {side} {label} was written: an index out of its bounds")
+        for label, elements, original in self._inputs:
+            if bytes_of(elements.cpu()) != bytes_of(original):
+                raise modules.LoadError("input_mutation", f"{label} was written; inputs are read-only")
+        self._held.clear()
+        self._inputs.clear()
+        forget()
+
+
+def bytes_of(flat: Any) -> bytes:
+    """The bytes of a flat CPU tensor."""
+    return ctypes.string_at(flat.data_ptr(), flat.numel() * flat.element_size())
+
+
+def _host_bytes(nbytes: int) -> tuple[Any, int]:
+    """The readable bytes of a fresh mapping between two protected pages, and where in them a tensor starts so that it ends at
+    the second one (up to its alignment)."""
+    import torch
+
+    slack = -nbytes % buffers.LINE
+    inner = -(-(nbytes + slack) // PAGE) * PAGE
+    mapped = mmap.mmap(-1, inner + 2 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    whole = torch.frombuffer(mapped, dtype=torch.uint8)
+    around = whole[PAGE : PAGE + inner].fill_(FRESH)
+    for offset in (0, PAGE + inner):
+        protect(whole.data_ptr() + offset)
+    return around, inner - nbytes - slack
+
+
+def _device_bytes(nbytes: int, device: Any) -> tuple[Any, int]:
+    import torch
+
+    return torch.full((MARGIN + -(-nbytes // 512) * 512 + MARGIN,), FRESH, dtype=torch.uint8, device=device), MARGIN
+
+
+def inputs(value: Any, device: str, guard: Guard) -> Any:
+    """The input set on the device, with every tensor known by its number; on a CPU it stays where it is mapped."""
+    number = 0
+
+    def walk(node: Any) -> Any:
+        nonlocal number
+        if isinstance(node, (list, tuple)):
+            return type(node)(walk(v) for v in node)
+        if isinstance(node, dict):
+            return {k: walk(v) for k, v in node.items()}
+        if not hasattr(node, "data_ptr"):
+            return node
+        label = f"input {number} ({str(node.dtype).removeprefix('torch.')}{list(node.shape)})"
+        number += 1
+        if device == "cpu":
+            watch(label, node)
+            return node
+        return _moved(label, node, device, guard)
+
+    return walk(value)
+
+
+def _moved(label: str, tensor: Any, device: str, guard: Guard) -> Any:
+    """A copy of an input on a device, between margins; its layout is kept."""
+    import torch
+
+    count = extent(tensor)
+    if count == 0:
+        return tensor.to(device)
+    nbytes = count * tensor.element_size()
+    around, start = _device_bytes(nbytes, torch.device(device))
+    flat, original = around[start : start + nbytes].view(tensor.dtype), tensor.as_strided((count,), (1,))
+    flat.copy_(original)
+    guard.hold(label, around, start, start + nbytes, flat, original)
+    return flat.as_strided(tensor.shape, tensor.stride())
+
+
+def extent(tensor: Any) -> int:
+    """Elements between the first and the last of a tensor in memory, both counted."""
+    return 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True)) if tensor.numel() else 0
+
+
+# ---- faults ------------------------------------------------------------------------------------------------------
+
+_regions: list[Region] = []
+_handler: Any = None  # a callback that the kernel may call must not be collected
+
+
+def protect(address: int) -> None:
+    """Nobody may read or write this page any more."""
+    if _libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(PAGE), 0) != 0:
+        raise OSError(ctypes.get_errno(), "mprotect")
+
+
+def watch(label: str, tensor: Any) -> None:
+    """Name the tensor in the explanation of a fault."""
+    _regions.append(Region(label, tensor.data_ptr(), extent(tensor) * tensor.element_size()))
+
+
+def forget() -> None:
+    """The tensors watched so far are gone."""
+    _regions.clear()
+
+
+class _Action(ctypes.Structure):
+    _fields_ = (
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_ulong * 16),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    )  # struct sigaction of glibc, x86_64 and aarch64
+
+
+def explain_faults() -> None:
+    """From now on a segmentation fault writes one line to the log before it ends the process as usual."""
+    global _handler
+
+    def on_fault(number: int, info: int, context: int) -> None:
+        address = ctypes.c_uint64.from_address(info + 16).value  # si_addr
+        wrote = None
+        if platform.machine() == "x86_64":
+            wrote = bool(ctypes.c_uint64.from_address(context + 40 + 19 * 8).value & 2)  # the page fault's error code, bit 1
+        os.write(2, f"\n{_PREFIX}{describe(address, wrote)}\n".encode())
+
+    _handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(on_fault)
+    once = 0x80000000  # SA_RESETHAND: the instruction faults again, and that ends the process
+    action = _Action(ctypes.cast(_handler, ctypes.c_void_p).value, (ctypes.c_ulong * 16)(), ctypes.c_int(4 | once).value, None)
+    _libc.sigaction(11, ctypes.byref(action), None)
+
+
+def describe(address: int, wrote: bool | None) -> str:
+    """Which watched tensor the address lies in or next to."""
+    did = {True: "write to", False: "read of", None: "access to"}[wrote]
+    near = min(_regions, key=lambda r: max(r.start - address, address - r.start - r.nbytes + 1, 0), default=None)
+    if near is None:
+        return f"{did} address {address:#x}, next to no tensor"
+    if near.start <= address < near.start + near.nbytes:
+        return f"{did} byte {address - near.start} inside {near.label}"
+    before = address < near.start
+    distance = near.start - address if before else address - near.start - near.nbytes
+    if distance > 1 << 20:
+        return f"{did} address {address:#x}, next to no tensor"
+    return f"{did} memory {distance} bytes {'before the start' if before else 'after the end'} of {near.label}"
+
+
+def explanation(log: str) -> str:
+    """What on_fault wrote, from a worker's log; "" where nothing was."""
+    lines = [line for line in log.splitlines() if line.startswith(_PREFIX)]
+    return lines[-1].removeprefix(_PREFIX)[:300] if lines else ""

@@ -1,0 +1,69 @@
+"""Accesses beside a tensor end a checking run and are named; what is left unwritten shows."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness.workers import guards, modules
+
+from .conftest import Bench
+
+LOOP = "y[i * m + j] = std::tanh(x[i * m + j]) * w[j] + s;"
+SUM = "for (int64_t j = 0; j < m; j++) s += x[i * m + j];"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "signal", "words"),
+    [
+        (LOOP, f"{{ ((float*)x)[3] = 1; {LOOP} }}", "crash.input_mutation", "write to byte 12 inside input 0 (float32[16, 96])"),
+        (SUM, f"{SUM} s += x[n * m + 64];", "crash.out_of_bounds", "after the end of input 0 (float32[16, 96])"),
+        (SUM, f"{SUM} s += x[-600];", "crash.out_of_bounds", "before the start of input 0 (float32[16, 96])"),
+        (LOOP, f"{LOOP} y[n * m + 64] = 1;", "crash.out_of_bounds", "write to memory 256 bytes after the end of a tensor from empty_like (float32[16, 96])"),
+        (LOOP, f"{LOOP} y[-1] = 1;", "crash.out_of_bounds", "before a tensor from empty_like (float32[16, 96]) was written"),
+        (SUM, f"{SUM} s += x[-1];", "wrong.", ""),
+    ],
+)  # fmt: skip
+def test_what_is_touched_beside_a_tensor_is_named(
+    bench: Bench, correct: str, old: str, new: str, signal: str, words: str
+) -> None:
+    assert old in correct
+    found = bench.evaluate(correct.replace(old, new, 1))
+    assert any(s.name.startswith(signal) for s in found.signals), found.message
+    assert words in found.message
+
+
+def test_allocations_keep_shape_layout_and_contents() -> None:
+    with guards.Guard() as guard:
+        made = [
+            torch.empty(3, 5),
+            torch.zeros(7, dtype=torch.int64),
+            torch.empty_strided((4, 4), (1, 4)),
+            torch.full((2, 3), 2.5, dtype=torch.float16),
+            torch.randn(4, 6).T.clone(),
+            torch.ones(0),
+        ]
+    assert [(tuple(t.shape), t.stride()) for t in made[:3]] == [((3, 5), (5, 1)), ((7,), (1,)), ((4, 4), (1, 4))]
+    assert made[0].view(torch.uint8).eq(guards.FRESH).all()
+    assert made[1].eq(0).all()
+    assert made[3].eq(2.5).all()
+    guard.check()
+
+
+def test_a_margin_that_was_written_is_named() -> None:
+    with guards.Guard() as guard:
+        made = torch.empty(5)
+        torch.as_strided(made, (1,), (1,), made.storage_offset() + 5).zero_()
+        with pytest.raises(modules.LoadError, match="after a tensor from empty"):
+            guard.check()
+
+
+def test_faults_are_placed() -> None:
+    tensor = torch.zeros(4)
+    guards.watch("input 0", tensor)
+    start = tensor.data_ptr()
+    assert guards.describe(start + 4, True) == "write to byte 4 inside input 0"
+    assert guards.describe(start + 20, False) == "read of memory 4 bytes after the end of input 0"
+    assert guards.describe(start - 8, None) == "access to memory 8 bytes before the start of input 0"
+    guards.forget()
+    assert "next to no tensor" in guards.describe(start, True)
