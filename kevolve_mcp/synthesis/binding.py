@@ -2,14 +2,16 @@
 
 A template names its roles in a literal ROLES:
 
-    "rows", "rows?"    a float32 tensor of the first output's (or first input's) shape; with ? it may be absent
-    "matrix"           a float32 tensor of two dimensions
-    "cols", "cols?"    a float32 vector as long as the last dimension
+    "rows", "rows?"    a floating tensor of the first output's (or first input's) shape; with ? it may be absent
+    "matrix"           a floating tensor of two dimensions
+    "cols", "cols?"    a floating vector as long as the last dimension
     "row index"        an int64 vector as long as the first dimension
     "scalar"           a small positive number such as an epsilon
     "number"           a number given by keyword under the role's own name; the template's default where there is none
+    "output dtype"     decided: the dtype of the outputs, or "input" where it is always the first input's
     "choice A B …"     alternatives of meaning; each is tried, the likeliest first (`hints`)
 
+Floating means one of the dtypes in the skill's pattern, float32 where it names none.
 Everything that the task offers must find a role: an input nobody uses means that the template computes something else.
 """
 
@@ -17,10 +19,10 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.types import Task, TensorSpec
+from harness.types import Case, Task, TensorSpec
 
 from .program import NotReadable, Program, number
 
@@ -49,7 +51,9 @@ class Offer:
     parameter: bool = False
 
 
-def bindings(roles: Mapping[str, str], program: Program, task: Task, hints: Mapping[str, tuple[str, ...]]) -> list[Binding]:
+def bindings(
+    roles: Mapping[str, str], program: Program, task: Task, hints: Mapping[str, tuple[str, ...]], floating: Sequence[str]
+) -> list[Binding]:
     """All bindings, the likeliest first. Raises NotReadable saying which role stays empty or which tensor unused."""
     cases = [c for c in task.visible_cases if c.inputs and c.outputs]
     if not cases:
@@ -60,14 +64,14 @@ def bindings(roles: Mapping[str, str], program: Program, task: Task, hints: Mapp
         if all(i < len(c.inputs) for c in cases)
     ]
     offers += [Offer(name, (spec,) * len(cases), parameter=True) for name, spec in parameter_specs(task).items()]
-    main = next((o for o in offers if not o.parameter and o.specs[0].dtype == "float32" and len(o.specs[0].shape) > 1), None)
+    main = next((o for o in offers if not o.parameter and o.specs[0].dtype in floating and len(o.specs[0].shape) > 1), None)
     arguments: dict[str, str] = {}
     present: dict[str, int | str] = {}
     for role, kind in sorted(roles.items(), key=lambda r: r[1].endswith("?")):
         optional = kind.endswith("?")
-        if kind.startswith("choice") or kind in ("scalar", "number"):
+        if kind.startswith("choice") or kind in ("scalar", "number", "output dtype"):
             continue
-        fitting = [o for o in offers if _fits(kind.removesuffix("?"), o, main)]
+        fitting = [o for o in offers if _fits(kind.removesuffix("?"), o, main, floating)]
         wanted = _preferred(role, fitting) if optional or len(fitting) > 1 else next(iter(fitting), None)
         if wanted is None and not optional:
             raise NotReadable(f"nothing of the task fits the role {role!r} ({kind})")
@@ -83,6 +87,8 @@ def bindings(roles: Mapping[str, str], program: Program, task: Task, hints: Mapp
             found = _number(role, kind, program)
             if found is not None:
                 arguments[role] = found
+        elif kind == "output dtype":
+            present[role] = _output_dtype(cases, main)
     names = [role for role, kind in roles.items() if kind.startswith("choice")]
     texts = [hints.get(role) or tuple(roles[role].split()[1:]) for role in names]
     if any(not t for t in texts):
@@ -106,15 +112,26 @@ def parameter_specs(task: Task) -> dict[str, TensorSpec]:
     return found
 
 
-def _fits(kind: str, offer: Offer, reference: Offer | None) -> bool:
+def _output_dtype(cases: Sequence[Case], main: Offer | None) -> str:
+    found = [spec.dtype for case in cases for spec in case.outputs[:1]]
+    if any(spec.dtype != case.outputs[0].dtype for case in cases for spec in case.outputs):
+        raise NotReadable("the outputs differ in dtype")
+    if main is not None and [s.dtype for s in main.specs] == found:
+        return "input"
+    if len(set(found)) > 1:
+        raise NotReadable(f"the output's dtype differs from case to case ({', '.join(sorted(set(found)))})")
+    return found[0]
+
+
+def _fits(kind: str, offer: Offer, reference: Offer | None, floating: Sequence[str]) -> bool:
     for index, spec in enumerate(offer.specs):
         shape = spec.shape
         main = reference.specs[index].shape if reference is not None else None
         fits = {
-            "rows": not offer.parameter and spec.dtype == "float32" and len(shape) > 0 and (main is None or shape == main),
-            "matrix": not offer.parameter and spec.dtype == "float32" and len(shape) == 2,
+            "rows": not offer.parameter and spec.dtype in floating and len(shape) > 0 and (main is None or shape == main),
+            "matrix": not offer.parameter and spec.dtype in floating and len(shape) == 2,
             "row index": spec.dtype == "int64" and len(shape) == 1 and (main is None or shape[0] == main[0]),
-            "cols": spec.dtype == "float32" and len(shape) == 1 and (main is None or shape[0] == main[-1]),
+            "cols": spec.dtype in floating and len(shape) == 1 and (main is None or shape[0] == main[-1]),
         }.get(kind)
         if fits is None:
             raise NotReadable(f"the template's role kind {kind!r} is not known")

@@ -23,9 +23,9 @@ def packets(task: Task) -> dict[str, int]:
 
 
 def hints_for(skill: str, program: Program, task: Task) -> Hints:
-    """Hints for a skill by its name; none for a skill that brings its alternatives in ROLES itself. Raises NotReadable when
+    """Hints for a skill by its name, the same for its Triton counterpart; none for a skill that brings its alternatives in ROLES itself. Raises NotReadable when
     the text shows that the template computes something else."""
-    recognizer = _RECOGNIZERS.get(skill)
+    recognizer = _RECOGNIZERS.get(skill.removeprefix("triton_"))
     return recognizer(program, task) if recognizer else {}
 
 

@@ -21,6 +21,7 @@ from harness.types import Candidate, Target, Task
 from knowledge import Skill
 
 from .binding import bindings
+from .dialects import DIALECTS
 from .pointwise import fuse
 from .program import NotReadable, Program
 from .recognize import hints_for, packets
@@ -108,19 +109,20 @@ def _attempt(skill: Skill, name: str, program: Program, task: Task, language: st
 
 def _fill(skill: Skill, name: str, program: Program, task: Task, language: str) -> Iterable[Instantiation]:
     template = skill.files[name]
+    floating = [d for d in _words(skill, "dtypes") if "float" in d] or ["float32"]
     roles = _assigned(template, "ROLES", f"{skill.id}/{name}")
     if roles == "elementwise":
-        kernel = fuse(program, task)
-        text = template
-        for mark, replacement in kernel.placeholders().items():
-            text = text.replace(mark, replacement)
+        if language not in DIALECTS:
+            raise NotReadable(f"elementwise kernels are written in {', '.join(DIALECTS)}, not in {language}")
+        kernel = fuse(program, task, DIALECTS[language], floating)
+        text = DIALECTS[language].fill(template, kernel)
         source = _file(_without(text, {"ROLES": None}), program, kernel.call())
-        note = f"{', '.join(f'{o.expression}: {o.mode}' for o in kernel.operands)}; {kernel.outputs} output(s)"
+        note = f"{', '.join(f'{o.expression}: {o.mode}' for o in kernel.operands)}; {len(kernel.results)} output(s)"
         return [Instantiation(Candidate(source, language), skill_name(skill), name, note)]
     if not isinstance(roles, dict) or not all(isinstance(k, str) and isinstance(v, str) for k, v in roles.items()):
         raise NotReadable(f'the ROLES of {skill.id}/{name} must be "elementwise" or map role names to kinds')
     made = []
-    for binding in bindings(roles, program, task, hints_for(skill_name(skill), program, task)):
+    for binding in bindings(roles, program, task, hints_for(skill_name(skill), program, task), floating):
         call = f"run({', '.join(f'{role}={text}' for role, text in binding.arguments.items())})"
         text = _without(template, {"ROLES": None, "BINDING": f"BINDING = {binding.choices!r}"})
         candidate = Candidate(_file(text, program, call), language)

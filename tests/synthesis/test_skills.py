@@ -18,8 +18,8 @@ SKILLS = {s.id.split("/")[1]: s for s in Library.builtin().skills()}
 ROWS = spec("float32", 64, 1000)
 
 
-def made(name: str, sample: Task) -> list[str]:
-    result = instantiate(SKILLS[name], sample, "cpu", "cpp")
+def made(name: str, sample: Task, target: str = "cpu", language: str = "cpp") -> list[str]:
+    result = instantiate(SKILLS[name], sample, target, language)
     assert result.found, result.reason
     return [i.candidate.source for i in result.found]
 
@@ -32,13 +32,14 @@ def refused(name: str, sample: Task, target: str = "cpu", language: str = "cpp")
 
 @pytest.mark.parametrize("skill", SKILLS.values(), ids=SKILLS)
 def test_templates_parse_and_their_literals_agree(skill: Skill) -> None:
+    (language,) = skill.page.languages
     for name in skill.templates:
-        candidate = Candidate(skill.files[name], "cpp")
+        candidate = Candidate(skill.files[name], language)
         tunables, params = candidate.tunables(), candidate.params()
         assert set(tunables) == set(params)
         assert all(params[k] in tunables[k] for k in params)
         assert set(structural_names(candidate.source)) <= set(tunables)
-        assert "#include" in candidate.source
+        assert {"cpp": "#include", "triton": "@triton.jit"}[language] in candidate.source
 
 
 def check(source: str) -> dict[str, object]:
@@ -210,6 +211,52 @@ def test_what_cannot_be_fused_says_why(forward: str, shapes: tuple[tuple[int, ..
 def test_other_dtypes_are_refused_by_the_pattern() -> None:
     sample = task(model("return torch.relu(x)"), [spec("float16", 8)], [spec("float16", 8)], ["aten.relu.default"])
     assert "float16" in refused("fused_pointwise", sample)
+    assert "dtype=a0.dtype" not in made("triton_fused_pointwise", sample, "cuda", "triton")[0]
+    with_weight = task(
+        model("return torch.relu(x + self.bias)", "x", "self.bias = nn.Parameter(torch.zeros(8).half())"),
+        [spec("float32", 4, 8)],
+        [spec("float32", 4, 8)],
+        ["aten.relu.default"],
+        ("bias float16[8]",),
+    )
+    assert "self.bias is float16" in refused("fused_pointwise", with_weight)
+
+
+def test_the_language_chooses_among_the_skills_of_one_pattern() -> None:
+    sample = rmsnorm_task()
+    assert "for cuda, hip" in refused("triton_row_normalization", sample, "cpu", "triton")
+    assert "written in triton" in refused("triton_row_normalization", sample, "cuda", "cpp")
+    (source,) = made("triton_row_normalization", sample, "cuda", "triton")
+    assert "return run(x=x, residual=residual, weight=self.weight, eps=self.eps)" in source
+
+
+def test_an_output_of_another_dtype_than_the_inputs() -> None:
+    rows = spec("float16", 64, 1000)
+    text = model("return F.cross_entropy(x.float(), t)", "x, t")
+    sample = task(
+        text, [rows, spec("int64", 64)], [spec("float32")], ["aten._log_softmax.default", "aten.nll_loss_forward.default"]
+    )
+    (source,) = made("triton_softmax_cross_entropy", sample, "cuda", "triton")
+    assert "'dtype': 'float32'" in source
+    mixed = task(model("return x, x.sum(-1)"), [ROWS], [ROWS, spec("int64", 64)], ["aten.rsqrt.default", "aten.mean.dim"])
+    assert "differ in dtype" in refused("triton_row_normalization", mixed, "cuda", "triton")
+
+
+@pytest.mark.parametrize(
+    ("forward", "expected"),
+    [
+        ("return (x.float() * 2).to(x.dtype)", "t2 = (t1 * 2.0)"),
+        ("return x.to(torch.float16)", "other than float32"),
+        ("return torch.where(x > 0, x, -1.0)", "tl.where((t0 > 0.0), t0, (-1.0))"),
+        ("return x ** -2", "(1.0 / (t0 * t0))"),
+    ],
+)
+def test_elementwise_bodies_in_triton(forward: str, expected: str) -> None:
+    half = spec("float16", 64, 1000)
+    result = instantiate(
+        SKILLS["triton_fused_pointwise"], task(model(forward), [half], [half], ["aten.mul.Tensor"]), "cuda", "triton"
+    )
+    assert expected in (result.found[0].candidate.source if result.found else result.reason)
 
 
 def test_a_constructor_that_needs_the_module_is_refused_with_the_name() -> None:
