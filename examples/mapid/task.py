@@ -20,19 +20,19 @@ class Model(nn.Module):
         return torch.where(found, position + 1, torch.zeros_like(position))
 
 
-CASES = {
-    "batch_1000": {"batch": 1000},
+CASES = {  # tables and batches of the paper
+    "batch_2000": {"batch": 2000},
     "batch_10000": {"batch": 10000},
     "batch_50000": {"batch": 50000},
-    "odd_777": {"batch": 777},
+    "table_100": {"batch": 10000, "table": 100},
+    "odd_777": {"batch": 777, "table": 4099},
 }
-WEIGHTS = {"batch_1000": 1.0, "batch_10000": 1.0, "batch_50000": 1.0}
 HELD_OUT = ["odd_777"]
 
 
-def get_inputs(batch=10000):
-    return [torch.randint(0, 3 * TABLE, (batch,), dtype=torch.int64)]
+def get_inputs(batch=10000, table=TABLE):
+    return [torch.randint(0, 3 * table, (batch,), dtype=torch.int64)]
 
 
-def get_init_inputs():
-    return [TABLE]
+def get_init_inputs(table=TABLE):
+    return [table]

@@ -214,6 +214,8 @@ def _name(path: str, source: str) -> str:
     if not path:
         return f"task-{hashlib.sha256(source.encode()).hexdigest()[:6]}"
     file = Path(path)
+    if file.stem.startswith("task_") and file.parent.name:
+        return file.parent.name + file.stem.removeprefix("task")
     return file.parent.name if file.stem in ("task", "reference", "model") and file.parent.name else file.stem
 
 

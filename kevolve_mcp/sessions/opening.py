@@ -230,7 +230,10 @@ def _decoded(cls: type[Any], data: Any) -> Any:
 
 
 def _slug(path: str) -> str:
-    name = Path(path).parent.name if Path(path).name == "task.py" else Path(path).stem
+    file = Path(path)
+    name = (
+        file.parent.name + file.stem.removeprefix("task") if file.stem == "task" or file.stem.startswith("task_") else file.stem
+    )
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:40].rstrip("_") or "task"
 
 
