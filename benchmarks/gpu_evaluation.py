@@ -9,23 +9,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import shutil
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+import recording
 
-from harness.types import Candidate, EvaluationRequest, to_json  # noqa: E402
-from kevolve_mcp.executors.local import LocalExecutor  # noqa: E402
+from harness.types import Candidate, EvaluationRequest, to_json
+from kevolve_mcp.executors.local import LocalExecutor
 
-TASK = ROOT / "tests" / "data" / "candidates" / "task.py"
-GOOD = ROOT / "tests" / "data" / "candidates" / "triton_rows.py"
+DATA = recording.ROOT / "tests" / "data" / "candidates"
+TASK = DATA / "task.py"
+GOOD = DATA / "triton_rows.py"
 LARGE = '''
 import torch
 import torch.nn as nn
@@ -110,18 +105,11 @@ def bad(good: str) -> dict[str, str]:
 
 
 async def run(out: Path) -> None:
-    record: dict[str, object] = {"nvidia_smi": _smi()}
-    with tempfile.TemporaryDirectory() as cache:
-        async with LocalExecutor(None, Path(cache)) as executor:
-            report = await executor.describe()
-            record["targets"] = to_json(report.targets)
-            record["isolation"] = report.isolation
-            await _screening(executor, record)
-            await _timed(executor, record)
-    record["nvidia_smi_after"] = _smi()
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "gpu_evaluation.json").write_text(json.dumps(record, indent=1) + "\n")
-    print(f"written: {out / 'gpu_evaluation.json'}")
+    record: dict[str, object] = {}
+    async with recording.judge(record) as executor:
+        await _screening(executor, record)
+        await _timed(executor, record)
+    recording.write(out, "gpu_evaluation", record)
 
 
 async def _screening(executor: LocalExecutor, record: dict[str, object]) -> None:
@@ -166,30 +154,13 @@ async def _timed(executor: LocalExecutor, record: dict[str, object]) -> None:
         request = EvaluationRequest(Candidate(FUSED, "triton"), purpose)  # type: ignore[arg-type]
         evaluation = await executor.evaluate(task, request, "cuda")
         seconds = time.perf_counter() - began
-        print(f"{purpose}: {evaluation.status} {evaluation.message} in {seconds:.1f} s")
-        for case in evaluation.cases:
-            print(
-                f"    {case.name}: {case.speedup} {case.interval} {case.verdict} {case.baselines} own {case.latency_us} roof {case.roofline}"
-            )
-        for signal in evaluation.signals:
-            print(f"    * {signal.name}: {signal.message}")
-        print("   ", {s.stage: round(s.seconds, 2) for s in evaluation.stages}, evaluation.device_s)
+        recording.show(evaluation, purpose, seconds)
         found.append({"purpose": purpose, "seconds": seconds, "evaluation": to_json(evaluation)})
     record["timed"] = found
 
 
-def _smi() -> str:
-    try:
-        done = subprocess.run(["nvidia-smi"], capture_output=True, text=True, check=False, timeout=30)
-        return done.stdout
-    except OSError:
-        return "nvidia-smi is not here"
-
-
 if __name__ == "__main__":
-    if shutil.which("nvidia-smi") is None:
-        print("no NVIDIA device here: nothing to record")
-        raise SystemExit(0)
+    recording.need_device()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--out", type=Path, default=recording.RESULTS)
     asyncio.run(run(parser.parse_args().out))

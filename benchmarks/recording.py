@@ -1,0 +1,65 @@
+"""What the benchmarks on a GPU share: a judge with a cache of its own, the machine's description, the record's file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from harness.types import Evaluation, to_json  # noqa: E402
+from kevolve_mcp.executors.local import LocalExecutor  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+@contextlib.asynccontextmanager
+async def judge(record: dict[str, object]) -> AsyncIterator[LocalExecutor]:
+    """A fresh judge. The record gets what the machine is, before and after."""
+    record["nvidia_smi"] = _smi()
+    with tempfile.TemporaryDirectory() as cache:
+        async with LocalExecutor(None, Path(cache)) as executor:
+            report = await executor.describe()
+            record["targets"] = to_json(report.targets)
+            record["isolation"] = report.isolation
+            yield executor
+    record["nvidia_smi_after"] = _smi()
+
+
+def show(evaluation: Evaluation, label: str, seconds: float) -> None:
+    """One evaluation for the reader of the terminal."""
+    print(f"{label}: {evaluation.status} {evaluation.message[:400]} in {seconds:.1f} s", flush=True)
+    for case in evaluation.cases:
+        print(
+            f"    {case.name}: {case.speedup} {case.interval} {case.verdict} {case.baselines} own {case.latency_us} roof {case.roofline}"
+        )
+    for signal in evaluation.signals:
+        print(f"    * {signal.name}: {signal.message[:300]}")
+    print("   ", {s.stage: round(s.seconds, 2) for s in evaluation.stages}, evaluation.device_s, flush=True)
+
+
+def write(out: Path, name: str, record: dict[str, object]) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+    print(f"written: {out / f'{name}.json'}")
+
+
+def need_device() -> None:
+    """Ends the program where there is no NVIDIA device."""
+    if shutil.which("nvidia-smi") is None:
+        print("no NVIDIA device here: nothing to record")
+        raise SystemExit(0)
+
+
+def _smi() -> str:
+    try:
+        return subprocess.run(["nvidia-smi"], capture_output=True, text=True, check=False, timeout=30).stdout
+    except OSError:
+        return "nvidia-smi is not here"
