@@ -12,7 +12,7 @@ TUNABLES = {
     "WARPS": [2, 4, 8],
     "STAGES": [1, 2, 3, 4],
 }
-PARAMS = {"BLOCK_OUT": 128, "BLOCK_AT": 128, "BLOCK_IN": 32, "WARPS": 4, "STAGES": 3}
+PARAMS = {"BLOCK_OUT": 128, "BLOCK_AT": 128, "BLOCK_IN": 32, "WARPS": 8, "STAGES": 3}
 
 
 @triton.jit

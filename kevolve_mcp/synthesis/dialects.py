@@ -36,7 +36,7 @@ class Operand:
 @dataclass(frozen=True)
 class Pointwise:
     """body: statements that compute t0, t1 …; results: the expression of each output; scalars: expressions of run-time numbers
-    (s0, s1 …); dtypes: of each output, an operand's number where it is always that operand's."""
+    (s0, s1 …); dtypes: of each output, the number of an operand that has the same in every case, else its name."""
 
     operands: tuple[Operand, ...]
     scalars: tuple[str, ...]
@@ -55,21 +55,25 @@ class Pointwise:
         return f"run({', '.join([*(o.expression for o in self.operands), *self.scalars])})"
 
     def run(self, launch: Sequence[str]) -> str:
-        """`run`, which allocates the outputs y0, y1 … and launches; `launch` may use shape, count and cols."""
+        """`run`, which allocates the outputs y0, y1 … and launches; `launch` may use count and cols."""
         names = [f"a{i}" for i in range(len(self.operands))]
-        full = next((n for n, o in zip(names, self.operands, strict=True) if o.mode == "full"), None)
-        shape = f"{full}.shape" if full else f"torch.broadcast_shapes({', '.join(f'{n}.shape' for n in names)})"
-        cols = " * ".join(f"shape[-{d}]" for d in range(1, self.trailing + 1)) or "count"
-        kinds = [f"a{d}.dtype" if isinstance(d, int) else f"torch.{d}" for d in self.dtypes]
-        outs = [f"y{k}" for k in range(len(self.results))]
-        lines = [f"def run({', '.join([*names, *(f's{i}' for i in range(len(self.scalars)))])}):", f"    shape = {shape}"]
-        lines += [f"    {y} = torch.empty(shape, dtype={kind}, device=a0.device)" for y, kind in zip(outs, kinds, strict=True)]
+        full = next((i for i, o in enumerate(self.operands) if o.mode == "full"), None)
+        lines = [f"def run({', '.join([*names, *(f's{i}' for i in range(len(self.scalars)))])}):"]
+        lines += [f"    {name} = {name}.contiguous()" for name in names]
+        shape = f"torch.broadcast_shapes({', '.join(f'{n}.shape' for n in names)})"
+        for k, dtype in enumerate(self.dtypes):
+            kind = f"a{dtype}.dtype" if isinstance(dtype, int) else f"torch.{dtype}"
+            if full is None:
+                lines.append(f"    y{k} = torch.empty({shape}, dtype={kind}, device=a0.device)")
+            else:  # the cheapest call there is: it counts where tensors are small
+                lines.append(f"    y{k} = torch.empty_like(a{full}{'' if dtype == full else f', dtype={kind}'})")
+        cols = " * ".join(f"y0.shape[-{d}]" for d in range(1, self.trailing + 1)) or "count"
         lines += ["    count = y0.numel()", f"    cols = {cols}", *(f"    {line}" for line in launch)]
-        return "\n".join([*lines, f"    return {', '.join(outs)}"])
+        return "\n".join([*lines, f"    return {', '.join(f'y{k}' for k in range(len(self.results)))}"])
 
     def arguments(self) -> list[str]:
         """What every launch passes: operands, outputs, scalars, lengths."""
-        found = [f"a{i}.contiguous()" for i in range(len(self.operands))] + [f"y{k}" for k in range(len(self.results))]
+        found = [f"a{i}" for i in range(len(self.operands))] + [f"y{k}" for k in range(len(self.results))]
         return [*found, *(f"float(s{i})" for i in range(len(self.scalars))), *(f"a{i}.numel()" for i in self.cycles)]
 
 

@@ -32,17 +32,23 @@ def fuse(program: Program, task: Task, dialect: Dialect, dtypes: Sequence[str]) 
     emitter = _Emitter(tensors, modes, dialect)
     results = tuple(emitter.number(o) for o in outputs)
     operands = tuple(Operand(t.name, m) for t, m in zip(tensors, modes, strict=True))
-    written = _written(len(outputs), [c.outputs for c in cases], specs)
+    written = _written(len(outputs), modes, [c.outputs for c in cases], specs)
     return Pointwise(operands, tuple(emitter.scalars), tuple(emitter.lines), results, trailing, written)
 
 
-def _written(count: int, outputs: Sequence[Sequence[TensorSpec]], specs: Sequence[Sequence[TensorSpec]]) -> tuple[str | int, ...]:
-    """The dtype of each output: its name, or the number of an operand that has the same one in every case."""
+def _written(
+    count: int, modes: Sequence[str], outputs: Sequence[Sequence[TensorSpec]], specs: Sequence[Sequence[TensorSpec]]
+) -> tuple[str | int, ...]:
+    """The dtype of each output: the number of an operand that has the same one in every case, a full one before others; else
+    its name."""
     found: list[str | int] = []
     for k in range(count):
         names = [o[k].dtype if k < len(o) else row[0].dtype for o, row in zip(outputs, specs, strict=True)]
-        alike = (i for i in range(len(specs[0])) if [row[i].dtype for row in specs] == names)
-        found.append(names[0] if len(set(names)) == 1 else next(alike, names[0]))
+        order = sorted(range(len(modes)), key=lambda i: modes[i] != "full")
+        alike = next((i for i in order if [row[i].dtype for row in specs] == names), None)
+        if alike is None and len(set(names)) > 1:
+            raise NotReadable(f"output {k} is {' or '.join(sorted(set(names)))}, depending on the case, and no input follows")
+        found.append(names[0] if alike is None else alike)
     return tuple(found)
 
 

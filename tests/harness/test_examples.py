@@ -1,4 +1,4 @@
-"""Every example's Triton start is right (in Triton's interpreter, on a small case) and compiles for GPUs that are not here."""
+"""Every example's Triton start is right (in Triton's interpreter, on a small case) and compiles for a GPU that is not here."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="triton is
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TASKS = sorted(EXAMPLES.glob("*/task*.py"))
 SMALL = {  # one case that the interpreter runs in a moment; the shapes of a GPU are not for it
-    "batch_event_truncate/task": {"features": 2, "events": 12, "keep": 5},
+    "batch_event_truncate/task": {"features": 1, "events": 12, "keep": 5},
     "conv1d/task_cuda": {"batch": 2, "channels": 20, "length": 30},
     "mapid/task": {"batch": 777},
     "merge_bucketized_dense/task": {"rows": 33, "features": 3, "most": 4},
     "optimized_fm/task_cuda": {"batch": 2, "n": 17, "d": 20, "k": 30},
     "pffn/task_cuda": {"batch": 1, "n": 20, "d": 24, "k": 40},
     "rmsnorm_backward/task_cuda": {"rows": 9, "hidden": 100},
-    "rmsnorm_residual/task": {"rows": 3},
     "rmsnorm_residual/task_cuda": {"rows": 3, "hidden": 300, "dtype": "float16"},
-    "softmax_cross_entropy/task": {"rows": 5, "classes": 5003},
     "softmax_cross_entropy/task_cuda": {"rows": 5, "classes": 1003, "dtype": "float16"},
 }
 
@@ -51,10 +49,8 @@ def test_the_triton_start_is_right_and_compiles(judge: tuple[asyncio.Runner, Loc
     assert task.name == path.parent.name + path.stem.removeprefix("task")
     found = runner.run(executor.evaluate(task, EvaluationRequest(start, "check", "verify"), "cpu"))
     assert found.status == "correct", found.message
-    for target in ("cuda:sm_90", "hip:gfx942"):
-        built = runner.run(executor.evaluate(task, EvaluationRequest(start, "check", "build"), target))
-        assert built.status == "correct", built.message
-        assert all(not k["refused"] for k in built.stages[0].data["kernels"])
+    built = runner.run(executor.evaluate(task, EvaluationRequest(start, "check", "build"), "cuda:sm_90"))
+    assert built.status == "correct", built.message
 
 
 @pytest.mark.parametrize("path", TASKS, ids=lambda p: f"{p.parent.name}/{p.stem}")
