@@ -13,7 +13,7 @@ import tomllib
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-PAGES += sorted((ROOT / "examples").glob("*/README.md"))
+PAGES += sorted((ROOT / "examples").rglob("README.md"))
 FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 
 
