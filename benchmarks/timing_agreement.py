@@ -1,0 +1,201 @@
+"""Does the evaluator call equal kernels equal, and a known small slow-down slow?
+
+    python benchmarks/timing_agreement.py [--target cpu|cuda] [--rounds 40] [--out benchmarks/results]
+
+A/A: a kernel against itself. The task brings it as a baseline, the candidate is the same text; every process, burst and interval is that
+of any evaluation. A/B: the candidate repeats a known share of its work (5 % on a CPU, 3 % on a GPU) without changing the result. Five
+sizes from some microseconds to some milliseconds are cases of one task, so a round gives five comparisons of each kind. Writes
+timing_agreement_TARGET.json: verdicts, and the range of the measured ratios. Without --target: cuda where there is one, after cpu.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import recording
+
+from harness.judge import pipeline
+from harness.judge.checking import verify
+from harness.judge.machine import Machine
+from harness.judge.measuring import time_candidate
+from harness.judge.opening import open_task
+from harness.judge.run import begin
+from harness.targets import FAMILIES
+from harness.types import Candidate, EvaluationRequest, Policy, Target, to_json
+
+PREDICTED = {"cpu": 5, "cuda": 3}  # percent of extra work in A/B
+SIZES = {
+    "cpu": {"micro": (4096, 32), "small": (16384, 64), "middle": (65536, 128), "large": (65536, 512), "huge": (1 << 20, 128)},
+    "cuda": {"micro": (1 << 15, 64), "small": (1 << 20, 512), "middle": (1 << 22, 1024), "large": (1 << 24, 1024), "huge": (1 << 25, 2048)},
+}  # fmt: skip
+TASK = '''
+"""v = v * a + b, over and over: a chain whose length is known, in a kernel that is given as a baseline, too."""
+
+import torch
+import torch.nn as nn
+
+CASES = CASES_HERE
+KERNEL_HERE
+
+
+class Model(nn.Module):
+    def __init__(self, steps):
+        super().__init__()
+        self.steps = steps
+
+    @torch.compiler.disable
+    def forward(self, x):
+        v = x.clone()
+        for _ in range(self.steps):
+            v.mul_(0.99).add_(0.01)
+        return v
+
+
+BASELINES = {"the kernel itself": ModelNew}
+
+
+def get_inputs(n=4096, steps=32):
+    return [torch.randn(n)]
+
+
+def get_init_inputs(steps=32):
+    return [steps]
+'''
+CPP = '''
+import torch
+import torch.nn as nn
+from harness.native import load_cpp
+
+EXTRA = 0
+_lib = load_cpp(r"""
+#include <cstdint>
+extern "C" void chain(const float* x, float* y, int64_t n, int64_t steps, int64_t extra, float one, float zero) {
+  for (int64_t i = 0; i < n; i += 64) {
+    float v[64];
+    for (int l = 0; l < 64; l++) v[l] = x[i + l];
+    for (int64_t k = 0; k < steps; k++) for (int l = 0; l < 64; l++) v[l] = v[l] * 0.99f + 0.01f;
+    for (int64_t k = 0; k < extra; k++) for (int l = 0; l < 64; l++) v[l] = v[l] * one + zero;
+    for (int l = 0; l < 64; l++) y[i + l] = v[l];
+  }
+}
+""")
+
+
+class ModelNew(nn.Module):
+    def __init__(self, steps):
+        super().__init__()
+        self.steps, self.extra = steps, round(steps * EXTRA / 100)
+
+    def forward(self, x):
+        y = torch.empty_like(x)
+        _lib.chain(x, y, x.numel(), self.steps, self.extra, 1.0, 0.0)
+        return y
+'''
+TRITON = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+EXTRA = 0
+
+
+@triton.jit
+def chain(x, y, n, steps, extra, one, zero, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    for _ in range(steps):
+        v = v * 0.99 + 0.01
+    for _ in range(extra):
+        v = v * one + zero
+    tl.store(y + at, v, mask=at < n)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, steps):
+        super().__init__()
+        self.steps, self.extra = steps, round(steps * EXTRA / 100)
+
+    def forward(self, x):
+        y = torch.empty_like(x)
+        chain[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), self.steps, self.extra, 1.0, 0.0, BLOCK=1024)
+        return y
+"""
+
+
+def measure(target: str, rounds: int) -> dict[str, Any]:
+    """The whole record for one target."""
+    kernel, family = (CPP, "cpp") if target == "cpu" else (TRITON, "triton"), FAMILIES[target]
+    text, language = kernel
+    cases = {name: {"n": n, "steps": steps} for name, (n, steps) in SIZES[target].items()}
+    source = TASK.replace("CASES_HERE", repr(cases)).replace("KERNEL_HERE", text)
+    record: dict[str, Any] = {"target": target, "rounds": rounds, "extra_work_percent": PREDICTED[target]}
+    with tempfile.TemporaryDirectory() as cache:
+        machine = Machine(Path(cache))
+        opened, task = open_task(machine, source, "", lambda *_: None, None, family=family, timed=True)
+        record["screened_us"] = {c.name: c.baselines_us for c in task.cases}
+        place = machine.place(family, Target.parse(target), language)
+        record["environment"] = to_json(place.environment)
+        for kind, extra in (("same", 0), ("slower", PREDICTED[target])):
+            candidate = Candidate(text.replace("EXTRA = 0", f"EXTRA = {extra}"), language)
+            request = EvaluationRequest(candidate, "search", "time", Policy(library_calls="allow"))
+            run = begin(machine, place, opened, task, request, machine.level, lambda *_: None, None, build_seconds=60.0)
+            pipeline.build(run)
+            verify(run)
+            began = time.monotonic()
+            found: dict[str, list[tuple[float, str]]] = {c.name: [] for c in task.cases}
+            for number in range(rounds):
+                time_candidate(run)
+                for name, result in run.results.items():
+                    assert result.baseline == "the kernel itself", f"{name}: {result.baselines}"
+                    found[name].append((result.speedup or 0.0, str(result.verdict)))
+                print(f"{target}, {kind}: round {number + 1} of {rounds}, {time.monotonic() - began:.0f} s", flush=True)
+            record[kind] = {"seconds": time.monotonic() - began, **_summary(found, run.results)}
+            if run.compiled is not None:
+                os.close(run.compiled)
+        opened.close()
+        machine.close()
+    return record
+
+
+def _summary(found: dict[str, list[tuple[float, str]]], results: Any) -> dict[str, Any]:
+    """By case and over all: verdicts, and the range of the ratio that holds 95 % of the comparisons."""
+    by_case = {
+        name: {"latency_us": results[name].latency_us, **_figures(values), "ratios": [round(r, 5) for r, _ in values]}
+        for name, values in found.items()
+    }
+    return {"all": _figures([v for values in found.values() for v in values]), "cases": by_case}
+
+
+def _figures(values: list[tuple[float, str]]) -> dict[str, Any]:
+    ratios = sorted(r for r, _ in values)
+    low, high = ratios[int(0.025 * len(ratios))], ratios[min(len(ratios) - 1, int(0.975 * len(ratios)))]
+    return {
+        "comparisons": len(values),
+        "verdicts": dict(Counter(v for _, v in values)),
+        "median": statistics.median(ratios),
+        "range_95": [low, high],
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", choices=["cpu", "cuda"])
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--out", type=Path, default=recording.RESULTS)
+    given = parser.parse_args()
+    targets = [given.target] if given.target else ["cpu", *(["cuda"] if shutil.which("nvidia-smi") else [])]
+    for name in targets:
+        seen = measure(name, given.rounds)
+        for kind in ("same", "slower"):
+            print(f"{name}, {kind}: {seen[kind]['all']}", file=sys.stderr)
+        recording.write(given.out, f"timing_agreement_{name}", seen)
