@@ -234,7 +234,6 @@ extern "C" void run(const float* x, const bool* mask, float* y, int64_t rows, in
             "count += 1;\n    for (int64_t c = 0; c < width; c++) sum += x[r * width + c];",
         ),
         "count starts at one": ("count = 0", "count = 1"),
-        "seven bit count": ("int64_t count", "int8_t count"),
         "count of six bits": ("count += 1", "count = (count + 1) & 63"),
         "last element skipped": ("c < width", "c < width - 1"),
         "sum not reset": (

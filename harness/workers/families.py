@@ -15,6 +15,7 @@ FAMILIES: dict[str, str] = {
     "scaled": "multiplied by 3 to 100",
     "small": "divided by 10 to 300; masks all false",
     "shifted": "shifted by one to three standard deviations",
+    "negative": "nothing positive, where there are negative values",
     "spike": "one element, anywhere, a hundred times the largest",
     "edges": "first and last index of each axis several times as large; indices at the ends of their range",
     "zeros": "an eighth and the last row zero; indices repeated",
@@ -81,6 +82,10 @@ def _shifted(values: Any, generator: Any) -> Any:
     return values.add_(sign * (1 + 2 * _draw(generator)) * float(values.float().std(correction=0)))
 
 
+def _negative(values: Any, generator: Any) -> Any:
+    return values.abs().neg() if bool((values < 0).any()) else values
+
+
 def _spike(values: Any, generator: Any) -> Any:
     sign = 1 if _draw(generator) < 0.5 else -1
     values.view(-1)[_index(values.numel(), generator)] += sign * 100 * (float(values.float().abs().max()) or 1)
@@ -128,7 +133,7 @@ def _special(values: Any, generator: Any) -> Any:
 
 
 _FLOATING: dict[str, Callable[[Any, Any], Any]] = {
-    "scaled": _scaled, "small": _small, "shifted": _shifted, "spike": _spike, "edges": _edges, "zeros": _zeros, "ties": _ties,
+    "scaled": _scaled, "small": _small, "shifted": _shifted, "negative": _negative, "spike": _spike, "edges": _edges, "zeros": _zeros, "ties": _ties,
     "exact": _exact, "special": _special,
 }  # fmt: skip
 

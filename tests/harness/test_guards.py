@@ -67,3 +67,37 @@ def test_faults_are_placed() -> None:
     assert guards.describe(start - 8, None) == "access to memory 8 bytes before the start of input 0"
     guards.forget()
     assert "next to no tensor" in guards.describe(start, True)
+
+
+def copied(guard: guards.Guard) -> tuple[torch.Tensor, torch.Tensor]:
+    """Inputs as a device gets them: copies between margins. "cpu:0" stands for one."""
+    plain = [torch.randn(16, 96), torch.randn(24, 16).T, 3]
+    one, other, number = guards.inputs(plain, "cpu:0", guard)
+    assert torch.equal(one, plain[0])
+    assert torch.equal(other, plain[1])
+    assert (other.stride(), number) == (plain[1].stride(), 3)
+    return one, other
+
+
+def test_copies_on_a_device_keep_values_and_layout() -> None:
+    guard = guards.Guard()
+    copied(guard)
+    guard.check()
+
+
+@pytest.mark.parametrize(
+    ("offset", "kind", "words"),
+    [
+        (3, "input_mutation", "input 0 (float32[16, 96]) was written"),
+        (16 * 96, "out_of_bounds", "memory after input 0"),
+        (-1, "out_of_bounds", "memory before input 0"),
+    ],
+)
+def test_writes_to_and_beside_copies_on_a_device_are_named(offset: int, kind: str, words: str) -> None:
+    guard = guards.Guard()
+    one, _ = copied(guard)
+    torch.as_strided(one, (1,), (1,), one.storage_offset() + offset).fill_(9)
+    with pytest.raises(modules.LoadError) as found:
+        guard.check()
+    assert found.value.kind == kind
+    assert words in str(found.value)
