@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..workers import buffers, operators
-from ..workers.families import FAMILIES
+from ..workers.families import FAMILIES, SHIFT
 from . import oracle
 from .processes import Worker, WorkerFailed
 
@@ -235,13 +235,15 @@ def _families(pool: CasePool) -> list[str]:
 
 
 def _reliefs(pool: CasePool, held: InputSet) -> list[float]:
-    """Factors on the oracle's floor. Inputs that were scaled down: an error counts as large as it would be at the task's own
-    scale. Few different values: rounding errors repeat instead of cancelling, so they grow with K, not with its root."""
-    plain, own = pool.checking[0][1].expected if pool.checking else held.expected, held.expected
-    if held.family == "small":
-        return [max(1.0, _rms(a) / max(_rms(b), 1e-300)) for a, b in zip(plain, own, strict=True)]
+    """Factors on the oracle's floor, for what honest arithmetic must lose in a family: with few or nearly equal values rounding errors
+    repeat instead of cancelling and grow with K, not its root; sums of shifted values are off in proportion to the shift (one pass for
+    mean and variance by its square: that shows); and with small inputs an error counts as at the task's own scale."""
+    own = held.expected
     repeated = max(1.0, pool.reduction**0.5 / 2)
-    return [repeated if held.family in ("ties", "exact") else 1.0] * len(own)
+    if held.family == "small":
+        plain = pool.checking[0][1].expected
+        return [max(repeated, _rms(a) / max(_rms(b), 1e-300)) for a, b in zip(plain, own, strict=True)]
+    return [{"ties": repeated, "exact": repeated, "shifted": 1.5 * SHIFT, "negative": 4.0}.get(held.family, 1.0)] * len(own)
 
 
 def _rms(tensor: torch.Tensor) -> float:

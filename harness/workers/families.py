@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+SHIFT = 20.0  # standard deviations
 FAMILIES: dict[str, str] = {
     "dense": "as get_inputs() gives them",
     "scaled": "multiplied by 3 to 100",
     "small": "divided by 10 to 300; masks all false",
-    "shifted": "shifted by one to three standard deviations",
+    "shifted": "shifted by twenty standard deviations",
     "negative": "nothing positive, where there are negative values",
     "spike": "one element, anywhere, a hundred times the largest",
     "edges": "first and last index of each axis several times as large; indices at the ends of their range",
@@ -79,7 +80,7 @@ def _small(values: Any, generator: Any) -> Any:
 
 def _shifted(values: Any, generator: Any) -> Any:
     sign = 1 if _draw(generator) < 0.5 else -1
-    return values.add_(sign * (1 + 2 * _draw(generator)) * float(values.float().std(correction=0)))
+    return values.add_(sign * SHIFT * float(values.float().std(correction=0)))
 
 
 def _negative(values: Any, generator: Any) -> Any:
