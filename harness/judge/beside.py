@@ -36,7 +36,7 @@ def _all_cores(run: Run, case: Case, cores: list[int], rng: random.Random) -> Al
     baseline = run.results[case.name].baseline or "eager"
     processes = []
     for _ in range(timing.PROCESSES if judged else 1):
-        worker = start_worker(run)
+        worker = start_worker(run, cores=cores)
         try:
             block = blocks.time_case(run, run.screened.get(case.name, case), worker, [baseline], rng, cores)
             processes.append(block.pairs[baseline])

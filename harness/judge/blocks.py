@@ -27,8 +27,6 @@ def time_case(
     run.task.prepare(case.name, baselines)
     threads: dict[str, Any] = {"count": len(cores) or 1, "cpus": list(cores or run.machine.timing_cpus)}
     run.task.worker.ask("threads", seconds=60, **threads)
-    if cores:
-        run.guard("threads", worker, lambda: worker.ask("threads", seconds=60, **threads))
     seconds = call_seconds(case, pool.calls)
     try:
         return run.guard(

@@ -1,4 +1,8 @@
-"""One burst: calls on different inputs, timed inside the worker and from outside, with every output handed back."""
+"""One burst: calls on different inputs, timed inside the worker and from outside, with every output handed back.
+
+The judge's clock starts before the worker can see the inputs and stops when the judge holds its own copy of the outputs, so that
+whatever a candidate does for them lies inside, wherever it does it.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,13 @@ if TYPE_CHECKING:
 
 MOST_QUEUE_NS = 20_000_000  # for calls that wait for the device themselves
 CHECK_CALLS = 3  # calls of a checking burst: two inputs, then the first again
+HELD_CALLS, HELD_BYTES = 24, 256 << 20  # of one longer checking burst: outputs that are held before any is looked at
 
 
 @dataclass(frozen=True)
 class BurstResult:
-    """Nanoseconds by the worker's clock (calls only: a claim) and by the judge's (start signal to the answer, with the copies of
-    the outputs). queued_ns: what the host took to issue the calls; on a CPU the same as inside_ns. Faults and involuntary switches are the worker's own count over the calls."""
+    """Nanoseconds by the worker's clock (calls only: a claim) and by the judge's (from sending the inputs to holding the
+    outputs). queued_ns: what the host took to issue the calls; on a CPU the same as inside_ns. Faults and involuntary switches are the worker's own count over the calls."""
 
     inside_ns: int
     outside_ns: int
@@ -33,17 +38,23 @@ class BurstResult:
 
 
 class Slots:
-    """The memory that receives outputs: `count` slots, shared with one worker."""
+    """The memory that receives outputs: `count` slots, shared with one worker, and the judge's own copy of them."""
 
     def __init__(self, count: int, slot_bytes: int) -> None:
         self.count, self.slot_bytes = count, slot_bytes
         self.fd = buffers.create("slots", count * slot_bytes)
         buffers.seal(self.fd, writable=True)
-        self._mapped = buffers.shared(self.fd, count * slot_bytes)
+        self._shared = memoryview(buffers.shared(self.fd, count * slot_bytes))
+        self._held = memoryview(bytearray(count * slot_bytes))
+
+    def take(self, count: int) -> None:
+        """Copy the first `count` slots: what the worker writes from here on is not looked at."""
+        size = count * self.slot_bytes
+        self._held[:size] = self._shared[:size]
 
     def tensors(self, layout: buffers.Layout, index: int) -> list[torch.Tensor]:
-        """The outputs of one call, as views of the shared memory."""
-        return buffers.tensors(layout, self._mapped, index * self.slot_bytes)
+        """The outputs of one call as they were taken, valid until the next `take`."""
+        return buffers.tensors(layout, self._held, index * self.slot_bytes)
 
     def __del__(self) -> None:
         import os
@@ -58,6 +69,13 @@ def hot(worker: Worker, key: str, held: InputSet, calls: int, seconds: float, qu
     return reply.values[0] / 1e3 / calls, reply.values[1] / 1e3 / calls
 
 
+def held_calls(pool: CasePool, patience_s: float) -> int:
+    """How many outputs are held at once in the longer checking burst; fewer where they are large, or a call takes long."""
+    if patience_s:
+        return CHECK_CALLS
+    return max(CHECK_CALLS, min(HELD_CALLS, HELD_BYTES // pool.slot_bytes))
+
+
 def group(pool: CasePool, number: int) -> list[InputSet]:
     """The sets of the burst `number`, cyclic."""
     bursts = len(pool.timing) // pool.calls
@@ -67,6 +85,7 @@ def group(pool: CasePool, number: int) -> list[InputSet]:
 
 def run(
     worker: Worker,
+    slots: Slots,
     key: str,
     sets: Sequence[InputSet],
     order: list[int],
@@ -75,13 +94,14 @@ def run(
     record: bool = False,
     queue_ns: int = 0,
 ) -> BurstResult:
-    """One burst. queue_ns: how long a device waits for its launches to be queued, at least. Raises what Worker.wait raises."""
-    layouts = [s.layout for s in sets]
-    worker.send("burst", [s.inputs for s in sets], key=key, layouts=layouts, order=order, record=record, queue_ns=queue_ns)
+    """One burst; its outputs lie in `slots` afterwards. queue_ns: how long a device waits for its launches to be queued, at least.
+    Raises what Worker.wait raises."""
+    worker.send("burst", key=key, layouts=[s.layout for s in sets], order=order, record=record, queue_ns=queue_ns)
     worker.wait(frames.READY, seconds)
     start = time.perf_counter_ns()
-    worker.go()
+    worker.go([s.inputs for s in sets])
     reply = worker.wait(frames.OK, seconds)
+    slots.take(len(order))
     end = time.perf_counter_ns()
     inside, minor, major, switches, queued = reply.values[:5]
     return BurstResult(inside, end - start, minor, major, switches, queued, worker.data(reply) if record else None)

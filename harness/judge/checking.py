@@ -27,7 +27,7 @@ def verify(run: Run) -> dict[str, Any]:
     for number, case in enumerate(run.cases):
         run.tell("verify", f"case {case.name}", 0.15 + 0.25 * number / len(run.cases))
         pool = run.task.pool(case.name)
-        slots = prepare(run, worker, pool, bursts.CHECK_CALLS)
+        slots = prepare(run, worker, pool, bursts.held_calls(pool, run.place.patience_s))
         run.results[case.name] = _check_case(run, case, pool, worker, slots)
         run.guard(f"case {case.name}", worker, lambda name=case.name: worker.ask("drop", seconds=LOAD_SECONDS, key=name))  # type: ignore[misc]
     counted = run.guard("counting launches", worker, lambda: worker.ask("works", seconds=LOAD_SECONDS, mode="count"))
@@ -106,7 +106,7 @@ class _CaseCheck:
         began = time.monotonic()
         for _ in range(REPEATED_BURSTS):
             self._burst([held], [0] * bursts.CHECK_CALLS, doing)
-            for outputs in self._outputs():
+            for outputs in self._outputs(bursts.CHECK_CALLS):
                 for number, output in enumerate(outputs):
                     if number in known and oracle.same_bits(output, known[number]):
                         continue
@@ -125,7 +125,7 @@ class _CaseCheck:
     def once(self, held: InputSet, doing: str) -> None:
         """One more call on inputs that were right before. Raises Failure."""
         self._burst([held], [0], doing)
-        for number, output in enumerate(self._outputs()[0]):
+        for number, output in enumerate(self._outputs(1)[0]):
             self._output(number, output, held, [], changed=False, repeated=False)
         if self.wrong:
             name, text, finding = self.wrong[0]
@@ -148,20 +148,25 @@ class _CaseCheck:
         raise Failure("incorrect", text, (Signal(name, text, evidence), *others))
 
     def _pair(self, pair: list[InputSet], *, changed: bool) -> None:
-        """Two sets and the first again, so that held, stale and unstable outputs show."""
-        order = [0, len(pair) - 1, 0]
+        """Two sets and the first again, so that held, stale and unstable outputs show; the first two in a longer burst, so that an
+        output which lasts for a few calls only shows, too."""
+        first = not self.findings
+        calls = bursts.held_calls(self.pool, self.run.place.patience_s) if first else bursts.CHECK_CALLS
+        order = [number % len(pair) for number in range(calls)]
         doing = (
             f"{'after the parameters changed, ' if changed else ''}{' and '.join(dict.fromkeys(h.family for h in pair))} inputs"
         )
-        result = self._burst(pair, order, doing, record=not self.findings)
+        result = self._burst(pair, order, doing, record=first)
         works.note_library(self.run, result.data)
-        outputs = self._outputs()
-        again = all(oracle.same_bits(a, b) for a, b in zip(outputs[0], outputs[2], strict=True))
-        self.reproducible &= again
-        for index in (0, 1) if again and len(pair) == 2 else (0,) if again else (0, 1, 2):
+        outputs = self._outputs(calls)
+        for index, own in enumerate(outputs):
+            repeated = index >= len(pair)
+            if repeated and all(oracle.same_bits(a, b) for a, b in zip(own, outputs[order[index]], strict=True)):
+                continue
+            self.reproducible &= not repeated
             others = [held for held in pair if held is not pair[order[index]]]
-            for number, output in enumerate(outputs[index]):
-                self._output(number, output, pair[order[index]], others, changed=changed, repeated=index == 2)
+            for number, output in enumerate(own):
+                self._output(number, output, pair[order[index]], others, changed=changed, repeated=repeated)
 
     def _output(self, number: int, output: Any, held: InputSet, others: list[InputSet], *, changed: bool, repeated: bool) -> None:
         asked = (self.run.facts.tolerance, self.run.request.policy.tolerance)
@@ -193,14 +198,14 @@ class _CaseCheck:
         self.shares[held.family] = max(self.shares.get(held.family, 0.0), finding.share)
 
     def _burst(self, sets: list[InputSet], order: list[int], doing: str, *, record: bool = False) -> bursts.BurstResult:
-        seconds = max(self.run.place.patience_s, call_seconds(self.case, bursts.CHECK_CALLS))
-        return self._guard(doing, lambda: bursts.run(self.worker, self.case.name, sets, order, seconds, record=record))
+        seconds = max(self.run.place.patience_s, call_seconds(self.case, len(order)))
+        return self._guard(doing, lambda: bursts.run(self.worker, self.slots, self.case.name, sets, order, seconds, record=record))
 
     def _guard(self, doing: str, action: Callable[[], T]) -> T:
         return self.run.guard(f"case {self.case.name}, {doing}", self.worker, action)
 
-    def _outputs(self) -> list[list[Any]]:
-        return [self.slots.tensors(self.pool.outputs, index) for index in range(bursts.CHECK_CALLS)]
+    def _outputs(self, calls: int) -> list[list[Any]]:
+        return [self.slots.tensors(self.pool.outputs, index) for index in range(calls)]
 
 
 def _right(output: Any, number: int, held: InputSet) -> bool:

@@ -24,7 +24,7 @@ def eager_us(machine: Machine, task: OpenTask, case: str) -> float | None:
         found = []
         for number in range(7):
             chosen = bursts.group(pool, number)
-            result = bursts.run(worker, f"{case}/eager", chosen, list(range(len(chosen))), 120)
+            result = bursts.run(worker, slots, f"{case}/eager", chosen, list(range(len(chosen))), 120)
             found.append(result.inside_ns / 1e3 / len(chosen))
         return statistics.median(found[2:])
     except (WorkerFailed, WorkerDied, WorkerTimeout):

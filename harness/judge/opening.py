@@ -296,14 +296,14 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
             handle.prepare(case.name, [baseline])
             key, slots = f"{case.name}/{baseline}", handle.slots[f"{case.name}/baselines"]
             _, held = pool.checking[0]
-            bursts.run(handle.worker, key, [held], [0, 0], COMPILE_SECONDS)
+            bursts.run(handle.worker, slots, key, [held], [0, 0], COMPILE_SECONDS)
             if (wrong := _baseline_wrong(pool, slots, held)) and baseline != "eager":
                 handle.notes.append(
                     f"baseline {baseline} gives another result than the reference in case {case.name} ({wrong}); left out"
                 )
                 continue
             with lock.hold():
-                first = bursts.run(handle.worker, key, [held], [0], COMPILE_SECONDS)
+                first = bursts.run(handle.worker, slots, key, [held], [0], COMPILE_SECONDS)
                 if not pool.timing:
                     handle.drawer.timing(pool, first.inside_ns / 1e3)
                     handle.prepare(case.name, [baseline])
@@ -319,12 +319,12 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
 
 
 def _screen(handle: OpenTask, pool: CasePool, key: str) -> float:
-    found = []
+    found, slots = [], handle.slots[f"{pool.name}/baselines"]
     queue_ns = 0
     for number in range(SCREENING_BURSTS):
         chosen = bursts.group(pool, number)
         calls, patience = list(range(len(chosen))), bursts.patience(queue_ns)
-        result = bursts.run(handle.worker, key, chosen, calls, COMPILE_SECONDS, queue_ns=patience)
+        result = bursts.run(handle.worker, slots, key, chosen, calls, COMPILE_SECONDS, queue_ns=patience)
         queue_ns = max(queue_ns, result.queued_ns)
         found.append(result.inside_ns / 1e3 / len(chosen))
     return sorted(found)[len(found) // 2]

@@ -7,10 +7,12 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +24,7 @@ from ..types import to_json
 from ..workers import buffers, frames, host
 from ..workers.confine import Confinement
 from .environment import scrubbed_environment
+from .freezing import parent_of
 
 LOG_BYTES = 256 * 1024
 
@@ -114,6 +117,9 @@ class Worker:
     cancel: CancelToken | None = None
     on_build: BuildHandler | None = None
     build_seconds: float = 0.0
+    sent: int = 0  # commands; a reply carries the number of its command
+    root: int = 0  # pid of the process below which the worker and everything it started are
+    folder: str = ""  # private, removed with the worker
 
     @property
     def pid(self) -> int:
@@ -128,15 +134,16 @@ class Worker:
 
     def send(self, op: str, fds: list[int] | None = None, **arguments: Any) -> None:
         """Send a command."""
+        self.sent += 1
         try:
             frames.send(self.sock, {"op": op, **arguments}, fds)
         except (frames.WorkerGone, OSError) as error:
             raise self._ended() from error
 
-    def go(self) -> None:
-        """The start signal of a burst."""
+    def go(self, inputs: list[int]) -> None:
+        """The start signal of a burst, with its inputs."""
         with contextlib.suppress(OSError):
-            self.sock.send(b"go")
+            socket.send_fds(self.sock, [b"go"], inputs)
 
     def wait(self, wanted: int, seconds: float) -> frames.Reply:
         """The next reply; time spent in builds does not count."""
@@ -153,6 +160,9 @@ class Worker:
             except frames.ProtocolError as error:
                 self.kill()
                 raise Interfered(str(error)) from error
+            if reply.sequence != self.sent:
+                self.kill()
+                raise Interfered(f"a reply to command {reply.sequence} where {self.sent} was the last")
             if reply.code == frames.BUILD and self.on_build is not None:
                 deadline += self._build(reply)
                 continue
@@ -207,6 +217,8 @@ class Worker:
             if fd is not None:
                 os.close(fd)
         self.text.close()
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def _poll(self, deadline: float) -> None:
         poller = select.poll()
@@ -324,7 +336,8 @@ class ForkServer:
         text_fd = buffers.create("text", frames.TEXT_BYTES)
         buffers.seal(text_fd, writable=True)
         status_r, status_w = os.pipe2(os.O_CLOEXEC)
-        request = {"kind": kind, "confinement": to_json(rules), "scratch": scratch}
+        folder = tempfile.mkdtemp(dir=scratch) if scratch and rules.level != "namespaces" else ""
+        request = {"kind": kind, "confinement": to_json(rules), "scratch": folder or scratch}
         frames.send(self._sock, request, [theirs.fileno(), log_fd, status_w, text_fd])
         theirs.close()
         os.close(status_w)
@@ -338,7 +351,9 @@ class ForkServer:
             os.close(log_fd)
             os.close(status_r)
             raise Refused(first.removeprefix("E ") or "the worker ended before it was confined")
-        return Worker(ours, text, log_fd, os.pidfd_open(int(first[2:])), status_r)
+        pid = int(first[2:])
+        root = pid if rules.level == "namespaces" else parent_of(pid)  # without a namespace orphans go to the worker's parent
+        return Worker(ours, text, log_fd, os.pidfd_open(pid), status_r, root=root, folder=folder)
 
     def close(self) -> None:
         """End the server and, through their parent-death signal, its workers."""

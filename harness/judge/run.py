@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ..languages import Language
@@ -65,10 +65,11 @@ class Run:
             raise explain(error, where, worker.log(), worker.flooded, self.builds.records, self.language) from error
 
 
-def start_worker(run: Run, *, poison: bool = False) -> Worker:
-    """A fresh confined worker with the candidate loaded, pinned, one thread."""
+def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -> Worker:
+    """A fresh confined worker with the candidate loaded: on the timing core with one thread, or on `cores` with a thread each."""
     family = run.task.family
-    worker = run.place.server.worker(run.place.worker, run.machine.rules(run.level, family), run.machine.scratch)
+    rules = replace(run.machine.rules(run.level, family), cpus=tuple(cores or run.machine.timing_cpus))
+    worker = run.place.server.worker(run.place.worker, rules, run.machine.scratch)
     worker.cancel, worker.on_build = run.cancel, run.builds.handle
     source = buffers.from_bytes("candidate", run.request.candidate.source.encode())
     given = [source] if run.compiled is None else [source, run.compiled]
@@ -76,8 +77,7 @@ def start_worker(run: Run, *, poison: bool = False) -> Worker:
         if run.place.device:
             run.guard("loading", worker, lambda: worker.ask("device", seconds=LOAD_SECONDS, **run.place.device))
         run.guard("loading", worker, lambda: worker.ask("load", given, seconds=LOAD_SECONDS, poison=poison))
-        cpu = run.machine.timing_cpus
-        run.guard("loading", worker, lambda: worker.ask("threads", seconds=LOAD_SECONDS, count=1, cpus=cpu))
+        run.guard("loading", worker, lambda: worker.ask("threads", seconds=LOAD_SECONDS, count=len(cores) or 1, cpus=[]))
         return worker
     except BaseException:
         worker.close()

@@ -50,11 +50,19 @@ def median(values: Sequence[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def lower_median(values: Sequence[float]) -> float:
-    """The lower end of the distribution-free 97.5 % interval of the median: an order statistic by the binomial rule."""
-    ordered = sorted(values)
-    rank = math.floor((len(ordered) - 1.96 * math.sqrt(len(ordered))) / 2)
-    return ordered[max(0, rank)]
+def least_difference(larger: Sequence[float], smaller: Sequence[float]) -> float:
+    """The lower end of the 95 % bootstrap interval of the difference of two lower quartiles; the same for equal values."""
+    rng = random.Random(0)
+    found = sorted(
+        lower_quartile(rng.choices(larger, k=len(larger))) - lower_quartile(rng.choices(smaller, k=len(smaller)))
+        for _ in range(RESAMPLES)
+    )
+    return found[int(0.025 * RESAMPLES)]
+
+
+def lower_quartile(values: Sequence[float]) -> float:
+    """The value that a quarter lies below."""
+    return sorted(values)[len(values) // 4]
 
 
 def _interval(ratios: Sequence[Sequence[float]], rng: random.Random) -> tuple[float, float]:

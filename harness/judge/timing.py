@@ -1,8 +1,9 @@
 """Paired timing: fresh candidate processes against the baselines, in random order, on inputs no process has seen before.
 
-Two clocks look at every burst. The worker's own gives the figure; the judge's, around start signal, calls and the copies of
-all outputs, confirms it: what lies between the two must be the same for candidate and baseline, which do the same besides
-their calls. Work hidden from the inner clock shows up as a difference.
+Two clocks look at every burst. The worker's own gives the figure; the judge's, from handing over the inputs to holding the
+outputs, confirms it: what lies between the two must be the same for candidate and baseline, which do the same besides their
+calls. Work hidden from the inner clock shows up as a difference. A figure that the outer clock does not reproduce is replaced
+by the outer clock's, and one that lies far beyond its noise is an accusation.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import random
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ..targets.state import DeviceState, Disturbance, disturbances
 from ..types import Case
 from . import bursts, oracle, statistics
+from .freezing import frozen
 from .locks import DeviceLock
 from .opening import COMPILE_SECONDS, OpenTask
 from .pool import CasePool, InputSet
@@ -30,8 +33,8 @@ HIDDEN_SHARE, HIDDEN_NS = 0.25, 100_000  # excess of the outer clock that is mor
 class Block:
     """One candidate process on one case: raw figures of its rounds, and the device's state before and after them.
 
-    pairs: by baseline, (baseline, candidate) microseconds a call. hidden_ns: by round, the gap between the clocks beyond the
-    baseline's. host_us: a call's share of the host's time to issue the burst. hot_us, call_us: by side ("" is the candidate), with warm
+    pairs: by baseline, (baseline, candidate) microseconds a call by the inner clock. inner_ns, outer_ns: the candidate's bursts by
+    both clocks. gap_ns: what lies between the clocks for the baseline. host_us: a call's share of the host's time to issue the burst. hot_us, call_us: by side ("" is the candidate), with warm
     caches, and from the call to its end as a caller sees it.
     """
 
@@ -39,7 +42,8 @@ class Block:
     before: DeviceState
     after: DeviceState
     inner_ns: list[float] = field(default_factory=list)
-    hidden_ns: list[float] = field(default_factory=list)
+    outer_ns: list[float] = field(default_factory=list)
+    gap_ns: list[float] = field(default_factory=list)
     faults: list[float] = field(default_factory=list)
     host_us: list[float] = field(default_factory=list)
     baseline_faults: list[float] = field(default_factory=list)
@@ -73,16 +77,26 @@ class CaseTimes:
         found = [getattr(block, figure)[side] for block in self.blocks if side in getattr(block, figure)]
         return statistics.median(found) if found else None
 
+    @cached_property
+    def seen_ns(self) -> float:
+        """What a burst's calls take at least, by the judge's clock with 97.5 % confidence, less the baseline's gap. Messages and
+        other processes only ever add, so the lower quartiles are compared: a busy machine accuses nobody."""
+        outer, gaps = self.all("outer_ns"), self.all("gap_ns")
+        return statistics.least_difference(outer, gaps) if outer else 0.0
+
     @property
-    def hidden(self) -> float:
-        """Nanoseconds a burst that the judge's clock saw and the worker's did not, beyond the baseline's: the least that
-        every process shows with 97.5 % confidence, so that a busy machine accuses nobody."""
-        return min((statistics.lower_median(block.hidden_ns) for block in self.blocks), default=0.0)
+    def claimed_ns(self) -> float:
+        """What a burst's calls take by the candidate's own clock."""
+        return statistics.median(self.all("inner_ns"))
 
     @property
     def clock_disagrees(self) -> bool:
-        enough = len(self.blocks) >= PROCESSES
-        return enough and self.hidden > HIDDEN_SHARE * statistics.median(self.all("inner_ns")) + HIDDEN_NS
+        return self.seen_ns - self.claimed_ns > HIDDEN_SHARE * self.claimed_ns + HIDDEN_NS
+
+    def confirmed(self, baseline: str) -> list[list[tuple[float, float]]]:
+        """The pairs, with the candidate's times raised to what the judge's clock saw at least."""
+        factor = max(1.0, self.seen_ns / max(self.claimed_ns, 1.0))
+        return [[(b, c * factor) for b, c in process] for process in self.pairs(baseline)]
 
 
 class WrongWhenTimed(Exception):
@@ -126,17 +140,17 @@ def time_process(
     sides += [(name, task.worker, f"{case.name}/{name}") for name in baselines]
     rounds = len(pool.timing) // pool.calls
     found: dict[str, list[float]] = {name: [] for name, _, _ in sides}
-    gaps: dict[str, list[float]] = {name: [] for name, _, _ in sides}
+    received = {name: slots if not name else task.slots[f"{case.name}/baselines"] for name, _, _ in sides}
     processes = (worker.pid, task.worker.pid)
     for name in baselines:  # the first call of a fresh process may compile, which is never done under the lock
         with _side(name):
-            bursts.run(task.worker, f"{case.name}/{name}", warm, [0], COMPILE_SECONDS)
+            bursts.run(task.worker, received[name], f"{case.name}/{name}", warm, [0], COMPILE_SECONDS)
     with lock.hold(cancel):
         most = MOST_WARM_BURSTS if task.family.NAME == "cpu" else WARM_BURSTS
         queue_ns = 0
         for name, side, key in sides:
             with _side(name):
-                queue_ns = max(queue_ns, _warm(side, key, warm, pool.calls, most, seconds))
+                queue_ns = max(queue_ns, _warm(side, received[name], key, warm, pool.calls, most, seconds))
         before = task.family.state(processes)
         block = Block({}, before, before)
         offset = rng.randrange(rounds)
@@ -147,11 +161,15 @@ def time_process(
                 shift = 0 if not name else (1 + position) * max(1, rounds // (len(sides) + 1))
                 chosen = bursts.group(pool, number + offset + shift)
                 calls, patience = list(range(len(chosen))), bursts.patience(queue_ns)
-                with _side(name):
-                    result = bursts.run(side, key, chosen, calls, seconds, queue_ns=patience)
+                with _side(name), contextlib.ExitStack() as stack:
+                    stack.enter_context(frozen(worker.root))
+                    if not name:
+                        stack.close()  # stopped all the same, so that both sides start from the same stillness
+                    result = bursts.run(side, received[name], key, chosen, calls, seconds, queue_ns=patience)
                 queue_ns = max(result.queued_ns, queue_ns * 9 // 10)
                 found[name].append(result.inside_ns / 1e3 / len(chosen))
-                gaps[name].append(float(result.outside_ns - result.inside_ns))
+                if name == baselines[0]:
+                    block.gap_ns.append(float(result.outside_ns - result.inside_ns))
                 _note(block, result, len(chosen), candidate=not name)
                 if not name:
                     _verify(case.name, pool, slots, chosen)
@@ -160,16 +178,15 @@ def time_process(
             with _side(name):
                 warm_us = bursts.hot(side, key, pool.timing[0], pool.calls, seconds, bursts.patience(queue_ns))
             block.hot_us[name], block.call_us[name] = warm_us
-    block.hidden_ns = [own - other for own, other in zip(gaps[""], gaps[baselines[0]], strict=True)]
     block.pairs = {name: list(zip(found[name], found[""], strict=True)) for name in baselines}
     return block
 
 
-def _warm(side: Worker, key: str, sets: list[InputSet], calls: int, most: int, seconds: float) -> int:
+def _warm(side: Worker, slots: bursts.Slots, key: str, sets: list[InputSet], calls: int, most: int, seconds: float) -> int:
     """Until the allocator has settled: a fresh heap grows for several bursts, and its page faults would count as the kernel's.
     The nanoseconds that the last burst took to be queued."""
     for number in range(most):
-        result = bursts.run(side, key, sets, [0] * calls, seconds)
+        result = bursts.run(side, slots, key, sets, [0] * calls, seconds)
         if number + 1 >= WARM_BURSTS and result.minor_faults == 0:
             break
     return result.queued_ns
@@ -178,6 +195,7 @@ def _warm(side: Worker, key: str, sets: list[InputSet], calls: int, most: int, s
 def _note(block: Block, result: bursts.BurstResult, calls: int, *, candidate: bool) -> None:
     if candidate:
         block.inner_ns.append(float(result.inside_ns))
+        block.outer_ns.append(float(result.outside_ns))
         block.faults.append(result.minor_faults / calls)
         block.host_us.append(result.queued_ns / 1e3 / calls)
     else:

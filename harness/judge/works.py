@@ -47,7 +47,7 @@ def examine(run: Run) -> None:
     worker = start_worker(run, poison=True)
     try:
         slots = prepare(run, worker, pool, 1)
-        share, hidden_us = _meter(run, case, worker, known)
+        share, hidden_us = _meter(run, case, worker, slots, known)
         run.results[case.name] = replace(run.results[case.name], kernel_share=share)
         if hidden_us > HIDDEN_US and share < 1 - HIDDEN_SHARE:
             text = (
@@ -62,14 +62,14 @@ def examine(run: Run) -> None:
         worker.close()
 
 
-def _meter(run: Run, case: Case, worker: Worker, held: InputSet) -> tuple[float, float]:
+def _meter(run: Run, case: Case, worker: Worker, slots: bursts.Slots, held: InputSet) -> tuple[float, float]:
     """(share of own kernels, microseconds that neither they nor the framework explain) of one call that is not the first."""
     seconds = call_seconds(case, 1)
 
     def measure() -> tuple[int, int, dict[str, list[int]]]:
-        bursts.run(worker, case.name, [held], [0], seconds, record=True)  # compiles, tunes, allocates
+        bursts.run(worker, slots, case.name, [held], [0], seconds, record=True)  # compiles, tunes, allocates
         worker.ask("works", seconds=LOAD_SECONDS, mode="meter")
-        result = bursts.run(worker, case.name, [held], [0], seconds, record=True)
+        result = bursts.run(worker, slots, case.name, [held], [0], seconds, record=True)
         own = worker.ask("works", seconds=LOAD_SECONDS, mode="silence").values[1]
         return result.inside_ns, own, result.data
 
@@ -82,7 +82,7 @@ def _meter(run: Run, case: Case, worker: Worker, held: InputSet) -> tuple[float,
 def _right_when_silenced(run: Run, case: Case, worker: Worker, slots: bursts.Slots, unseen: InputSet) -> bool:
     pool = run.task.pools[case.name]
     try:
-        bursts.run(worker, case.name, [unseen], [0], call_seconds(case, 1))
+        bursts.run(worker, slots, case.name, [unseen], [0], call_seconds(case, 1))
     except (WorkerFailed, WorkerDied, WorkerTimeout, Interfered):
         return False  # it needs what its kernels give
     tensors = slots.tensors(pool.outputs, 0)

@@ -25,7 +25,8 @@ _NOBODY = 65534
 @dataclass(frozen=True)
 class Confinement:
     """level: how strong. readable: paths beyond the system's (interpreter, libraries). memory_bytes: address space on top of what
-    the process has now; 0 for no limit. processes: tasks that may exist. scratch_bytes: size of the private /tmp."""
+    the process has now; 0 for no limit. processes: tasks that may exist. scratch_bytes: size of the private /tmp. cpus: where
+    it runs with all it starts, and cannot leave; () for anywhere."""
 
     level: str
     readable: tuple[str, ...] = ()
@@ -34,6 +35,7 @@ class Confinement:
     scratch_bytes: int = 512 << 20
     file_bytes: int = 1 << 30
     devices: tuple[str, ...] = ()
+    cpus: tuple[int, ...] = ()
 
 
 def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
@@ -183,6 +185,8 @@ def _restrict(rules: Confinement, *, drop_user: bool) -> None:
     ):
         with contextlib.suppress(ValueError, OSError):  # a lower hard limit is there already
             resource.setrlimit(kind, (value, value))
+    if rules.cpus:
+        os.sched_setaffinity(0, rules.cpus)
     if rules.memory_bytes:
         limit = _address_space() + rules.memory_bytes
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -195,7 +199,7 @@ def _restrict(rules: Confinement, *, drop_user: bool) -> None:
         with contextlib.suppress(OSError):
             syscalls.drop_capabilities()
         _landlock(rules)
-        syscalls.seccomp()
+        syscalls.seccomp(pinned=bool(rules.cpus))
     syscalls.set_dumpable(True)  # libraries read /proc/self; there is nobody else to look
     syscalls.die_with_parent()  # cleared by the change of user
 

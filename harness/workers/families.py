@@ -17,7 +17,7 @@ FAMILIES: dict[str, str] = {
     "small": "divided by 10 to 300; masks all false",
     "shifted": "shifted by twenty standard deviations",
     "negative": "nothing positive, where there are negative values",
-    "spike": "one element, anywhere, a hundred times the largest",
+    "spike": "one element, anywhere, a hundred times the largest, and one far below all",
     "edges": "first and last index of each axis several times as large; indices at the ends of their range",
     "zeros": "an eighth and the last row zero; indices repeated",
     "ties": "few different values; masks all true",
@@ -88,8 +88,9 @@ def _negative(values: Any, generator: Any) -> Any:
 
 
 def _spike(values: Any, generator: Any) -> Any:
-    sign = 1 if _draw(generator) < 0.5 else -1
-    values.view(-1)[_index(values.numel(), generator)] += sign * 100 * (float(values.float().abs().max()) or 1)
+    flat, largest = values.view(-1), float(values.float().abs().max()) or 1
+    flat[_index(values.numel(), generator)] += 100 * largest
+    flat[_index(values.numel(), generator)] -= 70 * largest  # unequal, so that a sum does not cancel
     return values
 
 

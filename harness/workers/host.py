@@ -71,15 +71,21 @@ def flatten(value: Any) -> list[Any]:
     """The tensors of an output in order. Raises LoadError("structure") for anything that is not a plain tensor."""
     import torch
 
-    if type(value) in (torch.Tensor, torch.nn.Parameter):
+    if type(value) in (torch.Tensor, torch.nn.Parameter) and not value.__dict__:
         return [value]
     if isinstance(value, (list, tuple)):
         return [t for v in value for t in flatten(v)]
     if isinstance(value, dict):
         return [t for k in sorted(value) for t in flatten(value[k])]
     raise modules.LoadError(
-        "structure", f"an output is a {type(value).__name__}; only plain tensors (in lists, tuples, dicts) count"
+        "structure",
+        f"an output is a {type(value).__name__}{_attributes(value)}; only plain tensors (in lists, tuples, dicts) count",
     )
+
+
+def _attributes(value: Any) -> str:
+    names = ", ".join(getattr(value, "__dict__", {}))
+    return f" with attributes of its own ({names})" if names else ""
 
 
 class Host:
@@ -147,19 +153,21 @@ class Host:
     def on_burst(
         self, fds: list[int], key: str, layouts: list[buffers.Layout], order: list[int], record: bool = False, queue_ns: int = 0
     ) -> tuple[Any, tuple[int, ...]]:
-        """Map the input sets, say READY, wait for the start, call the model once for each entry of `order`, copy the outputs to
-        their slots. queue_ns: how long a device waits for its launches to be queued, at least. values: nanoseconds, minor faults, major faults, involuntary context switches of the calls alone."""
+        """Say READY, receive the input sets with the start signal, call the model once for each entry of `order`, copy the
+        outputs to their slots. queue_ns: how long a device waits for its launches to be queued, at least. values: nanoseconds, minor faults, major faults, involuntary context switches of the calls alone."""
         model = self.prepared[key]
-        guard = guards.Guard() if self.guarded else None
-        sets = [self._inputs(fd, layout, model.device, guard) for fd, layout in zip(fds, layouts, strict=True)]
+        slots = [buffers.tensors(model.outputs, model.slots, index * model.slot_bytes) for index in range(len(order))]
         clock = self._clock(model.device)
-        arguments = [sets[i] for i in order]
         recorder = operators.Recorder() if record else None
-        clock.prepare(queue_ns)
         self.reply(frames.READY)
-        packet, _ = frames.receive_bytes(self._sock, 16)
+        packet, inputs = frames.receive_bytes(self._sock, 16)
         if not packet:
             os._exit(0)
+        fds += inputs  # closed with the command
+        guard = guards.Guard() if self.guarded else None
+        sets = [self._inputs(fd, layout, model.device, guard) for fd, layout in zip(inputs, layouts, strict=True)]
+        arguments = [sets[i] for i in order]
+        clock.prepare(queue_ns)
         with contextlib.ExitStack() as watching:
             for watcher in (guard, recorder):
                 if watcher is not None:
@@ -167,8 +175,8 @@ class Host:
             outputs, figures = run(model.call, arguments, clock)
         if guard is not None:
             guard.check()
-        for index, tensors in enumerate(outputs):
-            self._hand_over(model, index, tensors)
+        for tensors, slot in zip(outputs, slots, strict=True):
+            _hand_over(tensors, slot)
         del outputs, arguments, sets
         return (recorder.counts() if recorder else None), figures
 
@@ -196,18 +204,18 @@ class Host:
         value = buffers.read(fd, layout, guards.protect)
         return guards.inputs(value, device, guard)
 
-    def _hand_over(self, model: Prepared, index: int, tensors: list[Any]) -> None:
-        slots = buffers.tensors(model.outputs, model.slots, index * model.slot_bytes)
-        if len(tensors) != len(slots):
-            raise modules.LoadError("structure", f"{len(tensors)} outputs instead of {len(slots)}")
-        for number, (tensor, slot) in enumerate(zip(tensors, slots, strict=True)):
-            if tuple(tensor.shape) != tuple(slot.shape):
-                raise modules.LoadError(
-                    "shape", f"output {number} has shape {tuple(tensor.shape)}, the reference's has {tuple(slot.shape)}"
-                )
-            if tensor.dtype != slot.dtype:
-                raise modules.LoadError("dtype", f"output {number} is {tensor.dtype}, the reference's is {slot.dtype}")
-            slot.copy_(tensor.detach())
+
+def _hand_over(tensors: list[Any], slots: list[Any]) -> None:
+    if len(tensors) != len(slots):
+        raise modules.LoadError("structure", f"{len(tensors)} outputs instead of {len(slots)}")
+    for number, (tensor, slot) in enumerate(zip(tensors, slots, strict=True)):
+        if tensor.shape != slot.shape:
+            raise modules.LoadError(
+                "shape", f"output {number} has shape {tuple(tensor.shape)}, the reference's has {tuple(slot.shape)}"
+            )
+        if tensor.dtype != slot.dtype:
+            raise modules.LoadError("dtype", f"output {number} is {tensor.dtype}, the reference's is {slot.dtype}")
+        slot.copy_(tensor.detach())
 
 
 def run(call: Callable[[Any], list[Any]], arguments: list[Any], clock: placement.HostClock | placement.DeviceClock) -> Any:

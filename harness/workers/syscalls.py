@@ -36,6 +36,7 @@ _DENIED = {
     "mount_setattr": (442, 442),
 }  # fmt: skip
 _CLONE, _CLONE3, _SOCKET = (220, 435, 198) if _ARM else (56, 435, 41)
+_SET_AFFINITY = (203, 122)
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 
@@ -150,8 +151,9 @@ def _landlock_path(ruleset: int, path: str, allowed: int) -> None:
         os.close(fd)
 
 
-def seccomp() -> None:
-    """Refuse (EPERM) what no kernel needs: tracing, mounting, namespaces, keys, BPF, perf, sockets other than AF_UNIX."""
+def seccomp(*, pinned: bool = False) -> None:
+    """Refuse (EPERM) what no kernel needs: tracing, mounting, namespaces, keys, BPF, perf, sockets other than AF_UNIX. pinned: and
+    leaving the processors that it may use now."""
     if _MACHINE not in _AUDIT_ARCH:
         raise OSError(95, f"no seccomp filter for {_MACHINE}")
     load, jump_equal, jump_set, give = 0x20, 0x15, 0x45, 0x06
@@ -162,7 +164,7 @@ def seccomp() -> None:
         (give, 0, 0, refuse),
         (load, 0, 0, 0),
     ]
-    for numbers in _DENIED.values():
+    for numbers in (*_DENIED.values(), *([_SET_AFFINITY] if pinned else [])):
         program += [(jump_equal, 0, 1, numbers[_ARM]), (give, 0, 0, refuse)]
     program += [(jump_equal, 0, 1, _CLONE3), (give, 0, 0, missing)]  # glibc then uses clone, whose flags can be read
     program += [

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.judge.freezing import descendants, frozen
 from harness.judge.processes import ForkServer, Refused, Worker, WorkerFailed
 from harness.workers import buffers
 from harness.workers.confine import Confinement
@@ -111,3 +112,41 @@ def test_killing_a_worker_ends_what_it_started(server: ForkServer, tmp_path: Pat
     worker.close()
     lines_found = [p.read_bytes() for p in Path("/proc").glob("[0-9]*/cmdline") if p.exists()]
     assert not any(marker.encode() in line for line in lines_found)
+
+
+def test_a_pinned_worker_cannot_leave_its_core(server: ForkServer, tmp_path: Path) -> None:
+    core = min(os.sched_getaffinity(0))
+    worker = server.worker("candidate", Confinement("namespaces", READABLE, cpus=(core,)), "")
+    lines = f"import os\nassert os.sched_getaffinity(0) == {{{core}}}\nos.sched_setaffinity(0, range(os.cpu_count()))"
+    source = buffers.from_bytes("source", lines.encode())
+    try:
+        with pytest.raises(WorkerFailed, match="not permitted"):
+            worker.ask("load", [source], seconds=20)
+    finally:
+        os.close(source)
+        worker.close()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_files_of_one_worker_are_gone_for_the_next(server: ForkServer, tmp_path: Path, level: str) -> None:
+    assert attempt(server, level, tmp_path, "import os\nopen('memo', 'w').write('x')\nassert os.path.exists('memo')") is None
+    assert attempt(server, level, tmp_path, "import os\nassert not os.path.exists('memo')") is None
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_frozen_worker_and_what_it_started_stand_still(server: ForkServer, tmp_path: Path, level: str) -> None:
+    worker = start(server, level, tmp_path)
+    busy = "import os\nfor _ in range(2):\n    if os.fork() == 0:\n        while True:\n            pass\nclass ModelNew: pass\n"
+    source = buffers.from_bytes("source", busy.encode())
+    try:
+        worker.ask("load", [source], seconds=20)
+        with frozen(worker.root):
+            found = descendants(worker.root)
+            states = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in found]
+        assert len(states) == 3
+        assert set(states) == {"T"}
+        worker.ask("launches", seconds=20)  # it goes on
+    finally:
+        os.close(source)
+        worker.close()
