@@ -63,7 +63,7 @@ class Bench:
             tell=lambda stage, text, fraction: self.told.append(text),
         )
 
-        def start(run: Any) -> Any:
+        def start(run: Any, cores: Any = ()) -> Any:
             self.started += 1
             return SimpleNamespace(close=lambda: None)
 
