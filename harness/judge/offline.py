@@ -7,20 +7,17 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from ..languages import LANGUAGES
 from ..targets import ARCHITECTURES
 from ..types import CodecError, Evaluation, EvaluationRequest, IsolationLevel, Signal, StageReport, Status, Task, from_json
 from ..workers import buffers
 from ..workers.capture import Captured
 from . import compiled
-from .builds import BuildService
 from .failures import Failure, compile_failure
-from .locks import DeviceLock
 from .machine import Machine
 from .opening import OpenTask, Tell
 from .places import Place
 from .processes import CancelToken, Interfered, Worker
-from .run import LOAD_SECONDS, Run, prepare, start_worker
+from .run import LOAD_SECONDS, Run, begin, prepare, start_worker
 
 COMPILE_SECONDS = 180.0  # for one case: host code, and every specialization and configuration that it launches
 RESULT_BYTES = 32 << 20
@@ -39,10 +36,7 @@ def evaluate(
 ) -> Evaluation:
     """The stage `build` alone. Always an Evaluation about the candidate; trouble of the evaluator itself is raised."""
     started = time.monotonic()
-    language = LANGUAGES[request.candidate.language]
-    builds = BuildService(machine.fork_server, machine.rules(level), machine.scratch, machine.cache, language, COMPILE_SECONDS)
-    builds.start(cancel)
-    run = Run(machine, place, task, facts, request, level, language, builds, tell, cancel, DeviceLock(place.environment.device))
+    run = begin(machine, place, task, facts, request, level, tell, cancel, build_seconds=COMPILE_SECONDS)
     failure: Failure | None = None
     data: dict[str, Any] = {}
     try:

@@ -7,7 +7,6 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from ..languages import LANGUAGES
 from ..types import (
     STAGES,
     CaseResult,
@@ -22,16 +21,14 @@ from ..types import (
     promotable,
 )
 from . import diagnosis, statistics, works
-from .builds import BuildService
 from .checking import verify
 from .failures import Failure
-from .locks import DeviceLock
 from .machine import Machine
 from .measuring import time_candidate
 from .opening import OpenTask, Tell
 from .places import Place
 from .processes import CancelToken
-from .run import Run, start_worker
+from .run import Run, begin, start_worker
 
 BUILD_SECONDS = 60.0
 
@@ -48,11 +45,7 @@ def evaluate(
 ) -> Evaluation:
     """Always an Evaluation about the candidate; trouble of the evaluator itself is raised."""
     started = time.monotonic()
-    language = LANGUAGES[request.candidate.language]
-    builds = BuildService(machine.fork_server, machine.rules(level), machine.scratch, machine.cache, language, BUILD_SECONDS)
-    builds.start(cancel)
-    lock = DeviceLock(task.family.device_id())
-    run = Run(machine, place, task, facts, request, level, language, builds, tell, cancel, lock)
+    run = begin(machine, place, task, facts, request, level, tell, cancel, build_seconds=BUILD_SECONDS)
     failure: Failure | None = None
     steps = (_build, verify, time_candidate, _profile, _diagnose) if place.mode == "execute" else (_build, verify)
     try:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from ..languages import Language
+from ..languages import LANGUAGES, Language
 from ..types import Case, CaseResult, EvaluationRequest, IsolationLevel, Signal, StageReport, Task
 from ..workers import buffers
 from . import bursts, timing
@@ -63,6 +63,26 @@ class Run:
             return action()
         except (WorkerFailed, WorkerDied, WorkerTimeout, Interfered) as error:
             raise explain(error, where, worker.log(), worker.flooded, self.builds.records, self.language) from error
+
+
+def begin(
+    machine: Machine,
+    place: Place,
+    task: OpenTask,
+    facts: Task,
+    request: EvaluationRequest,
+    level: IsolationLevel,
+    tell: Tell,
+    cancel: CancelToken | None,
+    *,
+    build_seconds: float,
+) -> Run:
+    """The state in which every evaluation starts, with a build service of its own."""
+    language = LANGUAGES[request.candidate.language]
+    builds = BuildService(machine.fork_server, machine.rules(level), machine.scratch, machine.cache, language, build_seconds)
+    builds.start(cancel)
+    lock = DeviceLock(place.environment.device if place.mode == "compile" else task.family.device_id())
+    return Run(machine, place, task, facts, request, level, language, builds, tell, cancel, lock)
 
 
 def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -> Worker:
