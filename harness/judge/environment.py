@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from pathlib import Path
 
 # Both sides of every comparison run under this allocator policy: freed memory stays in the process, so that a call does not
 # pay for fresh pages. mallopt(3) names the variables; measured, it removes 32,772 page faults a call for 2 x 32 MiB outputs.
@@ -33,3 +35,12 @@ def scrubbed_environment(*, threads: int = 1, allocation: bool = True) -> dict[s
     }
     shown = {name: os.environ[name] for name in DEVICE_CHOICE if name in os.environ}
     return {**values, **shown, **(ALLOCATION if allocation else {})}
+
+
+def evaluator_digest(folder: Path) -> str:
+    """SHA-256 over names and texts of the evaluator's own files. folder: a `harness`. It is part of every evaluation's key:
+    another evaluator may judge differently."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.rglob("*.py")):
+        digest.update(f"{file.relative_to(folder)}\0".encode() + file.read_bytes())
+    return digest.hexdigest()

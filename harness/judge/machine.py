@@ -28,7 +28,7 @@ from ..types import (
 from ..workers.confine import Confinement
 from . import places
 from .builds import compiler_version
-from .environment import ALLOCATION_NAME
+from .environment import ALLOCATION_NAME, evaluator_digest
 from .processes import ForkServer, Refused, WorkerDied, command, harness_root
 
 _SCRATCH = "kevolve-judge-"
@@ -131,6 +131,7 @@ class Machine:
 
         compiler = compiler_version(native.find_compiler())
         versions = {"torch": torch.__version__, "compiler": compiler, "python": platform.python_version(), **_triton()}
+        versions["evaluator"] = evaluator_digest(Path(harness_root()) / "harness")[:12]
         return Environment(
             device=family.device_key(),
             toolchain=", ".join(v if k == "compiler" else f"{k} {v}" for k, v in versions.items()),

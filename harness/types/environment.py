@@ -15,7 +15,8 @@ ISOLATION_LEVELS: tuple[IsolationLevel, ...] = ("namespaces", "bubblewrap", "lan
 class Environment:
     """`device` and `toolchain` are part of an evaluation's key; the rest is evidence.
 
-    device: e.g. "cpu:AMD EPYC:avx512f:l3=32M". toolchain: e.g. "torch 2.13.0+cpu, g++ 12.2.0, python 3.11.7".
+    device: e.g. "cpu:AMD EPYC:avx512f:l3=32M". toolchain: e.g. "torch 2.13.0+cpu, g++ 12.2.0, python 3.11.7, evaluator
+    5c1f0a3b9d21": versions, and the start of the digest of the evaluator's own files.
     facts: free text by name (kernel, cores, governor, versions). allocation: the allocator policy both sides ran under.
     """
 

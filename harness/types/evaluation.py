@@ -144,7 +144,8 @@ class Evaluation:
 def evaluation_key(
     candidate: str, task: str, policy: str, environment: Environment, purpose: str, until: str, protocol: int = PROTOCOL_VERSION
 ) -> str:
-    """SHA-256 over candidate and task digests, policy, device, toolchain, protocol version, purpose and last requested stage.
+    """SHA-256 over candidate and task digests, policy, device, toolchain (with the evaluator's own digest), protocol version,
+    purpose and last requested stage.
 
     Purpose and stage belong to it because a check without timing, or a search's shorter timing, must not answer a confirmation.
     """

@@ -142,7 +142,7 @@ class FakeExecutor(Executor):
             self._failures[candidate.digest] += 1
             raise EvaluatorUnavailable("the fake judge was told to fail", "Try again.")
         self.evaluated.append(candidate.digest)
-        return _evaluation(task, request, target, markers, seconds)
+        return replace(_evaluation(task, request, target, markers, seconds), environment=self.environment)
 
     async def interpreters(self) -> tuple[Interpreter, ...]:
         self._check_open()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import itertools
 import json
 import os
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
-from harness.judge.environment import JUDGE_ENVIRONMENT
+from harness.judge.environment import JUDGE_ENVIRONMENT, evaluator_digest
 from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, TaskRefused, Unavailable
 
 from .base import Progress, ProgressEvent
@@ -142,16 +141,12 @@ def _raised(error: dict[str, str]) -> KEvolveError:
 def private_copy(cache: Path) -> Path:
     """A folder that holds only `harness`, copied by content hash, so that nothing of ours or the user's is importable beside it."""
     source = Path(harness.__file__).parent
-    files = sorted(p for p in source.rglob("*.py"))
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(f"{file.relative_to(source)}\0".encode() + file.read_bytes())
-    root = cache.resolve() / "harness" / digest.hexdigest()[:16]
+    root = cache.resolve() / "harness" / evaluator_digest(source)[:16]
     if root.is_dir():
         return root
     part = root.with_name(f"{root.name}.{os.getpid()}.part")
     shutil.rmtree(part, ignore_errors=True)
-    for file in files:
+    for file in source.rglob("*.py"):
         target = part / "harness" / file.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)

@@ -76,6 +76,15 @@ def test_a_killed_judge_is_an_unavailable_evaluator_and_the_next_call_works(cach
     assert judges() <= before
 
 
+def test_the_key_holds_the_digest_of_the_evaluators_own_files(cache: Path) -> None:
+    async def body() -> str:
+        async with LocalExecutor(None, cache) as executor:
+            return (await executor.describe()).environment.toolchain
+
+    (copied,) = (p.name for p in (cache / "harness").iterdir())
+    assert asyncio.run(body()).endswith(f"evaluator {copied[:12]}")
+
+
 def request(source: str) -> EvaluationRequest:
     return EvaluationRequest(Candidate(source, "cpp"), "check", "verify")
 

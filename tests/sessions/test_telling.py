@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kevolve_mcp.errors import NotFound, UsageError
+from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.sessions.types import KernelRequest, OpenRequest, SubmitRequest, Text
 
 from .conftest import Bench, finished, kernel, opened, result, told
@@ -27,6 +30,22 @@ async def test_an_equal_key_answers_from_the_store(bench: Bench) -> None:
         assert again.node is not None
         assert again.node.id == "n1"
     assert len(bench.executor.evaluated) == 1
+
+
+async def test_another_evaluator_judges_anew_and_leaves_the_old_verdict_readable(bench: Bench) -> None:
+    newer = FakeExecutor()
+    newer.environment = replace(newer.environment, toolchain=f"{newer.environment.toolchain}, evaluator 2")
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        request = KernelRequest(Text(source=kernel()), session_id=session)
+        first = result(await finished(service, await service.profile(request)))
+        await told(service, session, kernel())
+    async with bench.service(newer) as service:
+        again = result(await finished(service, await service.profile(request)))
+        assert not again.cached
+        assert again.evaluation.id != first.evaluation.id
+        assert (await service.tree(session)).nodes[0].fitness == first.evaluation.fitness
+    assert len(bench.executor.evaluated) == len(newer.evaluated) == 1
 
 
 async def test_a_check_is_not_answered_by_a_compile(bench: Bench) -> None:
