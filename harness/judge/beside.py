@@ -16,18 +16,17 @@ ENOUGH_CORES = 4  # for a verdict: with fewer, the system's own work sits on one
 def measure(run: Run, rng: random.Random) -> None:
     """Adds to the results of every case that was judged."""
     cores = sorted(os.sched_getaffinity(0))
-    if run.task.family.NAME == "cpu" and len(cores) > 1:
-        for case in run.cases:
+    for case in run.cases:
+        if run.task.family.NAME == "cpu" and len(cores) > 1:
             run.tell("time", f"case {case.name} with {len(cores)} threads", 0.91)
             run.results[case.name] = replace(run.results[case.name], all_cores=_all_cores(run, case, cores, rng))
-    if run.request.cases:
-        return
-    run.tell("time", "the naive figure, for comparison", 0.92)
-    for case in run.cases:
-        result = run.results[case.name]
-        figure = None if case.held_out else naive.eager_us(run.machine, run.task, case.name)
-        if figure and result.latency_us:
-            run.results[case.name] = replace(result, naive_speedup=figure / result.latency_us)
+        if not run.request.cases and not case.held_out:
+            run.tell("time", f"the naive figure of case {case.name}, for comparison", 0.92)
+            result = run.results[case.name]
+            figure = naive.eager_us(run.task, case.name, run.machine.timing_cpus, result.latency_us or 0.0)
+            if figure and result.latency_us:
+                run.results[case.name] = replace(result, naive_speedup=figure / result.latency_us)
+        run.task.release(case.name)
 
 
 def _all_cores(run: Run, case: Case, cores: list[int], rng: random.Random) -> AllCores:

@@ -97,8 +97,8 @@ class BuildService:
         worker.cancel = self.cancel
         text, library, listing = (
             buffers.from_bytes("source", source.encode()),
-            buffers.create("library", _LIBRARY_BYTES),
-            buffers.create("listing", 8 << 20),
+            buffers.create("library", _LIBRARY_BYTES, fixed=False),
+            buffers.create("listing", 8 << 20, fixed=False),
         )
         try:
             reply = worker.ask(

@@ -30,6 +30,8 @@ def verify(run: Run) -> dict[str, Any]:
         slots = prepare(run, worker, pool, bursts.held_calls(pool, run.place.patience_s))
         run.results[case.name] = _check_case(run, case, pool, worker, slots)
         run.guard(f"case {case.name}", worker, lambda name=case.name: worker.ask("drop", seconds=LOAD_SECONDS, key=name))  # type: ignore[misc]
+        if run.confirming:
+            pool.release(checking=True)
     counted = run.guard("counting launches", worker, lambda: worker.ask("works", seconds=LOAD_SECONDS, mode="count"))
     run.launches = counted.values[0]
     works.police(run)
@@ -199,7 +201,9 @@ class _CaseCheck:
 
     def _burst(self, sets: list[InputSet], order: list[int], doing: str, *, record: bool = False) -> bursts.BurstResult:
         seconds = max(self.run.place.patience_s, call_seconds(self.case, len(order)))
-        return self._guard(doing, lambda: bursts.run(self.worker, self.slots, self.case.name, sets, order, seconds, record=record))
+        return self._guard(
+            doing, lambda: bursts.run(self.worker, self.slots, self.case.name, sets, order, seconds, record=record)
+        )
 
     def _guard(self, doing: str, action: Callable[[], T]) -> T:
         return self.run.guard(f"case {self.case.name}, {doing}", self.worker, action)

@@ -49,16 +49,20 @@ _DEVICE_FAULT = re.compile(
 )  # what CUDA says once a kernel has broken its context
 _WRITTEN_INPUT = re.compile(r"write to byte \d+ inside input \d")
 _BESIDE = re.compile(r"memory \d+ bytes (before|after)")
+NEARLY = 0.8  # of the memory limit: close enough to explain a death
 _DEATHS = {
     signal.SIGSEGV: (
         "crash.segmentation_fault",
         "an invalid memory access (an index past the end, or a write to an input: inputs are read-only)",
     ),
     signal.SIGBUS: ("crash.segmentation_fault", "a bus error (memory beyond the end of a mapping, or none left in /tmp)"),
-    signal.SIGABRT: ("crash.abort", "abort (an assertion, heap corruption, or an uncaught C++ exception)"),
+    signal.SIGABRT: (
+        "crash.abort",
+        "abort (an assertion, heap corruption, an uncaught C++ exception, or an allocation that got no memory: there is a limit)",
+    ),
     signal.SIGILL: ("crash.illegal_instruction", "an instruction that this processor does not have"),
     signal.SIGFPE: ("crash.arithmetic", "an arithmetic fault, such as an integer division by zero"),
-    signal.SIGKILL: ("out_of_memory", "SIGKILL, most likely for want of memory"),
+    signal.SIGKILL: ("crash.exit", "SIGKILL, which it or a process of its own sent; the system was not short of memory"),
     signal.SIGXFSZ: ("output_flood", "writing a file beyond the limit"),
 }
 
@@ -121,6 +125,8 @@ def _death(error: WorkerDied, where: str, log: str) -> Failure:
     name, words = (
         _DEATHS.get(signal.Signals(error.signal_number), default) if error.signal_number in set(signal.Signals) else default
     )
+    if shortage := _shortage(error, log):
+        name, words = "out_of_memory", f"signal {error.signal_number}: {shortage}"
     text = f"{where}: the process was ended by {words}"
     signals: tuple[Signal, ...] = (Signal(name, text),)
     if name == "crash.segmentation_fault" and (fault := guards.explanation(log)):
@@ -128,3 +134,16 @@ def _death(error: WorkerDied, where: str, log: str) -> Failure:
         named = "crash.input_mutation" if _WRITTEN_INPUT.match(fault) else "crash.out_of_bounds" if _BESIDE.search(fault) else ""
         signals = (Signal(name, text), *([Signal(named, text)] if named else []))
     return Failure("crashed", text, signals, log)
+
+
+def _shortage(error: WorkerDied, log: str) -> str:
+    """What shows that it died for want of memory, "" where nothing does."""
+    if error.held:
+        return f"it and its processes held {error.held / 2**30:.1f} GiB, more than the limit"
+    if error.limit and error.peak > NEARLY * error.limit:
+        return f"it held {error.peak / 2**30:.1f} of the {error.limit / 2**30:.1f} GiB that it may map"
+    if "bad_alloc" in log:
+        return "it printed std::bad_alloc"
+    if error.signal_number == signal.SIGKILL and error.starved:
+        return "the system ran out of memory meanwhile and killed a process"
+    return ""

@@ -8,6 +8,7 @@ import shutil
 import sys
 import sysconfig
 import tempfile
+from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from ..languages import LANGUAGES
 from ..targets import ARCHITECTURES, DeviceFamily, cpu, cuda, nvml
 from ..types import (
     ISOLATION_LEVELS,
+    TASK_ISOLATION,
     Ceilings,
     Environment,
     EvaluationRequest,
@@ -26,12 +28,14 @@ from ..types import (
     TargetReport,
 )
 from ..workers.confine import Confinement
-from . import places
+from . import memory, places
 from .builds import compiler_version
 from .environment import ALLOCATION_NAME, evaluator_digest
-from .processes import ForkServer, Refused, WorkerDied, command, harness_root
+from .processes import ForkServer, Refused, Worker, WorkerDied, command, harness_root
 
 _SCRATCH = "kevolve-judge-"
+_PACKAGES = ("site-packages", "dist-packages")
+TASK_USER = 65533  # not that of candidates, so that limits on the number of processes are not shared
 
 
 class Machine:
@@ -86,9 +90,40 @@ class Machine:
         name = str(target) if target.arch else f"{target.family}:{self._architecture()}"
         return name if name in ARCHITECTURES else ""
 
+    def task_worker(self, family: DeviceFamily, folder: str, *, compiles: bool, allocation: bool = True) -> Worker:
+        """A confined process for a task. folder: what it may read besides, "" for nothing. compiles: it will need inductor, whose
+        import takes seconds. allocation: see ForkServer."""
+        server, name = self.server_for(family), f"tasks on {family.NAME}{'' if allocation else ', default allocation'}"
+        if compiles or not allocation:
+            more = ["torch._inductor.compile_fx"] if allocation else []
+            server = self._fork_servers.setdefault(name, ForkServer([*family.preload(), *more], allocation=allocation))
+        scratch = "" if self.task_level == "namespaces" else tempfile.mkdtemp(dir=self.scratch)
+        return server.worker("reference", self._task_rules(family, folder), scratch)
+
+    def _task_rules(self, family: DeviceFamily, folder: str) -> Confinement:
+        """As a candidate's, but with room for every core, a compiler, and as much memory as is reasonable."""
+        importable = (p for p in sys.path[1:] if os.path.isdir(p) and not everybodys(p))  # also what is installed in place
+        return replace(
+            self.rules(self.task_level, family),
+            readable=(*self._readable, *importable, *([folder] if folder else [])),
+            memory_bytes=memory.allowed() if family.ADDRESS_SPACE else 0,
+            file_bytes=memory.allowed(),
+            processes=max(512, 16 * (os.cpu_count() or 1)),
+            scratch_bytes=2 << 30,
+            user=TASK_USER,
+        )
+
+    @cached_property
+    def task_level(self) -> IsolationLevel:
+        """Under which tasks run: the strongest level there is, unless the user trusts the tasks and says so."""
+        asked = os.environ.get("KEVOLVE_TASK_ISOLATION", "")
+        return next((level for level in ISOLATION_LEVELS if level == asked), self.level)
+
     def rules(self, level: str, family: DeviceFamily = cpu) -> Confinement:
         """The confinement of a candidate at a level."""
-        return Confinement(level, self._readable, memory_bytes=family.ADDRESS_SPACE, devices=family.nodes())
+        return Confinement(
+            level, self._readable, memory_bytes=family.ADDRESS_SPACE, resident_bytes=memory.allowed(), devices=family.nodes()
+        )
 
     @cached_property
     def _readable(self) -> tuple[str, ...]:
@@ -96,8 +131,11 @@ class Machine:
         paths = {sys.prefix, sys.base_prefix, sys.exec_prefix, *sysconfig.get_paths().values(), os.path.dirname(sys.executable)}
         paths |= {os.path.realpath(p) for p in paths} | {os.path.dirname(os.path.realpath(sys.executable))}
         paths.add(f"{harness_root()}/harness")
-        paths |= {p for p in sys.path[1:] if p.endswith(("site-packages", "dist-packages"))}
-        return tuple(sorted(p for p in paths if os.path.isabs(p) and os.path.isdir(p)))
+        paths |= {p for p in sys.path[1:] if p.endswith(_PACKAGES)}
+        for folder in [p for p in paths if p.endswith(_PACKAGES) and os.path.isdir(p)]:
+            linked = {os.path.realpath(entry.path) for entry in os.scandir(folder) if entry.is_symlink()}  # kept elsewhere
+            paths |= {os.path.dirname(p) if os.path.dirname(p).endswith(_PACKAGES) else p for p in linked}
+        return tuple(sorted(p for p in paths if os.path.isabs(p) and os.path.exists(p)))
 
     @cached_property
     def isolation(self) -> dict[str, str]:
@@ -138,7 +176,7 @@ class Machine:
             isolation=self.level,
             allocation=ALLOCATION_NAME if family is cpu else "torch's caching allocator on the device, both sides alike",
             threads=1,
-            facts={**family.facts(), **versions},
+            facts={**family.facts(), **versions, TASK_ISOLATION: self.task_level},
         )
 
     @cache  # noqa: B019
@@ -193,6 +231,13 @@ class Machine:
         for server in self._fork_servers.values():
             server.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def everybodys(folder: str) -> bool:
+    """Whether a folder is one in which everything lies: the home, the temporary folders, what is above them."""
+    places = (os.path.expanduser("~"), "/tmp", "/var/tmp", "/dev/shm")
+    inside = f"{os.path.realpath(folder).rstrip('/')}/"
+    return any(f"{os.path.realpath(place)}/".startswith(inside) for place in places)
 
 
 def _triton() -> dict[str, str]:

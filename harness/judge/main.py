@@ -115,12 +115,14 @@ class Judge:
         return to_json(self._machine.report(ceilings=bool(message.get("ceilings"))))
 
     def _start_task(
-        self, source: str, path: str, number: int, token: CancelToken, family: DeviceFamily, *, timed: bool, checked: bool = True
+        self, source: str, path: str, number: int, token: CancelToken, family: DeviceFamily, **how: bool
     ) -> tuple[OpenTask, Task]:
+        """how: of `open_task`."""
+
         def tell(stage: str, text: str, fraction: float) -> None:
             _say({"id": number, "event": {"stage": stage, "message": text, "fraction": fraction}})
 
-        return open_task(self._machine, source, path, tell, token, family=family, timed=timed, checked=checked)
+        return open_task(self._machine, source, path, tell, token, family=family, **how)
 
     def _open_task(self, message: dict[str, Any], token: CancelToken) -> Any:
         target = Target.parse(message["target"])
@@ -160,11 +162,12 @@ class Judge:
         family = _family(target)
         place = self._place(family, target, task, request)
         if request.purpose in ("confirm", "export"):  # fresh seeds and processes, used once
-            handle, fresh = self._start_task(task.source, task.path, message["id"], token, family, timed=False)
+            for kept in self._open.values():  # what is being searched waits: its sets are drawn anew afterwards
+                for pool in kept.pools.values():
+                    pool.release()
+            handle, fresh = self._start_task(task.source, task.path, message["id"], token, family, timed=False, known=True)
             known_us = {c.name: c for c in task.cases}
-            cases = tuple(
-                c if c.held_out or c.name not in known_us else replace(known_us[c.name], families=c.families) for c in fresh.cases
-            )
+            cases = tuple(c if c.held_out else known_us.get(c.name, c) for c in fresh.cases)
             judged = replace(fresh, cases=cases, name=task.name)
         else:
             handle, judged = self._opened(task, message["id"], token, family), task
@@ -182,7 +185,7 @@ class Judge:
         key = family.NAME + task.digest
         opened = self._open.get(key)
         if opened is None:
-            opened, _ = self._start_task(task.source, task.path, number, token, family, timed=False, checked=checked)
+            opened, _ = self._start_task(task.source, task.path, number, token, family, timed=False, known=True, checked=checked)
             self._keep(key, opened)
         self._open.move_to_end(key)
         return opened

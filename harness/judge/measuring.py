@@ -24,12 +24,11 @@ def time_candidate(run: Run) -> dict[str, Any]:
     if run.loaded is not None:
         run.loaded.close()
         run.loaded = None
-    confirming = run.request.purpose in ("confirm", "export")
     rng = timing.fresh_rng()
     run.times = {c.name: timing.CaseTimes() for c in run.cases}
     repeats = REPEATS
     for process in range(timing.PROCESSES):
-        if confirming and process:
+        if run.confirming and process:
             run.task.restart()
         worker = start_worker(run)
         try:
@@ -37,7 +36,7 @@ def time_candidate(run: Run) -> dict[str, Any]:
                 fraction = 0.4 + 0.5 * (process + number / len(run.cases)) / timing.PROCESSES
                 run.tell("time", f"process {process + 1} of {timing.PROCESSES}, case {case.name}", fraction)
                 screened, times = _with_baselines(run, case), run.times[case.name]
-                baselines = timing.contenders(screened, every=confirming)
+                baselines = timing.contenders(screened, every=run.confirming)
                 block = blocks.time_case(run, screened, worker, baselines, rng)
                 tries = REPEATS_OF_ONE
                 while block.disturbances and repeats and tries:
@@ -48,11 +47,13 @@ def time_candidate(run: Run) -> dict[str, Any]:
                     worker = start_worker(run)
                     block = blocks.time_case(run, screened, worker, baselines, rng)
                 times.blocks.append(block)
+                if run.confirming:
+                    run.task.release(case.name)
         finally:
             worker.close()
     for case in run.cases:
         _conclude_case(run, _with_baselines(run, case), rng)
-    if confirming:
+    if run.confirming:
         beside.measure(run, rng)
     return {
         "processes": timing.PROCESSES,

@@ -7,20 +7,20 @@ writes into memory it already has. Here: eager in a process with the allocator's
 from __future__ import annotations
 
 from . import bursts, statistics
-from .machine import Machine
 from .opening import OpenTask
 from .processes import WorkerDied, WorkerFailed, WorkerTimeout
 
 
-def eager_us(machine: Machine, task: OpenTask, case: str) -> float | None:
-    """Median microseconds of eager under default allocation, or None where it could not be had."""
+def eager_us(task: OpenTask, case: str, cpus: list[int], latency_us: float) -> float | None:
+    """Median microseconds of eager under default allocation, or None where it could not be had. latency_us: a call's, about."""
     pool = task.pools[case]
-    worker = task.another(allocation=False)
+    task.drawer.timing(pool, latency_us)
+    worker, _ = task.workers.start(allocation=False)
     try:
         worker.ask("describe", seconds=120, case=case, seed=pool.seed)
         slots = bursts.Slots(pool.calls, pool.slot_bytes)
         worker.ask("baseline", [slots.fd], seconds=120, case=case, name="eager", slots=slots.count, slot_bytes=pool.slot_bytes)
-        worker.ask("threads", seconds=60, count=1, cpus=machine.timing_cpus)
+        worker.ask("threads", seconds=60, count=1, cpus=cpus)
         found = []
         for number in range(7):
             chosen = bursts.group(pool, number)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -13,14 +12,17 @@ from typing import Any
 from ..targets import DeviceFamily, cpu
 from ..types import Case, Task, TensorSpec
 from ..workers import buffers, operators
-from . import bounds, bursts, oracle
+from ..workers.lines import FORWARD
+from . import bounds, bursts, memory, oracle, validation
 from .locks import DeviceLock
 from .machine import Machine
 from .pool import TASK_SECONDS, CasePool, Drawer, InputSet
-from .processes import CancelToken, Worker, WorkerDied, WorkerFailed, WorkerTimeout, start_reference
+from .processes import CancelToken, Worker, WorkerFailed
+from .tasks import TaskText, TaskWorkers
 
 Tell = Callable[[str, str, float], None]  # stage, message, fraction of the whole
 SCREENING_BURSTS = 5
+SETS_HELD = 4  # at the least at one time, each with outputs in the framework's dtype and in float64
 COMPILE_SECONDS = 300.0
 
 
@@ -34,10 +36,7 @@ class OpenTask:
 
     machine: Machine
     family: DeviceFamily
-    source: str
-    path: str
-    held_out: str
-    seed: int
+    workers: TaskWorkers
     worker: Worker
     opened: dict[str, Any]
     pools: dict[str, CasePool] = field(default_factory=dict)
@@ -50,8 +49,12 @@ class OpenTask:
         return Drawer(self.worker, self.family.TORCH_DEVICE)
 
     @property
+    def text(self) -> TaskText:
+        return self.workers.text
+
+    @property
     def digest(self) -> str:
-        return hashlib.sha256(f"{self.source}\0{self.held_out}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.text.source}\0{self.text.held_out}".encode()).hexdigest()
 
     def pool(self, name: str) -> CasePool:
         """The pool of a case, described and with its checking sets."""
@@ -62,7 +65,14 @@ class OpenTask:
     def described(self, name: str) -> CasePool:
         """The pool of a case, with layouts only where nobody has asked for more."""
         if name not in self.pools:
-            self.pools[name] = self.drawer.describe(name, bool(self.opened["gradients"]))
+            pool = self.pools[name] = self.drawer.describe(name, bool(self.opened["gradients"]))
+            needed, there = SETS_HELD * (pool.input_bytes + 3 * pool.slot_bytes), memory.available()
+            if needed > there:
+                raise TaskRefusedError(
+                    f"{self.text.lines.at('get_inputs')}: case {name!r}: inputs of {pool.input_bytes / 2**30:.1f} GiB and outputs of "
+                    f"{pool.slot_bytes / 2**30:.1f} GiB need about {needed / 2**30:.1f} GiB to be judged, and {there / 2**30:.1f} GiB "
+                    "are free. Use smaller shapes, or a machine with more memory."
+                )
         return self.pools[name]
 
     def prepare(self, name: str, baselines: list[str]) -> None:
@@ -84,21 +94,29 @@ class OpenTask:
                 slot_bytes=pool.slot_bytes,
             )
 
-    def another(self, *, allocation: bool = True) -> Worker:
-        """One more reference process with this task opened."""
-        worker = _start(self.machine, self.path, allocation=allocation)
-        _ask_open(worker, self.source, self.held_out, self.path, self.seed, self.family.TORCH_DEVICE)
-        return worker
-
     def restart(self) -> None:
         """A fresh reference process for the same cases and seeds: the other half of a fresh process pair."""
+        self.workers.keep(self.worker)
         self.worker.close()
-        self.worker = self.another()
+        self.worker, _ = self.workers.start()
         for name, pool in self.pools.items():
             self.worker.ask("describe", seconds=TASK_SECONDS, case=name, seed=pool.seed)
 
+    def release(self, name: str) -> None:
+        """A case that has been timed gives its memory back, here and in the reference worker."""
+        self.pools[name].release(checking=True)
+        if self.slots.pop(f"{name}/baselines", None) is not None:
+            for baseline in self.baselines:
+                self.worker.ask("drop", seconds=TASK_SECONDS, key=f"{name}/{baseline}")
+        memory.trim()
+
+    @property
+    def baselines(self) -> list[str]:
+        return ["eager", "compile", *self.opened["baselines"]]
+
     def close(self) -> None:
         self.worker.close()
+        self.workers.close()
         for pool in self.pools.values():
             pool.close()
 
@@ -112,70 +130,40 @@ def open_task(
     *,
     family: DeviceFamily = cpu,
     timed: bool = True,
+    known: bool = False,
     checked: bool = True,
 ) -> tuple[OpenTask, Task]:
-    """Raises TaskRefusedError, with the worker gone. With `timed`, baselines and ceilings are timed. Without `checked` nothing
-    can be verified later: only shapes are learned."""
+    """Raises TaskRefusedError, with the worker gone. With `timed`, baselines and ceilings are timed. A task that
+    is `known` was opened before: it is not validated again. Without `checked` nothing can be verified later: only shapes are
+    learned."""
     companion = Path(path).with_name(f"{Path(path).stem}.heldout.py") if path else None
     held_out = companion.read_text() if companion is not None and companion.is_file() else ""
-    worker = _start(machine, path)
-    worker.cancel = cancel
-    seed = secrets.randbits(48)
-    handle = OpenTask(machine, family, source, path, held_out, seed, worker, {})
+    workers = TaskWorkers(machine, family, TaskText(source, path, held_out, secrets.randbits(48)), compiles=timed or known)
+    tell("open", "reading the task", 0.0)
     try:
-        tell("open", "reading the task", 0.0)
-        handle.opened = _ask_open(worker, source, held_out, path, seed, family.TORCH_DEVICE)
-        task = _learn(handle, tell, timed, checked)
+        worker, opened = workers.start(cancel)
+    except WorkerFailed as error:
+        workers.close()
+        raise TaskRefusedError(str(error)) from error
+    except BaseException:
+        workers.close()
+        raise
+    handle = OpenTask(machine, family, workers, worker, opened)
+    try:
+        task = _learn(handle, tell, timed, checked and not known)
+        if timed:
+            workers.keep(worker)
         worker.cancel = None
         return handle, task
-    except WorkerFailed as error:
+    except BaseException as error:
+        reason = workers.refusal(error, worker)
         handle.close()
-        raise TaskRefusedError(str(error)) from error
-    except WorkerTimeout as error:
-        handle.close()
-        raise TaskRefusedError(
-            f"{_filename(path)}: the task did not answer in time; does it loop, wait for input or download something?"
-        ) from error
-    except WorkerDied as error:
-        log = worker.log()
-        handle.close()
-        raise TaskRefusedError(f"{_filename(path)}: the task's process {error}. It printed: {log[-800:] or 'nothing'}") from error
-    except BaseException:
-        handle.close()
+        if reason:
+            raise TaskRefusedError(reason) from error
         raise
 
 
-def _start(machine: Machine, path: str, *, allocation: bool = True) -> Worker:
-    folder = os.path.dirname(os.path.abspath(path)) if path else machine.scratch
-    return start_reference(machine.cache, folder, allocation=allocation)
-
-
-def _filename(path: str) -> str:
-    return os.path.basename(path) if path else "task.py"
-
-
-def _ask_open(worker: Worker, source: str, held_out: str, path: str, seed: int, device: str) -> dict[str, Any]:
-    fds = [buffers.from_bytes("task", source.encode())]
-    if held_out:
-        fds.append(buffers.from_bytes("held out", held_out.encode()))
-    try:
-        reply = worker.ask(
-            "open",
-            fds,
-            seconds=TASK_SECONDS,
-            filename=_filename(path),
-            seed=seed,
-            cpus=len(os.sched_getaffinity(0)),
-            device=device,
-        )
-        opened: dict[str, Any] = worker.data(reply)
-        return opened
-    finally:
-        for fd in fds:
-            os.close(fd)
-
-
-def _learn(handle: OpenTask, tell: Tell, timed: bool, checked: bool) -> Task:
+def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
     declared = handle.opened["cases"]
     cases: list[Case] = []
     for number, entry in enumerate(declared):
@@ -184,22 +172,22 @@ def _learn(handle: OpenTask, tell: Tell, timed: bool, checked: bool) -> Task:
         if entry["held_out"]:
             cases.append(Case(name, entry["weight"], False, True, entry["arguments"]))
             continue
-        if checked:
-            _refuse_degenerate(handle, handle.pool(name))
         handle.described(name)
+        if validated and (reason := validation.problem(handle.pool(name))):
+            raise TaskRefusedError(f"{handle.text.lines.at(*FORWARD)}: case {name!r}: {reason}")
         cases.append(learn_case(handle, Case(name, entry["weight"], entry["protected"], False, entry["arguments"])))
     first = next(handle.pools[c.name] for c in cases if not c.held_out)
     if any(not p.describe["doubled"] for p in handle.pools.values()):
         handle.notes.append("the reference cannot run in float64; its own dtype serves as the reference")
     if timed:
         cases = [c if c.held_out else measure(handle, c, tell, 0.4 + 0.6 * i / len(cases)) for i, c in enumerate(cases)]
-    names = ["eager", "compile", *handle.opened["baselines"]]
+    names = handle.baselines
     used = [n for n in names if any(n in s for s in handle.screening.values())] if timed else names
     return Task(
-        name=_name(handle.path, handle.source),
+        name=_name(handle.text.path, handle.text.source),
         digest=handle.digest,
-        source=handle.source,
-        path=handle.path,
+        source=handle.text.source,
+        path=handle.text.path,
         cases=tuple(cases),
         tolerance=handle.opened["tolerance"],
         gradients=bool(handle.opened["gradients"]),
@@ -246,51 +234,12 @@ def _spec(leaf: dict[str, Any]) -> TensorSpec:
     return TensorSpec(tuple(leaf["shape"]), leaf["dtype"], tuple(leaf["stride"]), leaf["nbytes"])
 
 
-def _refuse_degenerate(handle: OpenTask, pool: CasePool) -> None:
-    """Zeros, a constant or an input in place of the outputs must fail on some checking set; else the task proves nothing."""
-    import torch
-
-    filename = _filename(handle.path)
-    if any(held.family == "dense" and not held.finite for _, held in pool.checking):
-        raise TaskRefusedError(
-            f"{filename}: case {pool.name!r}: the outputs hold NaN or infinity on the task's own inputs, so rounding cannot be judged. "
-            "Keep the inputs inside the operator's domain."
-        )
-    for label in ("zeros", "a constant", "its own input"):
-        passed = bool(pool.checking)
-        constants = [float(e.double().mean()) if e.numel() else 0.0 for e in pool.checking[0][1].expected]
-        for _, held in pool.checking:
-            if held.family == "special":  # it fails no candidate
-                continue
-            inputs = buffers.tensors_of(buffers.read(held.inputs, held.layout))
-            outputs = zip(held.expected, pool.outputs["leaves"], held.allowed, constants, strict=True)
-            for e, leaf, allowed, constant in outputs:
-                fake = _fake(label, e, inputs, getattr(torch, leaf["dtype"]), constant)
-                passed = passed and fake is not None and oracle.compare(fake, e, allowed).signal is None
-        if passed:
-            raise TaskRefusedError(
-                f"{filename}: case {pool.name!r}: {label} instead of the outputs would pass the check, so a right result proves nothing. "
-                "Use inputs that make the outputs vary (other distribution, scale or shape)."
-            )
-
-
-def _fake(label: str, expected: Any, inputs: list[Any], dtype: Any, constant: float) -> Any:
-    """What somebody lazy would return; the constant is that of one draw, used for all."""
-    import torch
-
-    if label == "its own input":
-        return next((i for i in inputs if i.shape == expected.shape and i.dtype == dtype), None)
-    return torch.full(expected.shape, 0.0 if label == "zeros" else constant, dtype=torch.float64, device=expected.device).to(
-        dtype
-    )
-
-
 def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
     """Screen every baseline of a case: verified, then a few bursts each under the device lock."""
     pool = handle.pools[case.name]
     lock = DeviceLock(handle.family.device_id())
     times: dict[str, float] = {}
-    for baseline in ["eager", "compile", *handle.opened["baselines"]]:
+    for baseline in handle.baselines:
         tell("baseline", f"case {case.name}: {baseline}", fraction)
         try:
             handle.prepare(case.name, [baseline])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..workers import buffers, operators
 from ..workers.families import FAMILIES, SHIFT
-from . import oracle
+from . import memory, oracle
 from .processes import Worker, WorkerFailed
 
 if TYPE_CHECKING:
@@ -95,6 +95,16 @@ class CasePool:
         """Whether nothing is rounded: the reference only moves, chooses or compares values."""
         return not self.gradients and operators.is_exact(self.describe["operators"])
 
+    def release(self, *, checking: bool = False) -> None:
+        """Give the memory of the timing sets back; with `checking` that of the checking sets, too, but for the two plain ones, which
+        warm processes up and show who works. Timing sets are drawn anew where they are wanted again."""
+        unwanted, self.timing = self.timing, []
+        if checking:
+            unwanted += [held for _, held in self.checking[2:]]
+            del self.checking[2:]
+        for held in unwanted:
+            held.close()
+
     def close(self) -> None:
         for fd in (self.init_fd, *self.states.values()):
             if fd >= 0:
@@ -158,7 +168,7 @@ class Drawer:
         self.state(pool, 0)
         pool.calls = max(1, min(MAX_CALLS, round(BURST_US / max(us, 1.0))))
         each = pool.input_bytes + pool.slot_bytes + 2 * buffers.ALIGN
-        count = max(4, min(BURSTS * pool.calls, min(POOL_BYTES, available_memory() // 8) // each))
+        count = max(4, min(BURSTS * pool.calls, min(POOL_BYTES, memory.available() // 8) // each))
         pool.calls = max(1, min(pool.calls, count // 4))
         for _ in range(count - count % pool.calls):
             pool.timing.append(self._draw(pool, "dense", precise=False))
@@ -280,12 +290,6 @@ def _unbearable(pool: CasePool, held: InputSet) -> str:
 def views(fd: int, layout: buffers.Layout) -> list[torch.Tensor]:
     """The tensors of a descriptor, read-only."""
     return buffers.tensors_of(buffers.read(fd, {**layout, "tree": {"list": list(range(len(layout["leaves"])))}}))
-
-
-def available_memory() -> int:
-    """MemAvailable of /proc/meminfo in bytes."""
-    with open("/proc/meminfo") as file:
-        return next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable"))
 
 
 def _wider(a: oracle.Allowance, b: oracle.Allowance) -> oracle.Allowance:

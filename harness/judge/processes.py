@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +46,41 @@ class WorkerFailed(Exception):
 
 
 class WorkerDied(Exception):
-    """The worker ended. signal_number: what killed it, or None; exit_code: else."""
+    """The worker ended. signal_number: what killed it, or None; exit_code: else. held: bytes that it and its descendants held
+    when they were ended for holding too much, else 0. peak: the most bytes that the worker itself held; limit: those it could map, 0
+    for any. starved: the kernel killed some process for want of memory meanwhile."""
 
-    def __init__(self, signal_number: int | None, exit_code: int | None) -> None:
-        super().__init__(f"ended by signal {signal_number}" if signal_number else f"exited with {exit_code}")
+    def __init__(
+        self,
+        signal_number: int | None,
+        exit_code: int | None,
+        *,
+        held: int = 0,
+        peak: int = 0,
+        limit: int = 0,
+        starved: bool = False,
+    ) -> None:
+        super().__init__(
+            f"was ended because it held {held / 2**30:.1f} GiB of memory"
+            if held
+            else (f"ended by signal {signal_number}" if signal_number else f"exited with {exit_code}")
+        )
         self.signal_number, self.exit_code = signal_number, exit_code
+        self.held, self.peak, self.limit, self.starved = held, peak, limit, starved
+
+    @classmethod
+    def of(cls, ending: dict[str, list[int]], *, limit: int, killed_for_memory: int) -> WorkerDied:
+        """From what was reported; without a report whoever should have reported was killed as well."""
+        status, peak = ending.get("S", [signal.SIGKILL, 0])
+        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+        return cls(
+            number,
+            None if number else os.waitstatus_to_exitcode(status),
+            held=ending.get("M", [0])[0],
+            peak=peak,
+            limit=limit,
+            starved=killed_for_memory > 0,
+        )
 
 
 class WorkerTimeout(Exception):
@@ -112,14 +142,15 @@ class Worker:
     text: Any
     log_fd: int
     kill_fd: int  # pidfd of the process whose death ends the worker and everything it started
-    status_fd: int | None = None
-    process: subprocess.Popen[bytes] | None = None
+    status_fd: int
     cancel: CancelToken | None = None
     on_build: BuildHandler | None = None
     build_seconds: float = 0.0
     sent: int = 0  # commands; a reply carries the number of its command
     root: int = 0  # pid of the process below which the worker and everything it started are
     folder: str = ""  # private, removed with the worker
+    memory_bytes: int = 0  # that it can map, 0 for any
+    killed_before: int = field(default_factory=lambda: _killed_for_memory())
 
     @property
     def pid(self) -> int:
@@ -208,14 +239,10 @@ class Worker:
         """Kill, wait until it and its descendants are gone, and release every descriptor."""
         self.kill()
         select.select([self.kill_fd], [], [], 10)  # readable once the process, and so its whole PID namespace, has ended
-        if self.status_fd is not None:
-            _read_status(self.status_fd, 10.0, to_end=True)  # whoever waited for it has cleaned up
+        _read_status(self.status_fd, 10.0, to_end=True)  # whoever waited for it has cleaned up
         self.sock.close()
-        if self.process is not None:
-            self.process.wait()
         for fd in (self.log_fd, self.kill_fd, self.status_fd):
-            if fd is not None:
-                os.close(fd)
+            os.close(fd)
         self.text.close()
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -225,8 +252,7 @@ class Worker:
         poller.register(self.sock, select.POLLIN | select.POLLHUP)
         if self.cancel is not None:
             poller.register(self.cancel.fd, select.POLLIN)
-        if self.status_fd is not None:
-            poller.register(self.status_fd, select.POLLIN | select.POLLHUP)
+        poller.register(self.status_fd, select.POLLIN | select.POLLHUP)
         left = max(0.0, deadline - time.monotonic())
         ready = {fd for fd, _ in poller.poll(left * 1000)}
         if self.cancel is not None and self.cancel.fd in ready:
@@ -253,40 +279,40 @@ class Worker:
 
     def _ended(self) -> Exception:
         """How the worker ended, from the process that waited for it."""
-        if self.process is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(5)
-            code = self.process.returncode
-            return WorkerDied(-code, None) if code is not None and code < 0 else WorkerDied(None, code)
-        status = _read_status(self.status_fd, 5.0)
+        ending = _read_status(self.status_fd, 5.0)
         self.kill()
-        if status is None:
-            return WorkerDied(signal.SIGKILL, None)
-        return (
-            WorkerDied(os.WTERMSIG(status), None)
-            if os.WIFSIGNALED(status)
-            else WorkerDied(None, os.waitstatus_to_exitcode(status))
-        )
+        return WorkerDied.of(ending, limit=self.memory_bytes, killed_for_memory=_killed_for_memory() - self.killed_before)
 
 
-def _read_status(fd: int | None, seconds: float, *, to_end: bool = False) -> int | None:
+def _read_status(fd: int, seconds: float, *, to_end: bool = False) -> dict[str, list[int]]:
+    """What `watcher.watch` reported: {"M": [bytes]}, {"S": [wait status, peak bytes]}."""
     data, deadline = b"", time.monotonic() + seconds
-    while fd is not None and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
         if not select.select([fd], [], [], max(0.0, deadline - time.monotonic()))[0]:
             break
         part = os.read(fd, 4096)
         data += part
         if not part or (b"S " in data and not to_end):
             break
-    line = next((line for line in data.split(b"\n") if line.startswith(b"S ")), None)
-    return int(line[2:]) if line else None
+    lines = [line.split() for line in data.decode(errors="replace").splitlines()]
+    return {words[0]: [int(w) for w in words[1:]] for words in lines if words and words[0] in "MS"}
+
+
+def _killed_for_memory() -> int:
+    """How many processes the kernel has killed for want of memory since it started."""
+    with contextlib.suppress(OSError, StopIteration), open("/proc/vmstat") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
+    return 0
 
 
 class ForkServer:
-    """Starts confined workers in about 20 ms each. Restarted by itself when it died."""
+    """Starts confined workers in about 20 ms each. Restarted by itself when it died.
 
-    def __init__(self, preload: list[str], threads: int = 1, environment: dict[str, str] | None = None) -> None:
-        self._preload, self._threads, self._environment = preload, threads, environment or {}
+    allocation: under the allocator policy of every comparison; False for the allocator's defaults."""
+
+    def __init__(self, preload: list[str], *, allocation: bool = True, environment: dict[str, str] | None = None) -> None:
+        self._preload = preload
+        self._environment = {**scrubbed_environment(allocation=allocation), **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._sock: socket.socket | None = None
 
@@ -299,7 +325,7 @@ class ForkServer:
         self._process = subprocess.Popen(
             command("harness.workers", "fork_server.main", theirs.fileno(), self._preload),
             pass_fds=[theirs.fileno()],
-            env={**scrubbed_environment(threads=self._threads), **self._environment},
+            env=self._environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=sys.stderr,
@@ -353,7 +379,8 @@ class ForkServer:
             raise Refused(first.removeprefix("E ") or "the worker ended before it was confined")
         pid = int(first[2:])
         root = pid if rules.level == "namespaces" else parent_of(pid)  # without a namespace orphans go to the worker's parent
-        return Worker(ours, text, log_fd, os.pidfd_open(pid), status_r, root=root, folder=folder)
+        pidfd = os.pidfd_open(pid)
+        return Worker(ours, text, log_fd, pidfd, status_r, root=root, folder=folder, memory_bytes=rules.memory_bytes)
 
     def close(self) -> None:
         """End the server and, through their parent-death signal, its workers."""
@@ -374,40 +401,3 @@ def _first_line(fd: int) -> str:
             break
         data += part
     return data.decode(errors="replace").strip()
-
-
-def start_reference(cache: Path, folder: str, *, allocation: bool = True) -> Worker:
-    """The reference worker: an ordinary process of the user's (it runs the user's own task), with our environment.
-
-    allocation: under the allocator policy of every comparison; False for the allocator's defaults."""
-    ours, theirs = frames.pair()
-    log_fd = buffers.create("log", LOG_BYTES)
-    text_fd = buffers.create("text", frames.TEXT_BYTES)
-    environment = {
-        **scrubbed_environment(allocation=allocation),
-        "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
-        "HOME": os.path.expanduser("~"),
-        "TMPDIR": os.environ.get("TMPDIR", "/tmp"),
-        "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
-    }
-    process = subprocess.Popen(
-        command("harness.workers", "reference.main", theirs.fileno(), text_fd),
-        pass_fds=[theirs.fileno(), text_fd],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=log_fd,
-        stderr=log_fd,
-        cwd=folder,
-        preexec_fn=_die_with_judge,
-    )
-    theirs.close()
-    text = buffers.shared(text_fd, frames.TEXT_BYTES)
-    os.close(text_fd)
-    return Worker(ours, text, log_fd, os.pidfd_open(process.pid), None, process)
-
-
-def _die_with_judge() -> None:
-    from ..workers import syscalls
-
-    os.setsid()
-    syscalls.die_with_parent()

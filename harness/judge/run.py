@@ -52,10 +52,14 @@ class Run:
     compiled: int | None = None  # descriptor of what the candidate's checking worker compiled
 
     @property
+    def confirming(self) -> bool:
+        """Fresh pairs, every baseline, held-out cases; the task was opened for this run alone."""
+        return self.request.purpose in ("confirm", "export")
+
+    @property
     def cases(self) -> list[Case]:
-        confirming = self.request.purpose in ("confirm", "export")
         wanted = set(self.request.cases)
-        return [c for c in self.facts.cases if (not wanted or c.name in wanted) and (confirming or not c.held_out)]
+        return [c for c in self.facts.cases if (not wanted or c.name in wanted) and (self.confirming or not c.held_out)]
 
     def guard(self, where: str, worker: Worker, action: Callable[[], T]) -> T:
         """Whatever the worker does becomes a Failure."""
@@ -110,7 +114,7 @@ def keep_compiled(run: Run) -> None:
     """Spare the timing workers what the checking worker has compiled, where compiling happens at the first launch."""
     if run.loaded is None or run.task.family.NAME == "cpu" or run.compiled is not None:
         return
-    fd = buffers.create("compiled", 0)
+    fd = buffers.create("compiled", 0, fixed=False)
     worker = run.loaded
     found = worker.data(
         run.guard("handing over what was compiled", worker, lambda: worker.ask("pack", [fd], seconds=LOAD_SECONDS))

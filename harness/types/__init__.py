@@ -2,7 +2,16 @@
 
 from .candidate import Candidate, CandidateError, Params, ParamValue, Tunables
 from .codec import CodecError, from_json, to_json
-from .environment import ISOLATION_LEVELS, Ceilings, Device, Environment, Interpreter, IsolationLevel, MachineReport
+from .environment import (
+    ISOLATION_LEVELS,
+    TASK_ISOLATION,
+    Ceilings,
+    Device,
+    Environment,
+    Interpreter,
+    IsolationLevel,
+    MachineReport,
+)
 from .evaluation import (
     PROTOCOL_VERSION,
     STAGES,
@@ -29,6 +38,7 @@ __all__ = [
     "ISOLATION_LEVELS",
     "PROTOCOL_VERSION",
     "STAGES",
+    "TASK_ISOLATION",
     "VOCABULARY",
     "AllCores",
     "Budget",

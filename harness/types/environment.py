@@ -9,6 +9,7 @@ from .target import TargetReport
 
 IsolationLevel = Literal["namespaces", "bubblewrap", "landlock", "process"]
 ISOLATION_LEVELS: tuple[IsolationLevel, ...] = ("namespaces", "bubblewrap", "landlock", "process")  # strongest first
+TASK_ISOLATION = "isolation of the task"  # the fact under which an environment names the level of the task's own worker
 
 
 @dataclass(frozen=True)

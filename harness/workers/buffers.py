@@ -23,10 +23,13 @@ _MAP_POPULATE = 0x8000
 Layout = dict[str, Any]  # {"bytes": total, "leaves": [...], "tree": structure}; plain JSON because it crosses as JSON
 
 
-def create(name: str, size: int) -> int:
-    """A memfd of `size` bytes (at least one page)."""
+def create(name: str, size: int, *, fixed: bool = True) -> int:
+    """A memfd of `size` bytes (at least one page). fixed: for ever of this size, so that whoever else holds it cannot pull the
+    pages from under a mapping."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, max(size, ALIGN))
+    if fixed:
+        fcntl.fcntl(fd, _ADD_SEALS, _SEAL_GROW | _SEAL_SHRINK)
     return fd
 
 

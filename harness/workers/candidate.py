@@ -21,7 +21,7 @@ class CandidateHost(host.Host):
         """Execute the candidate's text (first descriptor), with what it compiled before (second, if given). With `poison`, memory from malloc is filled with a pattern, and
         launches of own kernels are watched: such a worker verifies, and is never timed."""
         native.use_builder(self._build)
-        compiled.use_private_folder()
+        compiled.use_private_folders()
         if len(fds) > 1:
             compiled.unpack(fds[1])
         if poison:
@@ -34,10 +34,6 @@ class CandidateHost(host.Host):
         names = (modules.CANDIDATE.class_name, modules.CANDIDATE.function_name)
         if not any(hasattr(self.module, name) for name in names):
             modules.construct(self.module, modules.CANDIDATE, [], 0)  # raises with the explanation
-
-    def on_pack(self, fds: list[int]) -> dict[str, int]:
-        """Hand over what was compiled so far."""
-        return {"bytes": compiled.pack(fds[0])}
 
     def on_case(
         self,
@@ -69,10 +65,6 @@ class CandidateHost(host.Host):
         """values: launches of own kernels since the last such command, and the nanoseconds they took (after mode "meter")."""
         self.guarded = self.guarded and mode == "count"  # guarded allocations take time
         return None, (self._works.switch(mode) if self._works else (0, 0))
-
-    def on_drop(self, fds: list[int], key: str) -> None:
-        """Forget a case's model and slots."""
-        self.prepared.pop(key, None)
 
     def _build(self, source: str, flags: tuple[str, ...]) -> str:
         """Ask the judge's build service; the library arrives as a descriptor that stays open."""

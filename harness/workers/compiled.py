@@ -1,6 +1,6 @@
-"""What a candidate's own process compiled (Triton's cache), handed from its checking worker to its timing workers.
+"""What a worker's own process compiled (the caches of Triton and inductor), handed to later workers with the same text.
 
-The bytes are the candidate's, come from its sandbox and go only into sandboxes of the same candidate; the judge never reads them.
+The bytes come from a sandbox and go only into sandboxes of the same candidate or task; the judge never reads them.
 """
 
 from __future__ import annotations
@@ -12,25 +12,24 @@ import tarfile
 from . import buffers
 
 MOST_BYTES = 256 << 20
+_FOLDERS = {"TRITON_CACHE_DIR": "triton", "TORCHINDUCTOR_CACHE_DIR": "inductor"}
 
 
-def folder() -> str:
-    """Triton's cache of this worker: private, below its scratch folder."""
-    return os.path.join(os.getcwd(), "triton")
-
-
-def use_private_folder() -> None:
-    """Called in a confined worker before anything is compiled."""
-    os.environ["TRITON_CACHE_DIR"] = folder()
+def use_private_folders() -> None:
+    """Called in a confined worker, in its scratch folder, before anything is compiled."""
+    for variable, name in _FOLDERS.items():
+        os.environ[variable] = os.path.join(os.getcwd(), name)
 
 
 def pack(fd: int) -> int:
-    """Write the cache into a file; the number of bytes, 0 where there is none or it is too large."""
-    if not os.path.isdir(folder()):
+    """Write the caches into a file; the number of bytes, 0 where there is nothing or too much."""
+    found = [path for path in (os.environ[variable] for variable in _FOLDERS) if os.path.isdir(path)]
+    if not found:
         return 0
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
-        archive.add(folder(), arcname="triton")
+        for path in found:
+            archive.add(path, arcname=os.path.basename(path))
     data = packed.getbuffer()
     if len(data) > MOST_BYTES:
         return 0
@@ -42,6 +41,6 @@ def pack(fd: int) -> int:
 
 
 def unpack(fd: int) -> None:
-    """Put a packed cache into this worker's folder."""
+    """Put packed caches into this worker's folders."""
     with tarfile.open(fileobj=io.BytesIO(buffers.read_all(fd)), mode="r") as archive:
-        archive.extractall(os.getcwd(), filter="data")
+        archive.extractall(os.path.dirname(os.environ["TRITON_CACHE_DIR"]), filter="data")

@@ -1,7 +1,7 @@
-"""A process confines itself before it loads a candidate.
+"""A process confines itself before it loads a candidate or a task.
 
-Called in a freshly forked, single-threaded child of the fork server. It returns only in the process that may run the
-candidate; the processes around it (one outside the PID namespace, one as its init) wait, report, and end with it.
+Called in a freshly forked, single-threaded child of a fork server. It returns only in the process that may run the
+file; the processes around it (one outside the PID namespace, one as its init) wait, report, and end with it.
 Levels, strongest first: `namespaces` (own root built from read-only binds, PID, network and IPC namespaces, landlock, seccomp),
 `landlock` (path rules and seccomp), `process` (limits and a scrubbed environment only).
 """
@@ -11,31 +11,33 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import signal
 from dataclasses import dataclass
 
-from . import syscalls
+from . import syscalls, watcher
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sys", "/nix")
 _ETC = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime", "/etc/OpenCL")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
-_NOBODY = 65534
+NOBODY = 65534
 
 
 @dataclass(frozen=True)
 class Confinement:
     """level: how strong. readable: paths beyond the system's (interpreter, libraries). memory_bytes: address space on top of what
-    the process has now; 0 for no limit. processes: tasks that may exist. scratch_bytes: size of the private /tmp. cpus: where
-    it runs with all it starts, and cannot leave; () for anywhere."""
+    the process has now, resident_bytes: what it and its descendants may hold together; 0 for no limit. processes: tasks that may
+    exist. scratch_bytes: size of the private /tmp. cpus: where it runs with all it starts, and cannot leave; () for anywhere.
+    user: whom a root process becomes, where it can become somebody."""
 
     level: str
     readable: tuple[str, ...] = ()
     memory_bytes: int = 8 << 30
+    resident_bytes: int = 0
     processes: int = 128
     scratch_bytes: int = 512 << 20
     file_bytes: int = 1 << 30
     devices: tuple[str, ...] = ()
     cpus: tuple[int, ...] = ()
+    user: int = NOBODY
 
 
 def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
@@ -45,9 +47,11 @@ def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
     """
     syscalls.die_with_parent()
     os.setsid()
+    with contextlib.suppress(OSError):  # should the machine run out of memory, these processes go before their judge
+        _put("/proc/self/oom_score_adj", "1000")
     root = os.geteuid() == 0
     if rules.level == "namespaces":
-        _new_namespaces(root)
+        _new_namespaces(root, rules.user)
         _build_root(rules)
         _stay_outside(status_fd)  # returns in the init of the new PID namespace
         syscalls.mount("proc", "/new/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
@@ -58,13 +62,13 @@ def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
     else:
         syscalls.become_subreaper()
     syscalls.set_dumpable(False)
-    _wait_for_worker(status_fd, namespace=rules.level == "namespaces")  # returns in the worker
+    _fork_worker(rules, status_fd, namespace=rules.level == "namespaces")
     syscalls.die_with_parent()
     _close_all_but(keep)
     _restrict(rules, drop_user=root and rules.level == "namespaces")
 
 
-def _new_namespaces(root: bool) -> None:
+def _new_namespaces(root: bool, user: int) -> None:
     flags = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWNET | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWPID | syscalls.CLONE_NEWUTS
     if root:  # real root needs no user namespace, and later becomes a plain user for good
         syscalls.unshare(flags)
@@ -72,8 +76,8 @@ def _new_namespaces(root: bool) -> None:
         uid, gid = os.geteuid(), os.getegid()
         syscalls.unshare(flags | syscalls.CLONE_NEWUSER)
         _put("/proc/self/setgroups", "deny")
-        _put("/proc/self/uid_map", f"{_NOBODY} {uid} 1")
-        _put("/proc/self/gid_map", f"{_NOBODY} {gid} 1")
+        _put("/proc/self/uid_map", f"{user} {uid} 1")
+        _put("/proc/self/gid_map", f"{user} {gid} 1")
     syscalls.mount("none", "/", flags=syscalls.MS_REC | syscalls.MS_PRIVATE)
 
 
@@ -96,7 +100,7 @@ def _build_root(rules: Confinement) -> None:
         _bind(name, read_only=False)
     os.makedirs("/new/proc", exist_ok=True)
     os.makedirs("/new/etc", exist_ok=True)
-    _put("/new/etc/passwd", f"kernel:x:{_NOBODY}:{_NOBODY}::/tmp:/bin/sh\n")
+    _put("/new/etc/passwd", f"kernel:x:{rules.user}:{rules.user}::/tmp:/bin/sh\n")
 
 
 def _bind(path: str, *, read_only: bool = True) -> None:
@@ -139,41 +143,15 @@ def _stay_outside(status_fd: int) -> None:
     os._exit(0)
 
 
-def _wait_for_worker(status_fd: int, *, namespace: bool) -> None:
-    """Fork the worker; the parent reaps everything and reports the worker's wait status."""
+def _fork_worker(rules: Confinement, status_fd: int, *, namespace: bool) -> None:
+    """Returns in the worker; the parent waits for it."""
     worker = os.fork()
     if worker == 0:
         return
     if not namespace:
         os.write(status_fd, f"P {worker}\n".encode())  # killing it leaves the orphans to this process
     _close_all_but([status_fd])
-    status = 0
-    while True:
-        try:
-            pid, found = os.wait()
-        except ChildProcessError:
-            break
-        if pid == worker:
-            status = found
-            break
-    if not namespace:
-        _kill_orphans()
-    os.write(status_fd, f"S {status}\n".encode())
-    os._exit(0)  # in a PID namespace this ends every process in it
-
-
-def _kill_orphans() -> None:
-    """Without a PID namespace: kill what was reparented to this subreaper until nothing is left."""
-    for _ in range(1000):
-        with open(f"/proc/self/task/{os.getpid()}/children") as file:
-            children = [int(pid) for pid in file.read().split()]
-        if not children:
-            return
-        for pid in children:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(-1, 0)
+    watcher.watch(worker, status_fd, resident_bytes=rules.resident_bytes, namespace=namespace)
 
 
 def _restrict(rules: Confinement, *, drop_user: bool) -> None:
@@ -192,8 +170,8 @@ def _restrict(rules: Confinement, *, drop_user: bool) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     if drop_user:
         os.setgroups([])
-        os.setresgid(_NOBODY, _NOBODY, _NOBODY)
-        os.setresuid(_NOBODY, _NOBODY, _NOBODY)
+        os.setresgid(rules.user, rules.user, rules.user)
+        os.setresuid(rules.user, rules.user, rules.user)
     syscalls.no_new_privileges()
     if rules.level != "process":
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Holds an interpreter with torch imported and forks single-use workers from it. It never sees a task or a candidate."""
+"""Holds an interpreter with torch imported and forks confined workers from it. It never sees a task or a candidate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from ..types import from_json
-from . import candidate, capture, compiler, confine, frames, interpreted, operators, probe
+from . import candidate, capture, compiler, confine, frames, interpreted, operators, probe, reference
 
 _KINDS = {
     "candidate": candidate.serve,
@@ -17,6 +17,7 @@ _KINDS = {
     "interpreted": interpreted.serve,
     "capture": capture.serve,
     "probe": probe.serve,
+    "reference": reference.serve,
 }
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import buffers, frames, guards, modules, operators, placement
+from . import buffers, compiled, frames, guards, modules, operators, placement
 
 ERROR_KINDS = (
     "exception", "no_entry_point", "syntax_error", "constructor", "parameter_mismatch", "structure", "shape", "dtype",
@@ -179,6 +179,14 @@ class Host:
             _hand_over(tensors, slot)
         del outputs, arguments, sets
         return (recorder.counts() if recorder else None), figures
+
+    def on_drop(self, fds: list[int], key: str) -> None:
+        """Forget a case's model and slots."""
+        self.prepared.pop(key, None)
+
+    def on_pack(self, fds: list[int]) -> dict[str, int]:
+        """Hand over what was compiled so far."""
+        return {"bytes": compiled.pack(fds[0])}
 
     def on_hot(self, fds: list[int], key: str, layout: buffers.Layout, calls: int, queue_ns: int) -> tuple[Any, tuple[int, ...]]:
         """Call the model over and over on one input set, whose outputs nobody sees. values: nanoseconds of all calls with warm caches,

@@ -1,9 +1,14 @@
-"""The reference worker: imports the task, makes inputs and high-precision results, runs the baselines. Trusted, long-lived."""
+"""The reference worker: imports the task, makes inputs and high-precision results, runs the baselines. Confined, long-lived.
+
+What it says about the task is the task's own word: its author decides what is right. It can do nothing else to the judge.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import faulthandler
+import io
 import os
 import random
 import socket
@@ -12,8 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import buffers, families, host, modules, operators, placement, task_file
+from . import buffers, compiled, families, host, modules, operators, placement, task_file
+from .lines import CONSTRUCTOR, FORWARD, Lines
 from .task_file import CaseSpec, TaskFile, TaskProblem
+
+_CALL = "Model(*get_init_inputs())(*get_inputs())"
 
 
 @dataclass
@@ -34,15 +42,36 @@ class ReferenceHost(host.Host):
 
     file: TaskFile
     live: dict[str, Live]
+    lines: Lines
 
-    def on_open(self, fds: list[int], filename: str, seed: int, cpus: int, device: str = "cpu") -> dict[str, Any]:
-        """Load the task (descriptors: text, held-out companion). Returns the declared cases and options."""
+    def on_open(
+        self,
+        fds: list[int],
+        filename: str,
+        held_out_name: str,
+        folder: str,
+        search_path: str,
+        seed: int,
+        cpus: int,
+        device: str,
+        patience_s: float,
+    ) -> dict[str, Any]:
+        """Load the task and learn the declared cases and options.
+
+        Descriptors: the text; its held-out companion; where the stack of a crash goes, or of a step that takes longer than
+        `patience_s`; what an earlier process compiled. All but the first may be empty. folder: the task's, "" where it is not
+        to be seen. search_path: of programs, for inductor's compiler.
+        """
         import torch
 
-        self._cpus, self._device = cpus, device
+        self._cpus, self._device, self._patience_s = cpus, device, patience_s
+        self._stack = os.dup(fds[2])
+        faulthandler.enable(self._stack)
+        _settle(folder, search_path, fds[3])
         torch.set_num_threads(1)
-        held_out = buffers.read_all(fds[1]).decode().rstrip("\0") if len(fds) > 1 else ""
-        self.file = self._problem(lambda: task_file.read(buffers.read_all(fds[0]).decode(), filename, held_out, seed))
+        text, held_out = (buffers.read_all(fd).decode() for fd in fds[:2])
+        self.lines = Lines(text, filename)
+        self.file = self._problem(lambda: task_file.read(text, filename, held_out, held_out_name, seed))
         self.live = {}
         return {
             "cases": [
@@ -100,35 +129,39 @@ class ReferenceHost(host.Host):
 
     def _describe(self, name: str, seed: int) -> dict[str, Any]:
         spec = next(c for c in self.file.cases if c.name == name)
-        filename = self.file.filename
+        lines = self.lines
         with self._all_threads():
             init = self.file.init_inputs(spec)
             model = task_file.attempt(
                 lambda: modules.construct(self.file.module, modules.TASK, copy.deepcopy(init), seed),
-                "constructing Model",
-                filename,
+                "Model(*get_init_inputs())",
+                lines,
+                *CONSTRUCTOR,
             )
             if hasattr(model, "to"):
                 model = model.to(self._device)
             drawn = self._draw(spec, seed)
-            layout = self._plan(drawn, "get_inputs()")
+            layout = self._plan(drawn, "get_inputs")
             inputs = placement.move(drawn, self._device)
-            init_layout = self._plan(init, "get_init_inputs()")
+            init_layout = self._plan(init, "get_init_inputs")
             call = host.forward(model, self.file.gradients)
             recorder = operators.Recorder()
             before = [t.clone() for t in buffers.tensors_of(inputs)]
             with recorder:
-                first = task_file.attempt(lambda: call(inputs), "forward", filename)
+                first = task_file.attempt(lambda: call(inputs), _CALL, lines, *FORWARD)
             if not first:
                 raise TaskProblem(
-                    f"{filename}: forward returns no tensor; at least one output tensor is needed to judge a candidate"
+                    f"{lines.at(*FORWARD)}: forward returns no tensor; at least one output tensor is needed to judge a candidate"
                 )
             if any(not _same(a, b) for a, b in zip(before, buffers.tensors_of(inputs), strict=True)):
-                raise TaskProblem(f"{filename}: forward changes its inputs in place; a task must leave them alone (clone first)")
-            again = task_file.attempt(lambda: call(inputs), "forward", filename)
+                raise TaskProblem(
+                    f"{lines.at(*FORWARD)}: forward changes its inputs in place; a task must leave them alone (clone first)"
+                )
+            again = task_file.attempt(lambda: call(inputs), _CALL, lines, *FORWARD)
             if any(not _close(a, b) for a, b in zip(first, again, strict=True)):
                 raise TaskProblem(
-                    f"{filename}: two calls with equal inputs differ; a reference must be deterministic (dropout? call .eval() in __init__)"
+                    f"{lines.at(*FORWARD)}: two calls with equal inputs differ; a reference must be deterministic "
+                    "(random numbers? dropout? call self.eval() in __init__)"
                 )
             kept = {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
             outputs = buffers.dense(buffers.plan(first))
@@ -165,17 +198,18 @@ class ReferenceHost(host.Host):
         live = self.live[case]
         with self._all_threads():
             inputs = families.vary(self._draw(live.spec, seed), family, seed + 1)
-            layout = self._plan(inputs, "get_inputs()")
+            layout = self._plan(inputs, "get_inputs")
             buffers.write(fds[0], layout, inputs)
             call = host.forward(live.precise, self.file.gradients)
             inputs = placement.move(inputs, self._device)
             arguments = _doubled(inputs) if live.doubled else inputs
-            expected = task_file.attempt(lambda: call(arguments), "forward in float64", self.file.filename)
+            expected = task_file.attempt(lambda: call(arguments), f"{_CALL} in float64", self.lines, *FORWARD)
             finite = all(bool(torch.isfinite(t).all()) for t in expected if t.is_floating_point())
             dtypes = [getattr(torch, leaf["dtype"]) for leaf in live.outputs["leaves"]]
             if [list(t.shape) for t in expected] != [leaf["shape"] for leaf in live.outputs["leaves"]]:
                 raise TaskProblem(
-                    f"{self.file.filename}: the outputs' shapes depend on the inputs' values; they must be fixed for a case"
+                    f"{self.lines.at(*FORWARD)}: the outputs' shapes depend on the inputs' values; they must be fixed for a case "
+                    "(shapes vary through CASES)"
                 )
             kept = [
                 (t if precise and d.is_floating_point else t.to(d)).contiguous().cpu()
@@ -201,11 +235,11 @@ class ReferenceHost(host.Host):
         else:
             init = copy.deepcopy(live.init)
             build = self.file.baselines[name]
-            model = task_file.attempt(
-                lambda: build(**init) if isinstance(init, dict) else build(*init), f"BASELINES[{name!r}]", self.file.filename
-            )
+            what = f"BASELINES[{name!r}]"
+            anchors = (self.lines, what, "BASELINES")
+            model = task_file.attempt(lambda: build(**init) if isinstance(init, dict) else build(*init), what, *anchors)
             wanted = {k: (list(v.shape), str(v.dtype).removeprefix("torch.")) for k, v in live.initial_state.items()}
-            targets = task_file.attempt(lambda: modules.match_state(wanted, model), f"BASELINES[{name!r}]", self.file.filename)
+            targets = task_file.attempt(lambda: modules.match_state(wanted, model), what, *anchors)
             modules.copy_state(targets, [modules.state(live.model)[k] for k in wanted])
             if hasattr(model, "to"):
                 model = model.to(self._device)
@@ -232,19 +266,23 @@ class ReferenceHost(host.Host):
             call(inputs)
         return int(counter.get_total_flops())
 
-    def _plan(self, value: Any, what: str) -> buffers.Layout:
+    def _plan(self, value: Any, function: str) -> buffers.Layout:
         try:
             return buffers.plan(value)
         except TypeError as error:
-            raise TaskProblem(f"{self.file.filename}: {what}: {error}") from error
+            raise TaskProblem(f"{self.lines.at(function)}: {function}(): {error}; return those") from error
 
     def _problem(self, action: Callable[[], Any]) -> Any:
+        """One step of the task's own code: problems are reported as such, and where it hangs is written down for the judge."""
+        os.ftruncate(self._stack, 0)
+        os.lseek(self._stack, 0, os.SEEK_SET)
+        faulthandler.dump_traceback_later(self._patience_s, file=self._stack)
         try:
-            return action()
+            return task_file.attempt(action, _CALL, self.lines, *FORWARD)
         except TaskProblem as error:
             raise modules.LoadError("task", str(error)) from error
-        except modules.LoadError as error:
-            raise modules.LoadError("task", f"{self.file.filename}: {error}") from error
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
     @contextlib.contextmanager
     def _all_threads(self) -> Any:
@@ -285,11 +323,28 @@ class _NoModules(contextlib.AbstractContextManager["_NoModules"]):
         """Nothing was hooked."""
 
 
-def main(fd: int, text_fd: int) -> None:
-    """Entry of the process: serve until the judge closes the socket."""
-    sock = socket.socket(fileno=fd)
-    import torch
+class _Printed(io.TextIOBase):
+    """What a task prints goes to the log while it has room, and is then dropped: a noisy task may be a good one."""
 
-    torch.set_num_threads(1)
-    sys.path.insert(1, os.getcwd())  # a task may import its neighbours; our own packages stand before it
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):  # full
+            os.write(1, text.encode(errors="replace"))
+        return len(text)
+
+
+def _settle(folder: str, search_path: str, compiled_fd: int) -> None:
+    """Scratch folders, programs and the current folder, as a task finds them."""
+    os.environ.update(TMPDIR=os.getcwd(), HOME=os.getcwd(), PATH=search_path)
+    compiled.use_private_folders()
+    if os.fstat(compiled_fd).st_size:
+        compiled.unpack(compiled_fd)
+    if folder:
+        with contextlib.suppress(OSError):  # not readable for whom this process has become: the import will say so
+            os.chdir(folder)
+        sys.path.insert(1, folder)  # a task may import its neighbours; our own packages stand before it
+
+
+def serve(sock: socket.socket, text_fd: int) -> None:
+    """Entry of the forked, confined child."""
+    sys.stdout = sys.stderr = _Printed()
     ReferenceHost(sock, text_fd).serve()

@@ -116,13 +116,14 @@ def landlock_abi() -> int:
 
 
 def landlock(readable: list[str], writable: list[str]) -> None:
-    """From here on only these paths can be opened: read and execute, or everything. Needs no_new_privileges()."""
+    """From here on only these paths can be opened: read and execute, or everything; and, where the kernel knows how (6.12), only
+    processes that are confined alike can be signalled. Needs no_new_privileges()."""
     abi = landlock_abi()
     if abi < 1:
         raise OSError(95, "landlock is not in this kernel")
     rights = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(abi, 16)) - 1
     read = 1 | 4 | 8  # execute, read file, read directory
-    attributes = struct.pack("<Q", rights)
+    attributes = struct.pack("<Q", rights) if abi < 6 else struct.pack("<QQQ", rights, 0, 3)  # scopes: abstract sockets, signals
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
     ruleset = _check(_call(444, buffer, ctypes.c_size_t(len(attributes)), 0), "landlock_create_ruleset")
     try:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import random
+import sys
 import traceback
 import types
 from collections.abc import Callable
@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import modules
+from .lines import Lines
 
+IMPORTING = "importing the file"
 _DRAWN = 2  # held-out cases drawn from each declared range
 
 
 class TaskProblem(Exception):
-    """The task cannot be judged; the message names the line where there is one, and the mend."""
+    """The task cannot be judged; the message names the line and the mend."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class TaskFile:
     """The loaded module and what it declares."""
 
     module: types.ModuleType
-    filename: str
+    lines: Lines
     cases: tuple[CaseSpec, ...]
     tolerance: str
     gradients: bool
@@ -49,7 +51,14 @@ class TaskFile:
 
     def init_inputs(self, case: CaseSpec) -> Any:
         """get_init_inputs() for a case: a list (positional) or a dict (by keyword); [] without the function."""
-        value = self._ask("get_init_inputs", case) if hasattr(self.module, "get_init_inputs") else []
+        if not hasattr(self.module, "get_init_inputs"):
+            return []
+        value = self._ask("get_init_inputs", case)
+        if not isinstance(value, (list, tuple, dict)):
+            raise TaskProblem(
+                f"{self.lines.at('get_init_inputs')}: get_init_inputs() returned a {type(value).__name__}; "
+                "return the constructor's arguments as a list, or as a dict by keyword"
+            )
         return value if isinstance(value, dict) else list(value)
 
     def _ask(self, name: str, case: CaseSpec) -> Any:
@@ -57,84 +66,122 @@ class TaskFile:
         accepted = inspect.signature(function).parameters
         open_ended = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
         chosen = {k: v for k, v in case.arguments.items() if open_ended or k in accepted}
-        return attempt(lambda: function(**chosen), f"{name}({', '.join(f'{k}={v!r}' for k, v in chosen.items())})", self.filename)
+        what = f"{name}({', '.join(f'{k}={v!r}' for k, v in chosen.items())})"
+        return attempt(lambda: function(**chosen), what, self.lines, name)
 
 
-def attempt(action: Callable[[], Any], what: str, filename: str) -> Any:
-    """Run a part of the task; what it raises becomes a TaskProblem with the line of the task file."""
+def attempt(action: Callable[[], Any], what: str, lines: Lines, *anchors: str) -> Any:
+    """Run a part of the task; what it raises becomes a TaskProblem with the line of the task file that raised or, where none of
+    its lines took part, of the first anchor there is."""
     try:
         return action()
     except TaskProblem:
         raise
     except modules.LoadError as error:
-        raise TaskProblem(f"{filename}: {error}") from error
+        raise TaskProblem(str(error) if error.kind == "syntax_error" else f"{lines.at(*anchors)}: {error}") from error
     except BaseException as error:
-        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == filename]
-        where = f"{filename}, line {lines[-1]}" if lines else filename
-        raise TaskProblem(f"{where}: {what} raised {type(error).__name__}: {error}") from error
+        own = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == lines.filename]
+        where = f"{lines.filename}, line {own[-1]}" if own else lines.at(*anchors)
+        raise TaskProblem(f"{where}: {what} raised {type(error).__name__}: {error}. {_mend(error, what)}") from error
 
 
-def read(source: str, filename: str, held_out_source: str = "", seed: int = 0) -> TaskFile:
-    """Load the file and check its parts. Raises TaskProblem."""
-    _check_parts(source, filename)
-    module = attempt(lambda: modules.load(source, "task", filename), "importing the file", filename)
-    if not callable(getattr(module, "get_inputs", None)):
-        raise TaskProblem(f"{filename}: get_inputs() is not defined; it returns the list of forward's arguments")
-    cases = _cases(module, filename)
-    if held_out_source:
-        companion = attempt(
-            lambda: modules.load(held_out_source, "task_held_out", filename), "importing the held-out file", filename
+def _mend(error: BaseException, what: str) -> str:
+    if isinstance(error, ImportError):
+        return (
+            f"Install it where the evaluator runs ({sys.executable}), or do without it; modules beside the task can be imported."
         )
-        cases += [CaseSpec(f"held_out:{k}", dict(v), held_out=True) for k, v in getattr(companion, "CASES", {}).items()]
-    cases += _drawn(module, filename, random.Random(seed))
-    _check_arguments(module, cases, filename)
+    if isinstance(error, OSError):
+        return "A task runs confined: it reads its own folder, writes to its temporary folder, and has no network and no home."
+    if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
+        return "Use smaller shapes, or a machine with more memory."
+    return "Mend that line: the file has to import on its own." if what == IMPORTING else f"Make {what} run by itself in Python."
+
+
+def read(source: str, filename: str, held_out_source: str = "", held_out_name: str = "", seed: int = 0) -> TaskFile:
+    """Load the file and check its parts. Raises TaskProblem."""
+    lines = Lines(source, filename)
+    _check_parts(source, lines)
+    module = attempt(lambda: modules.load(source, "task", filename), IMPORTING, lines)
+    _check_definitions(module, lines)
+    cases = _cases(module, lines)
+    if held_out_source:
+        held_out_lines = Lines(held_out_source, held_out_name)
+        companion = attempt(lambda: modules.load(held_out_source, "task_held_out", held_out_name), IMPORTING, held_out_lines)
+        cases += _companions(companion, held_out_lines)
+    cases += _drawn(module, lines, random.Random(seed))
+    _check_arguments(module, cases, lines)
     tolerance = getattr(module, "TOLERANCE", "default")
     if tolerance not in ("default", "bitwise"):
-        raise TaskProblem(f'{filename}: TOLERANCE is {tolerance!r}; accepted: "default", "bitwise"')
+        raise TaskProblem(f'{lines.at("TOLERANCE")}: TOLERANCE is {tolerance!r}; accepted: "default", "bitwise"')
     baselines = getattr(module, "BASELINES", {})
     if not isinstance(baselines, dict) or not all(callable(v) for v in baselines.values()):
         raise TaskProblem(
-            f"{filename}: BASELINES must map names to callables of the init inputs that return a module or function"
+            f"{lines.at('BASELINES')}: BASELINES must map names to callables of the init inputs that return a module or function"
         )
     if reserved := {"eager", "compile"} & set(baselines):
-        raise TaskProblem(f"{filename}: BASELINES may not use the name {min(reserved)!r}: KEvolve measures that one itself")
-    return TaskFile(module, filename, tuple(cases), tolerance, bool(getattr(module, "GRADIENTS", False)), dict(baselines))
-
-
-def _check_parts(source: str, filename: str) -> None:
-    try:
-        tree = ast.parse(source)
-    except SyntaxError as error:
-        raise TaskProblem(f"{filename}, line {error.lineno}: not valid Python: {error.msg}") from error
-    names = {n.name for n in tree.body if isinstance(n, (ast.ClassDef, ast.FunctionDef))}
-    names |= {a.asname or a.name for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names}
-    names |= {t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
-    if not names & {"Model", "reference"}:
+        name = min(reserved)
         raise TaskProblem(
-            f"{filename}: neither class Model(nn.Module) nor a function reference(*inputs) is defined; "
-            "a task is a KernelBench file: Model, get_inputs(), get_init_inputs()"
+            f"{lines.at(f'BASELINES[{name!r}]', 'BASELINES')}: BASELINES may not use the name {name!r}, which KEvolve measures "
+            "itself; choose another name"
         )
-    if "get_inputs" not in names:
-        raise TaskProblem(f"{filename}: get_inputs() is not defined; add one that returns the list of forward's arguments")
+    return TaskFile(module, lines, tuple(cases), tolerance, bool(getattr(module, "GRADIENTS", False)), dict(baselines))
 
 
-def _cases(module: types.ModuleType, filename: str) -> list[CaseSpec]:
+def _check_parts(source: str, lines: Lines) -> None:
+    """What can be seen without running the file: a reason not to run it."""
+    try:
+        compile(source, lines.filename, "exec")
+    except (SyntaxError, ValueError) as error:
+        number = getattr(error, "lineno", None) or 1
+        raise TaskProblem(
+            f"{lines.filename}, line {number}: not valid Python: {error.args[0]}; mend the syntax there or just above"
+        ) from error
+    if "*" in lines.first:  # from … import *: only running it tells
+        return
+    if not lines.first.keys() & {"Model", "reference"}:
+        raise TaskProblem(_no_model(lines))
+    if "get_inputs" not in lines.first:
+        raise TaskProblem(_no_inputs(lines))
+
+
+def _check_definitions(module: types.ModuleType, lines: Lines) -> None:
+    if not any(callable(getattr(module, name, None)) for name in ("Model", "reference")):
+        raise TaskProblem(_no_model(lines))
+    if not callable(getattr(module, "get_inputs", None)):
+        raise TaskProblem(_no_inputs(lines))
+
+
+def _no_model(lines: Lines) -> str:
+    return (
+        f"{lines.end}: neither class Model(nn.Module) nor a function reference(*inputs) is defined; "
+        "a task is a KernelBench file: Model, get_inputs(), get_init_inputs()"
+    )
+
+
+def _no_inputs(lines: Lines) -> str:
+    return f"{lines.end}: get_inputs() is not defined; add one that returns the list of forward's arguments"
+
+
+def _cases(module: types.ModuleType, lines: Lines) -> list[CaseSpec]:
     declared = getattr(module, "CASES", None)
-    weights = getattr(module, "WEIGHTS", {})
-    protected = set(getattr(module, "PROTECTED", ()))
-    held_out = {h for h in getattr(module, "HELD_OUT", ()) if isinstance(h, str)}
     if declared is None:
         declared = {"default": {}}
     if not isinstance(declared, dict) or not declared or not all(isinstance(v, dict) for v in declared.values()):
-        raise TaskProblem(f'{filename}: CASES must map names to keyword arguments, e.g. {{"small": {{"rows": 32}}}}')
+        raise TaskProblem(f'{lines.at("CASES")}: CASES must map names to keyword arguments, e.g. {{"small": {{"rows": 32}}}}')
+    weights, protected = getattr(module, "WEIGHTS", {}), _names(module, "PROTECTED", lines)
+    held_out = _names(module, "HELD_OUT", lines)
+    if not isinstance(weights, dict):
+        raise TaskProblem(f'{lines.at("WEIGHTS")}: WEIGHTS must map case names to numbers, e.g. {{"small": 2.0}}')
     for label, names in (("WEIGHTS", set(weights)), ("PROTECTED", protected), ("HELD_OUT", held_out)):
-        if unknown := sorted(names - set(declared)):
-            raise TaskProblem(f"{filename}: {label} names {unknown[0]!r}, which is not in CASES ({', '.join(declared)})")
-    if any(not isinstance(w, (int, float)) or w < 0 for w in weights.values()) or all(
+        if unknown := sorted(map(str, names - set(declared))):
+            where = lines.at(f"{label}[{unknown[0]!r}]", label)
+            raise TaskProblem(f"{where}: {label} names {unknown[0]!r}, which is not in CASES; choose of: {', '.join(declared)}")
+    if any(not isinstance(w, (int, float)) or not 0 <= w < float("inf") for w in weights.values()) or all(
         name in held_out or weights.get(name, 1.0) == 0 for name in declared
     ):
         raise TaskProblem(
-            f"{filename}: WEIGHTS must be numbers >= 0, with at least one positive weight among the cases not held out"
+            f"{lines.at('WEIGHTS', 'HELD_OUT')}: WEIGHTS must be numbers >= 0, with at least one positive weight among the cases "
+            "not held out"
         )
     return [
         CaseSpec(name, dict(arguments), float(weights.get(name, 1.0)), name in protected, name in held_out)
@@ -142,7 +189,22 @@ def _cases(module: types.ModuleType, filename: str) -> list[CaseSpec]:
     ]
 
 
-def _check_arguments(module: types.ModuleType, cases: list[CaseSpec], filename: str) -> None:
+def _names(module: types.ModuleType, label: str, lines: Lines) -> set[str]:
+    """The case names in PROTECTED or HELD_OUT."""
+    value = getattr(module, label, ())
+    if not isinstance(value, (list, tuple, set, frozenset)):
+        raise TaskProblem(f'{lines.at(label)}: {label} must be a list, e.g. ["small"], not a {type(value).__name__}')
+    return {v for v in value if isinstance(v, str)}
+
+
+def _companions(companion: types.ModuleType, lines: Lines) -> list[CaseSpec]:
+    declared = getattr(companion, "CASES", None)
+    if not isinstance(declared, dict) or not all(isinstance(v, dict) for v in declared.values()):
+        raise TaskProblem(f"{lines.at('CASES')}: a held-out file has CASES, names with keyword arguments, and nothing else")
+    return [CaseSpec(f"held_out:{k}", dict(v), held_out=True) for k, v in declared.items()]
+
+
+def _check_arguments(module: types.ModuleType, cases: list[CaseSpec], lines: Lines) -> None:
     """Every keyword of a case must be named by get_inputs or get_init_inputs; else a typing error would pass in silence."""
     functions = [getattr(module, n) for n in ("get_inputs", "get_init_inputs") if hasattr(module, n)]
     parameters = [p for f in functions for p in inspect.signature(f).parameters.values()]
@@ -151,18 +213,20 @@ def _check_arguments(module: types.ModuleType, cases: list[CaseSpec], filename: 
     named = {p.name for p in parameters}
     for case in cases:
         if unknown := sorted(set(case.arguments) - named):
+            where = lines.at(f"CASES[{case.name!r}]", "HELD_OUT" if case.held_out else "CASES", "CASES")
             raise TaskProblem(
-                f"{filename}: case {case.name!r} gives {unknown[0]!r}, which neither get_inputs nor get_init_inputs takes "
+                f"{where}: case {case.name!r} gives {unknown[0]!r}, which neither get_inputs nor get_init_inputs takes "
                 f"(they take: {', '.join(sorted(named)) or 'nothing'})"
             )
 
 
-def _drawn(module: types.ModuleType, filename: str, rng: random.Random) -> list[CaseSpec]:
+def _drawn(module: types.ModuleType, lines: Lines, rng: random.Random) -> list[CaseSpec]:
     """Cases from the ranges of HELD_OUT: {"rows": (1, 4096)} draws uniformly, a list chooses, anything else stays."""
     drawn = []
     for position, entry in enumerate(h for h in getattr(module, "HELD_OUT", ()) if not isinstance(h, str)):
         if not isinstance(entry, dict):
-            raise TaskProblem(f'{filename}: HELD_OUT takes case names or ranges such as {{"rows": (1, 4096)}}, not {entry!r}')
+            where = lines.at(f"HELD_OUT[{entry!r}]", "HELD_OUT")
+            raise TaskProblem(f'{where}: HELD_OUT takes case names or ranges such as {{"rows": (1, 4096)}}, not {entry!r}')
         for number in range(_DRAWN):
             arguments = {k: _draw(v, rng) for k, v in entry.items()}
             drawn.append(CaseSpec(f"held_out:{position}.{number}", arguments, held_out=True))
@@ -171,5 +235,5 @@ def _drawn(module: types.ModuleType, filename: str, rng: random.Random) -> list[
 
 def _draw(value: Any, rng: random.Random) -> Any:
     if isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, int) for v in value):
-        return rng.randint(*value)
+        return rng.randint(min(value), max(value))
     return rng.choice(value) if isinstance(value, list) and value else value

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.types import ISOLATION_LEVELS, Device, Interpreter, MachineReport, Policy, TargetReport, to_json
+from harness.types import ISOLATION_LEVELS, TASK_ISOLATION, Device, Interpreter, MachineReport, Policy, TargetReport, to_json
 from kevolve_mcp import __version__
 from kevolve_mcp.errors import KEvolveError
 from kevolve_mcp.executors.base import Executor
@@ -72,7 +72,11 @@ async def diagnose(executor: Executor, settings: Settings) -> Diagnosis:
     if report is None:
         findings.append(Finding("judge", "missing", reason, "Mend what the lines above say is missing, then run doctor again."))
         return Diagnosis((*findings, _tuning()), interpreters)
-    findings += [_isolation(report.isolation), _executable(report.targets), _tuning()]
+    findings += [
+        _isolation(report.isolation, report.environment.facts.get(TASK_ISOLATION, "")),
+        _executable(report.targets),
+        _tuning(),
+    ]
     devices = await executor.devices()
     if devices:
         findings.append(_gpus(devices))
@@ -142,10 +146,12 @@ def _torch(interpreters: tuple[Interpreter, ...]) -> Finding:
     return Finding("torch", "ok", f"{usable.torch or 'found'} in {usable.path} ({usable.origin})")
 
 
-def _isolation(levels: dict[str, str]) -> Finding:
+def _isolation(levels: dict[str, str], task: str) -> Finding:
     there = [level for level in ISOLATION_LEVELS if levels.get(level) == "available"]
     not_there = "; ".join(f"{level}: {levels.get(level, 'not probed')}" for level in ISOLATION_LEVELS if level not in there)
-    said = f"{there[0] if there else 'none'}" + (f" ({not_there})" if not_there else "")
+    said = (
+        f"{there[0] if there else 'none'}" + (f" ({not_there})" if not_there else "") + (f"; tasks run at {task}" if task else "")
+    )
     if there and Policy().permits(there[0]):
         return Finding("isolation", "ok", said)
     remedy = (

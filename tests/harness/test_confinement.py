@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,10 @@ from harness.judge.freezing import descendants, frozen
 from harness.judge.processes import ForkServer, Refused, Worker, WorkerFailed
 from harness.workers import buffers
 from harness.workers.confine import Confinement
+from kevolve_mcp.errors import TaskRefused
+from kevolve_mcp.executors import LocalExecutor
+
+from .conftest import Bench
 
 LEVELS = ("namespaces", "landlock", "process")
 READABLE = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[2] / "harness"))
@@ -146,7 +151,86 @@ def test_a_frozen_worker_and_what_it_started_stand_still(server: ForkServer, tmp
             states = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in found]
         assert len(states) == 3
         assert set(states) == {"T"}
-        worker.ask("launches", seconds=20)  # it goes on
+        worker.ask("works", seconds=20, mode="count")  # it goes on
     finally:
         os.close(source)
         worker.close()
+
+
+HOSTILE = """
+import os, signal, socket
+import torch
+
+def refused(action):
+    try:
+        action()
+    except OSError as error:
+        return
+    raise RuntimeError("went through")
+
+refused(lambda: os.stat(AT_HOME))
+refused(lambda: open(SECRET).read())
+refused(lambda: os.kill(JUDGE, signal.SIGTERM))
+refused(lambda: socket.create_connection(("127.0.0.1", 1), 1))
+refused(lambda: open(os.path.join(FOLDER, "new"), "w"))
+import neighbour
+open(os.path.join(os.environ["TMPDIR"], "scratch"), "w").write("x")
+
+
+def reference(x):
+    return x.sin() + neighbour.SHIFT
+
+
+def get_inputs():
+    return [torch.randn(8, 32)]
+"""
+
+
+def _is_judge(cmdline: Path) -> bool:
+    try:
+        ours = f"PPid:\t{os.getpid()}\n" in cmdline.with_name("status").read_text()
+        return ours and b"harness.judge.main" in cmdline.read_bytes()
+    except OSError:
+        return False
+
+
+def test_a_task_sees_its_own_folder_and_reaches_nothing_else(bench: Bench, tmp_path: Path, secret: Path) -> None:
+    folder = tmp_path / "task"
+    folder.mkdir()
+    for place in (*folder.parents[:3], folder):
+        place.chmod(0o755)
+    (folder / "neighbour.py").write_text("SHIFT = 1.0\n")
+    readable = [*READABLE, *(os.path.realpath(p) for p in READABLE), sys.executable, os.path.realpath(sys.executable)]
+    at_home = [str(p) for p in Path.home().iterdir() if not any(r.startswith(str(p)) for r in readable)]
+    (judge,) = [p.parent.name for p in Path("/proc").glob("[0-9]*/cmdline") if _is_judge(p)]
+    facts = {"AT_HOME": (at_home or ["/etc/shadow"])[0], "SECRET": str(secret), "FOLDER": str(folder), "JUDGE": int(judge)}
+    path = folder / "hostile.py"
+    path.write_text("\n".join(f"{k} = {v!r}" for k, v in facts.items()) + HOSTILE)
+    task = bench.run(bench.executor.open_task(path.read_text(), str(path), "cpu", timed=False))
+    assert task.cases
+    assert not (folder / "new").exists()
+
+
+BOMBS = {
+    "one process": "held = [torch.ones(1 << 26) for _ in range(10_000)]",
+    "many processes": (
+        "import os, time\nfor _ in range(64):\n    if os.fork() == 0:\n"
+        "        held = bytearray(1 << 30)\n        held[::4096] = bytes([1]) * (1 << 18)\n        time.sleep(60)\ntime.sleep(60)"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_task_that_takes_all_memory_is_refused_and_the_next_one_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    good = "import torch\n\n\ndef reference(x):\n    return x.sin()\n\n\ndef get_inputs():\n    return [torch.randn(8, 32)]\n"
+    monkeypatch.setenv("KEVOLVE_TASK_GIB", "2")
+
+    async def body() -> None:
+        async with LocalExecutor(None, tmp_path) as executor:
+            with pytest.raises(TaskRefused, match="smaller shapes"):
+                await executor.open_task(f"{good}\n{BOMBS[name]}\n", "", "cpu", timed=False)
+            assert (await executor.open_task(good, "", "cpu", timed=False)).cases
+
+    asyncio.run(body())

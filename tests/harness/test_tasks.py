@@ -1,20 +1,65 @@
-"""Task files: every unmodified one opens, every bad one is refused with the line or the part and the mend."""
+"""Task files: every unmodified one opens, every bad one is refused with file and line, the reason and the mend."""
 
 from __future__ import annotations
 
 import ast
+import asyncio
+import re
 from pathlib import Path
 
 import pytest
 
 from kevolve_mcp.errors import TaskRefused
+from kevolve_mcp.executors import LocalExecutor
 
 from .conftest import Bench
 
 DATA = Path(__file__).parents[1] / "data"
 GOOD = [*sorted((DATA / "kernelbench").glob("*.py")), DATA / "bad_tasks" / "prints_a_lot.py"]
-HANGS = ("hangs_in_forward", "hangs_on_import")
-BAD = [p for p in sorted((DATA / "bad_tasks").glob("*.py")) if p.stem not in (*HANGS, "prints_a_lot")]
+HANGS = {"hangs_in_forward": 8, "hangs_in_get_inputs": 12, "hangs_on_import": 20}
+BAD = {  # name: line that the refusal names, words of the reason or the mend
+    "baselines_are_no_functions": (4, "map names to callables"),
+    "baselines_use_a_taken_name": (5, "choose another name"),
+    "cases_is_no_mapping": (4, "map names to keyword arguments"),
+    "cases_name_an_unknown_argument": (4, "gives 'rowz'"),
+    "changes_its_input": (6, "clone first"),
+    "constant_output": (6, "a constant instead of the outputs"),
+    "differs_in_float64": (6, "depend on the dtype"),
+    "equal_rows": (6, "a few rows computed"),
+    "exits_on_import": (20, "exited with 0"),
+    "get_inputs_returns_no_list": (7, "must be Tensor, not int"),
+    "held_out_is_a_number": (5, "takes case names or ranges"),
+    "held_out_names_no_case": (5, "choose of: small"),
+    "holds_too_much": (7, "Use smaller shapes"),
+    "ignores_its_input": (6, "the outputs for other inputs"),
+    "imports_what_is_not_there": (1, "Install it where the evaluator runs"),
+    "init_inputs_are_no_list": (17, "as a list, or as a dict"),
+    "inputs_cannot_cross": (10, "is a object; tensors, numbers"),
+    "lacks_get_inputs": (11, "add one that returns the list"),
+    "lacks_model": (9, "a task is a KernelBench file"),
+    "mean_of_the_output": (6, "their mean instead of the outputs"),
+    "non_finite_output": (6, "Keep the inputs inside"),
+    "nondeterministic_reference": (6, "must be deterministic"),
+    "output_equals_input": (6, "an input, or a view of it,"),
+    "output_is_a_part_of_an_input": (6, "an input, or a view of it,"),
+    "output_is_a_transposed_input": (6, "an input, or a view of it,"),
+    "protected_is_a_string": (5, "must be a list"),
+    "protected_names_no_case": (5, "choose of: small, large"),
+    "raises_in_constructor": (8, "no such mode"),
+    "raises_in_forward": (7, "cannot handle a width of 32"),
+    "raises_in_get_inputs": (11, "run by itself in Python"),
+    "raises_on_import": (18, "import on its own"),
+    "returns_no_tensor": (6, "only plain tensors"),
+    "segfaults_in_forward": (9, "signal 11"),
+    "shapes_follow_values": (6, "must be fixed for a case"),
+    "syntax_error": (7, "mend the syntax"),
+    "tolerance_is_unknown": (4, 'accepted: "default", "bitwise"'),
+    "weights_are_negative": (5, "numbers >= 0"),
+    "weights_leave_nothing": (5, "at least one positive weight"),
+    "weights_name_no_case": (7, "choose of: small"),
+    "wrong_constructor_arguments": (6, "takes 2 positional arguments but 3"),
+    "zero_output": (6, "zeros instead of the outputs"),
+}
 
 
 @pytest.mark.parametrize("path", GOOD, ids=lambda p: p.stem)
@@ -27,31 +72,39 @@ def test_an_unmodified_file_is_a_task(bench: Bench, path: Path) -> None:
     assert task.operators
 
 
-@pytest.mark.parametrize("path", BAD, ids=lambda p: p.stem)
-def test_a_bad_file_is_refused_with_a_hint(bench: Bench, path: Path) -> None:
-    with pytest.raises(TaskRefused) as refusal:
+def test_every_bad_file_is_listed_here() -> None:
+    assert {p.stem for p in (DATA / "bad_tasks").glob("*.py")} == {*BAD, *HANGS, "prints_a_lot"}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_refused_with_line_reason_and_mend(bench: Bench, name: str) -> None:
+    line, words = BAD[name]
+    path = DATA / "bad_tasks" / f"{name}.py"
+    with pytest.raises(TaskRefused, match=re.escape(words)) as refusal:
         bench.run(bench.executor.open_task(path.read_text(), str(path), "cpu", timed=False))
-    assert path.name in refusal.value.message
-    assert len(refusal.value.message) > len(path.name) + 20
-    if "raises" in path.stem or path.stem == "syntax_error":
-        assert f"{path.name}, line " in refusal.value.message
+    assert refusal.value.message.startswith(f"{path.name}, line {line}: ")
+    assert refusal.value.hint
 
 
-def test_a_task_that_hangs_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import asyncio
-
-    from kevolve_mcp.executors import LocalExecutor
-
-    monkeypatch.setenv("KEVOLVE_TASK_SECONDS", "3")
+def test_a_task_that_hangs_is_refused_with_the_line_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEVOLVE_TASK_SECONDS", "6")
 
     async def body() -> None:
         async with LocalExecutor(None, tmp_path) as executor:
-            for name in HANGS:
+            for name, line in HANGS.items():
                 path = DATA / "bad_tasks" / f"{name}.py"
-                with pytest.raises(TaskRefused, match="did not answer in time"):
+                with pytest.raises(TaskRefused, match="did not answer in time") as refusal:
                     await executor.open_task(path.read_text(), str(path), "cpu", timed=False)
+                assert re.match(rf"{path.name}, line ({line}|{line - 1}): ", refusal.value.message)  # a loop's head or body
 
     asyncio.run(body())
+
+
+def test_a_task_larger_than_the_machine_is_refused(bench: Bench) -> None:
+    source = "import torch\n\n\ndef reference(x):\n    return x.sin()\n\n\ndef get_inputs():\n    return [torch.zeros(1).expand(1 << 42)]\n"
+    with pytest.raises(TaskRefused, match="smaller shapes") as refusal:
+        bench.run(bench.executor.open_task(source, "", "cpu", timed=False))
+    assert refusal.value.message.startswith("task.py, line ")
 
 
 def test_cases_carry_weights_protection_and_held_out_draws(bench: Bench) -> None:

@@ -1,0 +1,136 @@
+"""Starting the worker of a task: confined like a candidate's, with what a reference may need besides."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..targets import DeviceFamily
+from ..workers import buffers, compiled
+from ..workers.lines import FORWARD, Lines
+from . import memory
+from .machine import Machine, everybodys
+from .pool import TASK_SECONDS
+from .processes import CancelToken, Interfered, Worker, WorkerDied, WorkerFailed, WorkerTimeout
+
+STACK_SHARE = 0.9  # of the deadline: then a step that still runs writes down where it is
+_FRAME = re.compile(r'File "([^"]+)", line (\d+) in')
+
+
+@dataclass(frozen=True)
+class TaskText:
+    """What a worker needs to open a task. path: of the file, "" where the task was given as text."""
+
+    source: str
+    path: str
+    held_out: str
+    seed: int
+
+    @property
+    def filename(self) -> str:
+        return os.path.basename(self.path) if self.path else "task.py"
+
+    @property
+    def folder(self) -> str:
+        """The task's own folder, which it may read; "" without one, and where everything else lies there, too."""
+        folder = os.path.realpath(os.path.dirname(os.path.abspath(self.path))) if self.path else ""
+        return "" if not folder or everybodys(folder) else folder
+
+    @property
+    def lines(self) -> Lines:
+        return Lines(self.source, self.filename)
+
+
+class TaskWorkers:
+    """Starts processes for one task on one device family, and hands what one has compiled to the next. compiles: whether
+    baselines will be compiled."""
+
+    def __init__(self, machine: Machine, family: DeviceFamily, text: TaskText, *, compiles: bool) -> None:
+        self._machine, self._family, self.text, self._compiles = machine, family, text, compiles
+        self._stack = buffers.create("stack", 0, fixed=False)
+        key = hashlib.sha256("\0".join((text.source, text.held_out, text.folder)).encode()).hexdigest()
+        self._kept = machine.cache / "compiled" / f"{key[:32]}.tar"
+
+    def start(self, cancel: CancelToken | None = None, *, allocation: bool = True) -> tuple[Worker, dict[str, Any]]:
+        """A confined process with the task open, and what the task declares. Raises what Worker.wait raises.
+
+        allocation: under the allocator policy of every comparison; False for the allocator's defaults."""
+        worker = self._machine.task_worker(self._family, self.text.folder, compiles=self._compiles, allocation=allocation)
+        worker.cancel = cancel
+        held_out_name = f"{Path(self.text.filename).stem}.heldout.py"
+        kept = self._kept.read_bytes() if self._kept.is_file() else b""
+        texts = [buffers.from_bytes("task", t) for t in (self.text.source.encode(), self.text.held_out.encode())]
+        packed = buffers.from_bytes("compiled", kept)
+        try:
+            reply = worker.ask(
+                "open",
+                [*texts, self._stack, packed],
+                seconds=TASK_SECONDS,
+                filename=self.text.filename,
+                held_out_name=held_out_name,
+                folder=self.text.folder,
+                search_path=os.environ.get("PATH", "/usr/bin:/bin"),
+                seed=self.text.seed,
+                cpus=len(os.sched_getaffinity(0)),
+                device=self._family.TORCH_DEVICE,
+                patience_s=STACK_SHARE * TASK_SECONDS,
+            )
+            opened: dict[str, Any] = worker.data(reply)
+            return worker, opened
+        except BaseException as error:
+            reason = self.refusal(error, worker)
+            worker.close()
+            raise (WorkerFailed("task", reason) if reason else error) from error
+        finally:
+            for fd in (*texts, packed):
+                os.close(fd)
+
+    def keep(self, worker: Worker) -> None:
+        """Spare later processes with this task the compiling that this one did. Unread: it came from the sandbox and goes back."""
+        fd = buffers.create("compiled", 0, fixed=False)
+        try:
+            size = worker.data(worker.ask("pack", [fd], seconds=TASK_SECONDS))["bytes"]
+            if isinstance(size, int) and 0 < size <= compiled.MOST_BYTES:
+                self._kept.parent.mkdir(parents=True, exist_ok=True)
+                with tempfile.NamedTemporaryFile(dir=self._kept.parent, delete=False) as part:
+                    part.write(os.pread(fd, size, 0))
+                os.replace(part.name, self._kept)
+        finally:
+            os.close(fd)
+
+    def refusal(self, error: BaseException, worker: Worker) -> str:
+        """Why the task cannot be judged: file, line, reason, mend; "" for an error that says nothing about the task."""
+        lines = self.text.lines
+        if isinstance(error, WorkerFailed):
+            return str(error)
+        if isinstance(error, WorkerTimeout):
+            return (
+                f"{self._where(lines)}: the task did not answer in time; does it loop, wait for input or download something? "
+                f"Each step has {TASK_SECONDS:.0f} s."
+            )
+        if isinstance(error, Interfered):
+            return f"{lines.at()}: the task's process broke the evaluator's protocol ({error}); leave inherited descriptors alone"
+        if isinstance(error, WorkerDied) and error.held:
+            return f"{self._where(lines)}: the task {error}; a task may hold {memory.allowed() / 2**30:.1f} GiB here. Use smaller shapes."
+        if isinstance(error, WorkerDied):
+            exited = lines.ending and (error.exit_code is not None or error.signal_number == 9)
+            where = f"{lines.filename}, line {lines.ending}" if exited else self._where(lines)
+            said = worker.log()[-800:].strip()
+            return f"{where}: the task's process {error}; a task must not end its process. It printed: {said or 'nothing'}"
+        return ""
+
+    def _where(self, lines: Lines) -> str:
+        """The innermost line of the task in the stack that its process left, else where forward is."""
+        size = os.fstat(self._stack).st_size
+        for file, line in _FRAME.findall(os.pread(self._stack, min(size, 1 << 16), 0).decode(errors="replace")):
+            if file == lines.filename:
+                return f"{file}, line {line}"
+        return lines.at(*FORWARD)
+
+    def close(self) -> None:
+        os.close(self._stack)

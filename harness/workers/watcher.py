@@ -1,0 +1,79 @@
+"""The process beside a confined worker: it waits, bounds the memory of the worker and all its descendants, and reports how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+
+LOOK_S = 0.25  # between two looks at the memory in use
+
+
+def watch(worker: int, status_fd: int, *, resident_bytes: int, namespace: bool) -> None:
+    """Never returns. Reports "M bytes" if it ended the worker because all of it together held more than `resident_bytes`
+    (0: no limit), then "S wait-status peak-bytes", the peak of the worker alone. namespace: this process is the first of a PID
+    namespace, and everything in the namespace ends with it; otherwise it is a subreaper."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    status, peak = 0, 0
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, found, usage = os.wait4(-1, os.WNOHANG)
+            if pid == worker:
+                status, peak = found, usage.ru_maxrss << 10
+                break
+            if pid:
+                continue
+            if resident_bytes and (held := _resident(namespace)) > resident_bytes:
+                os.write(status_fd, f"M {held}\n".encode())
+                status, peak = signal.SIGKILL, held
+                break
+            signal.sigtimedwait({signal.SIGCHLD}, LOOK_S)
+    if not namespace:
+        _kill_orphans()
+    os.write(status_fd, f"S {int(status)} {peak}\n".encode())
+    os._exit(0)
+
+
+def _resident(namespace: bool) -> int:
+    """Bytes: what each process holds for itself, and the largest share of what can be shared."""
+    pids = [int(p) for p in os.listdir("/proc") if p.isdigit() and p != "1"] if namespace else _descendants()
+    own, shared = 0, 0
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/statm") as file:  # it may have ended
+            fields = file.read().split()
+            own += int(fields[1]) - int(fields[2])
+            shared = max(shared, int(fields[2]))
+    return (own + shared) * resource.getpagesize()
+
+
+def _descendants() -> list[int]:
+    found: list[int] = []
+    waiting = _children(os.getpid())
+    while waiting:
+        pid = waiting.pop()
+        found.append(pid)
+        waiting += _children(pid)
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children") as file:
+                found += [int(child) for child in file.read().split()]
+    return found
+
+
+def _kill_orphans() -> None:
+    """Without a PID namespace: kill what was reparented to this subreaper until nothing is left."""
+    for _ in range(1000):
+        children = _children(os.getpid())
+        if not children:
+            return
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(-1, 0)
