@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 from ..types import Case, CaseResult, Signal
-from . import bursts, configurations, oracle, works
+from . import bursts, configurations, launched, oracle, works
 from .failures import Failure
 from .pool import CasePool, InputSet
 from .processes import Worker
@@ -34,6 +34,8 @@ def verify(run: Run) -> dict[str, Any]:
             pool.release(checking=True)
     counted = run.guard("counting launches", worker, lambda: worker.ask("works", seconds=LOAD_SECONDS, mode="count"))
     run.launches = counted.values[0]
+    if any(b.ok and b.language == "cuda" for b in run.builds.records):
+        run.kernels, _ = launched.collect(run, worker, LOAD_SECONDS)
     works.police(run)
     families = {c.name: run.task.pools[c.name].families for c in run.cases}
     return {"families": families, "library": run.library, "configurations": run.configurations}

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..languages.triton import LOW_OCCUPANCY
+from ..languages.device import LOW_OCCUPANCY
 from ..targets import Architecture, Binary, Facts
 from ..types import Signal
-from ..workers.capture import Captured
+from ..workers.kernels import Captured
 
 LISTINGS_CHARS = 600_000  # of all listings of an evaluation together
 
@@ -40,7 +40,7 @@ def _merged(kernels: Sequence[Captured]) -> list[Captured]:
     """Specializations that became the same code are one kernel."""
     found: dict[str, Captured] = {}
     for k in kernels:
-        key = repr((k.name, k.num_warps, k.num_stages, k.num_ctas, k.shared, k.constants, k.refused, k.texts))
+        key = repr((k.name, k.num_warps, k.num_stages, k.num_ctas, k.shared, k.block, k.constants, k.refused, k.texts))
         if not k.texts or key not in found:
             found[key if k.texts else f"{key}{len(found)}"] = k
             continue
@@ -82,8 +82,16 @@ def _evidence(facts: Facts) -> dict[str, float]:
 
 
 def _configuration(kernel: Captured) -> str:
+    if any(kernel.block):
+        return f"block={' x '.join(str(n) for n in _without_ones(kernel.block))}"
     constants = [f"{k}={v}" for k, v in kernel.constants.items() if len(v) < 12][:6]
     return ", ".join([*constants, f"num_warps={kernel.num_warps}", f"num_stages={kernel.num_stages}"])
+
+
+def _without_ones(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    while len(sizes) > 1 and sizes[-1] == 1:
+        sizes = sizes[:-1]
+    return sizes
 
 
 def _labels(kernels: Sequence[Captured]) -> list[str]:
@@ -107,6 +115,7 @@ def _row(label: str, kernel: Captured, facts: Facts) -> dict[str, Any]:
         "launches": kernel.launches,
         "autotuned_alternative": kernel.tuning,
         "grid": list(kernel.grid),
+        "block": list(kernel.block),
         "num_warps": kernel.num_warps,
         "num_stages": kernel.num_stages,
         "num_ctas": kernel.num_ctas,

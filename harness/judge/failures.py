@@ -7,7 +7,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..languages import Language
+from ..languages import LANGUAGES, Language
 from ..types import Signal, Status
 from ..workers import guards
 from .builds import BuildRecord
@@ -71,7 +71,7 @@ def explain(error: Exception, where: str, log: str, flooded: bool, builds: Seque
     """`where`: what the candidate was doing, for the message."""
     failed = next((b for b in builds if not b.ok), None)
     if failed is not None and isinstance(error, (WorkerFailed, WorkerDied)):
-        return _build_failure(failed, language)
+        return _build_failure(failed)
     if flooded:
         text = f"{where}: it printed more than the log holds (256 KiB)"
         return Failure("crashed", text, (Signal("output_flood", text),), log)
@@ -82,7 +82,7 @@ def explain(error: Exception, where: str, log: str, flooded: bool, builds: Seque
     if isinstance(error, WorkerFailed):
         status, name = _KINDS.get(error.kind, ("crashed", "crash.exception"))
         text = str(error).strip() or error.kind
-        if error.kind == "exception" and _DEVICE_FAULT.search(text):
+        if error.kind in ("exception", "native") and _DEVICE_FAULT.search(text):
             name = "crash.illegal_address"
         first = text.splitlines()[0][:300]
         return Failure(status, f"{where}: {text[:2000]}", (Signal(name, first),), log)
@@ -108,12 +108,12 @@ def _with_general(signals: tuple[Signal, ...]) -> tuple[Signal, ...]:
     return signals if any(s.name == "compile_error" for s in signals) else (*signals, Signal("compile_error", signals[0].message))
 
 
-def _build_failure(record: BuildRecord, language: Language) -> Failure:
+def _build_failure(record: BuildRecord) -> Failure:
     if record.timed_out:
         return Failure("build_failed", record.log, (Signal("timeout.build", record.log),), record.log)
-    if "no C++ compiler" in record.log:
+    if record.missing:
         return Failure("build_failed", record.log, (Signal("toolchain_missing", record.log),), record.log)
-    signals = _with_general(language.read_log(record.log))
+    signals = _with_general(LANGUAGES[record.language].read_log(record.log))
     return Failure("build_failed", signals[0].message, signals, record.log)
 
 

@@ -73,9 +73,11 @@ class Machine:
             return places.interpreter(self.triton_server(interpret=True), self.environment)
         return places.Place(str(target), "execute", self.server_for(family), self.environment_of(family))
 
-    def compiler(self, target: Target) -> places.Place:
-        """Where Triton candidates are compiled for a target that need not be here."""
-        name = self._compiled(target)
+    def compiler(self, target: Target, language: str) -> places.Place:
+        """Where candidates of a language are compiled for a target that need not be here."""
+        name = self.architecture_of(target)
+        if language == "cuda":
+            return places.tracer(self.fork_server, self.environment, str(target), name)
         return places.compiler(self.triton_server(interpret=False), self.environment, str(target), name)
 
     def only_compiles(self, target: Target) -> bool:
@@ -84,9 +86,12 @@ class Machine:
 
     def architecture(self, target: Target, request: EvaluationRequest) -> str:
         """For what a build of this request is compiled with static facts; "" where the language's own build says more."""
-        return self._compiled(target) if request.candidate.language == "triton" and not places.triton_here().problem else ""
+        language = request.candidate.language
+        able = {"triton": not places.triton_here().problem, "cuda": bool(native.find_toolkit().version)}
+        return self.architecture_of(target) if able.get(language) else ""
 
-    def _compiled(self, target: Target) -> str:
+    def architecture_of(self, target: Target) -> str:
+        """The key in ARCHITECTURES of a target, with that of the device here where it names none; "" if it is not known."""
         name = str(target) if target.arch else f"{target.family}:{self._architecture()}"
         return name if name in ARCHITECTURES else ""
 
@@ -170,6 +175,8 @@ class Machine:
         compiler = compiler_version(native.find_compiler())
         versions = {"torch": torch.__version__, "compiler": compiler, "python": platform.python_version(), **_triton()}
         versions["evaluator"] = evaluator_digest(Path(harness_root()) / "harness")[:12]
+        if family is cuda and (version := native.find_toolkit().version):
+            versions["CUDA C++ by"] = version
         return Environment(
             device=family.device_key(),
             toolchain=", ".join(v if k == "compiler" else f"{k} {v}" for k, v in versions.items()),
@@ -217,11 +224,13 @@ class Machine:
     def _cuda(self) -> TargetReport:
         if reason := cuda.missing():
             return TargetReport("cuda", "absent", reason)
-        languages = tuple(name for name, language in LANGUAGES.items() if "cuda" in language.targets)
+        able = {"triton": not places.triton_here().problem, "cuda": bool(native.find_toolkit().version)}
+        languages = tuple(n for n, language in LANGUAGES.items() if "cuda" in language.targets and able.get(n))
         mode: Mode = "execute" if languages else "absent"
         others = len(nvml.gpus()) - 1
         more = f"; {others} more GPU{'s' * (others > 1)} here, each with a judge of its own" if others > 0 else ""
-        return TargetReport("cuda", mode, f"{cuda.device_key()}{more}", languages, ("device events",))
+        lacking = "" if able["cuda"] else f"; no CUDA C++: {native.MISSING}"
+        return TargetReport("cuda", mode, f"{cuda.device_key()}{more}{lacking}", languages, ("device events",))
 
     def report(self, *, ceilings: bool) -> MachineReport:
         return MachineReport(self.environment, self.targets(), self.isolation, self.ceilings_of(cpu) if ceilings else None)

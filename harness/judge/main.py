@@ -156,7 +156,7 @@ class Judge:
         if self._machine.only_compiles(target) or (request.until == "build" and self._machine.architecture(target, request)):
             if request.until != "build":
                 raise Unavailable(f"target {target} can only be compiled for here", COMPILE_HINT)
-            compiler = self._machine.compiler(target)
+            compiler = self._compiler(target, request.candidate.language)
             opened = self._opened(task, message["id"], token, cpu, checked=False)
             return to_json(offline.evaluate(self._machine, compiler, opened, task, request, level, tell, token))
         family = _family(target)
@@ -203,6 +203,13 @@ class Judge:
         if reason := language.unfit(request.candidate.source, target, dtypes):
             raise Unfit(reason)
         return self._machine.place(family, target, language.name)
+
+    def _compiler(self, target: Target, language: str) -> Place:
+        """Where to compile for a target. Raises Unavailable where the language cannot be."""
+        if self._machine.only_compiles(target) and self._machine.find(target, language) is None:
+            able = ", ".join(dict.fromkeys(n for t in self._machine.targets() if t.target == str(target) for n in t.languages))
+            raise Unavailable(f"{language} cannot be compiled for {target} here", f"Languages for it here: {able}.")
+        return self._machine.compiler(target, language)
 
     def _keep(self, key: str, handle: OpenTask) -> None:
         old = self._open.pop(key, None)

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import replace
 from typing import Any
 
 from ..targets import ARCHITECTURES
-from ..types import CodecError, Evaluation, EvaluationRequest, IsolationLevel, Signal, StageReport, Status, Task, from_json
-from ..workers import buffers
-from ..workers.capture import Captured
-from . import compiled
+from ..types import Evaluation, EvaluationRequest, IsolationLevel, Signal, StageReport, Status, Task
+from ..workers.kernels import Captured
+from . import compiled, launched
 from .failures import Failure, compile_failure
 from .machine import Machine
 from .opening import OpenTask, Tell
 from .places import Place
-from .processes import CancelToken, Interfered, Worker
+from .processes import CancelToken, Worker
 from .run import LOAD_SECONDS, Run, begin, prepare, start_worker
 
 COMPILE_SECONDS = 180.0  # for one case: host code, and every specialization and configuration that it launches
-RESULT_BYTES = 32 << 20
 _DEATHS_OF_THE_COMPILER = ("crash.abort", "crash.segmentation_fault", "crash.illegal_instruction")
 
 
@@ -62,7 +59,9 @@ def _build(run: Run) -> dict[str, Any]:
     for number, case in enumerate(run.cases):
         run.tell("build", f"case {case.name}", 0.1 + 0.8 * number / len(run.cases))
         _capture(run, worker, case.name)
-    kernels, left_out = _collect(run, worker)
+    kernels, left_out = launched.collect(run, worker, COMPILE_SECONDS)
+    if run.language.name == "cuda":
+        kernels = launched.joined(kernels, run.builds.records, ARCHITECTURES[run.place.architecture])
     return _facts(run, kernels, left_out)
 
 
@@ -84,42 +83,20 @@ def _capture(run: Run, worker: Worker, name: str) -> None:
     run.guard(f"case {name}", worker, lambda: worker.ask("drop", seconds=LOAD_SECONDS, key=name))
 
 
-def _collect(run: Run, worker: Worker) -> tuple[list[Captured], int]:
-    fd = buffers.create("kernels", RESULT_BYTES)
-    buffers.seal(fd, writable=True)
-    try:
-        reply = run.guard("collecting", worker, lambda: worker.ask("collect", [fd], seconds=COMPILE_SECONDS))
-        size, left_out = reply.values[:2]
-        return run.guard("collecting", worker, lambda: _decode(os.pread(fd, max(0, min(size, RESULT_BYTES)), 0))), left_out
-    finally:
-        os.close(fd)
-
-
-def _decode(data: bytes) -> list[Captured]:
-    """Untrusted: it comes from the candidate's process. Raises Interfered."""
-    import json
-
-    try:
-        found = json.loads(data)
-        return [from_json(Captured, entry) for entry in found]
-    except (ValueError, TypeError, RecursionError, CodecError) as error:
-        raise Interfered(f"what it says it compiled cannot be read: {str(error)[:200]}") from error
-
-
 def _facts(run: Run, kernels: list[Captured], left_out: int) -> dict[str, Any]:
     if (kernel := compiled.unloadable(kernels)) is not None:
         raise compile_failure(f"{kernel.name}: {kernel.refused}", "", run.language)
     data, signals = compiled.describe(kernels, ARCHITECTURES[run.place.architecture])
     run.signals += signals
     if not kernels and run.request.policy.library_calls != "allow":
-        text = "forward launched no Triton kernel, so there was nothing to compile"
+        text = "forward launched no kernel of its own"
         run.signals.append(Signal("policy.no_native_kernel", text))
     return {"architecture": run.place.architecture, "kernels_left_out": left_out, **data}
 
 
 def _blame_the_compiler(run: Run, failure: Failure) -> Failure:
-    """No kernel runs in this process: where native code dies, it is the compiler that gave up on the kernel's text."""
-    if failure.status != "crashed" or failure.signals[0].name not in _DEATHS_OF_THE_COMPILER:
+    """No kernel runs in Triton's process: where native code dies, it is the compiler that gave up on the kernel's text."""
+    if run.place.worker != "capture" or failure.status != "crashed" or failure.signals[0].name not in _DEATHS_OF_THE_COMPILER:
         return failure
     said = compile_failure(failure.message, failure.log, run.language)
     text = f"Triton's compiler itself died ({failure.message})"
@@ -137,7 +114,7 @@ def _conclude(run: Run, report: StageReport, failure: Failure | None, seconds: f
     else:
         static = report.data["static"]
         message = (
-            "it loads; forward launched no Triton kernel"
+            "it loads; forward launched no kernel of its own"
             if not static["kernels"]
             else (
                 f"compiles for {run.place.target}: {static['kernels']:.0f} kernel(s), at most {static['registers']:.0f} registers, "

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from ..targets import ARCHITECTURES
 from ..types import (
     STAGES,
     CaseResult,
@@ -16,11 +17,12 @@ from ..types import (
     Signal,
     StageReport,
     Status,
+    Target,
     Task,
     fitness,
     promotable,
 )
-from . import diagnosis, statistics, works
+from . import compiled, diagnosis, launched, statistics, works
 from .checking import verify
 from .failures import Failure
 from .machine import Machine
@@ -75,7 +77,7 @@ def _build(run: Run) -> dict[str, Any]:
     run.loaded = start_worker(run, poison=True)
     facts: dict[str, float] = {}
     for record in run.builds.records:
-        for name, value in record.facts.items():
+        for name, value in record.product.facts.items():
             facts[name] = facts.get(name, 0.0) + value
     return {
         "builds": [{"cached": b.cached, "seconds": b.seconds, "flags": list(b.flags)} for b in run.builds.records],
@@ -87,15 +89,20 @@ def _profile(run: Run) -> dict[str, Any]:
     """Who did the work, static facts of what was built, and the counts taken while timing."""
     run.tell("profile", "who does the work", 0.95)
     works.examine(run)
+    architecture = ARCHITECTURES.get(run.machine.architecture_of(Target.parse(run.place.target)))
+    kernels: dict[str, Any] = {}
+    if run.kernels and architecture is not None:
+        kernels, run.static = compiled.describe(launched.joined(run.kernels, run.builds.records, architecture), architecture)
     return {
         "static": run.reports[0].data.get("static", {}),
+        **kernels,
         "page_faults": {n: statistics.median(t.all("faults")) for n, t in run.times.items() if t.blocks},
         "involuntary_switches": {n: sum(b.switches for b in t.blocks) for n, t in run.times.items()},
     }
 
 
 def _diagnose(run: Run) -> dict[str, Any]:
-    static = run.language.explain(run.reports[0].data.get("static", {}))
+    static = (*run.static, *run.language.explain(run.reports[0].data.get("static", {})))
     measured = []
     for case in run.cases:
         if case.name in run.results and not case.held_out:

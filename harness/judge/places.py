@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from .. import native
 from ..targets import ARCHITECTURES, Architecture
 from ..targets.nvidia import ARCHITECTURES as NVIDIA
 from ..types import Environment, Mode, TargetReport
@@ -16,6 +17,7 @@ from .processes import ForkServer
 
 INTERPRETER = "verify-only: Triton's interpreter on the CPU, fp32 and fp16"
 COMPILER = "compile-only: Triton compiles every launch of forward, nothing is run"
+TRACER = "compile-only: CUDA C++ is built for it and every launch of forward noted, nothing is run"
 INTERPRETED_SECONDS = 120.0  # for a burst of checking calls: the interpreter runs about a thousand program instances a second
 _PROBE = """
 import json, os, sys
@@ -81,7 +83,7 @@ def triton_here() -> TritonHere:
 
 
 def reports(device: str) -> tuple[TargetReport, ...]:
-    """What Triton adds to the targets of a machine. device: the architecture of the GPU that is here ("sm_90"), "" without one."""
+    """What Triton and CUDA's compilers add to the targets of a machine. device: the architecture of the GPU that is here ("sm_90"), "" without one."""
     here = triton_here()
     verify = TargetReport("cpu", "absent" if here.interpreter else "verify", here.interpreter or INTERPRETER, ("triton",))
     found = [verify]
@@ -91,7 +93,14 @@ def reports(device: str) -> tuple[TargetReport, ...]:
             found.append(TargetReport(name, "absent", why))
         elif name != f"cuda:{device}":
             found.append(TargetReport(name, "compile", f"{COMPILER}; triton {here.version}", ("triton",), ("static facts",)))
-    return tuple(found)
+    return (*found, *_cuda_reports(device))
+
+
+def _cuda_reports(device: str) -> list[TargetReport]:
+    """The architectures for which CUDA C++ can be compiled here; none of them where nothing compiles it."""
+    version = native.find_toolkit().version
+    names = [f"cuda:{a.name}" for a in NVIDIA if a.name != device] if version else []
+    return [TargetReport(name, "compile", f"{TRACER}; {version}", ("cuda",), ("static facts",)) for name in names]
 
 
 def interpreter(server: ForkServer, environment: Environment) -> Place:
@@ -122,6 +131,21 @@ def compiler(server: ForkServer, environment: Environment, target: str, name: st
     )
     answers = _answers(architecture, architecture.describe_device())
     return Place(target, "compile", server, own, name, "capture", answers, note=COMPILER)
+
+
+def tracer(server: ForkServer, environment: Environment, target: str, name: str) -> Place:
+    """CUDA C++ for an architecture (a key of ARCHITECTURES) that need not be here. environment: the CPU's."""
+    version, architecture = native.find_toolkit().version, ARCHITECTURES[name]
+    own = replace(
+        environment,
+        device=f"{name} (compiled for, not run)",
+        toolchain=f"{version}, {environment.toolchain}",
+        facts={"cuda": version, "product whose size host code is told": architecture.product},
+        allocation="",
+    )
+    return Place(
+        target, "compile", server, own, name, "traced", _answers(architecture, architecture.describe_device()), note=TRACER
+    )
 
 
 def _answers(architecture: Architecture, device: dict[str, Any]) -> dict[str, Any]:

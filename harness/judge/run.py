@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ..languages import LANGUAGES, Language
 from ..types import Case, CaseResult, EvaluationRequest, IsolationLevel, Signal, StageReport, Task
 from ..workers import buffers
+from ..workers.kernels import Captured
 from . import bursts, timing
 from .builds import BuildService
 from .failures import explain
@@ -47,6 +48,8 @@ class Run:
     library: dict[str, int] = field(default_factory=dict)
     launches: int = 0  # of its own kernels while verifying
     configurations: dict[str, Any] = field(default_factory=dict)  # of autotuned kernels, by case: which were verified
+    kernels: list[Captured] = field(default_factory=list)  # of load_cuda, that were launched while verifying
+    static: list[Signal] = field(default_factory=list)  # what their binaries show
     screened: dict[str, Case] = field(default_factory=dict)
     loaded: Worker | None = None
     compiled: int | None = None  # descriptor of what the candidate's checking worker compiled
@@ -83,7 +86,7 @@ def begin(
 ) -> Run:
     """The state in which every evaluation starts, with a build service of its own."""
     language = LANGUAGES[request.candidate.language]
-    builds = BuildService(machine.fork_server, machine.rules(level), machine.scratch, machine.cache, language, build_seconds)
+    builds = BuildService(machine.fork_server, machine.rules(level), machine.scratch, machine.cache, build_seconds)
     builds.start(cancel)
     lock = DeviceLock(place.environment.device if place.mode == "compile" else task.family.device_id())
     return Run(machine, place, task, facts, request, level, language, builds, tell, cancel, lock)

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable
 
 from ..types import Signal, Target
-from .base import Language, parse_entry
+from .base import parse_entry
+from .device import DeviceLanguage
 
 # What Triton 3.6 to 3.9, its compiler passes and ptxas say -> the signal it means. First match of a text wins.
 _MESSAGES = (
@@ -35,7 +36,7 @@ _NARROW = re.compile(r"^(?:bfloat16|float8\w*|bf16|fp8\w*)$")
 _MISSING = ("libdevice", "inline_asm_elementwise")
 
 
-class Triton(Language):
+class Triton(DeviceLanguage):
     """The `triton` language. Its compiler runs inside the candidate's own worker, at the first launch of each specialization."""
 
     name = "triton"
@@ -65,24 +66,6 @@ class Triton(Language):
         where = f"kernel line {place.group(1)}: " if place else ""
         evidence = {"line": float(place.group(1))} if place else {}
         return (Signal(name, f"{where}{text}"[:600], evidence),)
-
-    def read_listing(self, listing: str) -> dict[str, float]:
-        """A candidate's host code may build C++ too; what that is made of does not describe its kernels."""
-        return {}
-
-    def explain(self, facts: dict[str, float]) -> tuple[Signal, ...]:
-        """From the facts of compiled kernels (judge.offline): spills and occupancy."""
-        found = []
-        if facts.get("spills", 0) > 0:
-            found.append(
-                Signal("register_spill", f"{facts['spills']:.0f} spilled registers or accesses to private memory", dict(facts))
-            )
-        if 0 < facts.get("occupancy", 1) < LOW_OCCUPANCY:
-            found.append(Signal("low_occupancy", f"{facts['occupancy']:.0%} of the resident warps are possible", dict(facts)))
-        return tuple(found)
-
-
-LOW_OCCUPANCY = 0.25  # below this share of the resident warps little latency is hidden by other warps
 
 
 def _essence(log: str) -> str:

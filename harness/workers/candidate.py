@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import socket
 from typing import Any
 
 from .. import native
-from . import buffers, compiled, frames, guards, host, modules, works
+from ..types import to_json
+from . import buffers, compiled, frames, guards, host, kernels, modules, works
 
 
 class CandidateHost(host.Host):
@@ -16,6 +18,7 @@ class CandidateHost(host.Host):
 
     module: Any = None
     _works: works.Works | None = None
+    _recorder: kernels.Recorder | None = None
 
     def on_load(self, fds: list[int], poison: bool = False) -> None:
         """Execute the candidate's text (first descriptor), with what it compiled before (second, if given). With `poison`, memory from malloc is filled with a pattern, and
@@ -26,6 +29,8 @@ class CandidateHost(host.Host):
             compiled.unpack(fds[1])
         if poison:
             self._works = works.Works()
+            self._recorder = kernels.Recorder(runs=True)
+            native.observe_launches(self._recorder.note)
             self.guarded = True
             guards.explain_faults()
             ctypes.CDLL(None).mallopt(-6, guards.FRESH ^ 0xFF)  # M_PERTURB: of freed memory; fresh holds the complement
@@ -49,6 +54,8 @@ class CandidateHost(host.Host):
         device: str = "cpu",
     ) -> None:
         """Construct the model for one case. Descriptors: init inputs, output slots."""
+        if self._recorder is not None:
+            self._recorder.case = key
         arguments = buffers.read(fds[0], init)
         model = modules.construct(self.module, modules.CANDIDATE, arguments, seed)
         if device != "cpu" and hasattr(model, "to"):
@@ -66,18 +73,22 @@ class CandidateHost(host.Host):
         self.guarded = self.guarded and mode == "count"  # guarded allocations take time
         return None, (self._works.switch(mode) if self._works else (0, 0))
 
-    def _build(self, source: str, flags: tuple[str, ...]) -> str:
-        """Ask the judge's build service; the library arrives as a descriptor that stays open."""
-        import json
+    def on_collect(self, fds: list[int]) -> tuple[Any, tuple[int, ...]]:
+        """Write every kernel of load_cuda that was launched to the first descriptor. values: bytes, kernels left out."""
+        recorder = self._recorder
+        size, left_out = kernels.hand_over(recorder.found() if recorder else [], fds[0])
+        return None, (size, left_out + (recorder.left_out if recorder else 0))
 
-        size = self.put(json.dumps({"language": "cpp", "source": source, "flags": list(flags)}))
+    def _build(self, order: native.Order) -> native.Built:
+        """Ask the judge's build service; what it built arrives as a descriptor that stays open."""
+        size = self.put(json.dumps(to_json(order)))
         if size >= frames.TEXT_BYTES:
-            raise native.NativeError(f"the C++ source is larger than {frames.TEXT_BYTES} bytes")
+            raise native.NativeError(f"the native source is larger than {frames.TEXT_BYTES} bytes")
         self._sock.send(frames.Reply(frames.BUILD, self._sequence, size).pack())
         answer, fds = frames.receive(self._sock)
         if "error" in answer:
             raise native.NativeError(answer["error"])
-        return f"/proc/self/fd/{fds[0]}"
+        return native.Built(f"/proc/self/fd/{fds[0]}", answer["symbols"], answer["identity"])
 
 
 def serve(sock: socket.socket, text_fd: int) -> None:

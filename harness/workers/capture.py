@@ -3,48 +3,17 @@ memory, and every kernel it launches is compiled with the specialization of that
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import subprocess
 import tempfile
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
-from ..types import to_json
-from . import buffers, candidate, driver, mapped, modules
+from . import binaries, buffers, candidate, driver, kernels, mapped, modules
+from .kernels import Captured
 
-KERNELS = 64  # that are reported; an autotuned kernel is one for each configuration
 DISASSEMBLED = 24  # each takes about 0.3 s
-TEXT_CHARS = 400_000  # of one listing
-TOOL_SECONDS = 20
 _DEBUG = re.compile(r"^\s*(?:\.loc|\.file|\$L__tmp\d+:|\.Ltmp\d+:|\.Lfunc_\w+:|;DEBUG).*\n", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Captured:
-    """One compiled kernel. Sizes in bytes, `grid` of its first launch, `constants` the values it was specialized for.
-
-    tuning: it was compiled only to be tried by the autotuner. refused: why the driver would refuse to load it ("" if it loads).
-    texts: "ptx", "sass" or "amdgcn". resources: the words of cuobjdump.
-    """
-
-    name: str
-    num_warps: int
-    num_stages: int
-    num_ctas: int = 1
-    shared: int = 0
-    tensor: int = 0
-    signature: dict[str, str] = field(default_factory=dict)
-    constants: dict[str, str] = field(default_factory=dict)
-    grid: tuple[int, int, int] = (0, 0, 0)
-    launches: int = 0
-    tuning: bool = False
-    refused: str = ""
-    cases: tuple[str, ...] = ()
-    texts: dict[str, str] = field(default_factory=dict)
-    resources: str = ""
 
 
 class CaptureHost(candidate.CandidateHost):
@@ -72,20 +41,9 @@ class CaptureHost(candidate.CandidateHost):
         """Write every kernel as JSON to the first descriptor. values: bytes, kernels left out."""
         found = []
         for index, (kernel, record) in enumerate(self._compiled.values()):
-            found.append(to_json(self._read(kernel, record, disassemble=index < DISASSEMBLED)))
-        room = os.fstat(fds[0]).st_size
-        data = json.dumps(found).encode()
-        while len(data) > room and found:
-            widest = max(found, key=lambda k: sum(map(len, k["texts"].values())))
-            if not widest["texts"]:
-                found.pop()
-                self._left_out += 1
-            widest["texts"] = {}
-            data = json.dumps(found).encode()
-        written = 0
-        while written < len(data):
-            written += os.pwrite(fds[0], data[written:], written)
-        return None, (len(data), self._left_out)
+            found.append(self._read(kernel, record, disassemble=index < DISASSEMBLED))
+        size, more = kernels.hand_over(found, fds[0])
+        return None, (size, self._left_out + more)
 
     # ---- what the driver reports -----------------------------------------------------------------------------------
 
@@ -126,7 +84,7 @@ class CaptureHost(candidate.CandidateHost):
         if "amdgcn" in kernel.asm:
             counts = dict(re.findall(r"\.(vgpr_count|vgpr_spill_count):\s+(\d+)", kernel.asm["amdgcn"]))
             return int(counts.get("vgpr_count", 0)), int(counts.get("vgpr_spill_count", 0))
-        words = _tool("cuobjdump", ["-res-usage"], binary)
+        words = binaries.say("cuobjdump", ["-res-usage"], binary)
         registers = [int(n) for n in re.findall(r"\bREG:(\d+)", words)]
         return max(registers, default=0), 0
 
@@ -151,7 +109,7 @@ class CaptureHost(candidate.CandidateHost):
         if known is not None:
             self._compiled[id(kernel)] = (kernel, replace(known[1], refused=known[1].refused or refused))
             return
-        if len(self._compiled) >= KERNELS:
+        if len(self._compiled) >= kernels.KERNELS:
             self._left_out += 1
             return
         m = kernel.metadata
@@ -175,9 +133,9 @@ class CaptureHost(candidate.CandidateHost):
         texts = {kind: _listing(kernel.asm[kind]) for kind in ("ptx", "amdgcn") if kind in kernel.asm}
         resources = ""
         if "cubin" in kernel.asm:
-            resources = _tool("cuobjdump", ["-res-usage"], kernel.asm["cubin"])[:4000]
-            if disassemble and (sass := _tool("nvdisasm", ["-c"], kernel.asm["cubin"])):
-                texts["sass"] = sass[:TEXT_CHARS]
+            resources = binaries.say("cuobjdump", ["-res-usage"], kernel.asm["cubin"])[:4000]
+            if disassemble and (sass := binaries.say("nvdisasm", ["-c"], kernel.asm["cubin"])):
+                texts["sass"] = sass[: kernels.TEXT_CHARS]
         return replace(record, texts=texts, resources=resources)
 
 
@@ -189,7 +147,7 @@ def _listing(text: str) -> str:
         stop = plain.find(end, begin) if end and begin >= 0 else len(plain)
         if begin >= 0 and stop >= 0:
             plain = plain[:begin] + plain[stop:]
-    return plain if len(plain) <= TEXT_CHARS else f"{plain[: TEXT_CHARS - 4000]}\n[…]\n{plain[-4000:]}"
+    return plain if len(plain) <= kernels.TEXT_CHARS else f"{plain[: kernels.TEXT_CHARS - 4000]}\n[…]\n{plain[-4000:]}"
 
 
 def _specialization(source: Any) -> tuple[dict[str, str], dict[str, str]]:
@@ -202,23 +160,6 @@ def _specialization(source: Any) -> tuple[dict[str, str], dict[str, str]]:
         name = names[place] if isinstance(place, int) and place < len(names) else str(place)
         constants[name] = str(getattr(value, "__name__", value))[:80]
     return {k: v for k, v in signature.items() if k not in constants}, constants
-
-
-def _tool(name: str, options: list[str], binary: bytes) -> str:
-    """What one of the binary tools that come with Triton says; "" where it is missing or fails."""
-    import triton
-
-    program = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / name
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(binary)
-        file.flush()
-        try:
-            done = subprocess.run(
-                [program, *options, file.name], capture_output=True, timeout=TOOL_SECONDS, check=False, stdin=subprocess.DEVNULL
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return ""
-    return done.stdout.decode(errors="replace")
 
 
 def serve(sock: Any, text_fd: int) -> None:

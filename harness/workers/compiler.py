@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import tempfile
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from .. import native
-from . import buffers, host
+from ..targets import cubin
+from ..types import from_json, to_json
+from . import binaries, buffers, host
+
+
+@dataclass(frozen=True)
+class CudaReport:
+    """symbols: of the names that were ordered. kernels: by symbol."""
+
+    symbols: dict[str, str]
+    kernels: dict[str, cubin.KernelText]
 
 
 class CompilerHost(host.Host):
-    """One command: compile text into a descriptor."""
+    """One command a language: compile text into a descriptor."""
 
     def on_compile(
         self, fds: list[int], compiler: str, flags: list[str], limit_s: float, disassemble: bool = False
@@ -31,9 +44,31 @@ class CompilerHost(host.Host):
         log = done.stderr.decode(errors="replace").replace("/tmp/", "")[-40_000:]
         result: dict[str, Any] = {"returncode": done.returncode, "log": log, "seconds": time.monotonic() - started}
         if done.returncode == 0:
-            result["bytes"] = _copy("/tmp/kernel.so", fds[1])
+            with open("/tmp/kernel.so", "rb") as library:
+                result["bytes"] = _write(library.read(), fds[1])
             result["listing"] = self._disassemble(fds[2]) if disassemble else 0
         return result
+
+    def on_compile_cuda(
+        self, fds: list[int], toolkit: dict[str, Any], flags: list[str], architecture: str, names: list[str], limit_s: float
+    ) -> dict[str, Any]:
+        """Descriptors: source text, file for the binary, file for a CudaReport. Sizes and the compiler's words come back."""
+        tempfile.tempdir = folder = os.getcwd()
+        order = native.Order("cuda", buffers.read_all(fds[0]).decode(), tuple(flags), architecture, tuple(names))
+        try:
+            made = native.compile_order(order, from_json(native.Toolkit, toolkit), folder, limit_s)
+        except TimeoutError as error:
+            return {"returncode": -1, "log": str(error), "timeout": True}
+        except native.NativeError as error:
+            return {"returncode": 1, "log": str(error)[-40_000:]}
+        sass = binaries.say("nvdisasm", ["-c"], made.image)
+        report = to_json(CudaReport(made.symbols, cubin.split(made.ptx, sass, made.log)))
+        return {
+            "returncode": 0,
+            "log": made.log[-40_000:],
+            "bytes": _write(made.image, fds[1]),
+            "listing": _write(json.dumps(report).encode(), fds[2]),
+        }
 
     def _disassemble(self, fd: int) -> int:
         listing = ["objdump", "-d", "--no-show-raw-insn", "--section=.text", "/tmp/kernel.so"]
@@ -45,9 +80,7 @@ class CompilerHost(host.Host):
         return min(len(done.stdout), 8 << 20)
 
 
-def _copy(path: str, fd: int) -> int:
-    with open(path, "rb") as file:
-        data = file.read()
+def _write(data: bytes, fd: int) -> int:
     os.ftruncate(fd, 0)
     done = 0
     while done < len(data):

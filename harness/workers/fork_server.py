@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from ..types import from_json
-from . import candidate, capture, compiler, confine, frames, interpreted, operators, probe, reference
+from . import candidate, capture, compiler, confine, frames, interpreted, operators, probe, reference, traced
 
 _KINDS = {
     "candidate": candidate.serve,
@@ -18,6 +18,7 @@ _KINDS = {
     "capture": capture.serve,
     "probe": probe.serve,
     "reference": reference.serve,
+    "traced": traced.serve,
 }
 
 

@@ -66,7 +66,7 @@ class Works:
 
 def _launchers() -> list[tuple[Any, str]]:
     """Class and method by which kernels of each language start. What this process has not loaded has nothing to launch."""
-    found: list[tuple[Any, str]] = [(native.Function, "__call__")]
+    found: list[tuple[Any, str]] = [(native.Function, "__call__"), (native.Sized, "__call__")]
     for module, name in (("triton.runtime.jit", "JITFunction"), ("triton.runtime.interpreter", "InterpretedFunction")):
         if (kind := getattr(sys.modules.get(module), name, None)) is not None:
             found.append((kind, "run"))

@@ -31,7 +31,7 @@ def kernel(*inputs):
 def package_candidate(folder: Path | str) -> Candidate:
     """The package's files embedded as text, with a ModelNew (or kernel) that calls through its face, dispatch and operator.
 
-    The text is the same for the same package, wherever it lies. native.py is not embedded: `harness.native`, of which it is a
+    The text is the same for the same package, wherever it lies. native/ is not embedded: `harness.native`, of which it is a
     copy, stands in for it, so that builds go through the evaluator's build service. Evaluate it under a policy with
     library_calls="allow": cases in which the kernel does not win go to the reference, by design. Without GRADIENTS the
     parameters are frozen, which is how a user gets the kernel. Raises NotFound and Conflict as `read_package` does.

@@ -37,6 +37,7 @@ def write_folder(wanted: Path, texts: dict[str, str]) -> Path:
         ) from error
     try:
         for name, text in texts.items():
+            (building / name).parent.mkdir(exist_ok=True)
             (building / name).write_bytes(text.encode())
         building.chmod(0o755)
         return _publish(building, wanted)

@@ -15,7 +15,7 @@ from .decisions import Decision, decide, dispatch_data, torch_device
 from .files import json_text, sha256, write_folder
 from .manifest import ExportResult, LineageStep, Manifest
 from .readme import package_readme, template
-from .sources import identifier, importable, native_source, packaged, task_form
+from .sources import identifier, importable, native_sources, packaged, task_form
 
 BEST = Goal()
 GLUE = ("__init__.py", "calls.py", "modules.py", "dispatch.py", "op.py", "bench.py", "test_kernel.py")
@@ -88,7 +88,7 @@ def _compose(
     texts = {
         **{file: template(file.replace("__init__", "init")) for file in GLUE},
         "kernel.py": kernel,
-        "native.py": native_source(),
+        **native_sources(),
         "reference.py": task.source,
         "dispatch.json": json_text(dispatch_data(decisions, operator=operator, device=device, gradients=task.gradients)),
         "measurements.json": json_text(

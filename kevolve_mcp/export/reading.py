@@ -14,7 +14,7 @@ from .manifest import FORMAT, Manifest, Package
 from .sources import unpackaged
 
 NEEDED = (
-    *("__init__.py", "calls.py", "modules.py", "dispatch.py", "op.py", "kernel.py", "native.py", "reference.py"),
+    *("__init__.py", "calls.py", "modules.py", "dispatch.py", "op.py", "kernel.py", "native/__init__.py", "reference.py"),
     *("dispatch.json", "measurements.json"),
 )
 
@@ -27,7 +27,7 @@ def read_package(folder: Path | str) -> Package:
     changed = [name for name in NEEDED if name not in manifest.files]
     for name, digest in manifest.files.items():
         file = path / name
-        text = _read(file) if Path(name).name == name and file.is_file() else None
+        text = _read(file) if _inside(name) and file.is_file() else None
         if text is None or sha256(text) != digest:
             changed.append(name)
         else:
@@ -65,6 +65,11 @@ def _read_manifest(path: Path) -> Manifest:
         return from_json(Manifest, data)
     except (ValueError, CodecError) as error:
         raise Conflict(f"{file} cannot be read: {error}", "export the kernel again") from error
+
+
+def _inside(name: str) -> bool:
+    """Whether a manifest names a file of the package itself, or of its folder `native`."""
+    return Path(name).name == name or (Path(name).parts[0] == "native" and Path(name).parts[1:] == (Path(name).name,))
 
 
 def _read(file: Path) -> str | None:

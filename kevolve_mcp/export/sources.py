@@ -13,7 +13,7 @@ from kevolve_mcp.errors import Unavailable, UsageError
 from .manifest import Edit
 
 _OURS = {"harness", "kevolve_mcp", "knowledge"}
-_ACCEPTED = "a candidate imports `from harness.native import load_cpp` and nothing else of KEvolve"
+_ACCEPTED = "a candidate imports `from harness.native import load_cpp` (or load_cuda) and nothing else of KEvolve"
 
 
 def identifier(text: str) -> str:
@@ -39,12 +39,13 @@ def task_form(source: str) -> str:
     )
 
 
-def native_source() -> str:
-    """The text of harness/native.py, read without importing it. Raises Unavailable."""
+def native_sources() -> dict[str, str]:
+    """The texts of harness/native/ by their place in a package, read without importing it. Raises Unavailable."""
     spec = importlib.util.find_spec("harness.native")
     if spec is None or spec.origin is None:
-        raise Unavailable("harness/native.py is missing from this installation", "install kevolve-mcp again")
-    return Path(spec.origin).read_text(encoding="utf-8")
+        raise Unavailable("harness/native is missing from this installation", "install kevolve-mcp again")
+    folder = Path(spec.origin).parent
+    return {f"{folder.name}/{file.name}": file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.py"))}
 
 
 def packaged(source: str) -> tuple[str, tuple[Edit, ...]]:

@@ -18,9 +18,9 @@ import torch
 from harness import native
 
 built = []
-def builder(source, flags):
-    built.append(source)
-    return native.build_here(source, flags)
+def builder(order):
+    built.append(order.source)
+    return native.build_here(order)
 native.use_builder(builder)
 
 def load(path):

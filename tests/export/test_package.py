@@ -31,12 +31,13 @@ def copy(packages: Packages, tmp_path: Path) -> Path:
 
 def test_files_and_manifest_agree(packages: Packages) -> None:
     for result in packages.values():
-        assert {p.name for p in result.path.iterdir()} >= set(result.files)
+        assert {p.relative_to(result.path).as_posix() for p in result.path.rglob("*.*")} >= set(result.files)
         for name, digest in result.manifest.files.items():
             assert hashlib.sha256((result.path / name).read_bytes()).hexdigest() == digest
         for required in (
             "kernel.py",
-            "native.py",
+            "native/__init__.py",
+            "native/cuda.py",
             "reference.py",
             "op.py",
             "dispatch.json",
@@ -148,7 +149,7 @@ def test_an_evaluation_of_something_else_is_not_recorded(copy: Path) -> None:
         record_evaluation(copy, samples.scale_norm().evaluation)
 
 
-@pytest.mark.parametrize("name", ["kernel.py", "native.py", "dispatch.json", "measurements.json", "README.md"])
+@pytest.mark.parametrize("name", ["kernel.py", "native/cpp.py", "dispatch.json", "measurements.json", "README.md"])
 def test_a_changed_file_is_found_out(copy: Path, name: str) -> None:
     file = copy / name
     file.write_text(file.read_text().replace("a", "b", 1))

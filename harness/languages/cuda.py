@@ -1,0 +1,57 @@
+"""CUDA C++: compiled by NVRTC or nvcc for one architecture, launched by the candidate's host code (harness.native.load_cuda)."""
+
+from __future__ import annotations
+
+import re
+
+from ..types import Signal
+from .base import parse_entry
+from .device import DeviceLanguage
+
+# What NVRTC and nvcc (they share a front end), the host compiler behind nvcc, and ptxas say (checked with CUDA 13.0) -> the signal
+# it means. First match of a line wins.
+_MESSAGES = (
+    (r"open source file|No such file or directory", "compile_error.missing_header"),
+    (r"uses too much (?:shared|global|local|parameter) (?:data|space)|too many resources|Register allocation failed|out of memory|"
+     r"too large|exceeds", "compile_error.resource_limit"),
+    (r"not supported on|requires? \.?target|[Uu]nsupported gpu architecture|invalid value for --gpu-architecture|require[sd]? (?:sm_|compute)|"
+     r"is only (?:supported|available) (?:on|for)|[Ff]eature .* (?:requires|not supported)|not supported in the selected target", "compile_error.unsupported_instruction"),
+    (r"[Uu]nresolved extern|undefined reference|was declared but never defined|could not find name", "compile_error.undefined_symbol"),
+    (r"is undefined|has no member|is not a (?:template|class)|not declared|name must be a|no longer exists", "compile_error.undeclared_name"),
+    (r"no instance of|incompatible|cannot be used to initialize|no suitable|does not match|no operator|cannot be assigned|"
+     r"too (?:many|few) arguments|more than one (?:instance|operator)|argument of type|invalid (?:type )?conversion|not convertible|"
+     r"types? .*mismatch|must have .*type", "compile_error.type_mismatch"),
+    (r"expected|unrecognized token|missing closing quote|not allowed|extra text|unterminated|Parsing error|syntax error", "compile_error.syntax"),
+)  # fmt: skip
+_ERROR = re.compile(
+    r"^(?:\S*?\((?P<line>\d+)\)|\S*?:(?P<line2>\d+):\d+|ptxas(?: \S+, line \d+)?|nvrtc|nvcc|nvlink)\s*:? *"
+    r"(?:fatal|catastrophic)?\s*(?:error|fatal)\s*(?:#\S+)?\s*:\s*(?P<said>.*)$",
+    re.MULTILINE,
+)
+
+
+class Cuda(DeviceLanguage):
+    """The `cuda` language."""
+
+    name = "cuda"
+    targets = ("cuda",)
+
+    def police(self, source: str) -> Signal | None:
+        return parse_entry(source)
+
+    def read_log(self, log: str) -> tuple[Signal, ...]:
+        found: list[Signal] = []
+        for match in _ERROR.finditer(log):
+            line, said = match["line"] or match["line2"], match["said"].strip()
+            name = _meaning(said)
+            if name not in {s.name for s in found}:
+                where, evidence = (f"CUDA line {line}: ", {"line": float(line)}) if line else ("", {})
+                found.append(Signal(name, f"{where}{said}"[:600], evidence))
+        if not found:
+            lines = [line.strip() for line in log.splitlines() if line.strip() and not line.startswith("ptxas info")]
+            found.append(Signal(_meaning(log), lines[-1][:600] if lines else "the compiler failed without a message"))
+        return tuple(found[:4])
+
+
+def _meaning(said: str) -> str:
+    return next((signal for pattern, signal in _MESSAGES if re.search(pattern, said)), "compile_error")

@@ -1,0 +1,27 @@
+"""What languages of GPU kernels have in common: their static facts are those of each launched kernel (judge.compiled)."""
+
+from __future__ import annotations
+
+from ..types import Signal
+from .base import Language
+
+LOW_OCCUPANCY = 0.25  # below this share of the resident warps little latency is hidden by other warps
+
+
+class DeviceLanguage(Language):
+    """A language whose kernels run on a device."""
+
+    def read_listing(self, listing: str) -> dict[str, float]:
+        """A candidate's host code may build C++ too; what that is made of does not describe its kernels."""
+        return {}
+
+    def explain(self, facts: dict[str, float]) -> tuple[Signal, ...]:
+        """From the facts of compiled kernels (judge.offline): spills and occupancy."""
+        found = []
+        if facts.get("spills", 0) > 0:
+            found.append(
+                Signal("register_spill", f"{facts['spills']:.0f} spilled registers or accesses to private memory", dict(facts))
+            )
+        if 0 < facts.get("occupancy", 1) < LOW_OCCUPANCY:
+            found.append(Signal("low_occupancy", f"{facts['occupancy']:.0%} of the resident warps are possible", dict(facts)))
+        return tuple(found)

@@ -1,0 +1,61 @@
+"""Native code held as text, compiled and called: the one package a candidate imports, and an export copies.
+
+    lib = load_cpp(SOURCE, flags=("-ffast-math",), defines={"UNROLL": 4})      # C++ for the CPU
+    lib.rmsnorm(x, weight, y, rows, cols, eps)
+
+    lib = load_cuda(SOURCE, defines={"BLOCK": 256})                             # CUDA C++ for the current device
+    lib.rmsnorm[rows, 256](x, weight, y, cols, eps)
+
+Inside an evaluation the source goes to the judge's confined build service; anywhere else it is compiled with what the machine has
+into a cache folder of the user.
+"""
+
+from __future__ import annotations
+
+from . import cpp as _cpp
+from . import cuda as _cuda
+from .building import Built, NativeError, Order, use_builder
+from .cpp import DEFAULT_FLAGS, Function, Library, compile_command, find_compiler, load_cpp
+from .cuda import CudaLibrary, load_cuda
+from .driver import Driver
+from .kernels import KernelText, read_kernels
+from .launching import Kernel, Launch, Sized, observe_launches, use_driver
+from .prototypes import Prototype, read_prototypes
+from .toolkit import CUDA_FLAGS, MISSING, Toolkit, architecture_of, compile_order, find_toolkit
+
+__all__ = [
+    "CUDA_FLAGS",
+    "DEFAULT_FLAGS",
+    "MISSING",
+    "Built",
+    "CudaLibrary",
+    "Driver",
+    "Function",
+    "Kernel",
+    "KernelText",
+    "Launch",
+    "Library",
+    "NativeError",
+    "Order",
+    "Prototype",
+    "Sized",
+    "Toolkit",
+    "architecture_of",
+    "build_here",
+    "compile_command",
+    "compile_order",
+    "find_compiler",
+    "find_toolkit",
+    "load_cpp",
+    "load_cuda",
+    "observe_launches",
+    "read_kernels",
+    "read_prototypes",
+    "use_builder",
+    "use_driver",
+]  # fmt: skip
+
+
+def build_here(order: Order) -> Built:
+    """Compile with what this machine has into the user's cache. Raises NativeError."""
+    return _cuda.build_here(order) if order.language == "cuda" else _cpp.build_here(order)

@@ -1,0 +1,79 @@
+"""What is to be built, who builds it, and where this machine keeps what it has built."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+class NativeError(RuntimeError):
+    """The source could not be compiled, loaded or called; the message carries the compiler's words or the mend."""
+
+
+class Refused(NativeError):
+    """The compiler did not take the source; the message is what it said."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """One build. language: "cpp" or "cuda". architecture: of a GPU, as its compiler spells it ("sm_90a"). names: kernels whose
+    symbols are wanted, template arguments included ("scale<float, 4>")."""
+
+    language: str
+    source: str
+    flags: tuple[str, ...] = ()
+    architecture: str = ""
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Built:
+    """path: a file with the library or the device's binary, readable in this process. symbols: of the names that were ordered.
+    identity: equal for equal builds."""
+
+    path: str
+    symbols: dict[str, str] = field(default_factory=dict)
+    identity: str = ""
+
+
+Builder = Callable[[Order], Built]
+_builder: Builder | None = None  # an evaluation's worker puts its own here
+
+
+def use_builder(builder: Builder | None) -> None:
+    """Route builds elsewhere (None: compile here). Called by the evaluator, not by candidates."""
+    global _builder
+    _builder = builder
+
+
+def build(order: Order, here: Builder) -> Built:
+    """By the evaluator's builder inside an evaluation, else `here`. Raises NativeError."""
+    return (_builder or here)(order)
+
+
+def macros(flags: Sequence[str], defines: Mapping[str, object] | None) -> tuple[str, ...]:
+    """The flags with a -D for each define; True and False as 1 and 0."""
+    return (*flags, *(f"-D{name}={int(v) if isinstance(v, bool) else v}" for name, v in (defines or {}).items()))
+
+
+def cached(order: Order, toolchain: str, suffix: str, make: Callable[[Path], dict[str, str]]) -> Built:
+    """Built once for equal orders and toolchains, in the user's cache (KEVOLVE_NATIVE_CACHE, else ~/.cache/kevolve/native).
+
+    make: writes the file it is given and returns the symbols."""
+    root = os.environ.get("KEVOLVE_NATIVE_CACHE") or os.path.join(os.path.expanduser("~"), ".cache", "kevolve", "native")
+    stamp = json.dumps([toolchain, order.language, order.source, order.flags, order.architecture, order.names])
+    digest = hashlib.sha256(stamp.encode()).hexdigest()[:32]
+    target, listed = Path(root) / f"{digest}{suffix}", Path(root) / f"{digest}.json"
+    if not target.exists() or not listed.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            made, names = Path(folder) / f"kernel{suffix}", Path(folder) / "names.json"
+            names.write_text(json.dumps(make(made)))
+            os.replace(names, listed)
+            os.replace(made, target)
+    return Built(str(target), json.loads(listed.read_text()), digest)

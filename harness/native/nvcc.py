@@ -1,0 +1,78 @@
+"""nvcc, run for the device alone (`-cubin`): host code in the text is parsed and left out."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from functools import lru_cache
+
+from .building import NativeError, Refused
+
+_SYMBOL = re.compile(rb"\0\.text\.([A-Za-z_$][\w$.]*)(?=\0)")  # in the table of section names of an ELF file
+
+
+def build(
+    compiler: str, source: str, flags: Sequence[str], names: Sequence[str], folder: str, seconds: float
+) -> tuple[bytes, dict[str, str], str, str]:
+    """(binary, symbols by name, PTX, log). Raises Refused with the compiler's words, NativeError, TimeoutError."""
+    path = os.path.join(folder, "kernel.cu")
+    with open(path, "w") as file:
+        file.write(source + _instances(names))
+    command = [compiler, "-cubin", *flags, "-Xptxas=-v", "--keep", "--keep-dir", folder, path, "-o", f"{folder}/kernel.cubin"]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            cwd=folder,
+            env={**os.environ, "TMPDIR": folder},
+            timeout=seconds,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError(f"the compiler did not end within {seconds:.0f} s") from error
+    log = done.stderr.decode(errors="replace").replace(f"{folder}/", "")
+    if done.returncode:
+        raise Refused(f"{log}")
+    with open(f"{folder}/kernel.cubin", "rb") as file:
+        image = file.read()
+    with open(f"{folder}/kernel.ptx", errors="replace") as file:
+        ptx = file.read()
+    symbols = {m.decode() for m in _SYMBOL.findall(image)}
+    return image, {name: _symbol(name, symbols) for name in names}, ptx, log
+
+
+@lru_cache(maxsize=4)
+def version(compiler: str) -> str:
+    """ "nvcc 13.0"; "nvcc" where it does not say."""
+    try:
+        done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return "nvcc"
+    found = re.search(r"release (\d+\.\d+)", done.stdout)
+    return f"nvcc {found.group(1)}" if found else "nvcc"
+
+
+def _instances(names: Sequence[str]) -> str:
+    """A mention by host code makes nvcc write the instance of a template."""
+    wanted = [name for name in names if "<" in name]
+    mentions = "".join(f"[[maybe_unused]] auto* kevolve_{i} = &{name};\n" for i, name in enumerate(wanted))
+    return f"\nnamespace {{\n{mentions}}}\n" if wanted else ""
+
+
+def _symbol(name: str, symbols: set[str]) -> str:
+    """The kernel's symbol: its name itself (`extern "C"`), or the one mangled name that holds it. Raises NativeError."""
+    base, template, _ = name.partition("<")
+    last = base.strip().split("::")[-1]
+    if last in symbols and not template:
+        return last
+    wanted = re.compile(rf"_Z\w*?{len(last)}{last}{'I' if template else '(?!I)'}")
+    found = sorted(s for s in symbols if wanted.match(s))
+    if len(found) != 1:
+        raise NativeError(
+            f'nvcc compiled {len(found)} kernels that can be {name!r}; give it an extern "C" kernel around, or install NVRTC, '
+            "which can tell instances apart (pip install nvidia-cuda-nvrtc)"
+        )
+    return found[0]

@@ -1,0 +1,39 @@
+"""What NVIDIA's compilers say about one binary, kernel by kernel."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_ENTRY = re.compile(r"^\s*(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$]+)\s*\(.*?^\}", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"^\.text\.([\w$.]+):\n(.*?)(?=^//-{8}|\Z)", re.MULTILINE | re.DOTALL)
+_COMPILED = re.compile(r"Compiling entry function '([\w$]+)' for '\w+'(.*?)(?=Compiling entry function|\Z)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """Of one kernel; "" where it is not known. resources: registers, stack and own shared memory, in the words of cuobjdump."""
+
+    ptx: str = ""
+    sass: str = ""
+    resources: str = ""
+
+
+def split(ptx: str, sass: str, log: str) -> dict[str, KernelText]:
+    """By symbol. ptx: of the whole module. sass: of `nvdisasm -c`. log: of `ptxas -v`."""
+    entries = {m.group(1): m.group(0).strip() for m in _ENTRY.finditer(ptx)}
+    codes = dict(_CODE.findall(sass))
+    words = {name: _resources(said) for name, said in _COMPILED.findall(log)}
+    return {n: KernelText(entries.get(n, ""), codes.get(n, ""), words.get(n, "")) for n in {**entries, **codes, **words}}
+
+
+def own_shared(resources: str) -> int:
+    """Bytes of shared memory that a kernel declares."""
+    return sum(int(n) for n in re.findall(r"\bSHARED:(\d+)", resources))
+
+
+def _resources(said: str) -> str:
+    """ "Used 40 registers, 4096 bytes smem", "8 bytes stack frame" -> "REG:40 STACK:8 SHARED:4096"."""
+    patterns = (("REG", r"Used (\d+) registers"), ("STACK", r"(\d+) bytes stack frame"), ("SHARED", r"(\d+) bytes smem"))
+    found = ((name, re.search(pattern, said)) for name, pattern in patterns)
+    return " ".join(f"{name}:{match.group(1)}" for name, match in found if match)

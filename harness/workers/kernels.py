@@ -1,0 +1,100 @@
+"""The kernels that a candidate launched: what a worker notes about each, and how it hands that to the judge."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .. import native
+from ..types import to_json
+
+KERNELS = 64  # that are reported; an autotuned kernel is one for each configuration
+TEXT_CHARS = 400_000  # of one listing
+
+
+@dataclass(frozen=True)
+class Captured:
+    """One compiled kernel. Sizes in bytes, `grid` of its first launch, `constants` the values it was specialized for.
+
+    tuning: it was compiled only to be tried by the autotuner. refused: why the driver would refuse to load it ("" if it loads).
+    texts: "ptx", "sass" or "amdgcn". resources: the words of cuobjdump, or of ptxas in the same form. block: threads by dimension,
+    where host code says it. binary, symbol: which kernel of which build (of the judge's service) it is; then `shared` is what the
+    launch asked for besides the kernel's own.
+    """
+
+    name: str
+    num_warps: int
+    num_stages: int
+    num_ctas: int = 1
+    shared: int = 0
+    tensor: int = 0
+    signature: dict[str, str] = field(default_factory=dict)
+    constants: dict[str, str] = field(default_factory=dict)
+    grid: tuple[int, int, int] = (0, 0, 0)
+    launches: int = 0
+    tuning: bool = False
+    refused: str = ""
+    cases: tuple[str, ...] = ()
+    block: tuple[int, int, int] = (0, 0, 0)
+    binary: str = ""
+    symbol: str = ""
+    texts: dict[str, str] = field(default_factory=dict)
+    resources: str = ""
+
+
+class Recorder:
+    """Notes launches of CUDA C++. runs: whether they then happen. case: who launches."""
+
+    def __init__(self, *, runs: bool) -> None:
+        self._runs = runs
+        self._found: dict[tuple[Any, ...], Captured] = {}
+        self.case = ""
+        self.count, self.left_out = 0, 0
+
+    def note(self, launch: native.Launch) -> bool:
+        """What `native.observe_launches` takes."""
+        self.count += 1
+        key = (launch.image, launch.symbol, launch.block, launch.shared)
+        if key not in self._found:
+            if len(self._found) >= KERNELS:
+                self.left_out += 1
+                return self._runs
+            threads = launch.block[0] * launch.block[1] * launch.block[2]
+            self._found[key] = Captured(
+                name=launch.name,
+                num_warps=-(-threads // 32),
+                num_stages=0,
+                shared=launch.shared,
+                signature={str(i): kind for i, kind in enumerate(launch.signature)},
+                grid=launch.grid,
+                block=launch.block,
+                binary=launch.image,
+                symbol=launch.symbol,
+            )
+        known = self._found[key]
+        cases = known.cases if self.case in known.cases else (*known.cases, self.case)
+        self._found[key] = replace(known, launches=known.launches + 1, cases=cases)
+        return self._runs
+
+    def found(self) -> list[Captured]:
+        return list(self._found.values())
+
+
+def hand_over(found: Sequence[Captured], fd: int) -> tuple[int, int]:
+    """Write them as JSON into a file of fixed size, without the longest texts where they do not fit. (bytes, kernels left out)."""
+    entries, left_out, room = [to_json(k) for k in found], 0, os.fstat(fd).st_size
+    data = json.dumps(entries).encode()
+    while len(data) > room and entries:
+        widest = max(entries, key=lambda k: sum(map(len, k["texts"].values())))
+        if not widest["texts"]:
+            entries.pop()
+            left_out += 1
+        widest["texts"] = {}
+        data = json.dumps(entries).encode()
+    written = 0
+    while written < len(data):
+        written += os.pwrite(fd, data[written:], written)
+    return len(data), left_out
