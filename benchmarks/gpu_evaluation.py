@@ -1,6 +1,6 @@
-"""Evaluates Triton candidates on the GPU of this machine, good and bad ones in one run, and records what was seen.
+"""Evaluates Triton and CUDA C++ candidates on the GPU of this machine, good and bad ones in one run, and records what was seen.
 
-    python benchmarks/gpu_evaluation.py [--out benchmarks/results]
+    python benchmarks/gpu_evaluation.py [--out benchmarks/results] [--language triton] [--language cuda]
 
 Needs torch and triton with a CUDA device; runs the evaluator as `kevolve evaluate` does. Writes gpu_evaluation.json.
 """
@@ -20,7 +20,7 @@ from kevolve_mcp.executors.local import LocalExecutor
 
 DATA = recording.ROOT / "tests" / "data" / "candidates"
 TASK = DATA / "task.py"
-GOOD = DATA / "triton_rows.py"
+GOOD = {name: DATA / f"{name}_rows.py" for name in ("triton", "cuda")}
 LARGE = '''
 import torch
 import torch.nn as nn
@@ -87,8 +87,75 @@ class ModelNew(nn.Module):
 """
 
 
-def bad(good: str) -> dict[str, str]:
+FUSED_CUDA = r"""
+import torch
+import torch.nn as nn
+from harness.native import load_cuda
+
+SOURCE = r'''
+#include <cuda_fp16.h>
+
+// One block a row, eight values of it in the registers of each thread.
+extern "C" __global__ void __launch_bounds__(512)
+fused(const uint4* __restrict__ x, const uint4* __restrict__ r, const uint4* __restrict__ w, uint4* __restrict__ y,
+      uint4* __restrict__ t, float eps) {
+    __shared__ float partial[16];
+    const long long at = blockIdx.x * 512ll + threadIdx.x;
+    uint4 packed = x[at], other = r[at];
+    __half2* a = reinterpret_cast<__half2*>(&packed);
+    const __half2* b = reinterpret_cast<const __half2*>(&other);
+    float2 wide[4];
+    float sum = 0.0f;
+    for (int i = 0; i < 4; ++i) {
+        a[i] = __hadd2(a[i], b[i]);
+        wide[i] = __half22float2(a[i]);
+        sum += wide[i].x * wide[i].x + wide[i].y * wide[i].y;
+    }
+    t[at] = packed;
+    for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = sum;
+    __syncthreads();
+    float total = 0.0f;
+    for (int i = 0; i < 16; ++i) total += partial[i];
+    const float scale = rsqrtf(total / 4096 + eps);
+    const uint4 weights = w[threadIdx.x];
+    const __half2* v = reinterpret_cast<const __half2*>(&weights);
+    for (int i = 0; i < 4; ++i) a[i] = __hmul2(__floats2half2_rn(wide[i].x * scale, wide[i].y * scale), v[i]);
+    y[at] = packed;
+}
+'''
+library = load_cuda(SOURCE)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width, dtype=torch.float16))
+
+    def forward(self, x, residual):
+        y, total = torch.empty_like(x), torch.empty_like(x)
+        library.fused[x.shape[0], 512](x, residual, self.weight, y, total, 1e-6)
+        return y, total
+"""
+
+
+def bad(good: str, language: str) -> dict[str, str]:
     """Name -> a candidate that misbehaves."""
+    if language == "cuda":
+        return {
+            "wrong": good.replace("* w[c] + total", "* w[c] - total"),
+            "illegal address": good.replace("y[start + c] = tanhf", "y[(start + c + 1) * 1000000000ll] = tanhf"),
+            "hangs on the device": good.replace(
+                "float sum = 0.0f;", "float sum = 0.0f; while (*(volatile const float*)w == *(volatile const float*)w) {}"
+            ),
+            "does not compile": good.replace("float sum = 0.0f;", "floot sum = 0.0f;"),
+            "too much shared memory": good.replace("4 * threads]", "400_000]"),
+            "a tensor on the host": good.replace("y, x.shape[1])", "y.cpu(), x.shape[1])"),
+            "host code, for nvcc": good.replace("#include <cstdint>", "#include <cstdint>\n#include <vector>"),
+            "launches nothing": good.replace(
+                "        return y\n", "        return torch.tanh(x) * self.weight + x.sum(-1, keepdim=True)\n"
+            ).replace("        library.rows[x.shape[0], threads, 4 * threads](x, self.weight, y, x.shape[1])\n", ""),
+        }
     return {
         "wrong": good.replace("* weight + total", "* weight - total"),
         "illegal address": good.replace("tl.store(y + row * width + column,", "tl.store(y + (row + 1) * 1000000000 + column,"),
@@ -104,23 +171,26 @@ def bad(good: str) -> dict[str, str]:
     }
 
 
-async def run(out: Path) -> None:
+async def run(out: Path, languages: list[str]) -> None:
     record: dict[str, object] = {}
     async with recording.judge(record) as executor:
-        await _screening(executor, record)
-        await _timed(executor, record)
+        for language in languages:
+            found: dict[str, object] = {}
+            record[language] = found
+            await _screening(executor, found, language)
+            await _timed(executor, found, language)
     recording.write(out, "gpu_evaluation", record)
 
 
-async def _screening(executor: LocalExecutor, record: dict[str, object]) -> None:
+async def _screening(executor: LocalExecutor, record: dict[str, object], language: str) -> None:
     """Build and verify: the good one, every bad one, the good one again."""
     task = await executor.open_task(TASK.read_text(), str(TASK), "cuda", timed=False)
-    good = GOOD.read_text()
+    good = GOOD[language].read_text()
     rows, times = [], []
-    candidates = [("good", good), *bad(good).items(), *((f"good again {i}", f"{good}\n# {i}\n") for i in range(5))]
+    candidates = [("good", good), *bad(good, language).items(), *((f"good again {i}", f"{good}\n# {i}\n") for i in range(5))]
     for name, source in candidates:
         began = time.perf_counter()
-        request = EvaluationRequest(Candidate(source, "triton"), "check", "verify")
+        request = EvaluationRequest(Candidate(source, language), "check", "verify")
         found = await executor.evaluate(task, request, "cuda")
         seconds = time.perf_counter() - began
         stages = {s.stage: round(s.seconds, 3) for s in found.stages}
@@ -141,7 +211,7 @@ async def _screening(executor: LocalExecutor, record: dict[str, object]) -> None
     record["verified_after_s"] = statistics.median(times)
 
 
-async def _timed(executor: LocalExecutor, record: dict[str, object]) -> None:
+async def _timed(executor: LocalExecutor, record: dict[str, object], language: str) -> None:
     """All stages for a candidate that should win, twice, and the task's own baselines."""
     began = time.perf_counter()
     task = await executor.open_task(LARGE, "", "cuda")
@@ -151,7 +221,7 @@ async def _timed(executor: LocalExecutor, record: dict[str, object]) -> None:
     found = []
     for purpose in ("search", "search", "confirm"):
         began = time.perf_counter()
-        request = EvaluationRequest(Candidate(FUSED, "triton"), purpose)  # type: ignore[arg-type]
+        request = EvaluationRequest(Candidate({"triton": FUSED, "cuda": FUSED_CUDA}[language], language), purpose)  # type: ignore[arg-type]
         evaluation = await executor.evaluate(task, request, "cuda")
         seconds = time.perf_counter() - began
         recording.show(evaluation, purpose, seconds)
@@ -163,4 +233,6 @@ if __name__ == "__main__":
     recording.need_device()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=recording.RESULTS)
-    asyncio.run(run(parser.parse_args().out))
+    parser.add_argument("--language", choices=("triton", "cuda"), action="append", help="default: both")
+    arguments = parser.parse_args()
+    asyncio.run(run(arguments.out, arguments.language or ["triton", "cuda"]))

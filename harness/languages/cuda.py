@@ -14,17 +14,17 @@ _MESSAGES = (
     (r"open source file|No such file or directory", "compile_error.missing_header"),
     (r"uses too much (?:shared|global|local|parameter) (?:data|space)|too many resources|Register allocation failed|out of memory|"
      r"too large|exceeds", "compile_error.resource_limit"),
-    (r"not supported on|requires? \.?target|[Uu]nsupported gpu architecture|invalid value for --gpu-architecture|require[sd]? (?:sm_|compute)|"
+    (r"not supported on|cannot be compiled for architecture|requires? \.?target|[Uu]nsupported gpu architecture|invalid value for --gpu-architecture|require[sd]? (?:sm_|compute)|"
      r"is only (?:supported|available) (?:on|for)|[Ff]eature .* (?:requires|not supported)|not supported in the selected target", "compile_error.unsupported_instruction"),
     (r"[Uu]nresolved extern|undefined reference|was declared but never defined|could not find name", "compile_error.undefined_symbol"),
     (r"is undefined|has no member|is not a (?:template|class)|not declared|name must be a|no longer exists", "compile_error.undeclared_name"),
-    (r"no instance of|incompatible|cannot be used to initialize|no suitable|does not match|no operator|cannot be assigned|"
+    (r"no instance of|incompatible|cannot be used to initialize|no suitable|does not match|no operator|cannot be assigned|must have .* type|"
      r"too (?:many|few) arguments|more than one (?:instance|operator)|argument of type|invalid (?:type )?conversion|not convertible|"
-     r"types? .*mismatch|must have .*type", "compile_error.type_mismatch"),
+     r"types? .*mismatch", "compile_error.type_mismatch"),
     (r"expected|unrecognized token|missing closing quote|not allowed|extra text|unterminated|Parsing error|syntax error", "compile_error.syntax"),
 )  # fmt: skip
 _ERROR = re.compile(
-    r"^(?:\S*?\((?P<line>\d+)\)|\S*?:(?P<line2>\d+):\d+|ptxas(?: \S+, line \d+)?|nvrtc|nvcc|nvlink)\s*:? *"
+    r"^(?:\S*?\((?P<line>\d+)\)|\S*?:(?P<line2>\d+):\d+|ptxas\b(?:[^;:\n]*;)?|nvrtc|nvcc|nvlink)\s*:? *"
     r"(?:fatal|catastrophic)?\s*(?:error|fatal)\s*(?:#\S+)?\s*:\s*(?P<said>.*)$",
     re.MULTILINE,
 )
@@ -43,6 +43,8 @@ class Cuda(DeviceLanguage):
         found: list[Signal] = []
         for match in _ERROR.finditer(log):
             line, said = match["line"] or match["line2"], match["said"].strip()
+            if said.startswith("Ptx assembly aborted"):  # what it says after its reasons
+                continue
             name = _meaning(said)
             if name not in {s.name for s in found}:
                 where, evidence = (f"CUDA line {line}: ", {"line": float(line)}) if line else ("", {})

@@ -16,7 +16,7 @@ CUDA_POINTED = {
 }  # fmt: skip
 _PARENTHESES = r"\((?:[^()]|\([^()]*\))*\)"
 _KERNEL = re.compile(
-    rf"\b__global__\b((?:\s|\b(?:void|static|inline|__forceinline__)\b|__\w+__\s*{_PARENTHESES})*)\b(\w+)\s*\(([^()]*)\)\s*[{{;]"
+    rf"\b__global__\b((?:\s|\b(?:void|static|inline|__forceinline__)\b|__\w+__\s*{_PARENTHESES})*)\b(\w+)\s*\(((?:[^()]|\([^()]*\))*)\)\s*[{{;]"
 )
 _TEMPLATE = re.compile(r"\btemplate\s*<([^;{}]*)>[^<>]*$")
 _NAMESPACE = re.compile(r"\bnamespace\s+([\w:]+)\s*\{")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_ENTRY = re.compile(r"^\s*(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$]+)\s*\(.*?^\}", re.MULTILINE | re.DOTALL)
+_ENTRY = re.compile(
+    r"^(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$]+)\s*\(.*?(?=^\.(?:visible|weak|entry|func|extern|global|const|shared|alias)\b|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 _CODE = re.compile(r"^\.text\.([\w$.]+):\n(.*?)(?=^//-{8}|\Z)", re.MULTILINE | re.DOTALL)
 _COMPILED = re.compile(r"Compiling entry function '([\w$]+)' for '\w+'(.*?)(?=Compiling entry function|\Z)", re.DOTALL)
 

@@ -1,4 +1,4 @@
-"""Every language keeps the contract; and what Triton's words mean."""
+"""Every language keeps the contract; and what the words of the GPU compilers mean."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.languages import LANGUAGES, Cpp, Language, Triton
+from harness.languages import LANGUAGES, Cpp, Cuda, Language, Triton
 from harness.languages.testing import LanguageConformance
 from harness.types import Target
 
@@ -30,8 +30,16 @@ class TestTriton(LanguageConformance):
         return TRITON
 
 
+class TestCuda(LanguageConformance):
+    def language(self) -> Language:
+        return Cuda()
+
+    def candidate(self) -> str:
+        return (DATA / "cuda" / "rmsnorm.py").read_text()
+
+
 def test_every_language_is_under_the_contract() -> None:
-    assert {type(language) for language in LANGUAGES.values()} == {Cpp, Triton}
+    assert {type(language) for language in LANGUAGES.values()} == {Cpp, Triton, Cuda}
     assert all(name == language.name for name, language in LANGUAGES.items())
 
 
@@ -86,3 +94,28 @@ def test_narrow_types_of_the_host_code_and_in_comments_are_no_reason() -> None:
     text = TRITON + '\nTABLE = {torch.bfloat16: "two bytes"}  # not tl.bfloat16\n"""tl.float8e5"""\n'
     assert Triton().unfit(text, Target("cpu"), ("float32", "float16")) == ""
     assert "bfloat16 tensors" in Triton().unfit(TRITON, Target("cpu"), ("float32", "bfloat16"))
+
+
+@pytest.mark.parametrize(
+    ("log", "signal", "said"),
+    [
+        ('kernel.cu(3): error: identifier "foo" is undefined\n   y[0] = foo;\n          ^\n\n1 error detected', "undeclared_name", "CUDA line 3: ident"),
+        ('kernel.cu(2): catastrophic error: cannot open source file "nothing.h"', "missing_header", "nothing.h"),
+        ("kernel.cu:7:10: fatal error: nothing.h: No such file or directory\ncompilation terminated.", "missing_header", "CUDA line 7"),
+        ("kernel.cu(5): error: expected a \";\"", "syntax", "expected a"),
+        ('kernel.cu(9): error: no instance of overloaded function "f" matches the argument list', "type_mismatch", "overloaded"),
+        ('kernel.cu(9): error: a value of type "float *" cannot be used to initialize an entity of type "int"', "type_mismatch", "float *"),
+        ("ptxas info    : 0 bytes gmem\nptxas error   : Entry function 'k' uses too much shared data (0x3a980 bytes, 0xc000 max)",
+         "resource_limit", "0x3a980"),
+        ("ptxas fatal   : Unresolved extern function '_Z3foov'", "undefined_symbol", "_Z3foov"),
+        ("ptxas kernel.ptx, line 30; error   : Instruction 'wgmma.fence' not supported on .target 'sm_80'\nptxas fatal   : Ptx assembly aborted due to errors",
+         "unsupported_instruction", "wgmma.fence"),
+        ("ptxas application ptx input, line 30; error   : Feature 'cp.async' requires .target sm_80 or higher", "unsupported_instruction", "cp.async"),
+        ("nvrtc: error: invalid value for --gpu-architecture (-arch)", "unsupported_instruction", "-arch"),
+        ("the compiler did not end", "", "did not end"),
+    ],
+)  # fmt: skip
+def test_what_the_cuda_compilers_say_becomes_a_signal(log: str, signal: str, said: str) -> None:
+    found = Cuda().read_log(log)[0]
+    assert found.name == (f"compile_error.{signal}" if signal else "compile_error")
+    assert said in found.message
