@@ -35,7 +35,7 @@ UNFIT_HINT = (
     "kernel_compile(target='cuda:sm_90')."
 )
 COMPILE_HINT = (
-    "kernel_compile works for it. kernel_check(target='cpu', language='triton') verifies float32 and float16 kernels in Triton's "
+    "kernel_compile works for it. kernel_check(target='cpu', language='triton') verifies float32 and float16 Triton kernels in its "
     "interpreter; to measure, use a machine with that device."
 )
 OPEN_TASKS = 2  # each holds a process and up to a few gigabytes of inputs

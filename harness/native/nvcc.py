@@ -41,7 +41,7 @@ def build(
     with open(f"{folder}/kernel.ptx", errors="replace") as file:
         ptx = file.read()
     symbols = {m.decode() for m in _SYMBOL.findall(image)}
-    return image, {name: _symbol(name, symbols) for name in names}, ptx, log
+    return image, {name: symbol_of(name, symbols) for name in names}, ptx, log
 
 
 @lru_cache(maxsize=4)
@@ -62,7 +62,7 @@ def _instances(names: Sequence[str]) -> str:
     return f"\nnamespace {{\n{mentions}}}\n" if wanted else ""
 
 
-def _symbol(name: str, symbols: set[str]) -> str:
+def symbol_of(name: str, symbols: set[str]) -> str:
     """The kernel's symbol: its name itself (`extern "C"`), or the one mangled name that holds it. Raises NativeError."""
     base, template, _ = name.partition("<")
     last = base.strip().split("::")[-1]

@@ -48,10 +48,10 @@ _LIMITS = """#pragma once
 """
 _MATH = """#pragma once
 #ifndef INFINITY
-#define INFINITY __builtin_huge_valf()
+#define INFINITY __int_as_float(0x7f800000)
 #endif
 #ifndef NAN
-#define NAN __builtin_nanf("")
+#define NAN __int_as_float(0x7fffffff)
 #endif
 #ifndef M_PI
 #define M_PI 3.14159265358979323846
@@ -92,18 +92,22 @@ def build(library: str, source: str, flags: Sequence[str], names: Sequence[str])
 
 @lru_cache(maxsize=4)
 def version(library: str) -> str:
-    """ "13.0"."""
+    """ "13.0"; "" where the library cannot be loaded."""
     major, minor = ctypes.c_int(), ctypes.c_int()
-    _load(library).nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    try:
+        nvrtc = _load(library)
+    except NativeError:
+        return ""
+    nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     return f"{major.value}.{minor.value}"
 
 
 @lru_cache(maxsize=4)
 def _load(library: str) -> Any:
     # Its second half is looked up by bare name when it is first needed: found only if it has been loaded before.
-    for builtins in sorted(glob.glob(os.path.join(os.path.dirname(library), "libnvrtc-builtins.so*"))):
-        ctypes.CDLL(builtins)
     try:
+        for builtins in sorted(glob.glob(os.path.join(os.path.dirname(library), "libnvrtc-builtins.so*"))):
+            ctypes.CDLL(builtins)
         nvrtc = ctypes.CDLL(library)
     except OSError as error:
         raise NativeError(f"NVRTC cannot be loaded: {error}") from error

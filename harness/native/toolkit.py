@@ -86,9 +86,9 @@ def find_toolkit() -> Toolkit:
     first = next((i for i in includes if os.path.isfile(os.path.join(i, "cuda_fp16.h"))), "")
     more = os.path.join(first, "cccl")
     return Toolkit(
-        next((p for p in libraries if p and os.path.isfile(p)), ""),
+        next((os.path.realpath(p) for p in libraries if p and os.path.isfile(p) and nvrtc.version(os.path.realpath(p))), ""),
         compiler,
-        tuple(i for i in (first, more) if i and os.path.isdir(i)),
+        tuple(os.path.realpath(i) for i in (first, more) if first and os.path.isdir(i)),
     )
 
 

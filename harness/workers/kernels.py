@@ -52,11 +52,10 @@ class Recorder:
         self._runs = runs
         self._found: dict[tuple[Any, ...], Captured] = {}
         self.case = ""
-        self.count, self.left_out = 0, 0
+        self.left_out = 0
 
     def note(self, launch: native.Launch) -> bool:
         """What `native.observe_launches` takes."""
-        self.count += 1
         key = (launch.image, launch.symbol, launch.block, launch.shared)
         if key not in self._found:
             if len(self._found) >= KERNELS:

@@ -18,7 +18,12 @@ _BY_LANGUAGE = {
         "Tensors must be contiguous where their pointer is taken. Timing uses one thread.",
     ),
     "triton": ("Kernels are @triton.jit functions of the same file; launch them from forward.",),
-    "cuda": ("Native text is built by `from harness.native import load_cuda`; launch on the current stream.",),
+    "cuda": (
+        "CUDA C++ text is built by `from harness.native import load_cuda`: lib = load_cuda(SOURCE, flags=(...), defines={...}); its "
+        "__global__ functions are launched on torch's stream by lib.name[grid, block, shared_bytes](tensors and numbers), instances of "
+        'templates by lib["name<float, 4>"][grid, block](...), named at module level. Grid and block are ints or tuples.',
+        "Tensors must be contiguous and on the device; their dtypes must fit the pointers, numbers their C types.",
+    ),
 }
 
 

@@ -11,7 +11,7 @@ from kevolve_mcp.errors import UsageError
 from .constraints import format_rules
 from .program import NotReadable, Program
 
-LANGUAGES = ("cpp", "triton")
+LANGUAGES = ("cpp", "triton", "cuda")
 
 
 def template_candidate(task: Task, language: str = "cpp") -> Candidate:
@@ -20,6 +20,13 @@ def template_candidate(task: Task, language: str = "cpp") -> Candidate:
     if language not in LANGUAGES:
         raise UsageError(f"there is no template for the language {language!r}", f"Templates exist for: {', '.join(LANGUAGES)}.")
     return Candidate(_assemble(task, language), language)
+
+
+_IMPORTS = {
+    "cpp": ["from harness.native import load_cpp"],
+    "triton": ["import triton", "import triton.language as tl"],
+    "cuda": ["from harness.native import load_cuda"],
+}
 
 
 def _assemble(task: Task, language: str) -> str:
@@ -37,9 +44,9 @@ def _assemble(task: Task, language: str) -> str:
     for line in ("import torch", "import torch.nn as nn"):
         if line not in imports:
             imports.append(line)
-    imports += ["from harness.native import load_cpp"] if language == "cpp" else ["import triton", "import triton.language as tl"]
+    imports += _IMPORTS[language]
     head = [f'"""Candidate for the task {_safe(task.name)}.', "", *(f"* {rule}" for rule in format_rules(language)), '"""', ""]
-    body = (_cpp if language == "cpp" else _triton)(task, [*names, *(p.replace(".", "_") for p in parameters)])
+    body = {"cpp": _cpp, "triton": _triton, "cuda": _cuda}[language](task, [*names, *(p.replace(".", "_") for p in parameters)])
     return "\n".join([*head, *imports, "", body, "", "", _model(program, names, call)])
 
 
@@ -75,18 +82,24 @@ def _shapes(task: Task) -> list[str]:
     ]
 
 
-def _cpp(task: Task, names: list[str]) -> str:
+def _interface(task: Task, names: list[str], types: dict[str, str], device: str) -> tuple[list[str], list[str], list[str]]:
+    """(the kernel's pointer arguments, lines that allocate the outputs, the outputs' names). device: text of an argument."""
     case = next((c for c in task.visible_cases if c.inputs), None)
     specs = list(case.inputs) if case else []
     dtypes = [s.dtype for s in specs] + [p.partition(" ")[2].partition("[")[0] for p in task.parameters]
-    kinds = [_POINTERS.get(d, "float") for d in dtypes] + ["float"] * (len(names) - len(dtypes))
+    kinds = [types.get(d, "float") for d in dtypes] + ["float"] * (len(names) - len(dtypes))
     outputs = list(case.outputs) if case and case.outputs else []
     pointers = [f"const {k}* {n}" for k, n in zip(kinds, names, strict=False)]
-    pointers += [f"{_POINTERS.get(o.dtype, 'float')}* out{i}" for i, o in enumerate(outputs)] or ["float* out0"]
+    pointers += [f"{types.get(o.dtype, 'float')}* out{i}" for i, o in enumerate(outputs)] or ["float* out0"]
     made = [
-        f"    out{i} = torch.empty({_shape_text(o.shape, specs, names)}, dtype=torch.{o.dtype})" for i, o in enumerate(outputs)
+        f"    out{i} = torch.empty({_shape_text(o.shape, specs, names)}, dtype=torch.{o.dtype}{device})"
+        for i, o in enumerate(outputs)
     ] or [f"    out0 = torch.empty_like({names[0]})"]
-    outs = [f"out{i}" for i in range(max(1, len(outputs)))]
+    return pointers, made, [f"out{i}" for i in range(max(1, len(outputs)))]
+
+
+def _cpp(task: Task, names: list[str]) -> str:
+    pointers, made, outs = _interface(task, names, _POINTERS, "")
     lines = [
         "# The choices of a parameter search, and the present ones; each reaches the C++ text as a macro or a flag.",
         'TUNABLES = {"UNROLL": [1, 2, 4, 8], "WIDTH": [256, 512]}',
@@ -113,6 +126,40 @@ def _cpp(task: Task, names: list[str]) -> str:
         f"def run({', '.join(names)}):",
         *made,
         f"    _lib.kernel({', '.join([*(f'{n}.contiguous()' for n in names), *outs, 'out0.numel()'])})",
+        f"    return {', '.join(outs)}",
+    ]
+    return "\n".join(lines)
+
+
+def _cuda(task: Task, names: list[str]) -> str:
+    types = {**_POINTERS, "float16": "__half", "bfloat16": "__nv_bfloat16"}
+    pointers, made, outs = _interface(task, names, types, f", device={names[0]}.device")
+    given = ", ".join([*(f"{n}.contiguous()" for n in names), *outs, "out0.numel()"])
+    lines = [
+        "# The choices of a parameter search, and the present ones; each reaches the CUDA text as a macro.",
+        'TUNABLES = {"THREADS": [64, 128, 256, 512, 1024]}',
+        'PARAMS = {"THREADS": 256}',
+        "",
+        'SOURCE = r"""',
+        "// Shapes (row-major, contiguous):",
+        *_shapes(task),
+        "#include <cuda_bf16.h>",
+        "#include <cuda_fp16.h>",
+        "#include <cstdint>",
+        "",
+        f'extern "C" __global__ void __launch_bounds__(THREADS) kernel({", ".join(pointers)}, int64_t count) {{',
+        "    const int64_t at = blockIdx.x * int64_t(THREADS) + threadIdx.x;",
+        "    if (at >= count) return;",
+        "    // Fill in: the computation. `count` is the number of elements of the first output; pass more sizes as int64_t arguments.",
+        "}",
+        '"""',
+        "_lib = load_cuda(SOURCE, defines=PARAMS)",
+        "",
+        "",
+        f"def run({', '.join(names)}):",
+        *made,
+        '    blocks = -(-out0.numel() // PARAMS["THREADS"])',
+        f'    _lib.kernel[blocks, PARAMS["THREADS"]]({given})',
         f"    return {', '.join(outs)}",
     ]
     return "\n".join(lines)

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from harness.native import read_prototypes
+from harness.native import read_kernels, read_prototypes
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.synthesis import template_candidate
 
@@ -32,7 +32,18 @@ def test_cpp_template_of_the_example() -> None:
     assert "secret_case" not in candidate.source
 
 
-@pytest.mark.parametrize("language", ["cpp", "triton"])
+def test_cuda_template_of_the_example() -> None:
+    candidate = template_candidate(rmsnorm_task(), "cuda")
+    (kernel,) = read_kernels(source_text(candidate.source)).values()
+    prototype = kernel.prototype()
+    assert prototype is not None
+    assert [kind for kind, _ in prototype.arguments] == ["p"] * 5 + ["l"]
+    assert "device=x.device" in candidate.source
+    assert "_lib.kernel[blocks, PARAMS" in candidate.source
+    assert set(candidate.params()) == set(candidate.tunables())
+
+
+@pytest.mark.parametrize("language", ["cpp", "triton", "cuda"])
 def test_any_task_gets_a_file_that_parses(language: str) -> None:
     tasks = [
         rmsnorm_task(),

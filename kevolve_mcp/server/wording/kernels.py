@@ -100,7 +100,8 @@ def _next(result: Evaluated) -> str:
     if result.depth == "compile" and result.facts.get("build", {}).get("kernels"):
         return (
             f'tree_view(evaluation_id={result.evaluation.id!r}, section="assembly") for the listings; '
-            "kernel_check(target='cpu', language='triton', ...) verifies float32 and float16 kernels in Triton's interpreter"
+            "kernel_check(target='cpu', language='triton', ...) verifies float32 and float16 Triton kernels in its interpreter; "
+            "CUDA C++ is verified on a device"
         )
     if result.depth == "check" and result.evaluation.device.endswith("triton-interpreter"):
         return "kernel_compile(target='cuda:sm_90', ...) for registers, spills and occupancy; only a device can time it"
