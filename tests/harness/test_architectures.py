@@ -59,7 +59,7 @@ def test_every_architecture_is_under_the_contract() -> None:
 def test_the_matrix_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = places.TritonHere(problem="triton is not installed", interpreter="triton is not installed")
     monkeypatch.setattr(places, "triton_here", lambda: gone)
-    assert {(t.mode, t.reason) for t in places.reports("")} == {("absent", "triton is not installed")}
+    assert {(t.mode, t.reason) for t in places.reports("") if t.languages != ("cuda",)} == {("absent", "triton is not installed")}
     amd_only = places.TritonHere("3.7", "", ("hip",), "", "its interpreter needs numpy")
     monkeypatch.setattr(places, "triton_here", lambda: amd_only)
     found = {t.target: t for t in places.reports("")}
