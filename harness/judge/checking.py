@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -156,7 +157,10 @@ class _CaseCheck:
         output which lasts for a few calls only shows, too."""
         first = not self.findings
         calls = bursts.held_calls(self.pool, self.run.place.patience_s) if first else bursts.CHECK_CALLS
-        order = [number % len(pair) for number in range(calls)]
+        order = [number % len(pair) for number in range(bursts.CHECK_CALLS)]
+        order += [
+            secrets.randbelow(len(pair)) for _ in range(calls - len(order))
+        ]  # no period, which a ring of outputs could share
         doing = (
             f"{'after the parameters changed, ' if changed else ''}{' and '.join(dict.fromkeys(h.family for h in pair))} inputs"
         )
