@@ -204,7 +204,9 @@ class Drawer:
 
     def _draw(self, pool: CasePool, family: str, *, precise: bool) -> InputSet:
         inputs = buffers.create("inputs", pool.input_bytes)
-        expected = buffers.create("expected", pool.slot_bytes * (8 if precise else 1))  # float64 is at most eight times as wide
+        between = buffers.ALIGN * (1 + len(pool.outputs["leaves"]))  # the unused pages of a plan
+        size = pool.slot_bytes * (8 if precise else 1)  # float64 is at most eight times as wide
+        expected = buffers.create("expected", between + size)
         fds = [inputs, expected]
         if precise:
             fds.append(buffers.create("framework", pool.slot_bytes))
