@@ -35,6 +35,9 @@ from .processes import ForkServer, Refused, Worker, WorkerDied, command, harness
 
 _SCRATCH = "kevolve-judge-"
 _PACKAGES = ("site-packages", "dist-packages")
+_NO_DEVICE_YET = {
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1"
+}  # importing inductor asks for GPUs; through the driver, no fork could use one
 TASK_USER = 65533  # not that of candidates, so that limits on the number of processes are not shared
 
 
@@ -101,7 +104,9 @@ class Machine:
         server, name = self.server_for(family), f"tasks on {family.NAME}{'' if allocation else ', default allocation'}"
         if compiles or not allocation:
             more = ["torch._inductor.compile_fx"] if allocation else []
-            server = self._fork_servers.setdefault(name, ForkServer([*family.preload(), *more], allocation=allocation))
+            server = self._fork_servers.setdefault(
+                name, ForkServer([*family.preload(), *more], allocation=allocation, environment=_NO_DEVICE_YET)
+            )
         scratch = "" if self.task_level == "namespaces" else tempfile.mkdtemp(dir=self.scratch)
         return server.worker("reference", self._task_rules(family, folder), scratch)
 

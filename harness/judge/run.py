@@ -93,9 +93,10 @@ def begin(
 
 
 def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -> Worker:
-    """A fresh confined worker with the candidate loaded: on the timing core with one thread, or on `cores` with a thread each."""
-    family = run.task.family
-    rules = replace(run.machine.rules(run.level, family), cpus=tuple(cores or run.machine.timing_cpus))
+    """A fresh confined worker with the candidate loaded: on the timing core with one thread, or on `cores` with a thread each. It
+    cannot leave them, unless it only verifies (`poison`): races are looked for on all cores."""
+    family, pinned = run.task.family, tuple(cores or run.machine.timing_cpus)
+    rules = replace(run.machine.rules(run.level, family), cpus=() if poison else pinned)
     worker = run.place.server.worker(run.place.worker, rules, run.machine.scratch)
     worker.cancel, worker.on_build = run.cancel, run.builds.handle
     source = buffers.from_bytes("candidate", run.request.candidate.source.encode())
@@ -104,7 +105,11 @@ def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -
         if run.place.device:
             run.guard("loading", worker, lambda: worker.ask("device", seconds=LOAD_SECONDS, **run.place.device))
         run.guard("loading", worker, lambda: worker.ask("load", given, seconds=LOAD_SECONDS, poison=poison))
-        run.guard("loading", worker, lambda: worker.ask("threads", seconds=LOAD_SECONDS, count=len(cores) or 1, cpus=[]))
+        run.guard(
+            "loading",
+            worker,
+            lambda: worker.ask("threads", seconds=LOAD_SECONDS, count=len(cores) or 1, cpus=pinned if poison else ()),
+        )
         return worker
     except BaseException:
         worker.close()
