@@ -182,7 +182,8 @@ class _CaseCheck:
         finding = oracle.compare(output, held.expected[number], held.allowed[number], held.framework[number], bitwise)
         if finding.signal is None:
             self.findings.append(finding)
-            self.shares.setdefault(held.family, 0.0)
+            if held.family != "special":
+                self.shares.setdefault(held.family, 0.0)
             return
         what = f"output {number}: {finding.detail}"
         if held.family == "special":

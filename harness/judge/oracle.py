@@ -64,9 +64,9 @@ class Allowance:
     rule: Rule = "rounding"
 
 
-def floor(dtype: str, reduction: int) -> float:
-    """2 u + v sqrt(K)."""
-    return 2 * ROUNDOFF[dtype] + min(ROUNDOFF[dtype], ROUNDOFF["float32"]) * math.sqrt(max(reduction, 1))
+def floor(dtype: str, reduction: int, growth: float = 1.0) -> float:
+    """2 u + growth v sqrt(K). growth: above 1 where rounding errors of a sum repeat or meet larger terms than the result shows."""
+    return 2 * ROUNDOFF[dtype] + growth * min(ROUNDOFF[dtype], ROUNDOFF["float32"]) * math.sqrt(max(reduction, 1))
 
 
 def framework_factor(dtype: str) -> float:
@@ -75,11 +75,16 @@ def framework_factor(dtype: str) -> float:
 
 
 def allowance(
-    expected: torch.Tensor, framework: torch.Tensor, reduction: int, rule: Rule = "rounding", relief: float = 1.0
+    expected: torch.Tensor,
+    framework: torch.Tensor,
+    reduction: int,
+    rule: Rule = "rounding",
+    growth: float = 1.0,
+    relief: float = 1.0,
 ) -> Allowance:
     """Measure the framework's error for an output and derive what a candidate may be off by.
 
-    rule: asked for; it holds only where the framework itself is exact. relief: multiplies the floor, where the inputs were
+    rule: asked for; it holds only where the framework itself is exact. growth: see floor(). relief: multiplies the floor, where the inputs were
     scaled down and what matters is the error at the task's own scale.
     """
     expected, framework = _real(expected), _real(framework)
@@ -88,7 +93,7 @@ def allowance(
     import torch
 
     dtype = _dtype(framework)
-    base, factor = floor(dtype, reduction) * relief, framework_factor(dtype)
+    base, factor = floor(dtype, reduction, growth) * relief, framework_factor(dtype)
     finite = torch.isfinite(expected) & torch.isfinite(framework)
     if not bool(finite.all()):
         expected, framework = expected.masked_fill(~finite, 0), framework.masked_fill(~finite, 0)

@@ -188,7 +188,7 @@ class Drawer:
             return None
         rule: oracle.Rule = "integers" if family == "exact" else "rounding"
         held.allowed = [
-            oracle.allowance(e, f, pool.reduction, "equal" if pool.exact else rule, relief)
+            oracle.allowance(e, f, pool.reduction, "equal" if pool.exact else rule, _growth(pool, family), relief)
             for e, f, relief in zip(held.expected, held.framework, _reliefs(pool, held), strict=True)
         ]
         reason = _unbearable(pool, held)
@@ -246,16 +246,21 @@ def _families(pool: CasePool) -> list[str]:
     return found
 
 
-def _reliefs(pool: CasePool, held: InputSet) -> list[float]:
-    """Factors on the oracle's floor, for what honest arithmetic must lose in a family: with few or nearly equal values rounding errors
-    repeat instead of cancelling and grow with K, not its root; sums of shifted values are off in proportion to the shift (one pass for
-    mean and variance by its square: that shows); and with small inputs an error counts as at the task's own scale."""
-    own = held.expected
+def _growth(pool: CasePool, family: str) -> float:
+    """What honest sums lose in a family, as a factor on their part of the oracle's floor. Few, equal or nearly equal values, or many beside a
+    large one: rounding errors repeat instead of cancelling and grow with K, not its root. Shifted values: sums are off in proportion to
+    the shift (one pass for mean and variance by its square: that shows)."""
     repeated = max(1.0, pool.reduction**0.5 / 2)
-    if held.family == "small":
-        plain = pool.checking[0][1].expected
-        return [max(repeated, _rms(a) / max(_rms(b), 1e-300)) for a, b in zip(plain, own, strict=True)]
-    return [{"ties": repeated, "exact": repeated, "shifted": 1.5 * SHIFT, "negative": 4.0}.get(held.family, 1.0)] * len(own)
+    growths = {"shifted": 1.5 * SHIFT, "negative": 4.0, "scaled": 1.0, "dense": 1.0, "special": 1.0}
+    return float(growths.get(family, repeated))
+
+
+def _reliefs(pool: CasePool, held: InputSet) -> list[float]:
+    """Factors on the whole floor for inputs that were scaled down: an error counts as large as it would be at the task's own scale."""
+    if held.family != "small":
+        return [1.0] * len(held.expected)
+    plain = pool.checking[0][1].expected
+    return [max(1.0, _rms(a) / max(_rms(b), 1e-300)) for a, b in zip(plain, held.expected, strict=True)]
 
 
 def _rms(tensor: torch.Tensor) -> float:
