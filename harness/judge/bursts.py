@@ -108,7 +108,7 @@ def run(
 
 
 def patience(queue_ns: int) -> int:
-    """How long a device shall wait before a burst, the same for both sides: twice what queueing its launches took lately.
+    """How long a device shall wait before a burst, the same for both sides: twice what queueing its launches took when it was warmed up.
 
     Measured on an H200: with a fixed wait a compiled call of 70 us looked like 95 to 180 us on a host that was slow to launch."""
     return min(MOST_QUEUE_NS, 2 * queue_ns)

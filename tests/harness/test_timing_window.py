@@ -53,12 +53,13 @@ class Bench:
         self.run: Any = SimpleNamespace(
             cases=[case],
             request=EvaluationRequest(Candidate("x", "cpp"), purpose, cases=("only",)),
+            confirming=purpose in ("confirm", "export"),
             times={},
             results={"only": CaseResult("only", correct=True)},
             signals=list[Signal](),
             screened={},
             loaded=None,
-            task=SimpleNamespace(family=cpu, restart=lambda: None),
+            task=SimpleNamespace(family=cpu, restart=lambda: None, release=lambda case: None),
             machine=machine,
             tell=lambda stage, text, fraction: self.told.append(text),
         )
