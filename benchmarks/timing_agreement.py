@@ -56,7 +56,7 @@ class Model(nn.Module):
     def forward(self, x):
         v = x.clone()
         for _ in range(self.steps):
-            v.mul_(0.99).add_(0.01)
+            v.mul_(0.9999).add_(0.0001)
         return v
 
 
@@ -82,7 +82,7 @@ extern "C" void chain(const float* x, float* y, int64_t n, int64_t steps, int64_
   for (int64_t i = 0; i < n; i += 64) {
     float v[64];
     for (int l = 0; l < 64; l++) v[l] = x[i + l];
-    for (int64_t k = 0; k < steps; k++) for (int l = 0; l < 64; l++) v[l] = v[l] * 0.99f + 0.01f;
+    for (int64_t k = 0; k < steps; k++) for (int l = 0; l < 64; l++) v[l] = v[l] * 0.9999f + 0.0001f;
     for (int64_t k = 0; k < extra; k++) for (int l = 0; l < 64; l++) v[l] = v[l] * one + zero;
     for (int l = 0; l < 64; l++) y[i + l] = v[l];
   }
@@ -114,7 +114,7 @@ def chain(x, y, n, steps, extra, one, zero, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     v = tl.load(x + at, mask=at < n)
     for _ in range(steps):
-        v = v * 0.99 + 0.01
+        v = v * 0.9999 + 0.0001
     for _ in range(extra):
         v = v * one + zero
     tl.store(y + at, v, mask=at < n)

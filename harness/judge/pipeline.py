@@ -49,7 +49,7 @@ def evaluate(
     started = time.monotonic()
     run = begin(machine, place, task, facts, request, level, tell, cancel, build_seconds=BUILD_SECONDS)
     failure: Failure | None = None
-    steps = (_build, verify, time_candidate, _profile, _diagnose) if place.mode == "execute" else (_build, verify)
+    steps = (build, verify, time_candidate, _profile, _diagnose) if place.mode == "execute" else (build, verify)
     try:
         for stage, step in zip(STAGES[: STAGES.index(request.until) + 1], steps, strict=False):
             begun = time.monotonic()
@@ -68,7 +68,7 @@ def evaluate(
     return _conclude(run, failure, time.monotonic() - started)
 
 
-def _build(run: Run) -> dict[str, Any]:
+def build(run: Run) -> dict[str, Any]:
     """Text checks, then a confined worker loads the candidate, which builds its native code."""
     run.tell("build", "compiling", 0.05)
     refused = run.language.police(run.request.candidate.source)
