@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -260,13 +261,17 @@ def copy_package(outcome: Outcome, to: Path) -> str:
     return str(to.absolute())
 
 
+_PLAIN = re.compile(r"(native/)?\w[\w.]*")  # of a file of a package: never upwards
+
+
 def _write(contents: dict[str, str], to: Path) -> None:
     """A package that came as text. Raises UsageError for names that are not plain: they would leave the folder."""
-    odd = [name for name in contents if name in ("", ".", "..") or "/" in name or "\\" in name or "\0" in name]
+    odd = [name for name in contents if not _PLAIN.fullmatch(name)]
     if odd:
         raise UsageError(
             f"the server named a file of the package {odd[0]!r:.80}", "That is no server of KEvolve; nothing was written."
         )
     to.mkdir(parents=True, exist_ok=True)
     for name, text in contents.items():
+        (to / name).parent.mkdir(exist_ok=True)
         (to / name).write_text(text, encoding="utf-8")

@@ -29,6 +29,7 @@ SPOKEN = tuple(
         (r"skill_record(\([^)]*\))?", "`kevolve export`"),
         (r"\bsession_id\b", "SESSION"),
         (r"\bnode_id\b", "NODE"),
+        (r"\bparent_id\b", "the parent's id"),
         (r"\bdiff_with\b", "OTHER"),
         (r"\bevaluation_id\b", "the evaluation's id"),
         (r"\btask_(path|source)\b", "TASK"),

@@ -260,10 +260,12 @@ def _exported(folder: Path, confirmed: Evaluation) -> ExportResult | None:
 
 
 def _contents(folder: Path) -> dict[str, str]:
-    """The text of every file of the package that a reader needs; empty when it was moved away."""
-    if not folder.is_dir():
+    """The text of every file that the package lists, by its path below the folder; empty when it was moved away."""
+    try:
+        package = read_package(folder)
+        return {**package.texts, "manifest.json": (package.path / "manifest.json").read_text(encoding="utf-8")}
+    except (KEvolveError, OSError):
         return {}
-    return {p.name: p.read_text(encoding="utf-8") for p in sorted(folder.iterdir()) if p.is_file()}
 
 
 def _part(progress: Progress, low: float, high: float) -> Callable[[ProgressEvent], None]:

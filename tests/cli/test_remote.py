@@ -62,7 +62,8 @@ def test_a_search_from_the_task_to_the_package(
     assert (tmp_path / "copy" / "manifest.json").is_file()
     assert list((serving.home / "exports").iterdir())
     assert not home.exists()
-    assert kevolve("evaluate", "--package", tmp_path / "copy").exit_code == 0
+    judged = kevolve("evaluate", "--package", tmp_path / "copy")
+    assert judged.exit_code == 0, judged.output
 
     session = report["session"]
     assert session in kevolve("sessions", *at).stdout
