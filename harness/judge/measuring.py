@@ -11,7 +11,8 @@ from . import beside, blocks, bounds, opening, statistics, timing
 from .failures import Failure
 from .run import Run, keep_compiled, start_worker
 
-REPEATS, REPEATS_OF_ONE = 4, 2  # measured again because something else used the device: in one evaluation, and one block
+REPEATS, REPEATS_OF_ONE = 4, 2  # measured again because something else used the device: in one confirmation, and one block
+SEARCH_REPEATS = 1  # in a search, whose winner is measured again anyway
 PAUSE_S = 0.25  # before one of them: what disturbed it may pass
 
 UNCONFIRMED = "the judge's clock does not reproduce the candidate's own, which said faster: the figure is the judge's"
@@ -26,7 +27,7 @@ def time_candidate(run: Run) -> dict[str, Any]:
         run.loaded = None
     rng = timing.fresh_rng()
     run.times = {c.name: timing.CaseTimes() for c in run.cases}
-    repeats = REPEATS
+    repeats = REPEATS if run.confirming else SEARCH_REPEATS
     for process in range(timing.PROCESSES):
         if run.confirming and process:
             run.task.restart()
