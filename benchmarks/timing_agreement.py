@@ -148,7 +148,7 @@ def measure(target: str, rounds: int) -> dict[str, Any]:
         for kind, extra in (("same", 0), ("slower", PREDICTED[target])):
             candidate = Candidate(text.replace("EXTRA = 0", f"EXTRA = {extra}"), language)
             request = EvaluationRequest(candidate, "search", "time", Policy(library_calls="allow"))
-            run = begin(machine, place, opened, task, request, machine.level, lambda *_: None, None, build_seconds=60.0)
+            run = begin(machine, place, opened, task, request, machine.level, lambda *_: None, None)
             pipeline.build(run)
             verify(run)
             began = time.monotonic()

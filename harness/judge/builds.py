@@ -22,7 +22,8 @@ from ..types import CodecError, from_json, to_json
 from ..workers import buffers
 from ..workers.compiler import CudaReport
 from ..workers.confine import Confinement
-from .processes import CancelToken, ForkServer, Worker, WorkerDied, WorkerTimeout
+from .endings import CancelToken, WorkerDied, WorkerTimeout
+from .processes import ForkServer, Worker
 
 _LIBRARY_BYTES, _LISTING_BYTES = 64 << 20, 32 << 20
 _FLAG = re.compile(r"^-[A-Za-z0-9_+=.,\-]{1,200}$|^-D\w+(=[^\0]{0,200})?$")

@@ -11,7 +11,7 @@ from ..languages import LANGUAGES, Language
 from ..types import Signal, Status
 from ..workers import guards
 from .builds import BuildRecord
-from .processes import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
+from .endings import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 
 
 @dataclass(frozen=True)

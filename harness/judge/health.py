@@ -9,8 +9,8 @@ from collections.abc import Callable
 from ..targets import DeviceFamily
 from ..types import Evaluation
 from ..workers import probe
+from .endings import Interfered, Refused, WorkerDied, WorkerFailed, WorkerTimeout
 from .machine import Machine
-from .processes import Interfered, Refused, WorkerDied, WorkerFailed, WorkerTimeout
 
 EVERY = 50  # evaluations without a crash
 PROBE_SECONDS = 60.0

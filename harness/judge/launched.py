@@ -13,7 +13,8 @@ from ..types import CodecError, from_json
 from ..workers import buffers
 from ..workers.kernels import TEXT_CHARS, Captured
 from .builds import BuildRecord
-from .processes import Interfered, Worker
+from .endings import Interfered
+from .processes import Worker
 from .run import Run
 
 RESULT_BYTES = 32 << 20

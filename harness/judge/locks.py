@@ -14,7 +14,7 @@ import stat
 import time
 from collections.abc import Iterator
 
-from .processes import CancelToken
+from .endings import CancelToken
 
 FOLDERS = ("/run/lock", "/tmp")  # the first that all users may write to; never TMPDIR, which each user may set differently
 POLL_S = 0.005

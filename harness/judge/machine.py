@@ -30,8 +30,9 @@ from ..types import (
 from ..workers.confine import Confinement
 from . import memory, places
 from .builds import compiler_version
+from .endings import Refused, WorkerDied
 from .environment import ALLOCATION_NAME, evaluator_digest
-from .processes import ForkServer, Refused, Worker, WorkerDied, command, harness_root
+from .processes import ForkServer, Worker, command, harness_root
 
 _SCRATCH = "kevolve-judge-"
 _PACKAGES = ("site-packages", "dist-packages")

@@ -22,13 +22,14 @@ from ..languages import LANGUAGES
 from ..targets import FAMILIES, DeviceFamily, cpu
 from ..types import EvaluationRequest, Target, Task, from_json, to_json
 from . import offline, pipeline
+from .endings import Cancelled, CancelToken
 from .failures import Unfit
 from .health import Health, Unwell
 from .locks import LockBroken
 from .machine import Machine
 from .opening import OpenTask, TaskRefusedError, open_task
 from .places import Place
-from .processes import Cancelled, CancelToken
+from .run import begin
 
 UNFIT_HINT = (
     "Verify it on a GPU (target cuda), verify a float32 or float16 version here, or compile it for one: "
@@ -158,7 +159,7 @@ class Judge:
                 raise Unavailable(f"target {target} can only be compiled for here", COMPILE_HINT)
             compiler = self._compiler(target, request.candidate.language)
             opened = self._opened(task, message["id"], token, cpu, checked=False)
-            return to_json(offline.evaluate(self._machine, compiler, opened, task, request, level, tell, token))
+            return to_json(offline.evaluate(begin(self._machine, compiler, opened, task, request, level, tell, token)))
         family = _family(target)
         place = self._place(family, target, task, request)
         if request.purpose in ("confirm", "export"):  # fresh seeds and processes, used once
@@ -172,11 +173,8 @@ class Judge:
         else:
             handle, judged = self._opened(task, message["id"], token, family), task
         try:
-            return to_json(
-                self._health.judged(
-                    family, lambda: pipeline.evaluate(self._machine, place, handle, judged, request, level, tell, token)
-                )
-            )
+            run = begin(self._machine, place, handle, judged, request, level, tell, token)
+            return to_json(self._health.judged(family, lambda: pipeline.evaluate(run)))
         finally:
             if judged is not task:
                 handle.close()

@@ -7,8 +7,8 @@ writes into memory it already has. Here: eager in a process with the allocator's
 from __future__ import annotations
 
 from . import bursts, statistics
+from .endings import WorkerDied, WorkerFailed, WorkerTimeout
 from .opening import OpenTask
-from .processes import WorkerDied, WorkerFailed, WorkerTimeout
 
 
 def eager_us(task: OpenTask, case: str, cpus: list[int], latency_us: float) -> float | None:

@@ -7,33 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 from ..targets import ARCHITECTURES
-from ..types import Evaluation, EvaluationRequest, IsolationLevel, Signal, StageReport, Status, Task
+from ..types import Evaluation, Signal, StageReport, Status
 from ..workers.kernels import Captured
 from . import compiled, launched
 from .failures import Failure, compile_failure
-from .machine import Machine
-from .opening import OpenTask, Tell
-from .places import Place
-from .processes import CancelToken, Worker
-from .run import LOAD_SECONDS, Run, begin, prepare, start_worker
+from .processes import Worker
+from .run import COMPILE_SECONDS, LOAD_SECONDS, Run, prepare, start_worker
 
-COMPILE_SECONDS = 180.0  # for one case: host code, and every specialization and configuration that it launches
 _DEATHS_OF_THE_COMPILER = ("crash.abort", "crash.segmentation_fault", "crash.illegal_instruction")
 
 
-def evaluate(
-    machine: Machine,
-    place: Place,
-    task: OpenTask,
-    facts: Task,
-    request: EvaluationRequest,
-    level: IsolationLevel,
-    tell: Tell,
-    cancel: CancelToken | None,
-) -> Evaluation:
+def evaluate(run: Run) -> Evaluation:
     """The stage `build` alone. Always an Evaluation about the candidate; trouble of the evaluator itself is raised."""
     started = time.monotonic()
-    run = begin(machine, place, task, facts, request, level, tell, cancel, build_seconds=COMPILE_SECONDS)
     failure: Failure | None = None
     data: dict[str, Any] = {}
     try:

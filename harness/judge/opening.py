@@ -14,10 +14,11 @@ from ..types import Case, Task, TensorSpec
 from ..workers import buffers, operators
 from ..workers.lines import FORWARD
 from . import bounds, bursts, memory, oracle, validation
+from .endings import CancelToken, WorkerFailed
 from .locks import DeviceLock
 from .machine import Machine
 from .pool import TASK_SECONDS, CasePool, Drawer, InputSet
-from .processes import CancelToken, Worker, WorkerFailed
+from .processes import Worker
 from .tasks import TaskText, TaskWorkers
 
 Tell = Callable[[str, str, float], None]  # stage, message, fraction of the whole

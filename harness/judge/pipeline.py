@@ -12,46 +12,27 @@ from ..types import (
     STAGES,
     CaseResult,
     Evaluation,
-    EvaluationRequest,
-    IsolationLevel,
     Signal,
     StageReport,
     Status,
     Target,
-    Task,
     fitness,
     promotable,
 )
 from . import compiled, diagnosis, launched, statistics, works
 from .checking import verify
 from .failures import Failure
-from .machine import Machine
 from .measuring import time_candidate
-from .opening import OpenTask, Tell
-from .places import Place
-from .processes import CancelToken
-from .run import Run, begin, start_worker
-
-BUILD_SECONDS = 60.0
+from .run import Run, start_worker
 
 
-def evaluate(
-    machine: Machine,
-    place: Place,
-    task: OpenTask,
-    facts: Task,
-    request: EvaluationRequest,
-    level: IsolationLevel,
-    tell: Tell,
-    cancel: CancelToken | None,
-) -> Evaluation:
+def evaluate(run: Run) -> Evaluation:
     """Always an Evaluation about the candidate; trouble of the evaluator itself is raised."""
     started = time.monotonic()
-    run = begin(machine, place, task, facts, request, level, tell, cancel, build_seconds=BUILD_SECONDS)
     failure: Failure | None = None
-    steps = (build, verify, time_candidate, _profile, _diagnose) if place.mode == "execute" else (build, verify)
+    steps = (build, verify, time_candidate, _profile, _diagnose) if run.place.mode == "execute" else (build, verify)
     try:
-        for stage, step in zip(STAGES[: STAGES.index(request.until) + 1], steps, strict=False):
+        for stage, step in zip(STAGES[: STAGES.index(run.request.until) + 1], steps, strict=False):
             begun = time.monotonic()
             try:
                 data = step(run)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ..workers import buffers, operators
 from ..workers.families import FAMILIES, SHIFT
 from . import memory, oracle
-from .processes import Worker, WorkerFailed
+from .endings import WorkerFailed
+from .processes import Worker
 
 if TYPE_CHECKING:
     import torch

@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from typing import Any
 from ..types import to_json
 from ..workers import buffers, frames, host
 from ..workers.confine import Confinement
+from .endings import Cancelled, CancelToken, Interfered, Refused, WorkerDied, WorkerFailed, WorkerTimeout
 from .environment import scrubbed_environment
 from .freezing import parent_of
 
@@ -35,88 +35,6 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 def printable(text: str) -> str:
     """Without control characters: what a task or a candidate prints must not steer a terminal."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-class WorkerFailed(Exception):
-    """The worker answered with an error. kind: of host.ERROR_KINDS."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
-
-
-class WorkerDied(Exception):
-    """The worker ended. signal_number: what killed it, or None; exit_code: else. held: bytes that it and its descendants held
-    when they were ended for holding too much, else 0. peak: the most bytes that the worker itself held; limit: those it could map, 0
-    for any. starved: the kernel killed some process for want of memory meanwhile."""
-
-    def __init__(
-        self,
-        signal_number: int | None,
-        exit_code: int | None,
-        *,
-        held: int = 0,
-        peak: int = 0,
-        limit: int = 0,
-        starved: bool = False,
-    ) -> None:
-        super().__init__(
-            f"was ended because it held {held / 2**30:.1f} GiB of memory"
-            if held
-            else (f"ended by signal {signal_number}" if signal_number else f"exited with {exit_code}")
-        )
-        self.signal_number, self.exit_code = signal_number, exit_code
-        self.held, self.peak, self.limit, self.starved = held, peak, limit, starved
-
-    @classmethod
-    def of(cls, ending: dict[str, list[int]], *, limit: int, killed_for_memory: int) -> WorkerDied:
-        """From what was reported; without a report whoever should have reported was killed as well."""
-        status, peak = ending.get("S", [signal.SIGKILL, 0])
-        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        return cls(
-            number,
-            None if number else os.waitstatus_to_exitcode(status),
-            held=ending.get("M", [0])[0],
-            peak=peak,
-            limit=limit,
-            starved=killed_for_memory > 0,
-        )
-
-
-class WorkerTimeout(Exception):
-    """No answer before the deadline; the worker was killed."""
-
-
-class Interfered(Exception):
-    """The worker broke the protocol; it was killed."""
-
-
-class Refused(Exception):
-    """The confinement that was asked for could not be entered."""
-
-
-class Cancelled(Exception):
-    """The caller withdrew the request; the worker was killed."""
-
-
-class CancelToken:
-    """Set from another thread; wakes every wait of the request that holds it."""
-
-    def __init__(self) -> None:
-        self.fd = os.eventfd(0, os.EFD_CLOEXEC)
-        self._set = threading.Event()
-
-    def cancel(self) -> None:
-        self._set.set()
-        os.eventfd_write(self.fd, 1)
-
-    def check(self) -> None:
-        """Raises Cancelled once cancelled."""
-        if self._set.is_set():
-            raise Cancelled
-
-    def close(self) -> None:
-        os.close(self.fd)
 
 
 BuildHandler = Callable[[dict[str, Any]], "tuple[dict[str, Any], list[int]]"]

@@ -13,16 +13,19 @@ from ..workers import buffers
 from ..workers.kernels import Captured
 from . import bursts, timing
 from .builds import BuildService
+from .endings import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .failures import explain
 from .locks import DeviceLock
 from .machine import Machine
 from .opening import OpenTask, Tell
 from .places import Place
 from .pool import CasePool
-from .processes import CancelToken, Interfered, Worker, WorkerDied, WorkerFailed, WorkerTimeout
+from .processes import Worker
 
 T = TypeVar("T")
 LOAD_SECONDS = 30.0
+BUILD_SECONDS = 60.0
+COMPILE_SECONDS = 180.0  # for one case that is only compiled: host code, every specialization and configuration that it launches
 CALL_FLOOR_SECONDS, CALL_FACTOR = 10.0, 200.0  # a call may take 200 times the strongest baseline, and 10 s in any case
 
 
@@ -81,14 +84,13 @@ def begin(
     level: IsolationLevel,
     tell: Tell,
     cancel: CancelToken | None,
-    *,
-    build_seconds: float,
 ) -> Run:
     """The state in which every evaluation starts, with a build service of its own."""
-    language = LANGUAGES[request.candidate.language]
-    builds = BuildService(machine.fork_server, machine.rules(level), machine.scratch, machine.cache, build_seconds)
+    language, compiles = LANGUAGES[request.candidate.language], place.mode == "compile"
+    seconds = COMPILE_SECONDS if compiles else BUILD_SECONDS
+    builds = BuildService(machine.fork_server, machine.rules(level), machine.scratch, machine.cache, seconds)
     builds.start(cancel)
-    lock = DeviceLock(place.environment.device if place.mode == "compile" else task.family.device_id())
+    lock = DeviceLock(place.environment.device if compiles else task.family.device_id())
     return Run(machine, place, task, facts, request, level, language, builds, tell, cancel, lock)
 
 

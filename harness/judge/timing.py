@@ -18,11 +18,12 @@ from functools import cached_property
 from ..targets.state import DeviceState, Disturbance, disturbances
 from ..types import Case
 from . import bursts, oracle, statistics
+from .endings import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .freezing import frozen
 from .locks import DeviceLock
 from .opening import COMPILE_SECONDS, OpenTask
 from .pool import CasePool, InputSet
-from .processes import CancelToken, Interfered, Worker, WorkerDied, WorkerFailed, WorkerTimeout
+from .processes import Worker
 
 PROCESSES = 3
 WARM_BURSTS, MOST_WARM_BURSTS = 2, 10

@@ -8,9 +8,10 @@ from typing import Any
 from ..types import Case, Signal
 from ..workers import operators
 from . import bursts, oracle
+from .endings import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .failures import Failure
 from .pool import InputSet
-from .processes import Interfered, Worker, WorkerDied, WorkerFailed, WorkerTimeout
+from .processes import Worker
 from .run import LOAD_SECONDS, Run, call_seconds, prepare, start_worker
 
 METERED = 5  # calls
@@ -19,10 +20,18 @@ HIDDEN_US, HIDDEN_SHARE = 300.0, 0.5  # of a call: more than wrappers, allocatio
 
 def note_library(run: Run, counted: Any) -> None:
     """Operators of the framework that computed something (the worker's own count, so it informs only)."""
-    for name, entry in counted.items() if isinstance(counted, dict) else ():
-        known = isinstance(name, str) and isinstance(entry, list) and entry and isinstance(entry[0], int)
-        if known and not operators.is_free(name):
-            run.library[name] = run.library.get(name, 0) + entry[0]
+    for name, (calls, _, _) in _counts(counted).items():
+        if not operators.is_free(name):
+            run.library[name] = run.library.get(name, 0) + calls
+
+
+def _counts(told: Any) -> dict[str, tuple[int, int, int]]:
+    """What the candidate's process says of the framework's operators: calls, elements, nanoseconds by name. Anything else is left out."""
+    return {
+        name: (entry[0], entry[1], entry[2])
+        for name, entry in (told.items() if isinstance(told, dict) else ())
+        if isinstance(name, str) and isinstance(entry, list) and len(entry) == 3 and all(isinstance(v, int) for v in entry)
+    }
 
 
 def police(run: Run) -> None:
@@ -75,7 +84,7 @@ def _meter(run: Run, case: Case, worker: Worker, slots: bursts.Slots, held: Inpu
         for _ in range(METERED):
             result = bursts.run(worker, slots, case.name, [held], [0], seconds, record=True)
             own = worker.ask("works", seconds=LOAD_SECONDS, mode="meter").values[1]
-            library = sum(entry[2] for entry in result.data.values()) if run.task.family.NAME == "cpu" else 0
+            library = sum(ns for _, _, ns in _counts(result.data).values()) if run.task.family.NAME == "cpu" else 0
             total = max(1, result.inside_ns - library)
             found.append((max(0, total - own) / 1e3, min(1.0, own / total)))
         worker.ask("works", seconds=LOAD_SECONDS, mode="silence")

@@ -32,10 +32,13 @@ def approve(
             "an approval is given on the machine where the server's home is, not through the server.",
             "Run it there, without KEVOLVE_SERVER.",
         )
-    author = by or getpass.getuser()
+    try:
+        author = by or getpass.getuser()
+    except (KeyError, OSError):  # no entry for this user, as in some containers
+        raise UsageError("this user has no name on this machine.", "Say who approves: --by NAME.") from None
 
     async def run() -> dict[str, object]:
-        async with Service() as service:
+        async with Service(looks_only=True) as service:
             return dataclasses.asdict(await service.approve(session, node, author, note))
 
     found = anyio.run(run)

@@ -52,7 +52,6 @@ class Manifest:
     gradients: bool
     session: str
     approved_by: str
-    approved_at: str
     kernel_cases: tuple[str, ...]
     reference_cases: tuple[str, ...]
     case_inputs: dict[str, str]
@@ -62,6 +61,7 @@ class Manifest:
     files: dict[str, str]
     format: int = FORMAT
     goal: str = "best"
+    approved_at: str = ""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.judge.endings import Refused, WorkerFailed
 from harness.judge.freezing import descendants, frozen
-from harness.judge.processes import ForkServer, Refused, Worker, WorkerFailed
+from harness.judge.processes import ForkServer, Worker
 from harness.workers import buffers
 from harness.workers.confine import Confinement
 from kevolve_mcp.errors import TaskRefused

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from harness.judge import health
+from harness.judge.endings import Cancelled
 from harness.judge.health import Health, Unwell
 from harness.judge.machine import Machine
-from harness.judge.processes import Cancelled
 from harness.targets import cpu
 from harness.targets.state import DeviceState
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.judge import beside, blocks, measuring, timing
-from harness.judge.processes import WorkerTimeout
+from harness.judge.endings import WorkerTimeout
 from harness.judge.timing import PROCESSES, BaselineLost, Block, CaseTimes
 from harness.targets import cpu
 from harness.targets.state import DeviceState

@@ -43,3 +43,10 @@ def test_the_share_of_an_honest_kernel_is_reported(bench: Bench, correct: str) -
     shares = [c.kernel_share for c in found.cases if c.kernel_share is not None]
     assert len(shares) == 1
     assert 0 < shares[0] <= 1
+
+
+@pytest.mark.parametrize("counts", ["[1, 2]", "{'aten.x': 'many'}", "{'aten.x': [1]}", "7"])
+def test_what_a_candidate_says_of_itself_cannot_break_the_judge(bench: Bench, correct: str, counts: str) -> None:
+    lie = f"import harness.workers.operators\nharness.workers.operators.Recorder.counts = lambda self: {counts}\n"
+    found = bench.evaluate(lie + correct, until="profile")
+    assert found.status == "correct", found.message

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from mcp import Client
 from mcp.server import MCPServer
@@ -52,6 +53,9 @@ def refused(result: CallToolResult) -> dict[str, Any]:
 
 async def open_session(client: Client, **arguments: object) -> str:
     answer = data(await client.call_tool("session_open", {"task_source": TASK, **arguments}))
+    with anyio.fail_after(60):
+        while answer["state"] == "running":
+            answer = data(await client.call_tool("job_wait", {"job_id": answer["job_id"]}))
     assert answer["state"] == "done"
     return str(answer["session_id"])
 
