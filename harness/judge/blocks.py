@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..types import Case, Signal
-from . import bursts, timing
+from . import timing
 from .failures import Failure
 from .processes import Worker
 from .run import Run, call_seconds, prepare
@@ -22,7 +22,7 @@ def time_case(
     pool = run.task.pools[case.name]
     if not pool.timing:
         run.task.drawer.timing(pool, min(case.baselines_us.values()))
-    slots = prepare(run, worker, pool, max(bursts.CHECK_CALLS, pool.calls))
+    slots = prepare(run, worker, pool, pool.calls)
     run.task.drawer.state(pool, 0)
     run.task.prepare(case.name, baselines)
     threads: dict[str, Any] = {"count": len(cores) or 1, "cpus": list(cores or run.machine.timing_cpus)}

@@ -6,6 +6,7 @@ whatever a candidate does for them lies inside, wherever it does it.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ class BurstResult:
     data: Any = None
 
 
+_copy = bytearray()  # one for all slots: the judge looks at the outputs of one burst before it runs the next
+
+
 class Slots:
     """The memory that receives outputs: `count` slots, shared with one worker, and the judge's own copy of them."""
 
@@ -45,21 +49,29 @@ class Slots:
         self.fd = buffers.create("slots", count * slot_bytes)
         buffers.seal(self.fd, writable=True)
         self._shared = memoryview(buffers.shared(self.fd, count * slot_bytes))
-        self._held = memoryview(bytearray(count * slot_bytes))
+        self._held = memoryview(b"")
 
     def take(self, count: int) -> None:
         """Copy the first `count` slots: what the worker writes from here on is not looked at."""
+        global _copy
         size = count * self.slot_bytes
-        self._held[:size] = self._shared[:size]
+        if len(_copy) < size:
+            _copy = bytearray(size)
+        self._held = memoryview(_copy)[:size]
+        self._held[:] = self._shared[:size]
 
     def tensors(self, layout: buffers.Layout, index: int) -> list[torch.Tensor]:
-        """The outputs of one call as they were taken, valid until the next `take`."""
+        """The outputs of one call as they were taken, valid until the next `take` of any slots."""
         return buffers.tensors(layout, self._held, index * self.slot_bytes)
 
     def __del__(self) -> None:
-        import os
-
         os.close(self.fd)
+
+
+def forget() -> None:
+    """Give the memory of the judge's copy back."""
+    global _copy
+    _copy = bytearray()
 
 
 def hot(worker: Worker, key: str, held: InputSet, calls: int, seconds: float, queue_ns: int) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeVar
 
 from ..types import Case, CaseResult, Signal
 from . import bursts, configurations, launched, oracle, works
+from .distance import same_bits
 from .failures import Failure
 from .pool import CasePool, InputSet
 from .processes import Worker
@@ -113,7 +114,7 @@ class _CaseCheck:
             self._burst([held], [0] * bursts.CHECK_CALLS, doing)
             for outputs in self._outputs(bursts.CHECK_CALLS):
                 for number, output in enumerate(outputs):
-                    if number in known and oracle.same_bits(output, known[number]):
+                    if number in known and same_bits(output, known[number]):
                         continue
                     self.reproducible &= number not in known
                     known.setdefault(number, output.clone())
@@ -169,7 +170,7 @@ class _CaseCheck:
         outputs = self._outputs(calls)
         for index, own in enumerate(outputs):
             repeated = index >= len(pair)
-            if repeated and all(oracle.same_bits(a, b) for a, b in zip(own, outputs[order[index]], strict=True)):
+            if repeated and all(same_bits(a, b) for a, b in zip(own, outputs[order[index]], strict=True)):
                 continue
             self.reproducible &= not repeated
             others = [held for held in pair if held is not pair[order[index]]]
@@ -221,7 +222,7 @@ class _CaseCheck:
 
 def _right(output: Any, number: int, held: InputSet) -> bool:
     """Whether an output is right for these inputs."""
-    return oracle.compare(output, held.expected[number], held.allowed[number], held.framework[number]).signal is None
+    return oracle.right(output, held.expected[number], held.allowed[number], held.framework[number])
 
 
 def _finite(value: float) -> float | None:

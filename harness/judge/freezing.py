@@ -1,14 +1,16 @@
-"""Stopping a candidate with everything it started while the other side of a comparison is measured: a helper process or thread
-that burns the processor, the caches or the memory's bandwidth would otherwise slow the baseline."""
+"""Stillness beside what is measured. A candidate is stopped with everything it started while the other side of a comparison runs: a
+helper process or thread that burns the processor, the caches or the memory's bandwidth would otherwise slow the baseline. And
+the judge itself keeps off the timing core."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 
-PASSES = 50  # a process that forks faster than it is found is bounded by its limit on processes
+PASSES, PASS_S = 50, 0.0005  # a process that forks faster than it is found is bounded by its limit on processes
 
 
 @contextlib.contextmanager
@@ -16,7 +18,9 @@ def frozen(root: int) -> Iterator[None]:
     """No process below `root` runs inside the `with` block; those that have ended meanwhile are left out."""
     stopped: set[int] = set()
     try:
-        for _ in range(PASSES):
+        for number in range(PASSES):
+            if number > 1:  # a process on another core takes a moment to stop
+                time.sleep(PASS_S)
             running = [pid for pid in descendants(root) if _state(pid) not in "TtZX"]
             if not running:
                 break
@@ -27,6 +31,17 @@ def frozen(root: int) -> Iterator[None]:
     finally:
         for pid in stopped:
             _signal(pid, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def aside(cpus: Sequence[int]) -> Iterator[None]:
+    """This thread leaves the cores on which something is timed, where there are others."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, before - set(cpus) or before)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def descendants(root: int) -> list[int]:

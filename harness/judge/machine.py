@@ -102,21 +102,28 @@ class Machine:
     def task_worker(self, family: DeviceFamily, folder: str, *, compiles: bool, allocation: bool = True) -> Worker:
         """A confined process for a task. folder: what it may read besides, "" for nothing. compiles: it will need inductor, whose
         import takes seconds. allocation: see ForkServer."""
-        server, name = self.server_for(family), f"tasks on {family.NAME}{'' if allocation else ', default allocation'}"
-        if compiles or not allocation:
+        name = f"tasks on {family.NAME}{'' if allocation else ', default allocation'}"
+        if (compiles or not allocation) and name not in self._fork_servers:
             more = ["torch._inductor.compile_fx"] if allocation else []
-            server = self._fork_servers.setdefault(
-                name, ForkServer([*family.preload(), *more], allocation=allocation, environment=_NO_DEVICE_YET)
+            compiled = str(self._inductor) if allocation and family is cpu else ""
+            self._fork_servers[name] = ForkServer(
+                [*family.preload(), *more], allocation=allocation, environment=_NO_DEVICE_YET, compiled=compiled
             )
+        server = self._fork_servers.get(name, self.server_for(family))
         scratch = "" if self.task_level == "namespaces" else tempfile.mkdtemp(dir=self.scratch)
         return server.worker("reference", self._task_rules(family, folder), scratch)
+
+    @property
+    def _inductor(self) -> Path:
+        """Where the fork servers of tasks, which see no task, have compiled what all tasks need. Tasks may read it."""
+        return (self.cache / "inductor").absolute()
 
     def _task_rules(self, family: DeviceFamily, folder: str) -> Confinement:
         """As a candidate's, but with room for every core, a compiler, and as much memory as is reasonable."""
         importable = (p for p in sys.path[1:] if os.path.isdir(p) and not everybodys(p))  # also what is installed in place
         return replace(
             self.rules(self.task_level, family),
-            readable=(*self._readable, *importable, *([folder] if folder else [])),
+            readable=(*self._readable, *importable, str(self._inductor), *([folder] if folder else [])),
             memory_bytes=memory.allowed() if family.ADDRESS_SPACE else 0,
             file_bytes=memory.allowed(),
             processes=max(512, 16 * (os.cpu_count() or 1)),

@@ -15,6 +15,7 @@ from ..workers import buffers, operators
 from ..workers.lines import FORWARD
 from . import bounds, bursts, memory, oracle, validation
 from .endings import CancelToken, WorkerFailed
+from .freezing import aside
 from .locks import DeviceLock
 from .machine import Machine
 from .pool import TASK_SECONDS, CasePool, Drawer, InputSet
@@ -80,7 +81,7 @@ class OpenTask:
         """Make baselines of a case ready for bursts of the pool's length, in the present reference worker."""
         pool = self.pools[name]
         key = f"{name}/baselines"
-        wanted = max(bursts.CHECK_CALLS, pool.calls)
+        wanted = max(2, pool.calls)  # it is checked with two
         if key not in self.slots or self.slots[key].count < wanted:
             self.slots[key] = bursts.Slots(wanted, pool.slot_bytes)
         held = self.slots[key]
@@ -109,6 +110,7 @@ class OpenTask:
         if self.slots.pop(f"{name}/baselines", None) is not None:
             for baseline in self.baselines:
                 self.worker.ask("drop", seconds=TASK_SECONDS, key=f"{name}/{baseline}")
+        bursts.forget()
         memory.trim()
 
     @property
@@ -120,6 +122,7 @@ class OpenTask:
         self.workers.close()
         for pool in self.pools.values():
             pool.close()
+        bursts.forget()
 
 
 def open_task(
@@ -252,7 +255,7 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
                     f"baseline {baseline} gives another result than the reference in case {case.name} ({wrong}); left out"
                 )
                 continue
-            with lock.hold():
+            with lock.hold(), aside(handle.machine.timing_cpus):
                 first = bursts.run(handle.worker, slots, key, [held], [0], COMPILE_SECONDS)
                 if not pool.timing:
                     handle.drawer.timing(pool, first.inside_ns / 1e3)

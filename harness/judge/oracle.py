@@ -16,10 +16,12 @@ the framework represents exactly an element may be off by its own rounding alone
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from . import errormap
+from .distance import measure, same_bits
 
 if TYPE_CHECKING:
     import torch
@@ -97,15 +99,15 @@ def allowance(
     finite = torch.isfinite(expected) & torch.isfinite(framework)
     if not bool(finite.all()):
         expected, framework = expected.masked_fill(~finite, 0), framework.masked_fill(~finite, 0)
-    error, rows, worst = _errors(framework, expected)
-    own_rows = float(rows.max()) if rows.numel() else 0.0
+    found = measure(framework, expected)
+    own_rows = float(found.rows.max()) if found.rows.numel() else 0.0
     return Allowance(
-        max(factor * error, base),
+        max(factor * found.error, base),
         ROW_FACTOR * max(own_rows, base),
         CAP_FACTOR * base,
-        factor * worst,
-        error,
-        rule if worst == 0.0 else "rounding",
+        factor * found.worst,
+        found.error,
+        rule if found.worst == 0.0 else "rounding",
     )
 
 
@@ -117,6 +119,26 @@ def compare(
     bitwise: bool = False,
 ) -> Finding:
     """Judge one output. Shapes and dtypes were fixed before: the bytes were laid out by the judge."""
+    return _judge(candidate, expected, allowed, framework, bitwise, errormap.read)
+
+
+def right(candidate: torch.Tensor, expected: torch.Tensor, allowed: Allowance, framework: torch.Tensor | None = None) -> bool:
+    """Whether `compare` finds nothing: quicker where much is wrong and nobody asks what."""
+    found = _judge(candidate, expected, allowed, framework, False, lambda *_: (("wrong.values",), ""))
+    return found.signal is None
+
+
+Explain = Callable[["torch.Tensor", "torch.Tensor", "torch.Tensor"], tuple[Sequence[str], str]]
+
+
+def _judge(
+    candidate: torch.Tensor,
+    expected: torch.Tensor,
+    allowed: Allowance,
+    framework: torch.Tensor | None,
+    bitwise: bool,
+    explain: Explain,
+) -> Finding:
     import torch
 
     candidate = candidate.to(expected.device)
@@ -130,79 +152,63 @@ def compare(
         wrong = candidate != expected.to(candidate.dtype)
         if framework is not None:
             wrong &= candidate != framework
-        return _exactly(candidate, expected, wrong, equal)
-    finite = torch.isfinite(expected)
-    strange = torch.isfinite(candidate) != finite
-    strange |= ~(finite | (candidate == expected) | (candidate.isnan() & expected.isnan()))
-    if bool(strange.any()):
-        (signal, *also), detail = errormap.read(candidate, expected, strange)
-        also = [name for name in (signal, *also) if name != "wrong.values"]
-        return Finding(
-            "wrong.non_finite", math.inf, allowed.framework_error, allowed.norm, detail, share=_share(strange), also=tuple(also)
-        )
-    if not bool(finite.all()):
+        return _exactly(candidate, expected, wrong, equal, explain)
+    slope, offset = _cap(_dtype(candidate), allowed)
+    distance = measure(candidate, expected, slope)
+    if not math.isfinite(distance.error):
+        finite = torch.isfinite(expected)
+        strange = torch.isfinite(candidate) != finite
+        strange |= ~(finite | (candidate == expected) | (candidate.isnan() & expected.isnan()))
+        if bool(strange.any()):
+            (signal, *also), detail = explain(candidate, expected, strange)
+            also = [name for name in (signal, *also) if name != "wrong.values"]
+            return Finding(
+                "wrong.non_finite",
+                math.inf,
+                allowed.framework_error,
+                allowed.norm,
+                detail,
+                share=_share(strange),
+                also=tuple(also),
+            )
         candidate, expected = candidate.masked_fill(~finite, 0), expected.masked_fill(~finite, 0)
+        distance = measure(candidate, expected, slope)
     if allowed.rule == "equal":
-        return _exactly(candidate, expected, candidate != expected.to(candidate.dtype), equal)
-    error, rows, _ = _errors(candidate, expected)
+        return _exactly(candidate, expected, candidate != expected.to(candidate.dtype), equal, explain)
+    row_wrong = distance.rows > allowed.row
+    fits = distance.error <= allowed.norm and not bool(row_wrong.any())
+    right = Finding(None, distance.error, allowed.framework_error, allowed.norm, "", equal)
+    if fits and (distance.excess <= offset * distance.rms or distance.worst <= allowed.least):
+        return right
     difference = (candidate.to(expected.dtype) - expected).abs_()
-    if allowed.rule == "integers":
-        unit = ROUNDOFF[_dtype(candidate)]
-        cap = expected.abs().mul_(0.75 * unit).add_(16 * min(unit, ROUNDOFF["float32"]) * _rms(expected))
-    else:
-        cap = expected.abs().add_(_rms(expected)).mul_(allowed.element).clamp_(min=allowed.least)
-    wrong = difference > cap
-    row_wrong = rows > allowed.row
-    if error <= allowed.norm and not bool(wrong.any()) and not bool(row_wrong.any()):
-        return Finding(None, error, allowed.framework_error, allowed.norm, "", equal)
+    wrong = difference > expected.abs().mul_(slope).add_(offset * distance.rms).clamp_(min=allowed.least)
+    if fits and not bool(wrong.any()):
+        return right
     if not bool(wrong.any()):  # no single element stands out: show the rows that are off, or the largest differences
         wrong = row_wrong.reshape(*expected.shape[:-1], 1).expand(expected.shape) if expected.dim() > 1 else wrong
         wrong = wrong if bool(wrong.any()) else difference >= 0.5 * difference.max()
-    (signal, *also), detail = errormap.read(candidate, expected, wrong)
-    if signal == "wrong.values" and error < _COARSE.get(_dtype(candidate), 0.0):
+    (signal, *also), detail = explain(candidate, expected, wrong)
+    if signal == "wrong.values" and distance.error < _COARSE.get(_dtype(candidate), 0.0):
         signal = "wrong.precision"
-    return Finding(signal, error, allowed.framework_error, allowed.norm, detail, share=_share(wrong), also=tuple(also))
+    return Finding(signal, distance.error, allowed.framework_error, allowed.norm, detail, share=_share(wrong), also=tuple(also))
+
+
+def _cap(dtype: str, allowed: Allowance) -> tuple[float, float]:
+    """(slope, offset): an element may be off by slope |r| + offset rms(r), or by allowed.least."""
+    if allowed.rule != "integers":
+        return allowed.element, allowed.element
+    unit = ROUNDOFF[dtype]
+    return 0.75 * unit, 16 * min(unit, ROUNDOFF["float32"])
 
 
 _COARSE = {"float32": 2.0**-7, "float64": 2.0**-22}  # below it, an error everywhere is that of a lower precision inside
 
 
-def _exactly(candidate: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor, equal: bool) -> Finding:
+def _exactly(candidate: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor, equal: bool, explain: Explain) -> Finding:
     if not bool(wrong.any()):
         return Finding(None, 0.0, 0.0, 0.0, "", equal)
-    (signal, *also), detail = errormap.read(candidate, expected, wrong)
+    (signal, *also), detail = explain(candidate, expected, wrong)
     return Finding(signal, _share(wrong), 0.0, 0.0, detail, share=_share(wrong), also=tuple(also))
-
-
-def _errors(value: torch.Tensor, expected: torch.Tensor) -> tuple[float, torch.Tensor, float]:
-    """Norm-wise relative error of the whole, of each row (relative to the row, or to half the typical row: the error of a sum
-    that cancels is that of its terms), and the largest."""
-    import torch
-
-    if value.numel() == 0:
-        return 0.0, torch.zeros(0), 0.0
-    work = expected.dtype if expected.dtype in (torch.float64, torch.float32) else torch.float32
-    reference = expected.to(work)
-    difference = value.to(work) - reference
-    shape = (-1, reference.shape[-1]) if reference.dim() > 1 else (1, -1)
-    row_reference = torch.linalg.vector_norm(reference.reshape(shape), dim=1).double()
-    row_difference = torch.linalg.vector_norm(difference.reshape(shape), dim=1).double()
-    whole = float(row_reference.square().sum().sqrt())
-    off = float(row_difference.square().sum().sqrt())
-    worst = float(difference.abs().max())
-    if whole == 0.0:
-        absolute = off / math.sqrt(value.numel())
-        return absolute, row_difference / math.sqrt(reference.shape[-1] if reference.dim() else 1), worst
-    typical = 0.5 * whole / math.sqrt(row_reference.numel())
-    return off / whole, row_difference / row_reference.clamp(min=typical), worst
-
-
-def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors hold the same bytes."""
-    import torch
-
-    a, b = one.contiguous().reshape(-1).view(torch.uint8), other.contiguous().reshape(-1).view(torch.uint8)
-    return bool(torch.equal(a, b))
 
 
 def _real(tensor: torch.Tensor) -> torch.Tensor:
@@ -214,12 +220,6 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
 
 def _share(wrong: torch.Tensor) -> float:
     return float(wrong.sum()) / max(wrong.numel(), 1)
-
-
-def _rms(tensor: torch.Tensor) -> float:
-    import torch
-
-    return float(torch.linalg.vector_norm(tensor)) / math.sqrt(max(tensor.numel(), 1))
 
 
 def _dtype(tensor: torch.Tensor) -> str:

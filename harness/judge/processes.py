@@ -226,10 +226,13 @@ def _killed_for_memory() -> int:
 class ForkServer:
     """Starts confined workers in about 20 ms each. Restarted by itself when it died.
 
-    allocation: under the allocator policy of every comparison; False for the allocator's defaults."""
+    allocation: under the allocator policy of every comparison; False for the allocator's defaults. compiled: folder in which inductor
+    has compiled, or will compile, what all tasks need; "" where none will compile C++."""
 
-    def __init__(self, preload: list[str], *, allocation: bool = True, environment: dict[str, str] | None = None) -> None:
-        self._preload = preload
+    def __init__(
+        self, preload: list[str], *, allocation: bool = True, environment: dict[str, str] | None = None, compiled: str = ""
+    ) -> None:
+        self._preload, self._compiled = preload, compiled
         self._environment = {**scrubbed_environment(allocation=allocation), **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._sock: socket.socket | None = None
@@ -241,7 +244,7 @@ class ForkServer:
         self.close()
         ours, theirs = frames.pair()
         self._process = subprocess.Popen(
-            command("harness.workers", "fork_server.main", theirs.fileno(), self._preload),
+            command("harness.workers", "fork_server.main", theirs.fileno(), self._preload, self._compiled),
             pass_fds=[theirs.fileno()],
             env=self._environment,
             stdin=subprocess.DEVNULL,

@@ -19,7 +19,7 @@ from ..targets.state import DeviceState, Disturbance, disturbances
 from ..types import Case
 from . import bursts, oracle, statistics
 from .endings import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
-from .freezing import frozen
+from .freezing import aside, frozen
 from .locks import DeviceLock
 from .opening import COMPILE_SECONDS, OpenTask
 from .pool import CasePool, InputSet
@@ -150,7 +150,7 @@ def time_process(
     for name in baselines:  # the first call of a fresh process may compile, which is never done under the lock
         with _side(name):
             bursts.run(task.worker, received[name], f"{case.name}/{name}", warm, [0], COMPILE_SECONDS)
-    with lock.hold(cancel):
+    with lock.hold(cancel), aside(task.machine.timing_cpus):
         most = MOST_WARM_BURSTS if task.family.NAME == "cpu" else WARM_BURSTS
         queue_ns = 0
         for name, side, key in sides:

@@ -17,6 +17,7 @@ from ..types import Ceilings, Device
 from . import kept
 from .state import DeviceState, stolen_ns, waited_ns
 
+CORES = tuple(sorted(os.sched_getaffinity(0)))  # of this process as it started: a thread that times keeps off one
 NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cpu", "cpu", 1.02, 8 << 30
 _LEVELS = {"L1": 32 << 10, "L2": 512 << 10, "L3": 16 << 20}  # where the system does not say
 _VECTOR_FLAGS = ("avx512f", "avx512_bf16", "avx512_fp16", "avx2", "fma", "amx_tile", "asimd", "sve", "sve2")
@@ -68,7 +69,7 @@ def facts() -> dict[str, str]:
     return {
         "model": info.get("model name", platform.processor() or platform.machine()),
         "architecture": platform.machine(),
-        "cores": str(len(os.sched_getaffinity(0))),
+        "cores": str(len(CORES)),
         "caches": caches,
         "vector": " ".join(f for f in _VECTOR_FLAGS if f in flags) or "baseline",
         "kernel": platform.release(),
@@ -114,7 +115,7 @@ def cache_sizes() -> dict[str, int]:
 
 def timing_cpu() -> int:
     """The core that timed processes are pinned to: the last one allowed, which the system uses least for itself."""
-    return max(os.sched_getaffinity(0))
+    return CORES[-1]
 
 
 def missing() -> str:

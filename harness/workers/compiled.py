@@ -5,9 +5,12 @@ The bytes come from a sandbox and go only into sandboxes of the same candidate o
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+import sys
 import tarfile
+from typing import Any
 
 from . import buffers
 
@@ -15,10 +18,32 @@ MOST_BYTES = 256 << 20
 _FOLDERS = {"TRITON_CACHE_DIR": "triton", "TORCHINDUCTOR_CACHE_DIR": "inductor"}
 
 
+def warm_up(folder: str) -> None:
+    """Called in a fork server, before it forks: compile one function in `folder`, where the next server finds it. Forks then know
+    which vector instructions the compiler has (5 s here) and read the precompiled header of inductor's kernels (10 s)."""
+    import torch
+
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+    _headers(os.path.join(folder, "headers"))
+    with contextlib.suppress(Exception), torch.no_grad():  # without a compiler the baseline says so, for each task
+        torch.compile(_nothing, dynamic=False)(torch.ones(64))
+
+
+def _nothing(x: Any) -> Any:
+    return x * 2 + 1
+
+
+def _headers(folder: str) -> None:
+    """Where inductor keeps precompiled headers that it has not found yet. It has no setting for that; without one it takes /tmp."""
+    if (codecache := sys.modules.get("torch._inductor.codecache")) is not None:
+        vars(codecache).update(_HEADER_DIR=folder, _HEADER_LOCK_DIR=os.path.join(folder, "locks"))
+
+
 def use_private_folders() -> None:
     """Called in a confined worker, in its scratch folder, before anything is compiled."""
     for variable, name in _FOLDERS.items():
         os.environ[variable] = os.path.join(os.getcwd(), name)
+    _headers(os.path.join(os.getcwd(), "headers"))
 
 
 def pack(fd: int) -> int:

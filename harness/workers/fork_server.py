@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from ..types import from_json
-from . import candidate, capture, compiler, confine, frames, interpreted, operators, probe, reference, traced
+from . import candidate, capture, compiled, compiler, confine, frames, interpreted, operators, probe, reference, traced
 
 _KINDS = {
     "candidate": candidate.serve,
@@ -22,14 +22,16 @@ _KINDS = {
 }
 
 
-def main(fd: int, preload: list[str]) -> None:
+def main(fd: int, preload: list[str], compiled_folder: str) -> None:
     """Serve until the judge closes the socket. Each request: {"kind", "confinement", "scratch"} with descriptors
-    worker socket, log, status pipe, text buffer; the answer is {"pid"}."""
+    worker socket, log, status pipe, text buffer; the answer is {"pid"}. compiled_folder: see compiled.warm_up, "" without."""
     sock = socket.socket(fileno=fd)
     for name in preload:
         __import__(name)
     if "torch" in preload:
         _warm()
+    if compiled_folder:
+        compiled.warm_up(compiled_folder)
     frames.send(sock, {"ready": True, "tasks": len(os.listdir("/proc/self/task")), "python": sys.version.split()[0]})
     while True:
         try:

@@ -1,0 +1,99 @@
+"""How far a result is from a reference, in one pass over blocks that stay in the cache: the judge does little else with its time."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import math
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..targets import cpu
+
+if TYPE_CHECKING:
+    import torch
+
+BLOCK = 1 << 17  # elements: both sides in float64 fit into the second-level cache of a core
+MANY = 1 << 20  # elements that are worth a thread of their own
+
+
+@dataclass(frozen=True)
+class Distance:
+    """error: norm-wise, relative (absolute, as a root mean square, where the reference is zero). rows: the same of each row (relative to
+    the row, or to half the typical row: the error of a sum that cancels is that of its terms). worst: the largest difference of
+    an element. excess: the largest of what is left of it after `slope` times the reference's element. rms: of the reference.
+    Where either side holds NaN or infinity, error is not finite."""
+
+    error: float
+    rows: torch.Tensor
+    worst: float
+    excess: float
+    rms: float
+
+
+def measure(value: torch.Tensor, reference: torch.Tensor, slope: float = 0.0) -> Distance:
+    """Of two real tensors of one shape. Computed in the reference's precision, in single at the least."""
+    import torch
+
+    count = value.numel()
+    if count == 0:
+        return Distance(0.0, torch.zeros(0), 0.0, 0.0, 0.0)
+    width = reference.shape[-1] if reference.dim() > 1 else count
+    own, wanted = value.reshape(-1, width), reference.reshape(-1, width)
+    height = len(wanted)
+    if value.device.type != "cpu":  # a device is fastest with everything at once
+        parts = [_part(own, wanted, slope, count)]
+    else:
+        shares = min(height, count // MANY, len(cpu.CORES)) or 1
+        edges = [height * number // shares for number in range(shares + 1)]
+        pieces = [slice(*pair) for pair in itertools.pairwise(edges)]
+        parts = list(_threads().map(lambda rows: _part(own[rows], wanted[rows], slope, BLOCK), pieces))
+    squares = torch.cat([part for part, _ in parts], dim=1)
+    worst, excess = torch.stack([part for _, part in parts]).amax(0).tolist()
+    whole, off = squares.sum(1).sqrt_().tolist()
+    row_reference, row_difference = squares.sqrt_()
+    if whole == 0.0:
+        return Distance(off / math.sqrt(count), row_difference / math.sqrt(width), worst, excess, 0.0)
+    typical = 0.5 * whole / math.sqrt(height)
+    return Distance(off / whole, row_difference / row_reference.clamp(min=typical), worst, excess, whole / math.sqrt(count))
+
+
+def _part(own: torch.Tensor, wanted: torch.Tensor, slope: float, block: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Squared norms of reference and difference by row, (2, rows); largest difference and excess, (2,)."""
+    import torch
+
+    work = wanted.dtype if wanted.dtype in (torch.float64, torch.float32) else torch.float32
+    squares = torch.zeros(2, len(wanted), dtype=torch.float64, device=wanted.device)
+    largest = []
+    step = max(1, block // wanted.shape[1])
+    for start in range(0, len(wanted), step):
+        rows = slice(start, start + step)
+        for left in range(0, wanted.shape[1], block):
+            expected = wanted[rows, left : left + block].to(work)
+            difference = own[rows, left : left + block].to(work) - expected
+            for side, values in enumerate((expected, difference)):
+                squares[side, rows] += torch.linalg.vector_norm(values, dim=1).double().square_()
+            worst = difference.abs_().max()
+            excess = difference.sub_(expected.abs(), alpha=slope).max() if slope else worst
+            largest.append(torch.stack((worst, excess)))
+    return squares, torch.stack(largest).double().amax(0)
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    """Threads of our own: the framework's would meet after every operation on every block."""
+    return ThreadPoolExecutor(len(cpu.CORES), "compare", lambda: os.sched_setaffinity(0, cpu.CORES))
+
+
+def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors of one shape and dtype hold the same bytes."""
+    import torch
+
+    one, other = one.contiguous(), other.contiguous()
+    if one.device.type == other.device.type == "cpu":
+        size = ctypes.c_size_t(one.numel() * one.element_size())
+        return bool(ctypes.CDLL(None).memcmp(ctypes.c_void_p(one.data_ptr()), ctypes.c_void_p(other.data_ptr()), size) == 0)
+    return bool(torch.equal(one.reshape(-1).view(torch.uint8), other.reshape(-1).view(torch.uint8)))
