@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import platform
 import shutil
@@ -99,9 +100,20 @@ class Machine:
         name = str(target) if target.arch else f"{target.family}:{self._architecture()}"
         return name if name in ARCHITECTURES else ""
 
+    def expect_task(self, family: DeviceFamily, *, compiles: bool) -> None:
+        """Start what `task_worker` and the first evaluation will need, all at once: each imports for seconds, and so does this process."""
+        self.server_for(family).launch()
+        self._task_server(family, compiles=compiles, allocation=True).launch()
+        importlib.import_module("torch")
+
     def task_worker(self, family: DeviceFamily, folder: str, *, compiles: bool, allocation: bool = True) -> Worker:
         """A confined process for a task. folder: what it may read besides, "" for nothing. compiles: it will need inductor, whose
         import takes seconds. allocation: see ForkServer."""
+        server = self._task_server(family, compiles=compiles, allocation=allocation)
+        scratch = "" if self.task_level == "namespaces" else tempfile.mkdtemp(dir=self.scratch)
+        return server.worker("reference", self._task_rules(family, folder), scratch)
+
+    def _task_server(self, family: DeviceFamily, *, compiles: bool, allocation: bool) -> ForkServer:
         name = f"tasks on {family.NAME}{'' if allocation else ', default allocation'}"
         if (compiles or not allocation) and name not in self._fork_servers:
             more = ["torch._inductor.compile_fx"] if allocation else []
@@ -109,9 +121,7 @@ class Machine:
             self._fork_servers[name] = ForkServer(
                 [*family.preload(), *more], allocation=allocation, environment=_NO_DEVICE_YET, compiled=compiled
             )
-        server = self._fork_servers.get(name, self.server_for(family))
-        scratch = "" if self.task_level == "namespaces" else tempfile.mkdtemp(dir=self.scratch)
-        return server.worker("reference", self._task_rules(family, folder), scratch)
+        return self._fork_servers[name] if name in self._fork_servers else self.server_for(family)
 
     @property
     def _inductor(self) -> Path:

@@ -163,9 +163,7 @@ class Judge:
         family = _family(target)
         place = self._place(family, target, task, request)
         if request.purpose in ("confirm", "export"):  # fresh seeds and processes, used once
-            for kept in self._open.values():  # what is being searched waits: its sets are drawn anew afterwards
-                for pool in kept.pools.values():
-                    pool.release()
+            self._forget()  # what is being searched holds much memory, and is opened anew if the search goes on
             handle, fresh = self._start_task(task.source, task.path, message["id"], token, family, timed=False, known=True)
             known_us = {c.name: c for c in task.cases}
             cases = tuple(c if c.held_out else known_us.get(c.name, c) for c in fresh.cases)
@@ -218,7 +216,7 @@ class Judge:
             self._open.popitem(last=False)[1].close()
 
     def _forget(self) -> None:
-        """After trouble of our own nothing that was open is trusted."""
+        """Close every task: after trouble of our own nothing that was open is trusted, and what is confirmed needs the memory."""
         while self._open:
             self._open.popitem()[1].close()
 

@@ -48,13 +48,13 @@ def time_candidate(run: Run) -> dict[str, Any]:
                     worker = start_worker(run)
                     block = blocks.time_case(run, screened, worker, baselines, rng)
                 times.blocks.append(block)
-                if run.confirming:
+                if run.confirming and run.task.crowded:
                     run.task.release(case.name)
         finally:
             worker.close()
     for case in run.cases:
         _conclude_case(run, _with_baselines(run, case), rng)
-    if run.confirming:
+    if run.request.purpose == "confirm":
         beside.measure(run, rng)
     return {
         "processes": timing.PROCESSES,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from . import bursts, statistics
 from .endings import WorkerDied, WorkerFailed, WorkerTimeout
 from .opening import OpenTask
+from .pool import Drawer
 
 
 def eager_us(task: OpenTask, case: str, cpus: list[int], latency_us: float) -> float | None:
@@ -17,7 +18,7 @@ def eager_us(task: OpenTask, case: str, cpus: list[int], latency_us: float) -> f
     task.drawer.timing(pool, latency_us)
     worker, _ = task.workers.start(allocation=False)
     try:
-        worker.ask("describe", seconds=120, case=case, seed=pool.seed)
+        Drawer(worker).construct(pool)
         slots = bursts.Slots(pool.calls, pool.slot_bytes)
         worker.ask("baseline", [slots.fd], seconds=120, case=case, name="eager", slots=slots.count, slot_bytes=pool.slot_bytes)
         worker.ask("threads", seconds=60, count=1, cpus=cpus)

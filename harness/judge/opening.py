@@ -26,6 +26,9 @@ Tell = Callable[[str, str, float], None]  # stage, message, fraction of the whol
 SCREENING_BURSTS = 5
 SETS_HELD = 4  # at the least at one time, each with outputs in the framework's dtype and in float64
 COMPILE_SECONDS = 300.0
+CROWDED_SHARE = (
+    0.125  # of the memory that is allowed; above it a confirmation draws the timing sets of each case anew for each process
+)
 
 
 class TaskRefusedError(Exception):
@@ -101,8 +104,13 @@ class OpenTask:
         self.workers.keep(self.worker)
         self.worker.close()
         self.worker, _ = self.workers.start()
-        for name, pool in self.pools.items():
-            self.worker.ask("describe", seconds=TASK_SECONDS, case=name, seed=pool.seed)
+        for pool in self.pools.values():
+            self.drawer.construct(pool)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the timing sets of all cases together hold more memory than is reasonable."""
+        return sum(pool.timing_bytes for pool in self.pools.values()) > CROWDED_SHARE * memory.allowed()
 
     def release(self, name: str) -> None:
         """A case that has been timed gives its memory back, here and in the reference worker."""
@@ -140,6 +148,7 @@ def open_task(
     """Raises TaskRefusedError, with the worker gone. With `timed`, baselines and ceilings are timed. A task that
     is `known` was opened before: it is not validated again. Without `checked` nothing can be verified later: only shapes are
     learned."""
+    machine.expect_task(family, compiles=timed or known)
     companion = Path(path).with_name(f"{Path(path).stem}.heldout.py") if path else None
     held_out = companion.read_text() if companion is not None and companion.is_file() else ""
     workers = TaskWorkers(machine, family, TaskText(source, path, held_out, secrets.randbits(48)), compiles=timed or known)

@@ -78,6 +78,11 @@ class CasePool:
         return int(self.describe["inputs"]["bytes"])
 
     @property
+    def timing_bytes(self) -> int:
+        """What the timing sets hold."""
+        return len(self.timing) * (self.input_bytes + self.slot_bytes)
+
+    @property
     def reduction(self) -> int:
         """K for the oracle's floor: how many input elements can meet in one output element."""
         inputs = [_count(leaf["shape"]) for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf]
@@ -131,6 +136,11 @@ class Drawer:
         self._worker.ask("init", [pool.init_fd], seconds=TASK_SECONDS, case=case)
         buffers.seal(pool.init_fd)
         return pool
+
+    def construct(self, pool: CasePool) -> None:
+        """Construct the reference of a case that another process has described."""
+        known = {"outputs": pool.outputs, "doubled": pool.describe["doubled"]}
+        self._worker.ask("construct", seconds=TASK_SECONDS, case=pool.name, seed=pool.seed, **known)
 
     def state(self, pool: CasePool, seed: int) -> int:
         """Put the reference into a state (0: as constructed) and return the values' descriptor."""

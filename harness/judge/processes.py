@@ -236,9 +236,10 @@ class ForkServer:
         self._environment = {**scrubbed_environment(allocation=allocation), **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._sock: socket.socket | None = None
+        self._ready = False
 
-    def start(self) -> None:
-        """Start the process if it is not running. Raises WorkerDied with what it printed."""
+    def launch(self) -> None:
+        """Start the process if it is not running, without waiting until it has imported everything."""
         if self._process is not None and self._process.poll() is None:
             return
         self.close()
@@ -254,14 +255,21 @@ class ForkServer:
             start_new_session=True,
         )
         theirs.close()
-        self._sock = ours
+        self._sock, self._ready = ours, False
         ours.settimeout(120)
+
+    def start(self) -> None:
+        """Start the process if it is not running, and wait for it. Raises WorkerDied with what it printed."""
+        self.launch()
+        if self._ready:
+            return
+        assert self._sock is not None
         try:
-            ready, _ = frames.receive(ours)
+            ready, _ = frames.receive(self._sock)
         except (frames.WorkerGone, OSError) as error:
             self.close()
             raise WorkerDied(None, 1) from error
-        self.tasks = int(ready["tasks"])
+        self.tasks, self._ready = int(ready["tasks"]), True
 
     def worker(self, kind: str, rules: Confinement, scratch: str = "") -> Worker:
         """A new confined worker. Raises Refused if the level cannot be entered."""

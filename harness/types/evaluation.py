@@ -25,7 +25,7 @@ STAGES: tuple[Stage, ...] = ("build", "verify", "time", "profile", "diagnose")
 @dataclass(frozen=True)
 class EvaluationRequest:
     """until: the last stage to run. purpose: "confirm" and "export" use fresh process pairs, fresh seeds and held-out cases
-    and time every baseline; "search" times the strongest. cases: names to restrict to, empty for all."""
+    and time every baseline, "confirm" with what is shown beside a verdict; "search" times the strongest. cases: names to restrict to, empty for all."""
 
     candidate: Candidate
     purpose: Purpose = "search"

@@ -23,6 +23,8 @@ def warm_up(folder: str) -> None:
     which vector instructions the compiler has (5 s here) and read the precompiled header of inductor's kernels (10 s)."""
     import torch
 
+    if (tqdm := sys.modules.get("tqdm")) is not None:
+        tqdm.tqdm.monitor_interval = 0  # inductor's progress bar would start a thread, and no fork may happen beside one
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
     _headers(os.path.join(folder, "headers"))
     with contextlib.suppress(Exception), torch.no_grad():  # without a compiler the baseline says so, for each task

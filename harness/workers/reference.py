@@ -87,6 +87,16 @@ class ReferenceHost(host.Host):
         """Construct one case's model and run it once: layouts, state, operators, counts."""
         return self._problem(lambda: self._describe(case, seed))  # type: ignore[no-any-return]
 
+    def on_construct(self, fds: list[int], case: str, seed: int, outputs: buffers.Layout, doubled: bool) -> None:
+        """Construct one case's model as another process has, which described it with this seed: `outputs` and `doubled` are its answers."""
+
+        def construct() -> None:
+            spec, init, model = self._model(case, seed)
+            kept = {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
+            self.live[case] = Live(spec, model, _double(model) if doubled else model, init, kept, outputs, doubled)
+
+        self._problem(construct)
+
     def on_init(self, fds: list[int], case: str) -> None:
         """Write the init inputs' tensors."""
         init = self.live[case].init
@@ -127,19 +137,23 @@ class ReferenceHost(host.Host):
 
     # ---- behind the commands ---------------------------------------------------------------------------------------
 
-    def _describe(self, name: str, seed: int) -> dict[str, Any]:
+    def _model(self, name: str, seed: int) -> tuple[CaseSpec, Any, Any]:
+        """A case, the arguments of its constructor, and what they construct."""
         spec = next(c for c in self.file.cases if c.name == name)
-        lines = self.lines
         with self._all_threads():
             init = self.file.init_inputs(spec)
             model = task_file.attempt(
                 lambda: modules.construct(self.file.module, modules.TASK, copy.deepcopy(init), seed),
                 "Model(*get_init_inputs())",
-                lines,
+                self.lines,
                 *CONSTRUCTOR,
             )
-            if hasattr(model, "to"):
-                model = model.to(self._device)
+        return spec, init, model.to(self._device) if hasattr(model, "to") else model
+
+    def _describe(self, name: str, seed: int) -> dict[str, Any]:
+        lines = self.lines
+        spec, init, model = self._model(name, seed)
+        with self._all_threads():
             drawn = self._draw(spec, seed)
             layout = self._plan(drawn, "get_inputs")
             inputs = placement.move(drawn, self._device)
@@ -167,7 +181,7 @@ class ReferenceHost(host.Host):
             outputs = buffers.dense(buffers.plan(first))
             state = {k: [list(v.shape), str(v.dtype).removeprefix("torch.")] for k, v in modules.state(model).items()}
             flops = self._flops(call, inputs)
-            precise, doubled = self._double(model, inputs)
+            precise, doubled = self._precise(model, inputs)
             self.live[name] = Live(spec, model, precise, init, kept, outputs, doubled)
         counts = recorder.counts()
         elementwise = sum(elements for op, (_, elements, _) in counts.items() if not operators.is_free(op))
@@ -248,10 +262,10 @@ class ReferenceHost(host.Host):
         mapped = buffers.shared(slots_fd, slots * slot_bytes)
         self.prepared[f"{case}/{name}"] = host.Prepared(call, live.outputs, mapped, slot_bytes, self._device, targets)
 
-    def _double(self, model: Any, inputs: list[Any]) -> tuple[Any, bool]:
-        """The model in float64 (a plain function as it is: its inputs decide), if it can run so."""
+    def _precise(self, model: Any, inputs: list[Any]) -> tuple[Any, bool]:
+        """The model in float64, if it can run so."""
         try:
-            precise = copy.deepcopy(model).double() if hasattr(model, "named_parameters") else model
+            precise = _double(model)
             host.forward(precise, self.file.gradients)(_doubled(inputs))
         except Exception:  # a dtype written into the reference; the caller reports it as a note
             return model, False
@@ -294,6 +308,11 @@ class ReferenceHost(host.Host):
             yield
         finally:
             torch.set_num_threads(1)
+
+
+def _double(model: Any) -> Any:
+    """A copy in float64; a plain function as it is: its inputs decide."""
+    return copy.deepcopy(model).double() if hasattr(model, "named_parameters") else model
 
 
 def _doubled(inputs: list[Any]) -> list[Any]:
