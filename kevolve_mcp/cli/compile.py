@@ -36,7 +36,7 @@ def compile(
     remote = place(server, token)
     if remote is not None and python:
         raise UsageError("--python is for this machine", "A running server has its own: whoever starts it sets KEVOLVE_PYTHON.")
-    found = find_task(task).task if task else None
+    found = find_task(task) if task else None
     if remote is None:
         files = {"path": str(candidate.expanduser().absolute()), "task_path": str(found or "")}
     else:

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from kevolve_mcp.errors import UsageError
 
 
-@dataclass(frozen=True)
-class TaskFiles:
-    """task: absolute path of the task file. start: a start.py lying beside it in a task folder, None otherwise."""
-
-    task: Path
-    start: Path | None = None
-
-
-def find_task(path: Path) -> TaskFiles:
-    """A file is itself; a folder is its task.py, with start.py beside it. Raises UsageError."""
+def find_task(path: Path) -> Path:
+    """The absolute path of a task file: a file itself, or the task.py of a folder. Raises UsageError."""
     path = path.expanduser().absolute()
     if path.is_dir():
-        task, start = path / "task.py", path / "start.py"
+        task = path / "task.py"
         if not task.is_file():
             raise UsageError(
                 f"the folder {path} holds no task.py",
                 "Name the task file itself, or put the reference (class Model, get_inputs) into task.py.",
             )
-        return TaskFiles(task, start if start.is_file() else None)
+        return task
     if not path.exists():
         raise UsageError(f"no such task: {path}", "TASK is a Python file in KernelBench's format or a folder with task.py.")
-    return TaskFiles(path)
+    return path
 
 
 def read_text(path: Path, what: str) -> str:

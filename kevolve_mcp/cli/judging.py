@@ -50,7 +50,7 @@ def order_candidates(
     if not candidates:
         raise UsageError("no candidate named", "kevolve evaluate TASK CANDIDATE...; `kevolve template TASK` writes a first one.")
     entries = tuple(_entry(path, language) for path in candidates)
-    return Order(find_task(task).task, entries, policy, target, "search" if quick else "confirm")
+    return Order(find_task(task), entries, policy, target, "search" if quick else "confirm")
 
 
 def order_package(folder: Path, policy: Policy, *, quick: bool) -> Order:

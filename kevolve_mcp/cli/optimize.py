@@ -19,7 +19,8 @@ DESCRIBING = ("task", "start", "target", "language", "goal", "selection", "seed"
 def optimize(
     ctx: typer.Context,
     task: Annotated[
-        Path | None, typer.Argument(metavar="[TASK]", help="A task file, or a folder with task.py (and start.py).")
+        Path | None,
+        typer.Argument(metavar="[TASK]", help="A task file, or a folder with task.py (and start.py, start_LANGUAGE.py)."),
     ] = None,
     start: Annotated[Path | None, typer.Option("--start", metavar="FILE", help="A kernel to start from.")] = None,
     target: Target = "cpu",

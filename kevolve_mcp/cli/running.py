@@ -19,6 +19,7 @@ from harness.types import Budget, Goal
 from harness.types import Target as TargetName
 from kevolve_mcp.driver import Connection, Driver, Event, Options, Outcome, connect, events
 from kevolve_mcp.errors import KEvolveError, UsageError
+from kevolve_mcp.sessions.inputs import companion_start, usual_language
 from kevolve_mcp.settings import Settings
 from kevolve_mcp.synthesis.authors import AuthorOptions, OfflineAuthor, choose_author
 
@@ -103,27 +104,27 @@ class Run:
             return Options(resume=self.resume, budget=self.said, jobs=self.jobs, contents=contents), []
         assert self.task is not None
         remarks: list[str] = []
-        files = find_task(self.task)
-        start = self.start.expanduser().absolute() if self.start else None
-        if start is None and files.start is not None:
-            start = files.start
-            remarks.append(f"starting from {start}, which lies beside the task (another one: --start FILE)")
-        if remote is not None and (companion := files.task.with_name(f"{files.task.stem}.heldout.py")).exists():
-            remarks.append(f"{companion} is not sent: held-out cases come from the task's own text")
-        task_text = read_text(files.task, "task") if remote is not None else ""
-        start_text = read_text(start, "start") if start is not None else ""
+        task = find_task(self.task)
         try:
             Goal.parse(self.goal)
             TargetName.parse(self.target)
         except ValueError as error:
             raise UsageError(str(error), "`kevolve optimize --help` shows examples.") from None
+        start = self.start.expanduser().absolute() if self.start else None
+        if start is None and (beside := companion_start(str(task), self.language or usual_language(self.target))):
+            start = Path(beside)
+            remarks.append(f"starting from {start}, which lies beside the task (another one: --start FILE)")
+        if remote is not None and (companion := task.with_name(f"{task.stem}.heldout.py")).exists():
+            remarks.append(f"{companion} is not sent: held-out cases come from the task's own text")
+        task_text = read_text(task, "task") if remote is not None else ""
+        start_text = read_text(start, "start") if start is not None else ""
         policy: dict[str, Any] = {} if self.skills else {"skills": False}
         if self.selection:
             policy["selection"] = self.selection
         if self.seed is not None:
             policy["seed"] = self.seed
         options = Options(
-            task_path=str(files.task) if remote is None else "",
+            task_path=str(task) if remote is None else "",
             start_path=str(start or "") if remote is None else "",
             task_source=task_text,
             start_source=start_text if remote is not None else "",

@@ -29,7 +29,7 @@ def template(
     from .executors import open_executor
     from .files import find_task, read_text
 
-    path = find_task(task).task
+    path = find_task(task)
     source = read_text(path, "task")
     if to is not None and to.exists():
         raise UsageError(f"{to} exists already", "Name a file that does not exist yet; nothing is overwritten.")

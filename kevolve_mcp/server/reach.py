@@ -13,7 +13,9 @@ from pathlib import Path
 
 from anyio import to_thread
 
+from harness.languages import LANGUAGES
 from kevolve_mcp.errors import UsageError
+from kevolve_mcp.sessions import inputs
 from kevolve_mcp.sessions.types import Text
 
 
@@ -41,7 +43,7 @@ class Below(Reach):
 
     A path must be absolute and without `..`; it is resolved, and what it leads to must be a regular .py file below a root and
     outside `closed` (the home: database and token). The same holds for the files that a task brings along: task.py and
-    start.py of a folder, NAME.heldout.py. Nothing outside is looked at, so a refusal does not tell what exists. The resolved
+    start.py (start_LANGUAGE.py) beside it, NAME.heldout.py. Nothing outside is looked at, so a refusal does not tell what exists. The resolved
     path is what goes on; between check and reading, only somebody who can write below a root could exchange it.
     """
 
@@ -93,7 +95,7 @@ class Below(Reach):
         else:
             task = Path(self._file(found, argument, name))
         if name == "task_":
-            for companion in (task.with_name("start.py"), task.with_name(f"{task.stem}.heldout.py")):
+            for companion in (*inputs.starts_beside(task, LANGUAGES), task.with_name(f"{task.stem}.heldout.py")):
                 if os.path.lexists(companion):
                     self._file(companion, f"{companion.name} beside the task of {argument}", name)
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,12 +40,16 @@ def load_kernel(text: Text, name: str = "") -> Loaded:
     return _load(text, name, "start.py")
 
 
-def companion_start(task: Loaded) -> Text:
-    """The start.py beside a task.py, where there is one."""
-    if not task.path or Path(task.path).name != "task.py":
-        return Text()
-    start = Path(task.path).with_name("start.py")
-    return Text(path=str(start)) if start.is_file() else Text()
+def companion_start(task: str, language: str) -> str:
+    """The kernel beside a task file (task.py, task_NAME.py) to start from in a language: start_LANGUAGE.py, else start.py; "" without."""
+    path = Path(task)
+    found = (start for start in starts_beside(path, (language,)) if start.is_file()) if path.stem.startswith("task") else iter(())
+    return str(next(found, ""))
+
+
+def starts_beside(task: Path, languages: Iterable[str]) -> list[Path]:
+    """Where kernels to start from may lie."""
+    return [task.with_name(name) for name in (*(f"start_{language}.py" for language in languages), "start.py")]
 
 
 def usual_language(target: str) -> str:

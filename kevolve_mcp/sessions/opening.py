@@ -30,25 +30,26 @@ from kevolve_mcp.store import Job, NewAsk, NewSession, SessionRecord, Store
 
 from . import asking, inputs, looking
 from .shared import Shared
-from .types import JobView, Opened, OpenRequest
+from .types import JobView, Opened, OpenRequest, Text
 
 
 async def open_session(shared: Shared, request: OpenRequest) -> JobView:
     """Check what can be checked at once, join an equal open session, or start the job that opens one."""
     task = await shared.thread(inputs.load_task, request.task)
-    given = request.start or inputs.companion_start(task)
-    start = await shared.thread(inputs.load_kernel, given, "start_") if given else None
     selection = request.selection or DEFAULT
     try:
         Target.parse(request.target)
         create_policy(selection)
     except ValueError as error:
         raise UsageError(str(error), "target_describe lists the targets of this machine.") from None
+    language = request.language or inputs.usual_language(request.target)
+    given = request.start or Text(path=inputs.companion_start(task.path, language) if task.path else "")
+    start = await shared.thread(inputs.load_kernel, given, "start_") if given else None
     payload = {
         "source": task.source,
         "path": task.path,
         "target": request.target,
-        "language": request.language or inputs.usual_language(request.target),
+        "language": language,
         "goal": str(request.goal),
         "budget": to_json(request.budget),
         "policy": to_json(request.policy),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from harness.judge import works
+from harness.targets import cpu, cuda
+
 from .conftest import Bench
 
 KERNEL = "_lib.rows(x, self.weight, y, x.shape[0], x.shape[1])"
@@ -50,3 +53,9 @@ def test_what_a_candidate_says_of_itself_cannot_break_the_judge(bench: Bench, co
     lie = f"import harness.workers.operators\nharness.workers.operators.Recorder.counts = lambda self: {counts}\n"
     found = bench.evaluate(lie + correct, until="profile")
     assert found.status == "correct", found.message
+
+
+def test_launching_on_a_device_takes_the_host_time() -> None:
+    assert works.host_us(cpu, 3) == works.HIDDEN_US
+    assert works.host_us(cuda, 2) > 429  # an honest start of examples/batch_event_truncate took so long on an H200
+    assert works.host_us(cuda, 10**6) == works.host_us(cuda, works.MOST_LAUNCHES)

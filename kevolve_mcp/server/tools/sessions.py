@@ -28,7 +28,9 @@ async def session_open(
     language: a.Language = "",
     goal: Annotated[str, Field(description="best, speedup:2, latency_us:50 or roofline:0.8")] = "best",
     budget: a.BudgetArgument = None,
-    start_path: Annotated[str, Field(description="A kernel to start from; a task folder's start.py is taken by itself")] = "",
+    start_path: Annotated[
+        str, Field(description="A kernel to start from; start_LANGUAGE.py or start.py beside the task is taken by itself")
+    ] = "",
     start_source: Annotated[str, Field(description="Its text, instead of start_path")] = "",
     python: Annotated[str, Field(description="Interpreter that evaluates; default: found near the task")] = "",
     policy: a.PolicyArgument = None,
