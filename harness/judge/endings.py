@@ -61,6 +61,13 @@ class Interfered(Exception):
     """The worker broke the protocol; it was killed."""
 
 
+class ServerLost(Exception):
+    """The process that workers are forked from was killed, and they with it: nothing that the worker did."""
+
+    def __init__(self) -> None:
+        super().__init__("the fork server was killed, and its workers with it; the next call starts another")
+
+
 class Refused(Exception):
     """The confinement that was asked for could not be entered."""
 

@@ -22,7 +22,7 @@ from typing import Any
 from ..types import to_json
 from ..workers import buffers, frames, host
 from ..workers.confine import Confinement
-from .endings import Cancelled, CancelToken, Interfered, Refused, WorkerDied, WorkerFailed, WorkerTimeout
+from .endings import Cancelled, CancelToken, Interfered, Refused, ServerLost, WorkerDied, WorkerFailed, WorkerTimeout
 from .environment import scrubbed_environment
 from .freezing import parent_of
 
@@ -67,6 +67,7 @@ class Worker:
     sent: int = 0  # commands; a reply carries the number of its command
     root: int = 0  # pid of the process below which the worker and everything it started are
     folder: str = ""  # private, removed with the worker
+    server: subprocess.Popen[bytes] | None = None  # that it was forked from, and dies with
     memory_bytes: int = 0  # that it can map, 0 for any
     killed_before: int = field(default_factory=lambda: _killed_for_memory())
 
@@ -199,6 +200,8 @@ class Worker:
         """How the worker ended, from the process that waited for it."""
         ending = _read_status(self.status_fd, 5.0)
         self.kill()
+        if self.server is not None and self.server.poll() is not None:
+            return ServerLost()
         return WorkerDied.of(ending, limit=self.memory_bytes, killed_for_memory=_killed_for_memory() - self.killed_before)
 
 
@@ -309,7 +312,10 @@ class ForkServer:
         pid = int(first[2:])
         root = pid if rules.level == "namespaces" else parent_of(pid)  # without a namespace orphans go to the worker's parent
         pidfd = os.pidfd_open(pid)
-        return Worker(ours, text, log_fd, pidfd, status_r, root=root, folder=folder, memory_bytes=rules.memory_bytes)
+        return Worker(
+            ours, text, log_fd, pidfd, status_r,
+            root=root, folder=folder, server=self._process, memory_bytes=rules.memory_bytes,
+        )  # fmt: skip
 
     def close(self) -> None:
         """End the server and, through their parent-death signal, its workers."""

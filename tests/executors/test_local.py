@@ -46,18 +46,24 @@ class TestConformance(ExecutorConformance):
 
 def judges() -> set[int]:
     """Judge processes that this process started."""
-    return {int(path.name) for path in Path("/proc").glob("[0-9]*") if _is_judge(path)}
+    return children({os.getpid()}, b"harness.judge.main")
 
 
-def _is_judge(process: Path) -> bool:
+def children(parents: set[int], command: bytes) -> set[int]:
+    """Processes of these parents whose command line holds a text."""
+    return {int(path.name) for path in Path("/proc").glob("[0-9]*") if _is_child(path, parents, command)}
+
+
+def _is_child(process: Path, parents: set[int], command: bytes) -> bool:
     try:
-        ours = f"PPid:\t{os.getpid()}\n" in (process / "status").read_text()
-        return ours and b"harness.judge.main" in (process / "cmdline").read_bytes()
+        ours = any(f"PPid:\t{parent}\n" in (process / "status").read_text() for parent in parents)
+        return ours and command in (process / "cmdline").read_bytes()
     except OSError:
         return False
 
 
-def test_a_killed_judge_is_an_unavailable_evaluator_and_the_next_call_works(cache: Path) -> None:
+@pytest.mark.parametrize("victim", ["judge", "fork server"])
+def test_a_killed_part_of_the_evaluator_is_an_unavailable_evaluator_and_the_next_call_works(cache: Path, victim: str) -> None:
     before = judges()
 
     async def body() -> None:
@@ -66,8 +72,11 @@ def test_a_killed_judge_is_an_unavailable_evaluator_and_the_next_call_works(cach
             slow = CORRECT.replace("class ModelNew", "import time\ntime.sleep(20)\nclass ModelNew")
             pending = asyncio.create_task(executor.evaluate(task, request(slow), "cpu"))
             await asyncio.sleep(2)
-            (judge,) = judges() - before
-            os.kill(judge, signal.SIGKILL)
+            killed = judges() - before
+            if victim == "fork server":
+                killed = children(killed, b"fork_server.main")
+            assert len(killed) == 1
+            os.kill(killed.pop(), signal.SIGKILL)
             with pytest.raises(EvaluatorUnavailable):
                 await pending
             assert (await executor.evaluate(task, request(CORRECT), "cpu")).status == "correct"

@@ -48,6 +48,9 @@ CASES = {
     "bad_alloc": ("crashed", "out_of_memory", "float s = 0;", "float s = 0; volatile char* q = new char[1LL << 45]; q[0] = 1;"),
     "exhausts memory": ("crashed", "out_of_memory", *forward("return torch.empty(1 << 40)")),
     "prints gigabytes": ("crashed", "output_flood", *forward("while True:\n    print('x' * 100000)")),
+    "fork bomb": ("crashed", "crash.exception", *forward("import os\nwhile True:\n    os.fork()")),
+    "fills the disk": ("crashed", "crash.exception", *forward("f = open('filling', 'wb')\nwhile True:\n    f.write(bytes(1 << 20))")),
+    "closes descriptors": ("crashed", "crash.exit", *forward("import os\nos.closerange(3, 4096)\nreturn x")),
     "hangs": ("timed_out", "timeout.run", *forward("while True:\n    pass")),
     "forges a reply": (
         "cheated",
@@ -106,6 +109,14 @@ def test_the_correct_candidate_is_correct_after_all_of_that(bench: Bench, correc
     assert found.fitness is None  # nothing was timed
     assert all(c.correct and c.error is not None and c.error <= (c.tolerance or 0) for c in found.cases)
     assert all(c.bitwise_reproducible for c in found.cases)
+
+
+def test_a_candidate_that_deletes_its_folder_harms_nobody(bench: Bench, correct: str) -> None:
+    found = bench.evaluate(
+        correct.replace("class ModelNew", "import os, shutil\nshutil.rmtree(os.getcwd(), ignore_errors=True)\nclass ModelNew")
+    )
+    assert found.status == "correct", found.message
+    assert bench.evaluate(correct).status == "correct"
 
 
 def test_what_a_candidate_started_dies_with_it(bench: Bench, correct: str) -> None:
