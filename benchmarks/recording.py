@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from harness.judge.environment import JUDGE_ENVIRONMENT  # noqa: E402
 from harness.types import Evaluation, to_json  # noqa: E402
 from kevolve_mcp.executors.local import LocalExecutor  # noqa: E402
 
@@ -43,6 +45,12 @@ def show(evaluation: Evaluation, label: str, seconds: float) -> None:
     for signal in evaluation.signals:
         print(f"    * {signal.name}: {signal.message[:300]}")
     print("   ", {s.stage: round(s.seconds, 2) for s in evaluation.stages}, evaluation.device_s, flush=True)
+
+
+def as_judge() -> None:
+    """Run this program under the environment of a judge, for those that are one."""
+    if any(os.environ.get(name) != value for name, value in JUDGE_ENVIRONMENT.items()):
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **JUDGE_ENVIRONMENT})
 
 
 def write(out: Path, name: str, record: dict[str, object]) -> None:

@@ -193,6 +193,7 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--out", type=Path, default=recording.RESULTS)
     given = parser.parse_args()
+    recording.as_judge()
     targets = [given.target] if given.target else ["cpu", *(["cuda"] if shutil.which("nvidia-smi") else [])]
     for name in targets:
         seen = measure(name, given.rounds)

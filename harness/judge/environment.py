@@ -11,9 +11,9 @@ from pathlib import Path
 ALLOCATION = {"MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_TRIM_THRESHOLD_": "8000000000", "MALLOC_TOP_PAD_": "268435456"}
 ALLOCATION_NAME = "glibc malloc, freed memory kept (no mmap threshold, no trim), both sides alike"
 
-# The judge compares large tensors: the same policy makes that several times faster. Threads that wait must not spin beside
-# what is timed.
-JUDGE_ENVIRONMENT = {**ALLOCATION, "OMP_WAIT_POLICY": "PASSIVE"}
+# The judge compares large tensors: the same policy makes that several times faster. It spreads them over threads of its own
+# (distance.py), and no thread that waits may spin beside what is timed.
+JUDGE_ENVIRONMENT = {**ALLOCATION, "OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": "1"}
 
 
 # Which GPUs a process sees: the judge and its workers must mean the same one by "the first".
