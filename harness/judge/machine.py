@@ -106,6 +106,10 @@ class Machine:
         self._task_server(family, compiles=compiles, allocation=True).launch()
         importlib.import_module("torch")
 
+    def expect_naive(self, family: DeviceFamily) -> None:
+        """Start what the naive figure of a confirmation will need, long before it is timed."""
+        self._task_server(family, compiles=False, allocation=False).launch()
+
     def task_worker(self, family: DeviceFamily, folder: str, *, compiles: bool, allocation: bool = True) -> Worker:
         """A confined process for a task. folder: what it may read besides, "" for nothing. compiles: it will need inductor, whose
         import takes seconds. allocation: see ForkServer."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import resource
 import sys
 import threading
 import traceback
@@ -31,6 +32,7 @@ from .opening import OpenTask, TaskRefusedError, open_task
 from .places import Place
 from .run import begin
 
+MOST_DESCRIPTORS = 1 << 16
 UNFIT_HINT = (
     "Verify it on a GPU (target cuda), verify a float32 or float16 version here, or compile it for one: "
     "kernel_compile(target='cuda:sm_90')."
@@ -248,5 +250,7 @@ def _say(answer: dict[str, Any]) -> None:
 
 
 def main(cache: str) -> None:
-    """Entry of the process."""
+    """Entry of the process. Every input set is a descriptor, and small cases have hundreds."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, MOST_DESCRIPTORS)), hard))
     Judge(Path(cache)).serve()

@@ -20,9 +20,12 @@ from .processes import Worker
 if TYPE_CHECKING:
     import torch
 
-POOL_BYTES = 1 << 30  # of timing sets per case
-BURST_US = 200.0  # calls are timed in bursts of about this length
-BURSTS = 8  # per process
+POOL_BYTES, FEW_BYTES = 1 << 30, 256 << 20  # of timing sets per case, and of those beyond BURSTS
+BURST_US = {
+    "cpu": 500.0,
+    "cuda": 200.0,
+}  # calls are timed in bursts of about this length; on a CPU the first finds a core that has slept
+BURSTS, MORE_BURSTS = 8, 24  # per process; more where a case is small: the interval narrows with their number
 MAX_CALLS = 32
 TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))  # for each thing a task is asked to do
 LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
@@ -177,9 +180,10 @@ class Drawer:
         if pool.timing:
             return
         self.state(pool, 0)
-        pool.calls = max(1, min(MAX_CALLS, round(BURST_US / max(us, 1.0))))
+        pool.calls = max(1, min(MAX_CALLS, round(BURST_US[self._device] / max(us, 1.0))))
         each = pool.input_bytes + pool.slot_bytes + 2 * buffers.ALIGN
-        count = max(4, min(BURSTS * pool.calls, min(POOL_BYTES, memory.available() // 8) // each))
+        many = min(MORE_BURSTS * pool.calls, FEW_BYTES // each) if self._device == "cpu" else 0
+        count = max(4, min(max(BURSTS * pool.calls, many), min(POOL_BYTES, memory.available() // 8) // each))
         pool.calls = max(1, min(pool.calls, count // 4))
         for _ in range(count - count % pool.calls):
             pool.timing.append(self._draw(pool, "dense", precise=False))

@@ -157,7 +157,7 @@ class Worker:
     def close(self) -> None:
         """Kill, wait until it and its descendants are gone, and release every descriptor."""
         self.kill()
-        select.select([self.kill_fd], [], [], 10)  # readable once the process, and so its whole PID namespace, has ended
+        _readable(self.kill_fd, 10)  # readable once the process, and so its whole PID namespace, has ended
         _read_status(self.status_fd, 10.0, to_end=True)  # whoever waited for it has cleaned up
         self.sock.close()
         for fd in (self.log_fd, self.kill_fd, self.status_fd):
@@ -205,11 +205,18 @@ class Worker:
         return WorkerDied.of(ending, limit=self.memory_bytes, killed_for_memory=_killed_for_memory() - self.killed_before)
 
 
+def _readable(fd: int, seconds: float) -> bool:
+    """Whether there is something to read, or an end, before the time is over. Unlike select() for any descriptor: input sets are many."""
+    poller = select.poll()
+    poller.register(fd, select.POLLIN | select.POLLHUP)
+    return bool(poller.poll(seconds * 1000))
+
+
 def _read_status(fd: int, seconds: float, *, to_end: bool = False) -> dict[str, list[int]]:
     """What `watcher.watch` reported: {"M": [bytes]}, {"S": [wait status, peak bytes]}."""
     data, deadline = b"", time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if not select.select([fd], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        if not _readable(fd, max(0.0, deadline - time.monotonic())):
             break
         part = os.read(fd, 4096)
         data += part
@@ -330,7 +337,7 @@ class ForkServer:
 
 def _first_line(fd: int) -> str:
     data = b""
-    while not data.endswith(b"\n") and select.select([fd], [], [], 20)[0]:
+    while not data.endswith(b"\n") and _readable(fd, 20):
         part = os.read(fd, 1)
         if not part:
             break

@@ -168,9 +168,9 @@ def time_process(
                 chosen = bursts.group(pool, number + offset + shift)
                 calls = list(range(len(chosen)))
                 with _side(name), contextlib.ExitStack() as stack:
-                    stack.enter_context(frozen(worker.root))
-                    if not name:
-                        stack.close()  # stopped all the same, so that both sides start from the same stillness
+                    with frozen(side.root):  # both sides are stopped alike, so that both start from the same stillness
+                        if name:
+                            stack.enter_context(frozen(worker.root))
                     result = bursts.run(side, received[name], key, chosen, calls, seconds, queue_ns=wait_ns)
                 found[name].append(result.inside_ns / 1e3 / len(chosen))
                 if name == baselines[0]:

@@ -34,7 +34,7 @@ def optimize(
         typer.Option(
             "--minutes",
             min=0.01,
-            help="Stop searching after so many minutes [default: 1.5, with other authors than offline 30; none with --evaluations].",
+            help="Stop searching after so many minutes [default: 1.25, with other authors than offline 30; none with --evaluations].",
         ),
     ] = None,
     no_skills: Annotated[bool, typer.Option("--no-skills", help="Borrow no starting kernel from skills.")] = False,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .remote import Remote
 
 REDRAW_PER_S = 4
-DEFAULT_BUDGET = Budget(evaluations=40, seconds=90)  # a first result within minutes; re-validation comes on top
+DEFAULT_BUDGET = Budget(evaluations=40, seconds=75)  # a first result within minutes; re-validation comes on top
 THINKING_BUDGET = Budget(evaluations=40, seconds=1800)  # of authors that need a minute for one candidate
 
 

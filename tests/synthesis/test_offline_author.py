@@ -36,8 +36,14 @@ def test_tune_changes_parameters_only_and_names_them() -> None:
     assert "n1" in answer.hypothesis
 
 
-def test_improve_switches_the_structure_first() -> None:
+def test_improve_first_tries_what_all_parameters_together_can_do() -> None:
     child = Candidate(proposed(ask("improve", parent(1, TUNABLE))).source, "cpp")
+    assert child.params() == {"UNROLL": 8, "WIDTH": 512, "PASSES": 2}
+
+
+def test_improve_switches_the_structure_of_a_parent_that_was_varied() -> None:
+    varied = row(Candidate(TUNABLE, "cpp").with_params({"UNROLL": 8, "WIDTH": 128, "PASSES": 1}), 1.0)
+    child = Candidate(proposed(ask("improve", parent(1, TUNABLE), history=(varied,))).source, "cpp")
     assert child.params() == {"UNROLL": 1, "WIDTH": 128, "PASSES": 2}
 
 

@@ -21,7 +21,7 @@ from .base import Author, Exhausted, Proposal, starting_kernel
 
 class OfflineAuthor(Author):
     """Answers by role: a start as it is; tune through the parameter search; crossover by mixing parameters; improve, repair and
-    draft by structure switches and by skills not tried yet. When a role has nothing left it varies the parents' parameters, then
+    draft by structure switches and by skills not tried yet; improve, for a parent whose parameters nobody has varied, by those first. When a role has nothing left it varies the parents' parameters, then
     the best node's, and says so; then it raises Exhausted. Stateless: all it knows stands in the ask."""
 
     name = "offline"
@@ -40,7 +40,7 @@ class OfflineAuthor(Author):
         order = {
             "tune": (self._tuned, self._switched, self._skill),
             "crossover": (self._crossed, self._tuned, self._skill),
-            "improve": (self._switched, self._skill, self._tuned),
+            "improve": (self._first_tuned, self._switched, self._skill, self._tuned),
             "repair": (self._switched, self._skill, self._tuned),
             "draft": (self._skill, self._switched, self._tuned),
         }.get(ask.role, (self._skill, self._tuned))
@@ -74,6 +74,16 @@ class OfflineAuthor(Author):
                 f"chosen by {choice.method}; {choice.unseen} combinations untried",
             )
         return None
+
+    def _first_tuned(self, ask: AskContext, parents: Sequence[ParentView]) -> Proposal | None:
+        """Parameters of parents that have one point so far: what all of them together can do is the first thing to know."""
+        known = [(short(row.structure), short(row.candidate)) for row in ask.history]
+
+        def varied(parent: ParentView) -> bool:
+            own = short(Candidate(parent.source, ask.language).digest)
+            return any(structure == short(parent.structure) and candidate != own for structure, candidate in known)
+
+        return self._tuned(ask, [parent for parent in parents if not varied(parent)])
 
     def _switched(self, ask: AskContext, parents: Sequence[ParentView]) -> Proposal | None:
         """Another value of the structure switches, the fewest changes first."""
