@@ -4,7 +4,7 @@
 
 The other one does what such evaluators do: a fresh Python imports the framework, loads reference and candidate, compiles, and compares
 three results. It takes turns with ours, candidate by candidate. It comes twice: with the compiler call that ours uses, and on a CPU, for a few
-candidates only, with `torch.utils.cpp_extension`. Writes throughput_TARGET.json.
+candidates only and where ninja is installed, with `torch.utils.cpp_extension`. Writes throughput_TARGET.json.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -94,7 +95,11 @@ async def run(target: str, count: int) -> dict[str, object]:
                 began = time.monotonic()
                 _fresh(FRESH, task_path, file, target, cache=folder)
                 theirs.append(time.monotonic() - began)
-            record["extension_s"] = [_extension(Path(folder), number) for number in range(EXTENSIONS)] if target == "cpu" else []
+            record["extension_s"] = (
+                [_extension(Path(folder), number) for number in range(EXTENSIONS)]
+                if target == "cpu" and shutil.which("ninja")
+                else []
+            )
     record["ours_s"], record["fresh_process_s"] = ours[1:], theirs[1:]
     record["stages_s"] = {stage: statistics.median(values[1:]) for stage, values in stages.items()}
     record["summary"] = {
