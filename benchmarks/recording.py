@@ -1,4 +1,4 @@
-"""What the benchmarks on a GPU share: a judge with a cache of its own, the machine's description, the record's file."""
+"""What the benchmarks share: a judge with a cache of its own, the machine's description, the record's file."""
 
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ async def run(count: int) -> dict[str, object]:
     record["seconds"] = {status: {"count": len(s), "median": statistics.median(s)} for status, s in seconds.items()}
     half = len(readings) // 2
     record["growth"] = {
-        key: statistics.fmean(r[key] for r in readings[half:]) - statistics.fmean(r[key] for r in readings[half > 1 : half])
+        key: statistics.fmean(r[key] for r in readings[half:])
+        - statistics.fmean(r[key] for r in (readings[1:half] or readings[:half]))  # the first reading starts the servers
         for key in ("judge_mib", "judge_descriptors", "processes", "descriptors")
     }
     record["left_over"] = len(_below(os.getpid()))

@@ -76,6 +76,7 @@ async def run(target: str, count: int) -> dict[str, object]:
     text, task_path = (DATA / name).read_text(), DATA / "task.py"
     ours: list[float] = []
     theirs: list[float] = []
+    extension: list[float] = []
     stages: dict[Stage, list[float]] = {}
     async with recording.judge(record) as executor:
         task = await executor.open_task(task_path.read_text(), str(task_path), target, timed=False)
@@ -95,18 +96,15 @@ async def run(target: str, count: int) -> dict[str, object]:
                 began = time.monotonic()
                 _fresh(FRESH, task_path, file, target, cache=folder)
                 theirs.append(time.monotonic() - began)
-            record["extension_s"] = (
-                [_extension(Path(folder), number) for number in range(EXTENSIONS)]
-                if target == "cpu" and shutil.which("ninja")
-                else []
-            )
-    record["ours_s"], record["fresh_process_s"] = ours[1:], theirs[1:]
+            if target == "cpu" and shutil.which("ninja"):
+                extension = [_extension(Path(folder), number) for number in range(EXTENSIONS)]
+    record["ours_s"], record["fresh_process_s"], record["extension_s"] = ours[1:], theirs[1:], extension
     record["stages_s"] = {stage: statistics.median(values[1:]) for stage, values in stages.items()}
     record["summary"] = {
         "ours_per_minute": 60 / statistics.median(ours[1:]),
         "fresh_process_per_minute": 60 / statistics.median(theirs[1:]),
         "ratio": statistics.median([b / a for a, b in zip(ours[1:], theirs[1:], strict=True)]),
-        "extension_per_minute": 60 / statistics.median(record["extension_s"]) if record["extension_s"] else None,  # type: ignore[type-var]
+        "extension_per_minute": 60 / statistics.median(extension) if extension else None,
     }
     return record
 

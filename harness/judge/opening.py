@@ -267,17 +267,37 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
             found = [bursts.run(handle.worker, slots, key, [held], [0, 0], COMPILE_SECONDS).inside_ns for _ in range(2)]
             single[baseline] = min(found) / 2e3
         except WorkerFailed as error:
-            handle.notes.append(f"baseline {baseline} does not run in case {case.name}: {str(error).splitlines()[0][:200]}")
+            _note_failing(handle, case, baseline, error)
+    if not single:
+        raise _no_baseline(handle, case)
     handle.drawer.timing(pool, min(single.values()))
-    handle.prepare(case.name, list(single))
-    with lock.hold(), aside(handle.machine.timing_cpus):
-        times = {baseline: _screen(handle, pool, f"{case.name}/{baseline}") for baseline in single}
+    times: dict[str, float] = {}
+    for baseline in single:
+        key = f"{case.name}/{baseline}"
+        try:  # with slots for a whole burst now; what is compiled anew is not compiled under the lock
+            handle.prepare(case.name, [baseline])
+            bursts.run(handle.worker, handle.slots[f"{case.name}/baselines"], key, [pool.checking[0][1]], [0], COMPILE_SECONDS)
+            with lock.hold(), aside(handle.machine.timing_cpus):
+                times[baseline] = _screen(handle, pool, key)
+        except WorkerFailed as error:
+            _note_failing(handle, case, baseline, error)
+    if not times:
+        raise _no_baseline(handle, case)
     handle.screening[case.name] = times
     working_set = (pool.input_bytes + pool.slot_bytes) * max(1, len(pool.timing))
     roofline = bounds.roofline_us(case, handle.machine.ceilings_of(handle.family), working_set)
     return replace(
         case, baselines_us=times, roofline_us=roofline, families=tuple(pool.families), dropped_families=dict(pool.dropped)
     )
+
+
+def _note_failing(handle: OpenTask, case: Case, baseline: str, error: WorkerFailed) -> None:
+    handle.notes.append(f"baseline {baseline} does not run in case {case.name}: {str(error).splitlines()[0][:200]}")
+
+
+def _no_baseline(handle: OpenTask, case: Case) -> TaskRefusedError:
+    where = handle.text.lines.at(*FORWARD)
+    return TaskRefusedError(f"{where}: case {case.name!r}: there is nothing to compare with. {'. '.join(handle.notes)}")
 
 
 def _screen(handle: OpenTask, pool: CasePool, key: str) -> float:

@@ -90,7 +90,7 @@ def begin(
     seconds = COMPILE_SECONDS if compiles else BUILD_SECONDS
     builds = BuildService(machine.fork_server, machine.rules(level), machine.scratch, machine.cache, seconds)
     builds.start(cancel)
-    if request.purpose == "confirm":
+    if request.purpose == "confirm" and place.mode == "execute":
         machine.expect_naive(task.family)
     lock = DeviceLock(place.environment.device if compiles else task.family.device_id())
     return Run(machine, place, task, facts, request, level, language, builds, tell, cancel, lock)

@@ -108,7 +108,8 @@ class WrongWhenTimed(Exception):
     """A timed output was wrong."""
 
     def __init__(self, case: str, finding: oracle.Finding) -> None:
-        super().__init__(f"case {case}: an output of a timed call is wrong: {finding.detail}")
+        off = f"off by {finding.error:.2g} of its norm, {finding.limit:.2g} allowed"
+        super().__init__(f"case {case}: an output of a timed call is wrong ({off}): {finding.detail}")
         self.case, self.finding = case, finding
 
 

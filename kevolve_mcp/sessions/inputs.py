@@ -43,8 +43,9 @@ def load_kernel(text: Text, name: str = "") -> Loaded:
 def companion_start(task: str, language: str) -> str:
     """The kernel beside a task file (task.py, task_NAME.py) to start from in a language: start_LANGUAGE.py, else start.py; "" without."""
     path = Path(task)
-    found = (start for start in starts_beside(path, (language,)) if start.is_file()) if path.stem.startswith("task") else iter(())
-    return str(next(found, ""))
+    if not path.stem.startswith("task"):
+        return ""
+    return next((str(start) for start in starts_beside(path, (language,)) if start.is_file()), "")
 
 
 def starts_beside(task: Path, languages: Iterable[str]) -> list[Path]:

@@ -116,3 +116,13 @@ def test_the_answer_itself_counts(machine: Machine, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(health.probe, "expected", lambda: (1, 2))
     with pytest.raises(Unwell, match=r"where \(1, 2\) is right"):
         Health(machine).judged(cpu, verdict("crashed"))
+
+
+def test_the_servers_that_fork_have_one_thread(machine: Machine) -> None:
+    """A fork beside a thread may take over a lock that nobody opens again."""
+    machine.task_worker(cpu, "", compiles=True).close()
+    servers = machine._fork_servers
+    assert any("tasks" in name for name in servers)
+    for server in servers.values():
+        server.start()
+    assert {name: server.tasks for name, server in servers.items()} == dict.fromkeys(servers, 1)

@@ -237,7 +237,7 @@ async def test_failing_for_ever_ends_with_what_to_do() -> None:
         loopback(lambda body, n: Reply("broken", 500)) as (server, author),
         pytest.raises(AuthorUnavailable, match="HTTP 500") as caught,
     ):
-        await author().propose(question())
+        await author(backoff=replace(QUICK, stranger_patience_s=2.0)).propose(question())
     assert caught.value.retryable
     assert "resume" in caught.value.hint
     assert len(server.requests) > 3

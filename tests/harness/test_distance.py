@@ -1,0 +1,48 @@
+"""Comparing in blocks and threads gives what one formula over everything gives."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from harness.judge import distance
+
+
+@pytest.mark.parametrize("shape", [(1,), (1000,), (7, 96), (33, 1000), (5, 4, 300), (0, 3), (2, 1)])
+@pytest.mark.parametrize(("block", "many"), [(64, 128), (1 << 17, 1 << 20)])
+@pytest.mark.parametrize(
+    "dtypes", [(torch.float32, torch.float64), (torch.float16, torch.float16), (torch.float64, torch.float64)]
+)
+def test_blocks_and_threads_change_nothing(
+    shape: tuple[int, ...], block: int, many: int, dtypes: tuple[torch.dtype, torch.dtype], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distance, "BLOCK", block)
+    monkeypatch.setattr(distance, "MANY", many)
+    generator = torch.Generator().manual_seed(0)
+    reference = torch.randn(shape, generator=generator, dtype=torch.float64).to(dtypes[1])
+    value = (reference.double() + 1e-2 * torch.randn(shape, generator=generator, dtype=torch.float64)).to(dtypes[0])
+    found = distance.measure(value, reference, 0.5)
+    if not reference.numel():
+        assert (found.error, found.worst, found.rms) == (0.0, 0.0, 0.0)
+        return
+    wanted, off = reference.double(), value.double() - reference.double()
+    near = {"rel": 2e-3 if torch.float16 in dtypes else 1e-9}
+    assert found.error == pytest.approx(float(off.norm() / wanted.norm()), **near)
+    assert found.rms == pytest.approx(float(wanted.norm()) / math.sqrt(wanted.numel()), **near)
+    assert found.worst == pytest.approx(float(off.abs().max()), **near)
+    assert found.excess == pytest.approx(float((off.abs() - 0.5 * wanted.abs()).max()), abs=1e-3)
+    rows = [t.reshape(-1, t.shape[-1] if t.dim() > 1 else t.numel()).norm(dim=1) for t in (off, wanted)]
+    expected = rows[0] / rows[1].clamp(min=0.5 * float(wanted.norm()) / math.sqrt(len(rows[1])))
+    torch.testing.assert_close(found.rows.double(), expected, rtol=near["rel"], atol=1e-12)
+
+
+def test_what_is_not_finite_shows_in_every_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distance, "BLOCK", 8)
+    monkeypatch.setattr(distance, "MANY", 16)
+    reference = torch.ones(50, 10, dtype=torch.float64)
+    for place in ((0, 0), (25, 7), (49, 9)):
+        value = torch.ones(50, 10)
+        value[place] = math.nan
+        assert not math.isfinite(distance.measure(value, reference).error)
