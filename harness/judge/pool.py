@@ -63,6 +63,7 @@ class CasePool:
     checking: list[tuple[int, InputSet]] = field(default_factory=list)  # (state seed, set)
     timing: list[InputSet] = field(default_factory=list)
     calls: int = 1
+    usual_rms: list[float] = field(default_factory=list)  # of each output, over all timing sets
     allowances: list[oracle.Allowance] = field(default_factory=list)
     families: list[str] = field(default_factory=list)
     dropped: dict[str, str] = field(default_factory=dict)
@@ -187,6 +188,8 @@ class Drawer:
         pool.calls = max(1, min(pool.calls, count // 4))
         for _ in range(count - count % pool.calls):
             pool.timing.append(self._draw(pool, "dense", precise=False))
+        outputs = zip(*(held.expected for held in pool.timing), strict=True)
+        pool.usual_rms = [oracle.usual_rms(drawn) for drawn in outputs]
 
     def sample(self, pool: CasePool) -> InputSet:
         """One more set of plain inputs; the caller closes it."""
@@ -275,11 +278,7 @@ def _reliefs(pool: CasePool, held: InputSet) -> list[float]:
     if held.family != "small":
         return [1.0] * len(held.expected)
     plain = pool.checking[0][1].expected
-    return [max(1.0, _rms(a) / max(_rms(b), 1e-300)) for a, b in zip(plain, held.expected, strict=True)]
-
-
-def _rms(tensor: torch.Tensor) -> float:
-    return float(tensor.double().square().mean().sqrt()) if tensor.numel() else 0.0
+    return [max(1.0, oracle.rms(a) / max(oracle.rms(b), 1e-300)) for a, b in zip(plain, held.expected, strict=True)]
 
 
 def _same_kinds(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -12,7 +12,7 @@ import contextlib
 import random
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..targets.state import DeviceState, Disturbance, disturbances
@@ -212,16 +212,11 @@ def _note(block: Block, result: bursts.BurstResult, calls: int, *, candidate: bo
 def _verify(case: str, pool: CasePool, slots: bursts.Slots, chosen: list[InputSet]) -> None:
     """Every timed output, right after its burst, against expectations rounded to the output's dtype."""
     for index, held in enumerate(chosen):
-        for own, want, allowed in zip(slots.tensors(pool.outputs, index), held.expected, pool.allowances, strict=True):
-            finding = oracle.compare(own, want, _rounded(allowed, own))
+        given = zip(slots.tensors(pool.outputs, index), held.expected, pool.allowances, pool.usual_rms, strict=True)
+        for own, want, allowed, usual in given:
+            finding = oracle.compare(own, want, oracle.of_timed_call(allowed, want, usual))
             if finding.signal is not None:
                 raise WrongWhenTimed(case, finding)
-
-
-def _rounded(allowed: oracle.Allowance, tensor: object) -> oracle.Allowance:
-    """The expectation itself was rounded once more: one unit roundoff on top."""
-    unit = oracle.ROUNDOFF.get(str(getattr(tensor, "dtype", "")).removeprefix("torch."), 0.0)
-    return replace(allowed, norm=allowed.norm + unit, row=allowed.row + 2 * unit)
 
 
 def strongest(case: Case) -> str:

@@ -32,6 +32,46 @@ def test_a_sequential_sum_in_single_precision_is_right() -> None:
     assert judge(total, terms.float().double().sum(1), 4096).signal is None
 
 
+def _shifted_rows(count: int, terms: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(plain sequential, framework's, exact) of x + its row's sum, for many small outputs of `count` rows each."""
+    total = torch.zeros(len(terms))
+    for column in terms.to(dtype).float().unbind(1):
+        total = total + column
+    exact = terms.double() + terms.double().sum(1, keepdim=True)
+    shaped = [(terms + total[:, None]), terms + terms.sum(1, keepdim=True), exact]
+    return tuple(t.view(-1, count, t.shape[1]) for t in shaped)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_few_rows_whose_sums_nearly_cancel_are_right(count: int) -> None:
+    terms = torch.randn(2000 * count, 96, generator=torch.Generator().manual_seed(3))
+    for own, framework, exact in zip(*_shifted_rows(count, terms, torch.float32), strict=True):
+        found = oracle.compare(own, exact, oracle.allowance(exact, framework, 96), framework)
+        assert found.signal is None, found
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_and_lower_precision_inside_is_still_seen_there(count: int) -> None:
+    terms = torch.randn(500 * count, 96, generator=torch.Generator().manual_seed(4))
+    drawn = zip(*_shifted_rows(count, terms, torch.bfloat16), strict=True)
+    seen = [
+        oracle.compare(own, exact, oracle.allowance(exact, framework, 96), framework).signal for own, framework, exact in drawn
+    ]
+    assert sum(s is not None for s in seen) >= 0.99 * len(seen)
+
+
+def test_a_timed_output_of_few_rows_is_judged_by_its_usual_size() -> None:
+    """The allowance of timed calls comes from other draws, and one of few rows may be small by chance."""
+    terms = torch.randn(3000, 96, generator=torch.Generator().manual_seed(5))
+    drawn = list(zip(*_shifted_rows(1, terms, torch.float32), strict=True))
+    usual = oracle.usual_rms([exact for _, _, exact in drawn])
+    _, framework, exact = drawn[0]
+    allowed = oracle.allowance(exact, framework, 96)
+    for own, _, exact in drawn:
+        assert oracle.compare(own, exact.float(), oracle.of_timed_call(allowed, exact.float(), usual)).signal is None
+        assert oracle.compare(own * 1.001, exact.float(), oracle.of_timed_call(allowed, exact.float(), usual)).signal is not None
+
+
 def test_a_sum_in_half_precision_is_not() -> None:
     terms = torch.rand(128, 4096, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     total = torch.zeros(128, dtype=torch.float16)
