@@ -33,7 +33,7 @@ from harness.judge import oracle  # noqa: E402
 from harness.judge.machine import Machine  # noqa: E402
 from harness.judge.opening import OpenTask, open_task  # noqa: E402
 from harness.judge.pool import CasePool  # noqa: E402
-from harness.types import Candidate, Evaluation, EvaluationRequest  # noqa: E402
+from harness.types import Candidate, Evaluation, EvaluationRequest, to_json  # noqa: E402
 from harness.workers import buffers, host, modules  # noqa: E402
 from kevolve_mcp.executors.local import LocalExecutor  # noqa: E402
 
@@ -208,13 +208,17 @@ def main() -> int:
     arguments.out.mkdir(parents=True, exist_ok=True)
     path = arguments.out / "oracle_mutations.json"
     records = _kept(path, {k.name for k in kernels}) + asyncio.run(judge_mutants(kernels, arguments.jobs))
-    result = {**summary(records), "seconds": time.monotonic() - began, "records": records}
+    with tempfile.TemporaryDirectory() as cache:
+        machine = Machine(Path(cache))
+        environment = to_json(machine.environment)
+        machine.close()
+    result = {**summary(records), "seconds": time.monotonic() - began, "environment": environment, "records": records}
     _write(path, result)
     with tempfile.TemporaryDirectory() as libraries, _processes(arguments.jobs) as workers:
         os.environ["KEVOLVE_NATIVE_CACHE"] = libraries
         names = [k.name for k in KERNELS]
         found = [e for entries in workers.map(calibrate, names, [arguments.draws] * len(names)) for e in entries]
-    honest = calibration(found)
+    honest = {**calibration(found), "environment": environment}
     _write(arguments.out / "oracle_calibration.json", honest)
     print(json.dumps({k: v for k, v in result.items() if k != "records"}, indent=1))
     print(json.dumps(honest, indent=1))

@@ -122,11 +122,11 @@ def allowance(
     )
 
 
-def of_timed_call(allowed: Allowance, expected: torch.Tensor, usual_rms: float) -> Allowance:
+def of_timed_call(allowed: Allowance, expected: torch.Tensor, usual: float) -> Allowance:
     """What holds for an expectation that was rounded once more, and for whose inputs no allowance was derived: one unit roundoff on top,
-    and relative to the usual size where few rows are small by chance (usual_rms, 0 where they are many)."""
-    unit = ROUNDOFF.get(str(expected.dtype).removeprefix("torch."), 0.0)
-    factor = max(1.0, usual_rms / max(rms(expected), 1e-300)) if usual_rms else 1.0
+    and relative to the usual size where few rows are small by chance (see usual_rms)."""
+    unit = ROUNDOFF.get(_dtype(expected), 0.0)
+    factor = max(1.0, usual / max(rms(expected), 1e-300)) if usual else 1.0
     return replace(
         allowed, norm=allowed.norm * factor + unit, row=allowed.row * factor + 2 * unit, element=allowed.element * factor
     )

@@ -63,7 +63,7 @@ class CasePool:
     checking: list[tuple[int, InputSet]] = field(default_factory=list)  # (state seed, set)
     timing: list[InputSet] = field(default_factory=list)
     calls: int = 1
-    usual_rms: list[float] = field(default_factory=list)  # of each output, over all timing sets
+    usual_rms: list[float] = field(default_factory=list)  # of each output, over all timing sets; see oracle
     allowances: list[oracle.Allowance] = field(default_factory=list)
     families: list[str] = field(default_factory=list)
     dropped: dict[str, str] = field(default_factory=dict)
@@ -188,8 +188,7 @@ class Drawer:
         pool.calls = max(1, min(pool.calls, count // 4))
         for _ in range(count - count % pool.calls):
             pool.timing.append(self._draw(pool, "dense", precise=False))
-        outputs = zip(*(held.expected for held in pool.timing), strict=True)
-        pool.usual_rms = [oracle.usual_rms(drawn) for drawn in outputs]
+        pool.usual_rms = [oracle.usual_rms(drawn) for drawn in zip(*(held.expected for held in pool.timing), strict=True)]
 
     def sample(self, pool: CasePool) -> InputSet:
         """One more set of plain inputs; the caller closes it."""

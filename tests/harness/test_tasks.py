@@ -86,6 +86,18 @@ def test_a_bad_file_is_refused_with_line_reason_and_mend(bench: Bench, name: str
     assert refusal.value.hint
 
 
+def test_a_task_whose_baselines_do_not_run_is_refused(bench: Bench) -> None:
+    source = (
+        "import gc\nimport torch\n\ndef reference(x):\n    if not gc.isenabled():  # as in a burst\n        raise ValueError('not now')\n"
+        "    return torch.sin(x)\n\ndef get_inputs():\n    return [torch.randn(8, 32)]\n"
+    )
+    with pytest.raises(TaskRefused, match="nothing to compare with") as refusal:
+        bench.run(bench.executor.open_task(source, "", "cpu", timed=True))
+    assert refusal.value.message.startswith("task.py, line ")
+    assert "baseline eager does not run" in refusal.value.message
+    assert "not now" in refusal.value.message
+
+
 def test_a_task_that_hangs_is_refused_with_the_line_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEVOLVE_TASK_SECONDS", "6")
 
