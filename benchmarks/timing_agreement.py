@@ -3,9 +3,11 @@
     python benchmarks/timing_agreement.py [--target cpu|cuda] [--rounds 40] [--out benchmarks/results]
 
 A/A: a kernel against itself. The task brings it as a baseline, the candidate is the same text; every process, burst and interval is that
-of any evaluation. A/B: the candidate repeats a known share of its work (5 % on a CPU, 3 % on a GPU) without changing the result. Five
-sizes from some microseconds to some milliseconds are cases of one task, so a round gives five comparisons of each kind. Writes
-timing_agreement_TARGET.json: verdicts, and the range of the measured ratios. Without --target: cuda where there is one, after cpu.
+of any evaluation. A/B: the candidate lengthens its chain by steps that change nothing, by so many that a whole call takes a known share
+longer (5 % on a CPU, 3 % on a GPU). How many is measured first, apart from the evaluator: the same call with and without as many
+steps again, in turns. Five sizes from some microseconds to some milliseconds are cases of one task, so a round gives five comparisons of
+each kind. Writes timing_agreement_TARGET.json: verdicts, and the range of the measured ratios. Without --target: cuda where there is
+one, after cpu.
 """
 
 from __future__ import annotations
@@ -22,20 +24,24 @@ from pathlib import Path
 from typing import Any
 
 import recording
+import torch
 
 from harness.judge import pipeline
 from harness.judge.checking import verify
+from harness.judge.locks import DeviceLock
 from harness.judge.machine import Machine
 from harness.judge.measuring import time_candidate
 from harness.judge.opening import open_task
 from harness.judge.run import begin
 from harness.targets import FAMILIES
 from harness.types import Candidate, EvaluationRequest, Policy, Target, to_json
+from harness.workers import modules
 
-PREDICTED = {"cpu": 5, "cuda": 3}  # percent of extra work in A/B
-SIZES = {
-    "cpu": {"micro": (4096, 32), "small": (16384, 64), "middle": (65536, 128), "large": (65536, 512), "huge": (1 << 20, 128)},
-    "cuda": {"micro": (1 << 15, 64), "small": (1 << 20, 512), "middle": (1 << 22, 1024), "large": (1 << 24, 1024), "huge": (1 << 25, 2048)},
+SLOWER = {"cpu": 0.05, "cuda": 0.03}  # A/B: what a call shall take longer
+CALIBRATION = 40  # turns
+SIZES = {  # elements, and steps of the chain on each; no two cases have as many steps
+    "cpu": {"micro": (64, 192), "small": (512, 512), "middle": (4096, 640), "large": (65536, 513), "huge": (524288, 321)},
+    "cuda": {"micro": (1 << 15, 192), "small": (1 << 18, 2048), "middle": (1 << 20, 4096), "large": (1 << 21, 12288), "huge": (1 << 22, 28672)},
 }  # fmt: skip
 TASK = '''
 """v = v * a + b, over and over: a chain whose length is known, in a kernel that is given as a baseline, too."""
@@ -56,7 +62,7 @@ class Model(nn.Module):
     def forward(self, x):
         v = x.clone()
         for _ in range(self.steps):
-            v.mul_(0.9999).add_(0.0001)
+            v.mul_(0.99999).add_(0.00001)
         return v
 
 
@@ -75,14 +81,14 @@ import torch
 import torch.nn as nn
 from harness.native import load_cpp
 
-EXTRA = 0
+EXTRA = {}
 _lib = load_cpp(r"""
 #include <cstdint>
 extern "C" void chain(const float* x, float* y, int64_t n, int64_t steps, int64_t extra, float one, float zero) {
   for (int64_t i = 0; i < n; i += 64) {
     float v[64];
     for (int l = 0; l < 64; l++) v[l] = x[i + l];
-    for (int64_t k = 0; k < steps; k++) for (int l = 0; l < 64; l++) v[l] = v[l] * 0.9999f + 0.0001f;
+    for (int64_t k = 0; k < steps; k++) for (int l = 0; l < 64; l++) v[l] = v[l] * 0.99999f + 0.00001f;
     for (int64_t k = 0; k < extra; k++) for (int l = 0; l < 64; l++) v[l] = v[l] * one + zero;
     for (int l = 0; l < 64; l++) y[i + l] = v[l];
   }
@@ -93,7 +99,7 @@ extern "C" void chain(const float* x, float* y, int64_t n, int64_t steps, int64_
 class ModelNew(nn.Module):
     def __init__(self, steps):
         super().__init__()
-        self.steps, self.extra = steps, round(steps * EXTRA / 100)
+        self.steps, self.extra = steps, EXTRA.get(steps, 0)
 
     def forward(self, x):
         y = torch.empty_like(x)
@@ -106,7 +112,7 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
-EXTRA = 0
+EXTRA = {}
 
 
 @triton.jit
@@ -114,7 +120,7 @@ def chain(x, y, n, steps, extra, one, zero, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     v = tl.load(x + at, mask=at < n)
     for _ in range(steps):
-        v = v * 0.9999 + 0.0001
+        v = v * 0.99999 + 0.00001
     for _ in range(extra):
         v = v * one + zero
     tl.store(y + at, v, mask=at < n)
@@ -123,7 +129,7 @@ def chain(x, y, n, steps, extra, one, zero, BLOCK: tl.constexpr):
 class ModelNew(nn.Module):
     def __init__(self, steps):
         super().__init__()
-        self.steps, self.extra = steps, round(steps * EXTRA / 100)
+        self.steps, self.extra = steps, EXTRA.get(steps, 0)
 
     def forward(self, x):
         y = torch.empty_like(x)
@@ -134,19 +140,23 @@ class ModelNew(nn.Module):
 
 def measure(target: str, rounds: int) -> dict[str, Any]:
     """The whole record for one target."""
-    kernel, family = (CPP, "cpp") if target == "cpu" else (TRITON, "triton"), FAMILIES[target]
-    text, language = kernel
+    family = FAMILIES[target]
+    text, language = (CPP, "cpp") if target == "cpu" else (TRITON, "triton")
     cases = {name: {"n": n, "steps": steps} for name, (n, steps) in SIZES[target].items()}
     source = TASK.replace("CASES_HERE", repr(cases)).replace("KERNEL_HERE", text)
-    record: dict[str, Any] = {"target": target, "rounds": rounds, "extra_work_percent": PREDICTED[target]}
+    share = SLOWER[target]
+    record: dict[str, Any] = {"target": target, "rounds": rounds, "longer": share}
     with tempfile.TemporaryDirectory() as cache:
         machine = Machine(Path(cache))
         opened, task = open_task(machine, source, "", lambda *_: None, None, family=family, timed=True)
         record["screened_us"] = {c.name: c.baselines_us for c in task.cases}
         place = machine.place(family, Target.parse(target), language)
         record["environment"] = to_json(place.environment)
-        for kind, extra in (("same", 0), ("slower", PREDICTED[target])):
-            candidate = Candidate(text.replace("EXTRA = 0", f"EXTRA = {extra}"), language)
+        with DeviceLock(family.device_id()).hold():
+            extra = calibrated(target, text, share)
+        record["extra_steps"] = extra
+        for kind, steps in (("same", {}), ("slower", extra)):
+            candidate = Candidate(text.replace("EXTRA = {}", f"EXTRA = {steps}"), language)
             request = EvaluationRequest(candidate, "search", "time", Policy(library_calls="allow"))
             run = begin(machine, place, opened, task, request, machine.level, lambda *_: None, None)
             pipeline.build(run)
@@ -165,6 +175,43 @@ def measure(target: str, rounds: int) -> dict[str, Any]:
         opened.close()
         machine.close()
     return record
+
+
+def calibrated(target: str, text: str, share: float) -> dict[int, int]:
+    """Steps of a case -> the steps more that make a call `share` longer."""
+    module = modules.load(text, "chain", "chain.py")
+    torch.set_num_threads(1)
+    found = {}
+    for n, steps in SIZES[target].values():
+        model, x = module.ModelNew(steps), torch.randn(n, device="cuda" if target == "cuda" else "cpu")
+        times: dict[int, list[float]] = {0: [], steps: []}
+        calls = max(1, round(2000 / _clocked(target, model, x, 1)))
+        for _ in range(CALIBRATION):
+            for more in times:
+                model.extra = more
+                times[more].append(_clocked(target, model, x, calls))
+        plain, twice = (statistics.median(times[more]) for more in times)
+        found[steps] = max(1, round(steps * share * plain / (twice - plain)))
+    return found
+
+
+def _clocked(target: str, model: Any, x: torch.Tensor, calls: int) -> float:
+    """Microseconds a call; on a GPU of device time, launching left out."""
+    if target == "cpu":
+        model(x)
+        began = time.perf_counter_ns()
+        for _ in range(calls):
+            model(x)
+        return (time.perf_counter_ns() - began) / 1e3 / calls
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    model(x)
+    torch.cuda._sleep(400_000 * (calls + 1))  # type: ignore[no-untyped-call]
+    first.record()
+    for _ in range(calls):
+        model(x)
+    last.record()
+    torch.cuda.synchronize()
+    return float(first.elapsed_time(last) * 1e3 / calls)
 
 
 def _summary(found: dict[str, list[tuple[float, str]]], results: Any) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class Machine:
     def server_for(self, family: DeviceFamily) -> ForkServer:
         """The fork server from which candidates for a device family are forked."""
         if family.NAME not in self._fork_servers:
-            self._fork_servers[family.NAME] = ForkServer(family.preload())
+            self._fork_servers[family.NAME] = ForkServer(family.preload(), environment=self._own_folders(family))
         return self._fork_servers[family.NAME]
 
     def triton_server(self, *, interpret: bool) -> ForkServer:
@@ -123,9 +123,16 @@ class Machine:
             more = ["torch._inductor.compile_fx"] if allocation else []
             compiled = str(self._inductor) if allocation and family is cpu else ""
             self._fork_servers[name] = ForkServer(
-                [*family.preload(), *more], allocation=allocation, environment=_NO_DEVICE_YET, compiled=compiled
+                [*family.preload(), *more],
+                allocation=allocation,
+                environment={**_NO_DEVICE_YET, **self._own_folders(family)},
+                compiled=compiled,
             )
         return self._fork_servers[name] if name in self._fork_servers else self.server_for(family)
+
+    def _own_folders(self, family: DeviceFamily) -> dict[str, str]:
+        """Where a fork server itself compiles; workers have folders of their own."""
+        return {} if family is cpu else {"TRITON_CACHE_DIR": str((self.cache / "triton").absolute())}
 
     @property
     def _inductor(self) -> Path:

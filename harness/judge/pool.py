@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     import torch
 
 POOL_BYTES, FEW_BYTES = 1 << 30, 256 << 20  # of timing sets per case, and of those beyond BURSTS
-BURST_US = {
-    "cpu": 500.0,
-    "cuda": 200.0,
-}  # calls are timed in bursts of about this length; on a CPU the first finds a core that has slept
+HOST_BURST_US, DEVICE_BURST_US = 500.0, 200.0  # calls are timed in bursts of about this length; a core has slept before
 BURSTS, MORE_BURSTS = 8, 24  # per process; more where a case is small: the interval narrows with their number
 MAX_CALLS = 32
 TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))  # for each thing a task is asked to do
@@ -181,9 +178,10 @@ class Drawer:
         if pool.timing:
             return
         self.state(pool, 0)
-        pool.calls = max(1, min(MAX_CALLS, round(BURST_US[self._device] / max(us, 1.0))))
+        on_host = self._device == "cpu"
+        pool.calls = max(1, min(MAX_CALLS, round((HOST_BURST_US if on_host else DEVICE_BURST_US) / max(us, 1.0))))
         each = pool.input_bytes + pool.slot_bytes + 2 * buffers.ALIGN
-        many = min(MORE_BURSTS * pool.calls, FEW_BYTES // each) if self._device == "cpu" else 0
+        many = min(MORE_BURSTS * pool.calls, FEW_BYTES // each) if on_host else 0
         count = max(4, min(max(BURSTS * pool.calls, many), min(POOL_BYTES, memory.available() // 8) // each))
         pool.calls = max(1, min(pool.calls, count // 4))
         for _ in range(count - count % pool.calls):

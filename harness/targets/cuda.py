@@ -106,8 +106,10 @@ def preload() -> list[str]:
     """torch, and triton where it is installed."""
     from importlib.util import find_spec
 
-    inside = ["triton", "triton.compiler", "triton.backends.nvidia.compiler", "triton.backends.nvidia.driver"]
-    return ["torch", *(inside if find_spec("triton") else [])]
+    if find_spec("triton") is None:
+        return ["torch"]
+    inside = ["triton.compiler", "triton.backends.nvidia.compiler", "triton.backends.nvidia.driver", "triton.experimental.gluon"]
+    return ["torch", "triton", *(name for name in inside if find_spec(name))]
 
 
 def ceilings(cache: Path, command: list[str]) -> Ceilings:

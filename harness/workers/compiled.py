@@ -6,6 +6,7 @@ The bytes come from a sandbox and go only into sandboxes of the same candidate o
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import os
 import sys
@@ -29,6 +30,24 @@ def warm_up(folder: str) -> None:
     _headers(os.path.join(folder, "headers"))
     with contextlib.suppress(Exception), torch.no_grad():  # without a compiler the baseline says so, for each task
         torch.compile(_nothing, dynamic=False)(torch.ones(64))
+
+
+def warm_up_triton() -> None:
+    """Called in a fork server, before it forks: what Triton does anew in each process, of a first launch on the host of an H200 some 0.9 s
+    of 1.3. It hashes its own files (0.5 s), and builds its functions for the driver (0.4 s), in TRITON_CACHE_DIR where that is given. No
+    device is touched."""
+    with contextlib.suppress(Exception):  # other versions keep it elsewhere, and are slower
+        importlib.import_module("triton.runtime.cache").triton_key()
+    if "TRITON_CACHE_DIR" not in os.environ:
+        return
+    with contextlib.suppress(Exception):  # without a compiler or a driver the first launch says so
+        utils = importlib.import_module("triton.backends.nvidia.driver").CudaUtils
+        utils()
+        utils.__init__ = _built  # one object for all, which every use would build again
+
+
+def _built(_utils: Any) -> None:
+    """Everything is there already."""
 
 
 def _nothing(x: Any) -> Any:

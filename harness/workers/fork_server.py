@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from ..types import from_json
-from . import candidate, capture, compiled, compiler, confine, frames, interpreted, operators, probe, reference, traced
+from . import candidate, capture, compiled, compiler, confine, frames, interpreted, operators, placement, probe, reference, traced
 
 _KINDS = {
     "candidate": candidate.serve,
@@ -30,6 +30,8 @@ def main(fd: int, preload: list[str], compiled_folder: str) -> None:
         __import__(name)
     if "torch" in preload:
         _warm()
+    if "triton" in preload:
+        compiled.warm_up_triton()
     if compiled_folder:
         compiled.warm_up(compiled_folder)
     frames.send(sock, {"ready": True, "tasks": len(os.listdir("/proc/self/task")), "python": sys.version.split()[0]})
@@ -74,11 +76,14 @@ def _child(sock: socket.socket, request: dict[str, Any], fds: list[int]) -> None
         os.dup2(log, 2)
         if request.get("scratch"):
             os.chdir(request["scratch"])
+        rules = from_json(confine.Confinement, request["confinement"])
         try:
-            confine.enter(from_json(confine.Confinement, request["confinement"]), status, [worker, text])
+            confine.enter(rules, status, [worker, text])
         except OSError as error:
             os.write(status, f"E {error}\n".encode()[:500])
             os._exit(70)
+        if rules.devices:
+            placement.arrive()
         _KINDS[request["kind"]](socket.socket(fileno=worker), text)
         os._exit(0)
     except SystemExit as error:  # the candidate's own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,15 @@ def move(value: Any, device: str) -> Any:
     if isinstance(value, dict):
         return {k: move(v, device) for k, v in value.items()}
     return value.to(device) if hasattr(value, "data_ptr") else value
+
+
+def arrive() -> None:
+    """First thing in a process that may use a GPU: torch counts devices as the driver does. By itself it asks the management library,
+    which from within a sandbox names none, and then torch.compile and Triton find no device."""
+    import torch
+
+    os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)  # so that the fork server's imports touched no device
+    torch.cuda._cached_device_count = torch._C._cuda_getDeviceCount()
 
 
 class HostClock:

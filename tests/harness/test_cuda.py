@@ -85,6 +85,11 @@ def names(evaluation: Evaluation) -> list[str]:
     return [s.name for s in evaluation.signals]
 
 
+def test_every_baseline_runs_on_the_device(bench: Bench) -> None:
+    assert bench.task.notes == ()
+    assert all({"eager", "compile"} <= set(case.baselines_us) for case in bench.task.visible_cases)
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_right_kernel_is_right_and_timed(bench: Bench, language: str) -> None:
     found = bench.judge(good(language), language, "diagnose")
