@@ -3,11 +3,11 @@
     python benchmarks/timing_agreement.py [--target cpu|cuda] [--rounds 40] [--out benchmarks/results]
 
 A/A: a kernel against itself. The task brings it as a baseline, the candidate is the same text; every process, burst and interval is that
-of any evaluation. A/B: the candidate lengthens its chain by steps that change nothing, by so many that a whole call takes a known share
-longer (5 % on a CPU, 3 % on a GPU). How many is measured first, apart from the evaluator: the same call with and without as many
-steps again, in turns. Five sizes from some microseconds to some milliseconds are cases of one task, so a round gives five comparisons of
-each kind. Writes timing_agreement_TARGET.json: verdicts, and the range of the measured ratios. Without --target: cuda where there is
-one, after cpu.
+of any confirmation. A/B: the candidate lengthens its chain by steps that change nothing, by so many that a whole call takes a known
+share longer (5 % on a CPU, 3 % on a GPU). How many is measured first, apart from the evaluator: the same call with and without as
+many steps again, in turns. Five sizes from some microseconds to some milliseconds are cases of one task, so a round gives five comparisons
+of each kind. Writes timing_agreement_TARGET.json: verdicts, the range of the measured ratios, and how many pairs of processes each verdict
+took. Without --target: cuda where there is one, after cpu.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 import recording
 import torch
 
-from harness.judge import pipeline
+from harness.judge import pipeline, timing
 from harness.judge.checking import verify
 from harness.judge.locks import DeviceLock
 from harness.judge.machine import Machine
@@ -39,12 +39,13 @@ from harness.workers import modules
 
 SLOWER = {"cpu": 0.05, "cuda": 0.03}  # A/B: what a call shall take longer
 CALIBRATION = 40  # turns
-SIZES = {  # elements, and steps of the chain on each; no two cases have as many steps
-    "cpu": {"micro": (64, 192), "small": (512, 512), "middle": (4096, 640), "large": (65536, 513), "huge": (524288, 321)},
-    "cuda": {"micro": (1 << 15, 192), "small": (1 << 18, 2048), "middle": (1 << 20, 4096), "large": (1 << 21, 12288), "huge": (1 << 22, 28672)},
+SIZES = {  # elements; steps of the chain on each, no two alike; passes of the reference, so many that the chain is the strongest baseline
+    "cpu": {"micro": (64, 8192, 40), "small": (512, 512, 30), "middle": (4096, 640, 80), "large": (65536, 513, 90), "huge": (524288, 321, 60)},
+    "cuda": {"micro": (1 << 15, 192, 6), "small": (1 << 18, 2048, 20), "middle": (1 << 20, 4096, 100), "large": (1 << 21, 12288, 300),
+             "huge": (1 << 22, 28672, 600)},
 }  # fmt: skip
 TASK = '''
-"""v = v * a + b, over and over: a chain whose length is known, in a kernel that is given as a baseline, too."""
+"""v = v * one + zero, over and over: a chain whose length is known, in a kernel that is given as a baseline, too."""
 
 import torch
 import torch.nn as nn
@@ -54,27 +55,27 @@ KERNEL_HERE
 
 
 class Model(nn.Module):
-    def __init__(self, steps):
+    def __init__(self, steps, passes):
         super().__init__()
-        self.steps = steps
+        self.passes = passes
 
     @torch.compiler.disable
     def forward(self, x):
         v = x.clone()
-        for _ in range(self.steps):
-            v.mul_(0.99999).add_(0.00001)
-        return v
+        for _ in range(self.passes):
+            v.mul_(1.0).add_(0.0)
+        return v * 2.0 + 1.0
 
 
 BASELINES = {"the kernel itself": ModelNew}
 
 
-def get_inputs(n=4096, steps=32):
+def get_inputs(n=64, steps=32, passes=1):
     return [torch.randn(n)]
 
 
-def get_init_inputs(steps=32):
-    return [steps]
+def get_init_inputs(steps=32, passes=1):
+    return [steps, passes]
 '''
 CPP = '''
 import torch
@@ -84,26 +85,25 @@ from harness.native import load_cpp
 EXTRA = {}
 _lib = load_cpp(r"""
 #include <cstdint>
-extern "C" void chain(const float* x, float* y, int64_t n, int64_t steps, int64_t extra, float one, float zero) {
+extern "C" void chain(const float* x, float* y, int64_t n, int64_t steps, float one, float zero) {
   for (int64_t i = 0; i < n; i += 64) {
     float v[64];
     for (int l = 0; l < 64; l++) v[l] = x[i + l];
-    for (int64_t k = 0; k < steps; k++) for (int l = 0; l < 64; l++) v[l] = v[l] * 0.99999f + 0.00001f;
-    for (int64_t k = 0; k < extra; k++) for (int l = 0; l < 64; l++) v[l] = v[l] * one + zero;
-    for (int l = 0; l < 64; l++) y[i + l] = v[l];
+    for (int64_t k = 0; k < steps; k++) for (int l = 0; l < 64; l++) v[l] = v[l] * one + zero;
+    for (int l = 0; l < 64; l++) y[i + l] = v[l] * 2.0f + 1.0f;
   }
 }
 """)
 
 
 class ModelNew(nn.Module):
-    def __init__(self, steps):
+    def __init__(self, steps, passes):
         super().__init__()
         self.steps, self.extra = steps, EXTRA.get(steps, 0)
 
     def forward(self, x):
         y = torch.empty_like(x)
-        _lib.chain(x, y, x.numel(), self.steps, self.extra, 1.0, 0.0)
+        _lib.chain(x, y, x.numel(), self.steps + self.extra, 1.0, 0.0)
         return y
 '''
 TRITON = """
@@ -116,33 +116,31 @@ EXTRA = {}
 
 
 @triton.jit
-def chain(x, y, n, steps, extra, one, zero, BLOCK: tl.constexpr):
+def chain(x, y, n, steps, one, zero, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     v = tl.load(x + at, mask=at < n)
     for _ in range(steps):
-        v = v * 0.99999 + 0.00001
-    for _ in range(extra):
         v = v * one + zero
-    tl.store(y + at, v, mask=at < n)
+    tl.store(y + at, v * 2.0 + 1.0, mask=at < n)
 
 
 class ModelNew(nn.Module):
-    def __init__(self, steps):
+    def __init__(self, steps, passes):
         super().__init__()
         self.steps, self.extra = steps, EXTRA.get(steps, 0)
 
     def forward(self, x):
         y = torch.empty_like(x)
-        chain[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), self.steps, self.extra, 1.0, 0.0, BLOCK=1024)
+        chain[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), self.steps + self.extra, 1.0, 0.0, BLOCK=1024)
         return y
 """
 
 
-def measure(target: str, rounds: int) -> dict[str, Any]:
-    """The whole record for one target."""
+def measure(target: str, rounds: int, out: Path) -> dict[str, Any]:
+    """The whole record for one target, written after each half."""
     family = FAMILIES[target]
     text, language = (CPP, "cpp") if target == "cpu" else (TRITON, "triton")
-    cases = {name: {"n": n, "steps": steps} for name, (n, steps) in SIZES[target].items()}
+    cases = {name: {"n": n, "steps": steps, "passes": passes} for name, (n, steps, passes) in SIZES[target].items()}
     source = TASK.replace("CASES_HERE", repr(cases)).replace("KERNEL_HERE", text)
     share = SLOWER[target]
     record: dict[str, Any] = {"target": target, "rounds": rounds, "longer": share}
@@ -150,6 +148,7 @@ def measure(target: str, rounds: int) -> dict[str, Any]:
         machine = Machine(Path(cache))
         opened, task = open_task(machine, source, "", lambda *_: None, None, family=family, timed=True)
         record["screened_us"] = {c.name: c.baselines_us for c in task.cases}
+        assert all(min(c.baselines_us, key=c.baselines_us.__getitem__) == "the kernel itself" for c in task.cases), task.notes
         place = machine.place(family, Target.parse(target), language)
         record["environment"] = to_json(place.environment)
         with DeviceLock(family.device_id()).hold():
@@ -157,19 +156,22 @@ def measure(target: str, rounds: int) -> dict[str, Any]:
         record["extra_steps"] = extra
         for kind, steps in (("same", {}), ("slower", extra)):
             candidate = Candidate(text.replace("EXTRA = {}", f"EXTRA = {steps}"), language)
-            request = EvaluationRequest(candidate, "search", "time", Policy(library_calls="allow"))
+            request = EvaluationRequest(candidate, "export", "time", Policy(library_calls="allow"))
+            timing.contenders = lambda case, *, every: [
+                "the kernel itself"
+            ]  # the other baselines are slower, and would be timed as well
             run = begin(machine, place, opened, task, request, machine.level, lambda *_: None, None)
             pipeline.build(run)
             verify(run)
             began = time.monotonic()
-            found: dict[str, list[tuple[float, str]]] = {c.name: [] for c in task.cases}
+            found: dict[str, list[tuple[float, str, int]]] = {c.name: [] for c in task.cases}
             for number in range(rounds):
                 time_candidate(run)
                 for name, result in run.results.items():
-                    assert result.baseline == "the kernel itself", f"{name}: {result.baselines}"
-                    found[name].append((result.speedup or 0.0, str(result.verdict)))
+                    found[name].append((result.speedup or 0.0, str(result.verdict), len(run.times[name].blocks)))
                 print(f"{target}, {kind}: round {number + 1} of {rounds}, {time.monotonic() - began:.0f} s", flush=True)
             record[kind] = {"seconds": time.monotonic() - began, **_summary(found, run.results)}
+            recording.write(out, f"timing_agreement_{target}", record)
             if run.compiled is not None:
                 os.close(run.compiled)
         opened.close()
@@ -182,8 +184,8 @@ def calibrated(target: str, text: str, share: float) -> dict[int, int]:
     module = modules.load(text, "chain", "chain.py")
     torch.set_num_threads(1)
     found = {}
-    for n, steps in SIZES[target].values():
-        model, x = module.ModelNew(steps), torch.randn(n, device="cuda" if target == "cuda" else "cpu")
+    for n, steps, passes in SIZES[target].values():
+        model, x = module.ModelNew(steps, passes), torch.randn(n, device="cuda" if target == "cuda" else "cpu")
         times: dict[int, list[float]] = {0: [], steps: []}
         calls = max(1, round(2000 / _clocked(target, model, x, 1)))
         for _ in range(CALIBRATION):
@@ -214,21 +216,22 @@ def _clocked(target: str, model: Any, x: torch.Tensor, calls: int) -> float:
     return float(first.elapsed_time(last) * 1e3 / calls)
 
 
-def _summary(found: dict[str, list[tuple[float, str]]], results: Any) -> dict[str, Any]:
+def _summary(found: dict[str, list[tuple[float, str, int]]], results: Any) -> dict[str, Any]:
     """By case and over all: verdicts, and the range of the ratio that holds 95 % of the comparisons."""
     by_case = {
-        name: {"latency_us": results[name].latency_us, **_figures(values), "ratios": [round(r, 5) for r, _ in values]}
+        name: {"latency_us": results[name].latency_us, **_figures(values), "ratios": [round(r, 5) for r, _, _ in values]}
         for name, values in found.items()
     }
     return {"all": _figures([v for values in found.values() for v in values]), "cases": by_case}
 
 
-def _figures(values: list[tuple[float, str]]) -> dict[str, Any]:
-    ratios = sorted(r for r, _ in values)
+def _figures(values: list[tuple[float, str, int]]) -> dict[str, Any]:
+    ratios = sorted(r for r, _, _ in values)
     low, high = ratios[int(0.025 * len(ratios))], ratios[min(len(ratios) - 1, int(0.975 * len(ratios)))]
     return {
         "comparisons": len(values),
-        "verdicts": dict(Counter(v for _, v in values)),
+        "verdicts": dict(Counter(v for _, v, _ in values)),
+        "processes": dict(sorted(Counter(n for _, _, n in values).items())),
         "median": statistics.median(ratios),
         "range_95": [low, high],
     }
@@ -243,7 +246,6 @@ if __name__ == "__main__":
     recording.as_judge()
     targets = [given.target] if given.target else ["cpu", *(["cuda"] if shutil.which("nvidia-smi") else [])]
     for name in targets:
-        seen = measure(name, given.rounds)
+        seen = measure(name, given.rounds, given.out)
         for kind in ("same", "slower"):
             print(f"{name}, {kind}: {seen[kind]['all']}", file=sys.stderr)
-        recording.write(given.out, f"timing_agreement_{name}", seen)

@@ -44,10 +44,12 @@ def measure(value: torch.Tensor, reference: torch.Tensor, slope: float = 0.0) ->
     width = reference.shape[-1] if reference.dim() > 1 else count
     own, wanted = value.reshape(-1, width), reference.reshape(-1, width)
     height = len(wanted)
+    shares = min(height, count // MANY, len(cpu.CORES))
     if value.device.type != "cpu":  # a device is fastest with everything at once
         parts = [_part(own, wanted, slope, count)]
+    elif shares < 2:  # handing it to a thread would take longer than a small comparison
+        parts = [_part(own, wanted, slope, BLOCK)]
     else:
-        shares = min(height, count // MANY, len(cpu.CORES)) or 1
         edges = [height * number // shares for number in range(shares + 1)]
         pieces = [slice(*pair) for pair in itertools.pairwise(edges)]
         parts = list(_threads().map(lambda rows: _part(own[rows], wanted[rows], slope, BLOCK), pieces))

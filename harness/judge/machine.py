@@ -103,21 +103,22 @@ class Machine:
     def expect_task(self, family: DeviceFamily, *, compiles: bool) -> None:
         """Start what `task_worker` and the first evaluation will need, all at once: each imports for seconds, and so does this process."""
         self.server_for(family).launch()
-        self._task_server(family, compiles=compiles, allocation=True).launch()
+        self.task_server(family, compiles=compiles, allocation=True).launch()
         importlib.import_module("torch")
 
     def expect_naive(self, family: DeviceFamily) -> None:
         """Start what the naive figure of a confirmation will need, long before it is timed."""
-        self._task_server(family, compiles=False, allocation=False).launch()
+        self.task_server(family, compiles=False, allocation=False).launch()
 
     def task_worker(self, family: DeviceFamily, folder: str, *, compiles: bool, allocation: bool = True) -> Worker:
         """A confined process for a task. folder: what it may read besides, "" for nothing. compiles: it will need inductor, whose
         import takes seconds. allocation: see ForkServer."""
-        server = self._task_server(family, compiles=compiles, allocation=allocation)
+        server = self.task_server(family, compiles=compiles, allocation=allocation)
         scratch = "" if self.task_level == "namespaces" else tempfile.mkdtemp(dir=self.scratch)
         return server.worker("reference", self._task_rules(family, folder), scratch)
 
-    def _task_server(self, family: DeviceFamily, *, compiles: bool, allocation: bool) -> ForkServer:
+    def task_server(self, family: DeviceFamily, *, compiles: bool = True, allocation: bool = True) -> ForkServer:
+        """The fork server for tasks; those that are not timed share the candidates'."""
         name = f"tasks on {family.NAME}{'' if allocation else ', default allocation'}"
         if (compiles or not allocation) and name not in self._fork_servers:
             more = ["torch._inductor.compile_fx"] if allocation else []

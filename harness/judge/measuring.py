@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from .run import Run, keep_compiled, start_worker
 
 REPEATS, REPEATS_OF_ONE = 4, 2  # measured again because something else used the device: in one confirmation, and one block
 SEARCH_REPEATS = 1  # in a search, whose winner is measured again anyway
+MOST_PROCESSES, MORE_SECONDS = 12, 20.0  # of a confirmation, for cases that the first processes leave unclear
 PAUSE_S = 0.25  # before one of them: what disturbed it may pass
 
 UNCONFIRMED = "the judge's clock does not reproduce the candidate's own, which said faster: the figure is the judge's"
@@ -28,14 +30,15 @@ def time_candidate(run: Run) -> dict[str, Any]:
     rng = timing.fresh_rng()
     run.times = {c.name: timing.CaseTimes() for c in run.cases}
     repeats = REPEATS if run.confirming else SEARCH_REPEATS
-    for process in range(timing.PROCESSES):
+    process, deadline, cases = 0, math.inf, run.cases
+    while cases:
         if run.confirming and process:
             run.task.restart()
         worker = start_worker(run)
         try:
-            for number, case in enumerate(run.cases):
-                fraction = 0.4 + 0.5 * (process + number / len(run.cases)) / timing.PROCESSES
-                run.tell("time", f"process {process + 1} of {timing.PROCESSES}, case {case.name}", fraction)
+            for number, case in enumerate(cases):
+                fraction = 0.4 + 0.5 * min(1.0, (process + number / len(cases)) / timing.PROCESSES)
+                run.tell("time", f"process {process + 1} of at least {timing.PROCESSES}, case {case.name}", fraction)
                 screened, times = _with_baselines(run, case), run.times[case.name]
                 baselines = timing.contenders(screened, every=run.confirming)
                 block = blocks.time_case(run, screened, worker, baselines, rng)
@@ -52,12 +55,17 @@ def time_candidate(run: Run) -> dict[str, Any]:
                     run.task.release(case.name)
         finally:
             worker.close()
+        process += 1
+        if process == timing.PROCESSES:
+            deadline = time.monotonic() + MORE_SECONDS
+        if process >= timing.PROCESSES:
+            cases = _undecided(run, rng) if run.confirming and process < MOST_PROCESSES and time.monotonic() < deadline else []
     for case in run.cases:
         _conclude_case(run, _with_baselines(run, case), rng)
     if run.request.purpose == "confirm":
         beside.measure(run, rng)
     return {
-        "processes": timing.PROCESSES,
+        "processes": {n: len(t.blocks) for n, t in run.times.items()},
         "clocks_us": {n: (t.claimed_ns / 1e3, t.seen_ns / 1e3) for n, t in run.times.items()},
         "blocks": {n: blocks.report(t) for n, t in run.times.items()},
     }
@@ -73,6 +81,24 @@ def _with_baselines(run: Run, case: Case) -> Case:
     return run.screened[case.name]
 
 
+def _undecided(run: Run, rng: Any) -> list[Case]:
+    """Cases whose interval does not decide yet, but for held-out ones, which decide nothing about speed."""
+    found = []
+    for case in run.cases:
+        times = run.times[case.name]
+        medians = _medians(times)
+        pairs = times.pairs(min(medians, key=lambda name: medians[name]))
+        if not case.held_out and statistics.compare(pairs, run.task.family.MARGIN, rng).verdict == "unclear":
+            found.append(case)
+    return found
+
+
+def _medians(times: timing.CaseTimes) -> dict[str, float]:
+    """Microseconds of each baseline."""
+    names = list(times.blocks[0].pairs)
+    return {b: statistics.median([p[0] for process in times.pairs(b) for p in process]) for b in names}
+
+
 def _conclude_case(run: Run, case: Case, rng: Any) -> None:
     times = run.times[case.name]
     if times.clock_disagrees:
@@ -81,11 +107,10 @@ def _conclude_case(run: Run, case: Case, rng: Any) -> None:
             "candidate's own, and the baseline shows no such gap: work is done outside the timed calls"
         )
         raise Failure("cheated", text, (Signal("cheat.clock", text),))
-    names = list(times.blocks[0].pairs)
-    medians = {b: statistics.median([p[0] for process in times.pairs(b) for p in process]) for b in names}
+    medians = _medians(times)
     best = min(medians, key=lambda name: medians[name])
     confirmed = times.confirmed(best)
-    compared = statistics.compare(confirmed, run.task.family.MARGIN, rng)
+    compared = statistics.compare(confirmed, run.task.family.MARGIN, rng, one_baseline=not run.confirming)
     latency = statistics.median([p[1] for process in confirmed for p in process])
     run.signals += blocks.doubts(case.name, times)
     floor_us = bounds.impossible_us(case, run.machine.ceilings_of(run.task.family)) if case.bytes_written else 0.0

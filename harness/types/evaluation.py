@@ -65,7 +65,7 @@ class CaseResult:
 
     error / framework_error: norm-wise error against the high-precision reference, of the candidate and of the framework.
     speedup: baseline time / candidate time (median of paired ratios) against `baseline`, the strongest; interval: its 95 %
-    bootstrap interval. baselines: median microseconds by name. latency_us: the candidate's median
+    interval. baselines: median microseconds by name. latency_us: the candidate's median
     (device time on a GPU), with cold caches. host_us: what issuing one call takes on the host; on a CPU the same.
     hot_us, baseline_hot_us: the same figure with warm caches (one input over and over). call_us, baseline_call_us: one call as a
     caller sees it who waits for its end, warm: on a GPU with launching and waiting. These four are shown, never judged.

@@ -10,16 +10,18 @@ from harness.judge import statistics
 
 
 def simulate(
-    speedup: float, rng: random.Random, processes: int = 3, pairs: int = 8, noise: float = 0.02
+    speedup: float, rng: random.Random, processes: int = 3, pairs: int = 8, noise: float = 0.02, luck: float = 0.0
 ) -> list[list[tuple[float, float]]]:
-    """Pairs with a common drift, independent noise, and an occasional outlier on either side."""
+    """Pairs with a common drift, independent noise, and an occasional outlier on either side. luck: how far candidate processes differ,
+    as small kernels do by where their memory lies."""
     found = []
     for _ in range(processes):
         drift = rng.uniform(0.9, 1.1)
+        own = speedup * rng.lognormvariate(0, luck)
         process = []
         for _ in range(pairs):
             a, b = (100 * drift * rng.lognormvariate(0, noise) * (3 if rng.random() < 0.03 else 1) for _ in range(2))
-            process.append((a, b / speedup))
+            process.append((a, b / own))
         found.append(process)
     return found
 
@@ -28,6 +30,27 @@ def test_equal_kernels_are_hardly_ever_called_faster_or_slower() -> None:
     rng = random.Random(7)
     verdicts = [statistics.compare(simulate(1.0, rng), 1.02, rng).verdict for _ in range(200)]
     assert sum(v in ("faster", "slower") for v in verdicts) <= 2
+
+
+@pytest.mark.parametrize("processes", [3, 6])
+def test_processes_that_differ_are_no_difference_of_kernels(processes: int) -> None:
+    rng = random.Random(13)
+    found = [statistics.compare(simulate(1.0, rng, processes, pairs=24, noise=0.003, luck=0.02), 1.01, rng) for _ in range(300)]
+    assert sum(c.verdict in ("faster", "slower") for c in found) <= 9
+    assert sum(c.interval[0] <= 1 <= c.interval[1] for c in found) >= 275  # 95 % of them, less what chance takes
+
+
+def test_one_baseline_process_is_one_draw_of_its_luck() -> None:
+    rng = random.Random(14)
+
+    def against_one(luck: float) -> statistics.Comparison:
+        baseline = rng.lognormvariate(0, luck)
+        pairs = simulate(1.0, rng, pairs=24, noise=0.003, luck=luck)
+        return statistics.compare([[(a * baseline, b) for a, b in p] for p in pairs], 1.01, rng, one_baseline=True)
+
+    assert sum(against_one(0.02).verdict in ("faster", "slower") for _ in range(300)) <= 9
+    calm = simulate(1.05, rng, pairs=24, noise=0.003)
+    assert statistics.compare(calm, 1.01, rng, one_baseline=True).verdict == "faster"
 
 
 @pytest.mark.parametrize(("speedup", "verdict"), [(1.15, "faster"), (0.85, "slower")])

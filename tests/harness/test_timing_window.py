@@ -118,6 +118,30 @@ def test_what_does_not_pass_is_bounded_and_said(monkeypatch: pytest.MonkeyPatch)
     assert bench.run.results["only"].speedup == 2.0
 
 
+def test_a_confirmation_goes_on_while_a_case_is_unclear(monkeypatch: pytest.MonkeyPatch) -> None:
+    differing = [block(CALM, own=own) for own in (19.0, 17.0, 18.5)]
+    bench = Bench(monkeypatch, iter([*differing, *[block(CALM, own=18.2)] * 9]), "export")
+    data = measuring.time_candidate(bench.run)
+    assert timing.PROCESSES < data["processes"]["only"] < measuring.MOST_PROCESSES
+    found = bench.run.results["only"]
+    assert found.verdict == "faster"
+    assert 1 < found.interval[0] < 20 / 18.2 < found.interval[1]
+
+
+def test_a_confirmation_ends_where_nothing_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, iter([block(CALM, own=own) for own in (18.0, 22.0)] * 8), "export")
+    assert measuring.time_candidate(bench.run)["processes"]["only"] == measuring.MOST_PROCESSES
+    assert bench.run.results["only"].verdict == "unclear"
+    monkeypatch.setattr(measuring, "MORE_SECONDS", 0.0)
+    bench = Bench(monkeypatch, iter([block(CALM, own=own) for own in (18.0, 22.0)] * 8), "export")
+    assert measuring.time_candidate(bench.run)["processes"]["only"] == timing.PROCESSES
+
+
+def test_a_search_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, iter([block(CALM, own=own) for own in (18.0, 22.0)] * 8))
+    assert measuring.time_candidate(bench.run)["processes"]["only"] == timing.PROCESSES
+
+
 def test_throttling_has_its_own_word(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, iter([block(HOT_CHIP)] * (PROCESSES + measuring.REPEATS)))
     measuring.time_candidate(bench.run)
