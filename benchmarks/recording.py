@@ -56,7 +56,7 @@ def as_judge() -> None:
 def write(out: Path, name: str, record: dict[str, object]) -> None:
     out.mkdir(parents=True, exist_ok=True)
     (out / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
-    print(f"written: {out / f'{name}.json'}")
+    print(f"written: {out / f'{name}.json'}", flush=True)
 
 
 def need_device() -> None:

@@ -137,41 +137,39 @@ class ModelNew(nn.Module):
 
 
 def measure(target: str, rounds: int, out: Path) -> dict[str, Any]:
-    """The whole record for one target, written after each half."""
+    """The whole record for one target, written after each round."""
     family = FAMILIES[target]
     text, language = (CPP, "cpp") if target == "cpu" else (TRITON, "triton")
     cases = {name: {"n": n, "steps": steps, "passes": passes} for name, (n, steps, passes) in SIZES[target].items()}
     source = TASK.replace("CASES_HERE", repr(cases)).replace("KERNEL_HERE", text)
-    share = SLOWER[target]
-    record: dict[str, Any] = {"target": target, "rounds": rounds, "longer": share}
+    timing.contenders = lambda case, *, every: ["the kernel itself"]  # the other baselines are slower, and would be timed as well
     with tempfile.TemporaryDirectory() as cache:
         machine = Machine(Path(cache))
         opened, task = open_task(machine, source, "", lambda *_: None, None, family=family, timed=True)
+        record: dict[str, Any] = {"target": target, "longer": SLOWER[target]}
         record["screened_us"] = {c.name: c.baselines_us for c in task.cases}
         assert all(min(c.baselines_us, key=c.baselines_us.__getitem__) == "the kernel itself" for c in task.cases), task.notes
         place = machine.place(family, Target.parse(target), language)
         record["environment"] = to_json(place.environment)
         with DeviceLock(family.device_id()).hold():
-            extra = calibrated(target, text, share)
-        record["extra_steps"] = extra
-        for kind, steps in (("same", {}), ("slower", extra)):
+            record["extra_steps"] = calibrated(target, text, SLOWER[target])
+        runs, found, began = {}, {}, time.monotonic()
+        for kind, steps in (("same", {}), ("slower", record["extra_steps"])):
             candidate = Candidate(text.replace("EXTRA = {}", f"EXTRA = {steps}"), language)
             request = EvaluationRequest(candidate, "export", "time", Policy(library_calls="allow"))
-            timing.contenders = lambda case, *, every: [
-                "the kernel itself"
-            ]  # the other baselines are slower, and would be timed as well
-            run = begin(machine, place, opened, task, request, machine.level, lambda *_: None, None)
+            run = runs[kind] = begin(machine, place, opened, task, request, machine.level, lambda *_: None, None)
             pipeline.build(run)
             verify(run)
-            began = time.monotonic()
-            found: dict[str, list[tuple[float, str, int]]] = {c.name: [] for c in task.cases}
-            for number in range(rounds):
+            found[kind] = {c.name: list[tuple[float, str, int]]() for c in task.cases}
+        for number in range(rounds):
+            for kind, run in runs.items():
                 time_candidate(run)
                 for name, result in run.results.items():
-                    found[name].append((result.speedup or 0.0, str(result.verdict), len(run.times[name].blocks)))
-                print(f"{target}, {kind}: round {number + 1} of {rounds}, {time.monotonic() - began:.0f} s", flush=True)
-            record[kind] = {"seconds": time.monotonic() - began, **_summary(found, run.results)}
+                    found[kind][name].append((result.speedup or 0.0, str(result.verdict), len(run.times[name].blocks)))
+                record[kind] = _summary(found[kind], run.results)
+            record |= {"rounds": number + 1, "seconds": time.monotonic() - began}
             recording.write(out, f"timing_agreement_{target}", record)
+        for run in runs.values():
             if run.compiled is not None:
                 os.close(run.compiled)
         opened.close()

@@ -20,15 +20,23 @@ settings.load_profile("kevolve")
 DATA = Path(__file__).parent / "data"
 
 
+@pytest.fixture(scope="session")
+def judge_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for the whole run, its parallel parts included: builds and measured ceilings are keyed by content, and cold they cost 20 s."""
+    base = tmp_path_factory.getbasetemp()
+    found = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "judge-cache"
+    found.mkdir(exist_ok=True)
+    return found
+
+
 @pytest.fixture(scope="session", autouse=True)
-def _own_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """KEVOLVE_* of the environment do not reach the tests. The cache is shared by the run, since builds and measured ceilings
-    are keyed by content; a test that needs a fresh home sets KEVOLVE_HOME itself."""
+def _own_settings(tmp_path_factory: pytest.TempPathFactory, judge_cache: Path) -> Iterator[None]:
+    """KEVOLVE_* of the environment do not reach the tests. A test that needs a fresh home sets KEVOLVE_HOME itself."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [n for n in os.environ if n.startswith("KEVOLVE_")]:
             patch.delenv(name)
         patch.setenv("KEVOLVE_HOME", str(tmp_path_factory.mktemp("home")))
-        patch.setenv("KEVOLVE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("KEVOLVE_CACHE", str(judge_cache))
         patch.setenv("KEVOLVE_NATIVE_CACHE", str(tmp_path_factory.mktemp("native")))
         yield
 

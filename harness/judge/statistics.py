@@ -62,27 +62,32 @@ def median(values: Sequence[float]) -> float:
 
 def least_difference(larger: Sequence[float], smaller: Sequence[float]) -> float:
     """The lower end of the 95 % bootstrap interval of the difference of two lower quartiles; the same for equal values."""
-    rng = random.Random(0)
-    found = sorted(
-        lower_quartile(rng.choices(larger, k=len(larger))) - lower_quartile(rng.choices(smaller, k=len(smaller)))
-        for _ in range(RESAMPLES)
-    )
-    return found[int(0.025 * RESAMPLES)]
+    import torch
 
+    generator = torch.Generator().manual_seed(0)
 
-def lower_quartile(values: Sequence[float]) -> float:
-    """The value that a quarter lies below."""
-    return sorted(values)[len(values) // 4]
+    def quartiles(values: Sequence[float]) -> torch.Tensor:
+        drawn = torch.randint(len(values), (RESAMPLES, len(values)), generator=generator)
+        return torch.tensor(values, dtype=torch.float64)[drawn].sort(1).values[:, len(values) // 4]
+
+    differences = (quartiles(larger) - quartiles(smaller)).sort().values
+    return float(differences[int(0.025 * RESAMPLES)])
 
 
 def _interval(ratios: Sequence[Sequence[float]], rng: random.Random) -> tuple[float, float]:
     """95 % percentile bootstrap of the median; hierarchical: processes are drawn first, then pairs within each."""
-    medians = []
-    for _ in range(RESAMPLES):
-        chosen = rng.choices(ratios, k=len(ratios)) if len(ratios) > 1 else ratios
-        medians.append(median([r for process in chosen for r in rng.choices(process, k=len(process))]))
-    medians.sort()
-    return medians[int(0.025 * RESAMPLES)], medians[int(0.975 * RESAMPLES) - 1]
+    import torch
+
+    generator = torch.Generator().manual_seed(rng.getrandbits(63))
+    lengths = torch.tensor([len(process) for process in ratios])
+    width = int(lengths.max())
+    table = torch.tensor([[*process, *[math.nan] * (width - len(process))] for process in ratios], dtype=torch.float64)
+    chosen = torch.randint(len(ratios), (RESAMPLES, len(ratios)), generator=generator)
+    length = lengths[chosen].unsqueeze(-1)
+    places = (torch.rand(RESAMPLES, len(ratios), width, generator=generator, dtype=torch.float64) * length).long()
+    drawn = table[chosen.unsqueeze(-1), places].masked_fill(torch.arange(width) >= length, math.nan)
+    medians = drawn.reshape(RESAMPLES, -1).nanquantile(0.5, dim=1).sort().values
+    return float(medians[int(0.025 * RESAMPLES)]), float(medians[int(0.975 * RESAMPLES) - 1])
 
 
 def _between(ratios: Sequence[Sequence[float]], rng: random.Random, one_baseline: bool) -> tuple[float, float]:

@@ -24,15 +24,10 @@ TASK, CORRECT = (DATA / "task.py").read_text(), (DATA / "correct.py").read_text(
 pytestmark = pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler on this machine")
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 class TestConformance(ExecutorConformance):
     @pytest.fixture(autouse=True)
-    def _cache(self, cache: Path) -> None:
-        self.cache = cache
+    def _cache(self, judge_cache: Path) -> None:
+        self.cache = judge_cache
 
     def executor(self) -> Executor:
         return LocalExecutor(None, self.cache)
@@ -63,11 +58,13 @@ def _is_child(process: Path, parents: set[int], command: bytes) -> bool:
 
 
 @pytest.mark.parametrize("victim", ["judge", "fork server"])
-def test_a_killed_part_of_the_evaluator_is_an_unavailable_evaluator_and_the_next_call_works(cache: Path, victim: str) -> None:
+def test_a_killed_part_of_the_evaluator_is_an_unavailable_evaluator_and_the_next_call_works(
+    judge_cache: Path, victim: str
+) -> None:
     before = judges()
 
     async def body() -> None:
-        async with LocalExecutor(None, cache) as executor:
+        async with LocalExecutor(None, judge_cache) as executor:
             task = await executor.open_task(TASK, "", "cpu", timed=False)
             slow = CORRECT.replace("class ModelNew", "import time\ntime.sleep(20)\nclass ModelNew")
             pending = asyncio.create_task(executor.evaluate(task, request(slow), "cpu"))
@@ -85,12 +82,12 @@ def test_a_killed_part_of_the_evaluator_is_an_unavailable_evaluator_and_the_next
     assert judges() <= before
 
 
-def test_the_key_holds_the_digest_of_the_evaluators_own_files(cache: Path) -> None:
+def test_the_key_holds_the_digest_of_the_evaluators_own_files(judge_cache: Path) -> None:
     async def body() -> str:
-        async with LocalExecutor(None, cache) as executor:
+        async with LocalExecutor(None, judge_cache) as executor:
             return (await executor.describe()).environment.toolchain
 
-    (copied,) = (p.name for p in (cache / "harness").iterdir())
+    (copied,) = (p.name for p in (judge_cache / "harness").iterdir())
     assert asyncio.run(body()).endswith(f"evaluator {copied[:12]}")
 
 
@@ -99,7 +96,7 @@ def request(source: str) -> EvaluationRequest:
 
 
 def test_another_interpreter_from_a_folder_with_its_own_harness(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    judge_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second environment that has torch but not KEvolve evaluates; what lies in the current folder is not imported."""
     venv.create(tmp_path / "venv", symlinks=True)
@@ -117,7 +114,7 @@ def test_another_interpreter_from_a_folder_with_its_own_harness(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
     async def body() -> None:
-        async with LocalExecutor(str(python), cache, tmp_path) as executor:
+        async with LocalExecutor(str(python), judge_cache, tmp_path) as executor:
             (chosen,) = await executor.interpreters()
             assert (chosen.usable, chosen.origin) == (True, "python argument")
             task = await executor.open_task(TASK, str(tmp_path / "task.py"), "cpu", timed=False)
@@ -126,11 +123,11 @@ def test_another_interpreter_from_a_folder_with_its_own_harness(
     asyncio.run(body())
 
 
-def test_an_interpreter_without_torch_is_refused_with_the_way_to_get_it(cache: Path, tmp_path: Path) -> None:
+def test_an_interpreter_without_torch_is_refused_with_the_way_to_get_it(judge_cache: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", symlinks=True)
 
     async def body() -> None:
-        async with LocalExecutor(str(tmp_path / "bare" / "bin" / "python"), cache) as executor:
+        async with LocalExecutor(str(tmp_path / "bare" / "bin" / "python"), judge_cache) as executor:
             with pytest.raises(UsageError, match="pip install torch"):
                 await executor.describe()
 
@@ -138,7 +135,7 @@ def test_an_interpreter_without_torch_is_refused_with_the_way_to_get_it(cache: P
 
 
 def test_interpreters_are_found_in_the_order_that_is_promised(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    judge_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     venv.create(tmp_path / ".venv", symlinks=True)
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
@@ -146,19 +143,19 @@ def test_interpreters_are_found_in_the_order_that_is_promised(
     (tmp_path / "deep").mkdir()
 
     async def body() -> None:
-        found = await LocalExecutor(None, cache, tmp_path / "deep").interpreters()
+        found = await LocalExecutor(None, judge_cache, tmp_path / "deep").interpreters()
         assert found[0].path == str(tmp_path / ".venv" / "bin" / "python")
         assert not found[0].usable
         assert any(i.path == sys.executable and i.usable for i in found)
-        (configured,) = await LocalExecutor(None, cache, configured="/nowhere/python").interpreters()
+        (configured,) = await LocalExecutor(None, judge_cache, configured="/nowhere/python").interpreters()
         assert "no such file" in configured.reason
 
     asyncio.run(body())
 
 
-def test_a_target_that_is_not_here_is_refused(cache: Path) -> None:
+def test_a_target_that_is_not_here_is_refused(judge_cache: Path) -> None:
     async def body() -> None:
-        async with LocalExecutor(None, cache) as executor:
+        async with LocalExecutor(None, judge_cache) as executor:
             with pytest.raises(Unavailable, match="cuda"):
                 await executor.open_task(TASK, "", "cuda", timed=False)
 

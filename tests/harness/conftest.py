@@ -35,11 +35,11 @@ class Bench:
 
 
 @pytest.fixture(scope="session")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def bench(judge_cache: Path) -> Iterator[Bench]:
     if find_compiler() is None:
         pytest.skip("no C++ compiler on this machine")
     with asyncio.Runner() as runner:
-        executor = LocalExecutor(None, tmp_path_factory.mktemp("cache"))
+        executor = LocalExecutor(None, judge_cache)
         path = CANDIDATES / "task.py"
         task = runner.run(executor.open_task(path.read_text(), str(path), "cpu", timed=False))
         yield Bench(runner.run, executor, task)

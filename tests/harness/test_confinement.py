@@ -223,13 +223,13 @@ BOMBS = {
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_task_that_takes_all_memory_is_refused_and_the_next_one_opens(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    judge_cache: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     good = "import torch\n\n\ndef reference(x):\n    return x.sin()\n\n\ndef get_inputs():\n    return [torch.randn(8, 32)]\n"
     monkeypatch.setenv("KEVOLVE_TASK_GIB", "2")
 
     async def body() -> None:
-        async with LocalExecutor(None, tmp_path) as executor:
+        async with LocalExecutor(None, judge_cache) as executor:
             with pytest.raises(TaskRefused, match="smaller shapes"):
                 await executor.open_task(f"{good}\n{BOMBS[name]}\n", "", "cpu", timed=False)
             assert (await executor.open_task(good, "", "cpu", timed=False)).cases

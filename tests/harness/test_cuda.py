@@ -61,9 +61,9 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def bench(judge_cache: Path) -> Iterator[Bench]:
     with asyncio.Runner() as runner:
-        executor = LocalExecutor(None, tmp_path_factory.mktemp("cache"))
+        executor = LocalExecutor(None, judge_cache)
         path = CANDIDATES / "task.py"
         task = runner.run(executor.open_task(path.read_text(), str(path), "cuda"))
         yield Bench(runner.run, executor, task)

@@ -46,9 +46,9 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def bench(judge_cache: Path) -> Iterator[Bench]:
     with asyncio.Runner() as runner:
-        executor = LocalExecutor(None, tmp_path_factory.mktemp("cache"))
+        executor = LocalExecutor(None, judge_cache)
         yield Bench(runner.run, executor)
         runner.run(executor.close())
 

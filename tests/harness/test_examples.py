@@ -31,9 +31,9 @@ SMALL = {  # one case that the interpreter runs in a moment; the shapes of a GPU
 
 
 @pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[asyncio.Runner, LocalExecutor]]:
+def judge(judge_cache: Path) -> Iterator[tuple[asyncio.Runner, LocalExecutor]]:
     with asyncio.Runner() as runner:
-        executor = LocalExecutor(None, tmp_path_factory.mktemp("cache"))
+        executor = LocalExecutor(None, judge_cache)
         yield runner, executor
         runner.run(executor.close())
 

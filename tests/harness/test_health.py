@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,8 +18,8 @@ from harness.targets.state import DeviceState
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    found = Machine(tmp_path_factory.mktemp("cache"))
+def machine(judge_cache: Path) -> Iterator[Machine]:
+    found = Machine(judge_cache)
     yield found
     found.close()
 

@@ -98,11 +98,11 @@ def test_a_task_whose_baselines_do_not_run_is_refused(bench: Bench) -> None:
     assert "not now" in refusal.value.message
 
 
-def test_a_task_that_hangs_is_refused_with_the_line_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_hangs_is_refused_with_the_line_that_runs(judge_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEVOLVE_TASK_SECONDS", "6")
 
     async def body() -> None:
-        async with LocalExecutor(None, tmp_path) as executor:
+        async with LocalExecutor(None, judge_cache) as executor:
             for name, line in HANGS.items():
                 path = DATA / "bad_tasks" / f"{name}.py"
                 with pytest.raises(TaskRefused, match="did not answer in time") as refusal:

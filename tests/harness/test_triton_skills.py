@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -63,9 +64,9 @@ KERNELS = [
 
 
 @pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[asyncio.Runner, LocalExecutor]]:
+def judge(judge_cache: Path) -> Iterator[tuple[asyncio.Runner, LocalExecutor]]:
     with asyncio.Runner() as runner:
-        executor = LocalExecutor(None, tmp_path_factory.mktemp("cache"))
+        executor = LocalExecutor(None, judge_cache)
         yield runner, executor
         runner.run(executor.close())
 
