@@ -28,6 +28,7 @@ from ..types import (
     Target,
     TargetReport,
 )
+from ..workers import placement
 from ..workers.confine import Confinement
 from . import memory, places
 from .builds import compiler_version
@@ -37,9 +38,6 @@ from .processes import ForkServer, Worker, command, harness_root
 
 _SCRATCH = "kevolve-judge-"
 _PACKAGES = ("site-packages", "dist-packages")
-_NO_DEVICE_YET = {
-    "PYTORCH_NVML_BASED_CUDA_CHECK": "1"
-}  # importing inductor asks for GPUs; through the driver, no fork could use one
 TASK_USER = 65533  # not that of candidates, so that limits on the number of processes are not shared
 
 
@@ -126,7 +124,7 @@ class Machine:
             self._fork_servers[name] = ForkServer(
                 [*family.preload(), *more],
                 allocation=allocation,
-                environment={**_NO_DEVICE_YET, **self._own_folders(family)},
+                environment={**placement.NO_DEVICE_YET, **self._own_folders(family)},
                 compiled=compiled,
             )
         return self._fork_servers[name] if name in self._fork_servers else self.server_for(family)

@@ -14,7 +14,7 @@ from .run import Run, keep_compiled, start_worker
 
 REPEATS, REPEATS_OF_ONE = 4, 2  # measured again because something else used the device: in one confirmation, and one block
 SEARCH_REPEATS = 1  # in a search, whose winner is measured again anyway
-MOST_PROCESSES, MORE_SECONDS = 12, 20.0  # of a confirmation, for cases that the first processes leave unclear
+MOST_PROCESSES, MORE_SECONDS = 12, 12.0  # of a confirmation, for cases that the first processes leave unclear
 PAUSE_S = 0.25  # before one of them: what disturbed it may pass
 
 UNCONFIRMED = "the judge's clock does not reproduce the candidate's own, which said faster: the figure is the judge's"
@@ -40,7 +40,9 @@ def time_candidate(run: Run) -> dict[str, Any]:
                 fraction = 0.4 + 0.5 * min(1.0, (process + number / len(cases)) / timing.PROCESSES)
                 run.tell("time", f"process {process + 1} of at least {timing.PROCESSES}, case {case.name}", fraction)
                 screened, times = _with_baselines(run, case), run.times[case.name]
-                baselines = timing.contenders(screened, every=run.confirming)
+                baselines = (
+                    [_strongest(times)] if process >= timing.PROCESSES else timing.contenders(screened, every=run.confirming)
+                )
                 block = blocks.time_case(run, screened, worker, baselines, rng)
                 tries = REPEATS_OF_ONE
                 while block.disturbances and repeats and tries:
@@ -59,7 +61,8 @@ def time_candidate(run: Run) -> dict[str, Any]:
         if process == timing.PROCESSES:
             deadline = time.monotonic() + MORE_SECONDS
         if process >= timing.PROCESSES:
-            cases = _undecided(run, rng) if run.confirming and process < MOST_PROCESSES and time.monotonic() < deadline else []
+            more = run.confirming and process < MOST_PROCESSES and time.monotonic() < deadline
+            cases = _undecided(run, rng) if more else []
     for case in run.cases:
         _conclude_case(run, _with_baselines(run, case), rng)
     if run.request.purpose == "confirm":
@@ -85,12 +88,15 @@ def _undecided(run: Run, rng: Any) -> list[Case]:
     """Cases whose interval does not decide yet, but for held-out ones, which decide nothing about speed."""
     found = []
     for case in run.cases:
-        times = run.times[case.name]
-        medians = _medians(times)
-        pairs = times.pairs(min(medians, key=lambda name: medians[name]))
+        pairs = run.times[case.name].pairs(_strongest(run.times[case.name]))
         if not case.held_out and statistics.compare(pairs, run.task.family.MARGIN, rng).verdict == "unclear":
             found.append(case)
     return found
+
+
+def _strongest(times: timing.CaseTimes) -> str:
+    medians = _medians(times)
+    return min(medians, key=lambda name: medians[name])
 
 
 def _medians(times: timing.CaseTimes) -> dict[str, float]:
@@ -107,8 +113,7 @@ def _conclude_case(run: Run, case: Case, rng: Any) -> None:
             "candidate's own, and the baseline shows no such gap: work is done outside the timed calls"
         )
         raise Failure("cheated", text, (Signal("cheat.clock", text),))
-    medians = _medians(times)
-    best = min(medians, key=lambda name: medians[name])
+    best = _strongest(times)
     confirmed = times.confirmed(best)
     compared = statistics.compare(confirmed, run.task.family.MARGIN, rng, one_baseline=not run.confirming)
     latency = statistics.median([p[1] for process in confirmed for p in process])
@@ -126,7 +131,7 @@ def _conclude_case(run: Run, case: Case, rng: Any) -> None:
         interval=compared.interval,
         verdict=compared.verdict,
         baseline=best,
-        baselines={**{b: us for b, us in case.baselines_us.items() if us}, **medians},
+        baselines={**{b: us for b, us in case.baselines_us.items() if us}, **_medians(times)},
         latency_us=latency,
         hot_us=times.beside("hot_us", ""),
         baseline_hot_us=times.beside("hot_us", best),

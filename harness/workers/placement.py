@@ -11,6 +11,8 @@ from typing import Any
 FLUSH_BYTES = 256 << 20  # more than any last-level cache of the devices at hand (an H200 has 60 MB)
 QUEUE_NS = 200_000  # to queue a call from Python, at least, and once more for each burst
 CYCLES_PER_NS = 2.0  # of an SM, at most: a faster clock than this would end the spin early
+# Importing inductor asks for GPUs: through the driver, no fork of that process could use one.
+NO_DEVICE_YET = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
 
 
 def move(value: Any, device: str) -> Any:
@@ -27,7 +29,8 @@ def arrive() -> None:
     which from within a sandbox names none, and then torch.compile and Triton find no device."""
     import torch
 
-    os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)  # so that the fork server's imports touched no device
+    for name in NO_DEVICE_YET:
+        os.environ.pop(name, None)
     torch.cuda._cached_device_count = torch._C._cuda_getDeviceCount()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +15,10 @@ from harness.judge.endings import WorkerTimeout
 from harness.judge.timing import PROCESSES, BaselineLost, Block, CaseTimes
 from harness.targets import cpu
 from harness.targets.state import DeviceState
-from harness.types import AllCores, Candidate, Case, CaseResult, Ceilings, EvaluationRequest, Signal
+from harness.types import AllCores, Candidate, Case, CaseResult, Ceilings, EvaluationRequest, Policy, Signal
 from harness.workers import placement
+
+from .conftest import Bench as JudgeBench
 
 CALM = DeviceState(0)
 STRANGER = DeviceState(0, foreign=("process 9 (train)",))
@@ -41,11 +45,14 @@ def block(state: DeviceState, own: float = 10.0, baseline: float = 20.0) -> Bloc
 class Bench:
     """time_candidate with a scripted state of the device in place of processes. `started` counts candidate processes."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, scripted: Iterator[Block], purpose: Any = "search") -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, scripted: Iterator[Block], purpose: Any = "search", screened: Any = None
+    ) -> None:
         self.started = 0
         self.told: list[str] = []
         self.cores: list[int] = []
-        case = Case("only", baselines_us={"eager": 20.0})
+        self.baselines: list[list[str]] = []
+        case = Case("only", baselines_us=screened or {"eager": 20.0})
         machine = SimpleNamespace(
             ceilings_of=lambda family: Ceilings({"memory": 1.0}, {"memory": 1.0}, {"float32": 1.0}, {"memory": 1 << 40}),
             environment_of=lambda family: SimpleNamespace(allocation="alike"),
@@ -70,6 +77,7 @@ class Bench:
 
         def time_case(run: Any, case: Case, worker: Any, baselines: list[str], rng: Any, cores: Any = ()) -> Block:
             self.cores.append(len(cores))
+            self.baselines.append(baselines)
             return next(scripted)
 
         for module in (measuring, beside):
@@ -120,9 +128,10 @@ def test_what_does_not_pass_is_bounded_and_said(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_confirmation_goes_on_while_a_case_is_unclear(monkeypatch: pytest.MonkeyPatch) -> None:
     differing = [block(CALM, own=own) for own in (19.0, 17.0, 18.5)]
-    bench = Bench(monkeypatch, iter([*differing, *[block(CALM, own=18.2)] * 9]), "export")
+    bench = Bench(monkeypatch, iter([*differing, *[block(CALM, own=18.2)] * 9]), "export", {"eager": 20.0, "slow": 99.0})
     data = measuring.time_candidate(bench.run)
     assert timing.PROCESSES < data["processes"]["only"] < measuring.MOST_PROCESSES
+    assert bench.baselines[: timing.PROCESSES + 1] == [["eager", "slow"]] * timing.PROCESSES + [["eager"]]
     found = bench.run.results["only"]
     assert found.verdict == "faster"
     assert 1 < found.interval[0] < 20 / 18.2 < found.interval[1]
@@ -206,3 +215,29 @@ def test_a_machine_without_the_driver_has_none_to_forget(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(placement.ctypes, "CDLL", missing)
     placement._forget_persisting_lines()
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a timed candidate is known by the core that it cannot leave")
+def test_both_sides_of_a_comparison_are_forks_of_one_process(bench: JudgeBench) -> None:
+    """Where libraries lie is drawn anew for each process that is started, and not for its forks."""
+    tell = "raise ValueError(f'type lies at {id(type)}')"
+    task = (
+        f"import torch\n\ndef reference(x):\n    return x.sin()\n\ndef telling(x):\n    {tell}\n\n"
+        "def get_inputs():\n    return [torch.randn(8, 32)]\n\nBASELINES = {'telling': lambda: telling}\n"
+    )
+    candidate = f"""
+import os
+
+def kernel(x):
+    try:
+        os.sched_setaffinity(0, range(os.cpu_count()))
+    except OSError:  # a candidate that is timed cannot leave its core
+        {tell}
+    return x.sin()
+"""
+    opened = bench.run(bench.executor.open_task(task, "", "cpu", timed=True))
+    request = EvaluationRequest(Candidate(candidate, "cpp"), "check", "time", Policy(library_calls="allow"))
+    found = bench.run(bench.executor.evaluate(opened, request, "cpu"))
+    said = [re.search(r"type lies at (\d+)", text) for text in (found.message, *opened.notes)]
+    assert len({match[1] for match in said if match}) == 1
+    assert sum(match is not None for match in said) == 2
