@@ -171,11 +171,14 @@ def time_process(
                 shift = 0 if not name else (1 + position) * max(1, rounds // (len(sides) + 1))
                 chosen = bursts.group(pool, number + offset + shift)
                 calls = list(range(len(chosen)))
-                with _side(name), contextlib.ExitStack() as stack:
-                    with frozen(side.root):  # both sides are stopped alike, so that both start from the same stillness
-                        if name:
-                            stack.enter_context(frozen(worker.root))
-                    result = bursts.run(side, received[name], key, chosen, calls, seconds, queue_ns=wait_ns)
+                other = worker if name else task.worker
+                with _side(name):
+                    with frozen(
+                        side.root
+                    ):  # each side is stopped and the other kept still alike, so that both start equally cold
+                        pass
+                    with frozen(other.root):
+                        result = bursts.run(side, received[name], key, chosen, calls, seconds, queue_ns=wait_ns)
                 found[name].append(result.inside_ns / 1e3 / len(chosen))
                 if name == baselines[0]:
                     block.gap_ns.append(float(result.outside_ns - result.inside_ns))
