@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import random
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean, median, variance
 
 from ..types import Verdict
+
+__all__ = ["Comparison", "compare", "least_difference", "median"]
 
 RESAMPLES = 800
 MIN_PROCESSES = 3
@@ -53,13 +55,6 @@ def compare(
     return Comparison(math.exp(median(pooled)), (math.exp(low), math.exp(high)), verdict, len(pooled))
 
 
-def median(values: Sequence[float]) -> float:
-    """The middle value, or the mean of the two middle ones."""
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
 def least_difference(larger: Sequence[float], smaller: Sequence[float]) -> float:
     """The lower end of the 95 % bootstrap interval of the difference of two lower quartiles; the same for equal values."""
     import torch
@@ -94,9 +89,9 @@ def _between(ratios: Sequence[Sequence[float]], rng: random.Random, one_baseline
     """Mean of the processes' medians, and half of its 95 % interval. A single baseline process is one draw of what makes processes differ:
     that part, without the noise inside them, does not shrink with their number."""
     medians = [median(process) for process in ratios]
-    count, variance = len(medians), statistics.variance(medians)
-    uncertain = variance / count
+    count, spread = len(medians), variance(medians)
+    uncertain = spread / count
     if one_baseline:
-        inside = statistics.fmean(((high - low) / (2 * 1.96)) ** 2 for low, high in (_interval([p], rng) for p in ratios))
-        uncertain += max(0.0, variance - inside)
-    return statistics.fmean(medians), STUDENT[min(count - 1, len(STUDENT)) - 1] * math.sqrt(uncertain)
+        inside = fmean(((high - low) / (2 * 1.96)) ** 2 for low, high in (_interval([p], rng) for p in ratios))
+        uncertain += max(0.0, spread - inside)
+    return fmean(medians), STUDENT[min(count - 1, len(STUDENT)) - 1] * math.sqrt(uncertain)

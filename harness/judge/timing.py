@@ -173,9 +173,8 @@ def time_process(
                 calls = list(range(len(chosen)))
                 other = worker if name else task.worker
                 with _side(name):
-                    with frozen(
-                        side.root
-                    ):  # each side is stopped and the other kept still alike, so that both start equally cold
+                    # each side is stopped, and the other kept still, alike: so both start equally cold
+                    with frozen(side.root):
                         pass
                     with frozen(other.root):
                         result = bursts.run(side, received[name], key, chosen, calls, seconds, queue_ns=wait_ns)
