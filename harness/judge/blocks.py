@@ -25,7 +25,7 @@ def time_case(
     slots = prepare(run, worker, pool, pool.calls)
     run.task.drawer.state(pool, 0)
     run.task.prepare(case.name, baselines)
-    threads: dict[str, Any] = {"count": len(cores) or 1, "cpus": list(cores or run.machine.timing_cpus)}
+    threads: dict[str, Any] = {"count": len(cores) or 1, "cpus": list(cores or run.task.timing_cpus)}
     run.task.worker.ask("threads", seconds=60, **threads)
     seconds = call_seconds(case, pool.calls)
     try:

@@ -125,7 +125,7 @@ class _CaseCheck:
                         self.fail()
             if time.monotonic() - began > REPEATING_SECONDS:
                 break
-        cpu = self.run.machine.timing_cpus
+        cpu = self.run.task.timing_cpus
         self._guard(doing, lambda: self.worker.ask("threads", seconds=LOAD_SECONDS, count=1, cpus=cpu))
 
     def once(self, held: InputSet, doing: str) -> None:

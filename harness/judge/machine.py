@@ -58,7 +58,7 @@ class Machine:
     def server_for(self, family: DeviceFamily) -> ForkServer:
         """The fork server from which candidates for a device family are forked."""
         if family.NAME not in self._fork_servers:
-            self._fork_servers[family.NAME] = ForkServer(family.preload(), environment=self._own_folders(family))
+            self._fork_servers[family.NAME] = ForkServer(family.preload(), environment=self._variables(family))
         return self._fork_servers[family.NAME]
 
     def triton_server(self, *, interpret: bool) -> ForkServer:
@@ -124,14 +124,15 @@ class Machine:
             self._fork_servers[name] = ForkServer(
                 [*family.preload(), *more],
                 allocation=allocation,
-                environment={**placement.NO_DEVICE_YET, **self._own_folders(family)},
+                environment={**placement.NO_DEVICE_YET, **self._variables(family)},
                 compiled=compiled,
             )
         return self._fork_servers[name] if name in self._fork_servers else self.server_for(family)
 
-    def _own_folders(self, family: DeviceFamily) -> dict[str, str]:
-        """Where a fork server itself compiles; workers have folders of their own."""
-        return {} if family is cpu else {"TRITON_CACHE_DIR": str((self.cache / "triton").absolute())}
+    def _variables(self, family: DeviceFamily) -> dict[str, str]:
+        """The family's, and where a fork server itself compiles; workers have folders of their own."""
+        folders = {} if family is cpu else {"TRITON_CACHE_DIR": str((self.cache / "triton").absolute())}
+        return {**family.environment(), **folders}
 
     @property
     def _inductor(self) -> Path:
@@ -223,11 +224,6 @@ class Machine:
     def ceilings_of(self, family: DeviceFamily) -> Ceilings:
         """The measured ceilings of a family's device."""
         return family.ceilings(self.cache, command("harness.targets", f"{family.NAME}.measure"))
-
-    @property
-    def timing_cpus(self) -> list[int]:
-        """Where both sides of a comparison are pinned."""
-        return [cpu.timing_cpu()]
 
     def targets(self) -> tuple[TargetReport, ...]:
         """Every target family with what it can do here."""

@@ -55,6 +55,11 @@ class OpenTask:
         return Drawer(self.worker, self.family.TORCH_DEVICE)
 
     @property
+    def timing_cpus(self) -> list[int]:
+        """Where both sides of a comparison are pinned."""
+        return [self.family.timing_cpu()]
+
+    @property
     def text(self) -> TaskText:
         return self.workers.text
 
@@ -280,7 +285,7 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
         try:  # with slots for a whole burst now; what is compiled anew is not compiled under the lock
             handle.prepare(case.name, [baseline])
             bursts.run(handle.worker, handle.slots[f"{case.name}/baselines"], key, [pool.checking[0][1]], [0], COMPILE_SECONDS)
-            with lock.hold(), aside(handle.machine.timing_cpus):
+            with lock.hold(), aside(handle.timing_cpus):
                 times[baseline] = _screen(handle, pool, key)
         except WorkerFailed as error:
             _note_failing(handle, case, baseline, error)

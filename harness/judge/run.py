@@ -90,7 +90,7 @@ def begin(
     seconds = COMPILE_SECONDS if compiles else BUILD_SECONDS
     builds = BuildService(machine.fork_server, machine.rules(level), machine.scratch, machine.cache, seconds)
     builds.start(cancel)
-    if request.purpose == "confirm" and place.mode == "execute":
+    if request.purpose == "confirm" and place.mode == "execute" and task.family.NAME == "cpu":
         machine.expect_naive(task.family)
     lock = DeviceLock(place.environment.device if compiles else task.family.device_id())
     return Run(machine, place, task, facts, request, level, language, builds, tell, cancel, lock)
@@ -101,7 +101,7 @@ def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -
     cannot leave them, unless it only verifies (`poison`): races are looked for on all cores. One that is timed is a fork of the same
     process as the reference's: where code and libraries lie is decided there. Equal calls of 11 us differed by 4 % before, by 1 to 2 %
     since (seen on a CPU)."""
-    family, pinned = run.task.family, tuple(cores or run.machine.timing_cpus)
+    family, pinned = run.task.family, tuple(cores or run.task.timing_cpus)
     rules = replace(run.machine.rules(run.level, family), cpus=() if poison else pinned)
     server = run.place.server if poison or run.place.mode != "execute" else run.machine.task_server(family)
     worker = server.worker(run.place.worker, rules, run.machine.scratch)

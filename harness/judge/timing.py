@@ -153,7 +153,7 @@ def time_process(
     for name in baselines:  # the first call of a fresh process may compile, which is never done under the lock
         with _side(name):
             bursts.run(task.worker, received[name], f"{case.name}/{name}", warm, [0], COMPILE_SECONDS)
-    with lock.hold(cancel), aside(task.machine.timing_cpus):
+    with lock.hold(cancel), aside(task.timing_cpus):
         most = MOST_WARM_BURSTS if task.family.NAME == "cpu" else WARM_BURSTS
         queue_ns = 0
         for name, side, key in sides:

@@ -38,6 +38,9 @@ class DeviceFamily(Protocol):
     def device_id(self) -> str:
         """Which of several equal devices it is: what the device lock is named after."""
 
+    def timing_cpu(self) -> int:
+        """The core that its timed processes are pinned to."""
+
     def facts(self) -> dict[str, str]:
         """What a reader wants to know about it, as text by name."""
 
@@ -49,6 +52,9 @@ class DeviceFamily(Protocol):
 
     def nodes(self) -> tuple[str, ...]:
         """Device files that a confined worker needs."""
+
+    def environment(self) -> dict[str, str]:
+        """Variables that its workers need."""
 
     def preload(self) -> list[str]:
         """Modules that its fork server imports."""

@@ -113,9 +113,10 @@ def cache_sizes() -> dict[str, int]:
     return found or dict(_LEVELS)
 
 
-def timing_cpu() -> int:
-    """The core that timed processes are pinned to: the last one allowed, which the system uses least for itself."""
-    return CORES[-1]
+def timing_cpu(number: int = 0) -> int:
+    """The core that timed processes are pinned to: the last one allowed, which the system uses least for itself. number: of those who may
+    time at once; where there are enough cores, each has its own."""
+    return CORES[-1 - number % len(CORES)]
 
 
 def missing() -> str:
@@ -124,6 +125,10 @@ def missing() -> str:
 
 def nodes() -> tuple[str, ...]:
     return ()
+
+
+def environment() -> dict[str, str]:
+    return {}
 
 
 def preload() -> list[str]:

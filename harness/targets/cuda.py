@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..types import Ceilings, Device
-from . import kept, nvml
+from . import cpu, kept, nvml
 from .state import DeviceState, is_foreign, program
 
 NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cuda", "cuda:0", 1.01, 0
@@ -45,6 +45,12 @@ def device_id() -> str:
     """The UUID, where the driver tells it."""
     gpu = _gpu()
     return gpu.uuid if gpu is not None else device_key()
+
+
+def timing_cpu() -> int:
+    """Launches from two judges on one core would wait for each other: every GPU has its own, beside the one for CPU kernels."""
+    gpu = _gpu()
+    return cpu.timing_cpu(1 + gpu.index if gpu is not None else 1)
 
 
 def devices() -> tuple[Device, ...]:
@@ -100,6 +106,12 @@ def nodes() -> tuple[str, ...]:
     own = f"/dev/nvidia{gpu.minor}" if gpu is not None and gpu.minor is not None else ""
     found = [own] if os.path.exists(own) else glob.glob("/dev/nvidia[0-9]*")
     return tuple(sorted(found + glob.glob("/dev/nvidiactl") + glob.glob("/dev/nvidia-uvm*")))
+
+
+def environment() -> dict[str, str]:
+    """Shows a confined process its GPU by name: where the others' device files are hidden, their numbers do not count."""
+    gpu = _gpu()
+    return {"CUDA_VISIBLE_DEVICES": gpu.uuid} if gpu is not None else {}
 
 
 def preload() -> list[str]:

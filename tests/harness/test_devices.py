@@ -15,7 +15,7 @@ import pytest
 
 from harness.judge.devices import listed
 from harness.judge.locks import DeviceLock, LockBroken, shared_folder
-from harness.targets import cpu, nvml
+from harness.targets import cpu, cuda, nvml
 from harness.targets.nvml import Gpu
 from harness.targets.state import DeviceState, disturbances, is_foreign, waited_ns
 from tests.fake_nvml import FakeNvml, gpu
@@ -235,3 +235,24 @@ def test_the_folder_is_one_that_everybody_may_write_to(monkeypatch: pytest.Monke
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     assert os.stat(shared_folder()).st_mode & 0o002
     assert not DeviceLock("d").path.startswith(str(tmp_path))
+
+
+# ---- several at once ---------------------------------------------------------------------------------------------
+
+
+def test_whoever_may_time_at_once_has_a_core_of_its_own() -> None:
+    assert {cpu.timing_cpu(number) for number in range(len(cpu.CORES))} == set(cpu.CORES)
+    assert cpu.timing_cpu(len(cpu.CORES)) == cpu.timing_cpu()
+
+
+def test_workers_are_shown_their_gpu_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA_VISIBLE_DEVICES=1 of the user names nothing in a sandbox that shows one device file."""
+    monkeypatch.setattr(cuda, "_gpu", lambda: gpu_of("GPU-b"))
+    assert cuda.environment() == {"CUDA_VISIBLE_DEVICES": "GPU-b"}
+    assert cuda.timing_cpu() == cpu.timing_cpu(2)
+    monkeypatch.setattr(cuda, "_gpu", lambda: None)
+    assert cuda.environment() == {}
+
+
+def gpu_of(uuid: str) -> Gpu:
+    return Gpu(1, uuid, "Fake", "sm_90", 1)
