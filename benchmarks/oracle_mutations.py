@@ -113,7 +113,7 @@ def outputs_of(module: Any, pool: CasePool, state: int, held: Any) -> list[Any]:
     if wanted:
         values = list(buffers.read(pool.states[state], pool.describe["state_layout"]))
         modules.copy_state(modules.match_state(wanted, model), values)
-    return host.forward(model, False)(buffers.read(held.inputs, held.layout))
+    return host.forward(model, False)(buffers.read(held.file.fd, held.layout))
 
 
 def honest_texts(kernel: Kernel) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any
 from ..types import Case, Signal
 from . import timing
 from .failures import Failure
+from .pool import CONFIRMING_BURSTS, MORE_BURSTS
 from .processes import Worker
 from .run import Run, call_seconds, prepare
 
@@ -20,8 +21,7 @@ def time_case(
 ) -> timing.Block:
     """One block: a candidate process against baselines, on the timing core or on `cores` with a thread each."""
     pool = run.task.pools[case.name]
-    if not pool.timing:
-        run.task.drawer.timing(pool, min(case.baselines_us.values()))
+    run.task.drawer.timing(pool, min(case.baselines_us.values()), CONFIRMING_BURSTS if run.confirming else MORE_BURSTS)
     slots = prepare(run, worker, pool, pool.calls)
     run.task.drawer.state(pool, 0)
     run.task.prepare(case.name, baselines)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..workers import buffers, frames
-from .pool import CasePool, InputSet
+from .pool import CasePool
 from .processes import Worker
+from .sets import Group, InputSet
 
 if TYPE_CHECKING:
     import torch
@@ -81,7 +82,8 @@ def forget() -> None:
 def hot(worker: Worker, key: str, held: InputSet, calls: int, seconds: float, queue_ns: int) -> tuple[float, float]:
     """Microseconds a call on one set of inputs over and over: with warm caches, and as a caller sees it who waits for each call.
     The worker's own claim, on inputs that it has seen before: shown beside the verdict, never judged. Raises what Worker.wait raises."""
-    reply = worker.ask("hot", [held.inputs], seconds=seconds, key=key, layout=held.layout, calls=calls, queue_ns=queue_ns)
+    where = {"layout": held.layout, "base": held.base}
+    reply = worker.ask("hot", [held.file.fd], seconds=seconds, key=key, calls=calls, queue_ns=queue_ns, **where)
     return reply.values[0] / 1e3 / calls, reply.values[1] / 1e3 / calls
 
 
@@ -92,11 +94,9 @@ def held_calls(pool: CasePool, patience_s: float) -> int:
     return max(CHECK_CALLS, min(HELD_CALLS, HELD_BYTES // pool.slot_bytes))
 
 
-def group(pool: CasePool, number: int) -> list[InputSet]:
+def group(pool: CasePool, number: int) -> Group:
     """The sets of the burst `number`, cyclic."""
-    bursts = len(pool.timing) // pool.calls
-    start = (number % bursts) * pool.calls
-    return pool.timing[start : start + pool.calls]
+    return pool.timing[number % len(pool.timing)]
 
 
 def run(
@@ -112,10 +112,14 @@ def run(
 ) -> BurstResult:
     """One burst; its outputs lie in `slots` afterwards. queue_ns: how long a device waits for its launches to be queued, at least.
     Raises what Worker.wait raises."""
-    worker.send("burst", key=key, layouts=[s.layout for s in sets], order=order, record=record, queue_ns=queue_ns)
+    files = {id(s.file): s.file.fd for s in sets}
+    layouts = {id(s.layout): s.layout for s in sets}
+    file_numbers, layout_numbers = ({key: number for number, key in enumerate(each)} for each in (files, layouts))
+    where = [(file_numbers[id(s.file)], s.base, layout_numbers[id(s.layout)]) for s in sets]
+    worker.send("burst", key=key, layouts=[*layouts.values()], sets=where, order=order, record=record, queue_ns=queue_ns)
     worker.wait(frames.READY, seconds)
     start = time.perf_counter_ns()
-    worker.go([s.inputs for s in sets])
+    worker.go([*files.values()])
     reply = worker.wait(frames.OK, seconds)
     slots.take(len(order))
     end = time.perf_counter_ns()

@@ -14,9 +14,10 @@ from ..types import Case, CaseResult, Signal
 from . import bursts, configurations, launched, oracle, works
 from .distance import same_bits
 from .failures import Failure
-from .pool import CasePool, InputSet
+from .pool import CasePool
 from .processes import Worker
 from .run import LOAD_SECONDS, Run, call_seconds, prepare, set_state
+from .sets import InputSet
 
 T = TypeVar("T")
 DIAGNOSIS_SECONDS = 5.0  # how long a case that is wrong is looked at further

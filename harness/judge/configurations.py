@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..types import Case
-from .pool import CasePool, InputSet
+from .pool import CasePool
 from .processes import Worker
 from .run import LOAD_SECONDS, Run, set_state
+from .sets import InputSet
 
 MOST = 16  # of one kernel, in each case: interpreting is slow
 _LABEL = 200  # characters of a configuration's name, which is the candidate's text

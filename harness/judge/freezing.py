@@ -8,29 +8,52 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 PASSES, PASS_S = 50, 0.0005  # a process that forks faster than it is found is bounded by its limit on processes
+AT_ONCE = 8  # passes without a pause: a process on another core stops within one or two, and a pause may last milliseconds
+Turn = Callable[[int], contextlib.AbstractContextManager[None]]
 
 
 @contextlib.contextmanager
-def frozen(root: int) -> Iterator[None]:
-    """No process below `root` runs inside the `with` block; those that have ended meanwhile are left out."""
-    stopped: set[int] = set()
+def turns(*roots: int) -> Iterator[Turn]:
+    """Nothing below any of the roots runs, but for the one whose turn it is. Each is stopped after its turn, with what it started in it."""
+    stopped: dict[int, set[int]] = {root: set() for root in roots}
+
+    @contextlib.contextmanager
+    def turn(root: int) -> Iterator[None]:
+        _go_on(stopped[root])
+        try:
+            yield
+        finally:
+            _stop(root, stopped[root])
+
     try:
-        for number in range(PASSES):
-            if number > 1:  # a process on another core takes a moment to stop
-                time.sleep(PASS_S)
-            running = [pid for pid in descendants(root) if _state(pid) not in "TtZX"]
-            if not running:
-                break
-            for pid in running:
-                stopped.add(pid)
-                _signal(pid, signal.SIGSTOP)
-        yield
+        for root in roots:
+            _stop(root, stopped[root])
+        yield turn
     finally:
-        for pid in stopped:
-            _signal(pid, signal.SIGCONT)
+        for pids in stopped.values():
+            _go_on(pids)
+
+
+def _stop(root: int, stopped: set[int]) -> None:
+    """Stop what runs below a root, until nothing does; what was stopped is added."""
+    for number in range(PASSES):
+        if number > AT_ONCE:
+            time.sleep(PASS_S)
+        running = [pid for pid in descendants(root) if _state(pid) not in "TtZX"]
+        if not running:
+            break
+        for pid in running:
+            stopped.add(pid)
+            _signal(pid, signal.SIGSTOP)
+
+
+def _go_on(stopped: set[int]) -> None:
+    """Those that have ended meanwhile are left out."""
+    while stopped:
+        _signal(stopped.pop(), signal.SIGCONT)
 
 
 @contextlib.contextmanager
@@ -64,8 +87,7 @@ def _children(pid: int) -> list[int]:
     found: list[int] = []
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/children") as file:
-                found += map(int, file.read().split())
+            found += map(int, _read(f"/proc/{pid}/task/{task}/children").split())
     return found
 
 
@@ -76,11 +98,18 @@ def _state(pid: int) -> str:
 
 def _stat(pid: int) -> list[str]:
     """The fields of /proc/PID/stat after the name, which may hold anything; [] for a process that is gone."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()
-    except OSError:
-        return []
+    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].decode().split()
+
+
+def _read(path: str) -> bytes:
+    """Some of these are read between any two bursts: without what Python's own files do besides. b"" for what is gone."""
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(fd, 1 << 16)
+        finally:
+            os.close(fd)
+    return b""
 
 
 def _signal(pid: int, number: int) -> None:

@@ -57,15 +57,12 @@ def _capture(run: Run, worker: Worker, name: str) -> None:
     drawer.state(pool, 0)
     prepare(run, worker, pool, 1)
     held = drawer.sample(pool)
-    try:
-        where = f"case {name}: forward, compiled for {run.place.target}"
-        run.guard(
-            where,
-            worker,
-            lambda: worker.ask("capture", [held.inputs], seconds=COMPILE_SECONDS, key=name, layout=held.layout),
-        )
-    finally:
-        held.close()
+    where = f"case {name}: forward, compiled for {run.place.target}"
+    run.guard(
+        where,
+        worker,
+        lambda: worker.ask("capture", [held.file.fd], seconds=COMPILE_SECONDS, key=name, layout=held.layout),
+    )
     run.guard(f"case {name}", worker, lambda: worker.ask("drop", seconds=LOAD_SECONDS, key=name))
 
 

@@ -18,8 +18,9 @@ from .endings import CancelToken, WorkerFailed
 from .freezing import aside
 from .locks import DeviceLock
 from .machine import Machine
-from .pool import TASK_SECONDS, CasePool, Drawer, InputSet
+from .pool import TASK_SECONDS, CasePool, Drawer
 from .processes import Worker
+from .sets import InputSet
 from .tasks import TaskText, TaskWorkers
 
 Tell = Callable[[str, str, float], None]  # stage, message, fraction of the whole
@@ -292,7 +293,7 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
     if not times:
         raise _no_baseline(handle, case)
     handle.screening[case.name] = times
-    working_set = (pool.input_bytes + pool.slot_bytes) * max(1, len(pool.timing))
+    working_set = max(pool.timing_bytes, pool.input_bytes + pool.slot_bytes)
     roofline = bounds.roofline_us(case, handle.machine.ceilings_of(handle.family), working_set)
     return replace(
         case, baselines_us=times, roofline_us=roofline, families=tuple(pool.families), dropped_families=dict(pool.dropped)
@@ -312,7 +313,7 @@ def _screen(handle: OpenTask, pool: CasePool, key: str) -> float:
     found, slots = [], handle.slots[f"{pool.name}/baselines"]
     queue_ns = 0
     for number in range(SCREENING_BURSTS):
-        chosen = bursts.group(pool, number)
+        chosen = bursts.group(pool, number).sets
         calls, patience = list(range(len(chosen))), bursts.patience(queue_ns)
         result = bursts.run(handle.worker, slots, key, chosen, calls, COMPILE_SECONDS, queue_ns=patience)
         queue_ns = max(queue_ns, result.queued_ns)

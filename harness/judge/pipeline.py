@@ -88,7 +88,7 @@ def _diagnose(run: Run) -> dict[str, Any]:
     for case in run.cases:
         if case.name in run.results and not case.held_out:
             pool = run.task.pools[case.name]
-            working_set = (pool.input_bytes + pool.slot_bytes) * max(1, len(pool.timing))
+            working_set = max(pool.timing_bytes, pool.input_bytes + pool.slot_bytes)
             measured.append(diagnosis.Measured(case, run.results[case.name], working_set))
     run.signals += diagnosis.diagnose(measured, run.machine.ceilings_of(run.task.family), static)
     return {}

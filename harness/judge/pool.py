@@ -16,35 +16,22 @@ from ..workers.families import FAMILIES, SHIFT
 from . import memory, oracle
 from .endings import WorkerFailed
 from .processes import Worker
+from .sets import Group, InputFile, InputSet
 
 if TYPE_CHECKING:
     import torch
 
-POOL_BYTES, FEW_BYTES = 1 << 30, 256 << 20  # of timing sets per case, and of those beyond BURSTS
+POOL_BYTES = 1 << 30  # of timing sets per case
+FEW_BYTES, FEW_SECONDS = 256 << 20, 0.15  # of those beyond BURSTS, and of calls on them
 HOST_BURST_US, DEVICE_BURST_US = 500.0, 200.0  # calls are timed in bursts of about this length; a core has slept before
-BURSTS, MORE_BURSTS = 8, 24  # per process; more where a case is small: the interval narrows with their number
+BURSTS, MORE_BURSTS, CONFIRMING_BURSTS = (
+    8,
+    64,
+    128,
+)  # per process; more where a case is small: the interval narrows with their number
 MAX_CALLS = 32
 TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))  # for each thing a task is asked to do
 LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
-
-
-@dataclass
-class InputSet:
-    """Descriptor and layout of the inputs; expected outputs and the framework's own (checking sets) as mapped tensors.
-
-    allowed: what each output may be off by on exactly these inputs (checking sets). finite: of the expected outputs.
-    """
-
-    inputs: int
-    layout: buffers.Layout
-    family: str
-    finite: bool
-    expected: list[torch.Tensor]
-    framework: list[torch.Tensor] = field(default_factory=list)
-    allowed: list[oracle.Allowance] = field(default_factory=list)
-
-    def close(self) -> None:
-        os.close(self.inputs)
 
 
 @dataclass
@@ -58,7 +45,8 @@ class CasePool:
     init_fd: int = -1
     states: dict[int, int] = field(default_factory=dict)  # state seed -> descriptor of the parameter values
     checking: list[tuple[int, InputSet]] = field(default_factory=list)  # (state seed, set)
-    timing: list[InputSet] = field(default_factory=list)
+    timing: list[Group] = field(default_factory=list)
+    bursts: int = 0  # that the timing sets were drawn for, if they were small
     calls: int = 1
     usual_rms: list[float] = field(default_factory=list)  # of each output, over all timing sets; see oracle
     allowances: list[oracle.Allowance] = field(default_factory=list)
@@ -81,7 +69,7 @@ class CasePool:
     @property
     def timing_bytes(self) -> int:
         """What the timing sets hold."""
-        return len(self.timing) * (self.input_bytes + self.slot_bytes)
+        return len(self.timing) * self.calls * (self.input_bytes + self.slot_bytes)
 
     @property
     def reduction(self) -> int:
@@ -105,21 +93,15 @@ class CasePool:
     def release(self, *, checking: bool = False) -> None:
         """Give the memory of the timing sets back; with `checking` that of the checking sets, too, but for the two plain ones, which
         warm processes up and show who works. Timing sets are drawn anew where they are wanted again."""
-        unwanted, self.timing = self.timing, []
+        self.timing = []
         if checking:
-            unwanted += [held for _, held in self.checking[2:]]
             del self.checking[2:]
-        for held in unwanted:
-            held.close()
 
     def close(self) -> None:
         for fd in (self.init_fd, *self.states.values()):
             if fd >= 0:
                 os.close(fd)
-        for _, held in self.checking:
-            held.close()
-        for held in self.timing:
-            held.close()
+        self.checking, self.timing = [], []
 
 
 class Drawer:
@@ -173,29 +155,32 @@ class Drawer:
                 pool.checking.append((changed, held))
             self.state(pool, 0)
 
-    def timing(self, pool: CasePool, us: float) -> None:
-        """Fill the timing sets for a kernel of about `us` microseconds a call."""
-        if pool.timing:
+    def timing(self, pool: CasePool, us: float, bursts: int = MORE_BURSTS) -> None:
+        """Fill the timing sets for a kernel of about `us` microseconds a call: for so many bursts where the case is small."""
+        if pool.bursts >= bursts and pool.timing:
             return
-        self.state(pool, 0)
         on_host = self._device == "cpu"
-        pool.calls = max(1, min(MAX_CALLS, round((HOST_BURST_US if on_host else DEVICE_BURST_US) / max(us, 1.0))))
         each = pool.input_bytes + pool.slot_bytes + 2 * buffers.ALIGN
-        many = min(MORE_BURSTS * pool.calls, FEW_BYTES // each) if on_host else 0
-        count = max(4, min(max(BURSTS * pool.calls, many), min(POOL_BYTES, memory.available() // 8) // each))
-        pool.calls = max(1, min(pool.calls, count // 4))
-        for _ in range(count - count % pool.calls):
-            pool.timing.append(self._draw(pool, "dense", precise=False))
-        pool.usual_rms = [oracle.usual_rms(drawn) for drawn in zip(*(held.expected for held in pool.timing), strict=True)]
+        if not pool.timing:
+            pool.calls = max(1, min(MAX_CALLS, round((HOST_BURST_US if on_host else DEVICE_BURST_US) / max(us, 1.0))))
+        few = min(bursts * pool.calls, FEW_BYTES // each, round(1e6 * FEW_SECONDS / max(us, 1.0))) if on_host else 0
+        count = max(4, min(max(BURSTS * pool.calls, few), min(POOL_BYTES, memory.available() // 8) // each))
+        if not pool.timing:
+            pool.calls = max(1, min(pool.calls, count // 4))
+        self.state(pool, 0)
+        pool.bursts = bursts
+        pool.timing += [self._group(pool) for _ in range(count // pool.calls - len(pool.timing))]
+        drawn = (held.expected for group in pool.timing for held in group.sets)
+        pool.usual_rms = [oracle.usual_rms(of_output) for of_output in zip(*drawn, strict=True)]
 
     def sample(self, pool: CasePool) -> InputSet:
-        """One more set of plain inputs; the caller closes it."""
-        return self._draw(pool, "dense", precise=False)
+        """One more set of plain inputs."""
+        return self._draw(pool, "dense")
 
     def _checked(self, pool: CasePool, family: str) -> InputSet | None:
         """A checking set, or None (and a note) where the reference or the framework itself does not bear the family."""
         try:
-            held = self._draw(pool, family, precise=True)
+            held = self._draw(pool, family)
         except WorkerFailed as error:
             if family == "dense":
                 raise
@@ -209,7 +194,6 @@ class Drawer:
         reason = _unbearable(pool, held)
         if reason and family != "dense":
             pool.dropped[family] = reason
-            held.close()
             return None
         if family not in pool.families:
             pool.families.append(family)
@@ -217,31 +201,54 @@ class Drawer:
             pool.allowances = [_wider(a, b) for a, b in zip(pool.allowances or held.allowed, held.allowed, strict=True)]
         return held
 
-    def _draw(self, pool: CasePool, family: str, *, precise: bool) -> InputSet:
-        inputs = buffers.create("inputs", pool.input_bytes)
+    def _draw(self, pool: CasePool, family: str) -> InputSet:
+        """One set with precise expectations."""
         between = buffers.ALIGN * (1 + len(pool.outputs["leaves"]))  # the unused pages of a plan
-        size = pool.slot_bytes * (8 if precise else 1)  # float64 is at most eight times as wide
-        expected = buffers.create("expected", between + size)
-        fds = [inputs, expected]
-        if precise:
-            fds.append(buffers.create("framework", pool.slot_bytes))
+        names = {"inputs": pool.input_bytes, "expected": between + 8 * pool.slot_bytes, "framework": pool.slot_bytes}
+        inputs, expected, framework = fds = [buffers.create(*each) for each in names.items()]
+        held = InputFile(inputs)  # float64 is at most eight times as wide
         try:
-            reply = self._worker.ask(
-                "make_set",
-                fds,
-                seconds=TASK_SECONDS,
-                case=pool.name,
-                seed=secrets.randbits(48),
-                family=family,
-                precise=precise,
-            )
+            seed = secrets.randbits(48)
+            reply = self._worker.ask("make_set", fds, seconds=TASK_SECONDS, case=pool.name, seed=seed, family=family)
             data = self._worker.data(reply)
             buffers.seal(inputs)
-            own = self._placed(views(fds[2], pool.outputs)) if precise else []
-            return InputSet(inputs, data["layout"], family, data["finite"], self._placed(views(expected, data["expected"])), own)
+            wanted = self._placed(views(expected, data["expected"]))
+            own = self._placed(views(framework, pool.outputs))
+            return InputSet(held, 0, data["layout"], wanted, family, data["finite"], own)
         finally:
-            for fd in fds[1:]:
-                os.close(fd)  # the mappings stay
+            os.close(expected)  # the mappings stay
+            os.close(framework)
+
+    def _group(self, pool: CasePool) -> Group:
+        """Plain sets for one timed burst, with expectations in the outputs' own dtypes."""
+        stride = max(pool.input_bytes, buffers.ALIGN)
+        inputs, expected = (
+            buffers.create("inputs", pool.calls * stride),
+            buffers.create("expected", pool.calls * pool.slot_bytes),
+        )
+        held = InputFile(inputs)
+        try:
+            reply = self._worker.ask(
+                "make_group",
+                [inputs, expected],
+                seconds=pool.calls * TASK_SECONDS,
+                case=pool.name,
+                seeds=[secrets.randbits(48) for _ in range(pool.calls)],
+                stride=stride,
+                slot_bytes=pool.slot_bytes,
+            )
+            layouts = self._worker.data(reply)
+            buffers.seal(inputs)
+            mapped = buffers.mapped(expected)
+        finally:
+            os.close(expected)
+        wanted = self._placed(buffers.stacked(pool.outputs, mapped, pool.calls, pool.slot_bytes))
+        one = layouts[0]  # most often of all: then the same object, so that it is sent once
+        sets = [
+            InputSet(held, number * stride, one if layout == one else layout, [output[number] for output in wanted])
+            for number, layout in enumerate(layouts)
+        ]
+        return Group(sets, wanted)
 
     def _placed(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """Expectations stay where comparing is fastest: in the judge's own memory on the device."""

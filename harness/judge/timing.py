@@ -20,11 +20,12 @@ from ..types import Case
 from ..workers import buffers
 from . import bursts, oracle, statistics
 from .endings import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
-from .freezing import aside, frozen
+from .freezing import aside, turns
 from .locks import DeviceLock
 from .opening import COMPILE_SECONDS, OpenTask
-from .pool import CasePool, InputSet
+from .pool import CasePool
 from .processes import Worker
+from .sets import Group, InputSet
 
 PROCESSES = 3
 KEPT_BYTES = 32 << 20  # of timed outputs that wait for being verified
@@ -146,7 +147,7 @@ def time_process(
     warm = [s for state, s in pool.checking if state == 0 and s.family == "dense"][:1]
     sides: list[tuple[str, Worker, str]] = [("", worker, case.name)]
     sides += [(name, task.worker, f"{case.name}/{name}") for name in baselines]
-    rounds = len(pool.timing) // pool.calls
+    rounds = len(pool.timing)
     found: dict[str, list[float]] = {name: [] for name, _, _ in sides}
     received = {name: slots if not name else task.slots[f"{case.name}/baselines"] for name, _, _ in sides}
     processes = (worker.pid, task.worker.pid)
@@ -163,33 +164,29 @@ def time_process(
         before = task.family.state(processes)
         block = Block({}, before, before)
         offset = rng.randrange(rounds)
-        kept: list[tuple[memoryview, list[InputSet]]] = []  # outputs of bursts that were not looked at yet
-        for number in range(rounds):
-            rng.shuffle(sides)
-            for position, (name, side, key) in enumerate(sides):
-                # each side reads sets that the others have not just read, so that nobody finds warm caches
-                shift = 0 if not name else (1 + position) * max(1, rounds // (len(sides) + 1))
-                chosen = bursts.group(pool, number + offset + shift)
-                calls = list(range(len(chosen)))
-                other = worker if name else task.worker
-                with _side(name):
-                    # each side is stopped, and the other kept still, alike: so both start equally cold
-                    with frozen(side.root):
-                        pass
-                    with frozen(other.root):
-                        result = bursts.run(side, received[name], key, chosen, calls, seconds, queue_ns=wait_ns)
-                found[name].append(result.inside_ns / 1e3 / len(chosen))
-                if name == baselines[0]:
-                    block.gap_ns.append(float(result.outside_ns - result.inside_ns))
-                _note(block, result, len(chosen), candidate=not name)
-                if not name:
-                    kept.append((slots.kept(), chosen))
-            if len(kept) * pool.calls * pool.slot_bytes > KEPT_BYTES:
-                _verify(case.name, pool, kept)
+        kept: list[tuple[memoryview, Group]] = []  # outputs of bursts that were not looked at yet
+        calls = list(range(pool.calls))
+        with turns(worker.root, task.worker.root) as turn:
+            for number in range(rounds):
+                rng.shuffle(sides)
+                for position, (name, side, key) in enumerate(sides):
+                    # each side reads sets that the others have not just read, so that nobody finds warm caches
+                    shift = 0 if not name else (1 + position) * max(1, rounds // (len(sides) + 1))
+                    chosen = bursts.group(pool, number + offset + shift)
+                    with _side(name), turn(side.root):
+                        result = bursts.run(side, received[name], key, chosen.sets, calls, seconds, queue_ns=wait_ns)
+                    found[name].append(result.inside_ns / 1e3 / pool.calls)
+                    if name == baselines[0]:
+                        block.gap_ns.append(float(result.outside_ns - result.inside_ns))
+                    _note(block, result, pool.calls, candidate=not name)
+                    if not name:
+                        kept.append((slots.kept(), chosen))
+                if len(kept) * pool.calls * pool.slot_bytes > KEPT_BYTES:
+                    _verify(case.name, pool, kept)
         block.after = task.family.state(processes)
         for name, side, key in sides:
             with _side(name):
-                warm_us = bursts.hot(side, key, pool.timing[0], pool.calls, seconds, wait_ns)
+                warm_us = bursts.hot(side, key, pool.timing[0].sets[0], pool.calls, seconds, wait_ns)
             block.hot_us[name], block.call_us[name] = warm_us
     _verify(case.name, pool, kept)
     block.pairs = {name: list(zip(found[name], found[""], strict=True)) for name in baselines}
@@ -217,14 +214,15 @@ def _note(block: Block, result: bursts.BurstResult, calls: int, *, candidate: bo
     block.switches += result.switches
 
 
-def _verify(case: str, pool: CasePool, kept: list[tuple[memoryview, list[InputSet]]]) -> None:
+def _verify(case: str, pool: CasePool, kept: list[tuple[memoryview, Group]]) -> None:
     """Every timed output against expectations rounded to the output's dtype. Bursts that follow each other closely share what the machine
     does meanwhile, and a comparison takes longer than a small burst: so outputs are kept for a while."""
     for memory, chosen in kept:
-        for index, held in enumerate(chosen):
-            own_outputs = buffers.tensors(pool.outputs, memory, index * pool.slot_bytes)
-            given = zip(own_outputs, held.expected, pool.allowances, pool.usual_rms, strict=True)
-            for own, want, allowed, usual in given:
+        outputs = buffers.stacked(pool.outputs, memory, pool.calls, pool.slot_bytes)
+        for stack, expected, allowed, usual in zip(outputs, chosen.expected, pool.allowances, pool.usual_rms, strict=True):
+            if oracle.surely_right(stack, expected, allowed, usual):
+                continue
+            for own, want in zip(stack, expected, strict=True):
                 finding = oracle.compare(own, want, oracle.of_timed_call(allowed, want, usual))
                 if finding.signal is not None:
                     raise WrongWhenTimed(case, finding)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from ..workers import buffers
 from . import oracle
-from .pool import CasePool, InputSet
+from .pool import CasePool
+from .sets import InputSet
 
 if TYPE_CHECKING:
     import torch
@@ -61,7 +62,7 @@ def _disagreement(pool: CasePool, held: InputSet) -> str:
 
 def _lazy(pool: CasePool) -> str:
     """Every output has to resist; one that a fake passes for everywhere is fine beside one that resists."""
-    inputs = [buffers.tensors_of(buffers.read(held.inputs, held.layout)) for held in _judging(pool)]
+    inputs = [buffers.tensors_of(buffers.read(held.file.fd, held.layout)) for held in _judging(pool)]
     found: list[str] = []
     for number in range(len(pool.outputs["leaves"])):
         label = next((name for name, fake in _fakes(pool, number, inputs) if _passes(pool, number, fake)), "")

@@ -11,9 +11,9 @@ from ..workers import operators
 from . import bursts, oracle
 from .endings import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .failures import Failure
-from .pool import InputSet
 from .processes import Worker
 from .run import LOAD_SECONDS, Run, call_seconds, prepare, start_worker
+from .sets import InputSet
 
 METERED = 5  # calls
 HIDDEN_US, HIDDEN_SHARE = 300.0, 0.5  # of a call: more than wrappers, allocation and small host code take

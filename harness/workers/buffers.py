@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import functools
 import mmap
 import os
 import warnings
@@ -130,11 +131,15 @@ def raw(tensor: Any, nbytes: int) -> memoryview:
     return memoryview((ctypes.c_char * nbytes).from_address(tensor.data_ptr())).cast("B")
 
 
-def read(fd: int, layout: Layout, protect: Callable[[int], None] | None = None) -> Any:
-    """The structure, with tensors on a private read-only mapping whose pages are already present. protect: called with the
-    address of each page between tensors."""
-    mapped = _map(fd, layout["bytes"], mmap.MAP_PRIVATE | _MAP_POPULATE, mmap.PROT_READ)
-    value = build(layout, mapped)
+def mapped(fd: int) -> mmap.mmap:
+    """A whole file: private, read-only, its pages already present."""
+    return _map(fd, os.fstat(fd).st_size, mmap.MAP_PRIVATE | _MAP_POPULATE, mmap.PROT_READ)
+
+
+def read(fd: int, layout: Layout, protect: Callable[[int], None] | None = None, base: int = 0) -> Any:
+    """The structure, with tensors on a mapping of the file. base: where in it the structure starts. protect: called with the address of
+    each page between tensors."""
+    value = build(layout, mapped(fd), base)
     if protect is not None:
         for found, entry in zip(tensors_of(value), _entries(layout), strict=True):
             if entry["nbytes"]:
@@ -176,10 +181,30 @@ def tensor(mapped: Any, entry: dict[str, Any], base: int = 0) -> Any:
     dtype = getattr(torch, entry["dtype"])
     if entry["nbytes"] == 0:
         return torch.empty_strided(entry["shape"], entry["stride"], dtype=dtype)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns that the buffer is read-only: that is the point
-        flat = torch.frombuffer(mapped, dtype=dtype, count=entry["nbytes"] // dtype.itemsize, offset=base + entry["offset"])
+    _expect_warning()
+    flat = torch.frombuffer(mapped, dtype=dtype, count=entry["nbytes"] // dtype.itemsize, offset=base + entry["offset"])
     return flat.as_strided(entry["shape"], entry["stride"])
+
+
+@functools.cache
+def _expect_warning() -> None:
+    """torch warns once in a process that a buffer is read-only: that is the point."""
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.frombuffer(b"0", dtype=torch.uint8)
+
+
+def stacked(layout: Layout, mapped: Any, count: int, stride: int) -> list[Any]:
+    """The tensors of `count` equal layouts that lie `stride` bytes apart, from the start of a mapping: each with one dimension more."""
+    found = []
+    for entry in _entries(layout):
+        size = _itemsize(entry["dtype"])
+        nbytes = (count - 1) * stride + entry["nbytes"] if entry["nbytes"] else 0
+        shape, strides = [count, *entry["shape"]], [stride // size, *entry["stride"]]
+        found.append(tensor(mapped, {**entry, "nbytes": nbytes, "shape": shape, "stride": strides}))
+    return found
 
 
 def tensors(layout: Layout, mapped: Any, base: int = 0) -> list[Any]:

@@ -36,6 +36,13 @@ class Prepared:
     slot_bytes: int
     device: str = "cpu"
     targets: dict[str, Any] = field(default_factory=dict)
+    _views: list[list[Any]] = field(default_factory=list)
+
+    def views(self, count: int) -> list[list[Any]]:
+        """The tensors of the first slots."""
+        for number in range(len(self._views), count):
+            self._views.append(buffers.tensors(self.outputs, self.slots, number * self.slot_bytes))
+        return self._views[:count]
 
 
 def forward(model: Callable[..., Any], gradients: bool) -> Callable[[Any], list[Any]]:
@@ -151,22 +158,30 @@ class Host:
             os.sched_setaffinity(0, cpus)
 
     def on_burst(
-        self, fds: list[int], key: str, layouts: list[buffers.Layout], order: list[int], record: bool = False, queue_ns: int = 0
+        self,
+        fds: list[int],
+        key: str,
+        layouts: list[buffers.Layout],
+        sets: list[tuple[int, int, int]],
+        order: list[int],
+        record: bool = False,
+        queue_ns: int = 0,
     ) -> tuple[Any, tuple[int, ...]]:
         """Say READY, receive the input sets with the start signal, call the model once for each entry of `order`, copy the
-        outputs to their slots. queue_ns: how long a device waits for its launches to be queued, at least. values: nanoseconds, minor faults, major faults, involuntary context switches of the calls alone."""
+        outputs to their slots. sets: of each the number of its file, where it starts there, the number of its layout. queue_ns: how long
+        a device waits for its launches to be queued, at least. values: nanoseconds, minor faults, major faults, involuntary context
+        switches of the calls alone."""
         model = self.prepared[key]
-        slots = [buffers.tensors(model.outputs, model.slots, index * model.slot_bytes) for index in range(len(order))]
-        clock = self._clock(model.device)
+        slots, clock = model.views(len(order)), self._clock(model.device)
         recorder = operators.Recorder() if record else None
         self.reply(frames.READY)
-        packet, inputs = frames.receive_bytes(self._sock, 16)
+        packet, files = frames.receive_bytes(self._sock, 16)
         if not packet:
             os._exit(0)
-        fds += inputs  # closed with the command
+        fds += files  # closed with the command
         guard = guards.Guard() if self.guarded else None
-        sets = [self._inputs(fd, layout, model.device, guard) for fd, layout in zip(inputs, layouts, strict=True)]
-        arguments = [sets[i] for i in order]
+        values = _inputs(files, layouts, sets, model.device, guard)
+        arguments = [values[i] for i in order]
         clock.prepare(queue_ns)
         with contextlib.ExitStack() as watching:
             for watcher in (guard, recorder):
@@ -177,7 +192,7 @@ class Host:
             guard.check()
         for tensors, slot in zip(outputs, slots, strict=True):
             _hand_over(tensors, slot)
-        del outputs, arguments, sets
+        del outputs, arguments, values
         return (recorder.counts() if recorder else None), figures
 
     def on_drop(self, fds: list[int], key: str) -> None:
@@ -188,12 +203,14 @@ class Host:
         """Hand over what was compiled so far."""
         return {"bytes": compiled.pack(fds[0])}
 
-    def on_hot(self, fds: list[int], key: str, layout: buffers.Layout, calls: int, queue_ns: int) -> tuple[Any, tuple[int, ...]]:
+    def on_hot(
+        self, fds: list[int], key: str, layout: buffers.Layout, base: int, calls: int, queue_ns: int
+    ) -> tuple[Any, tuple[int, ...]]:
         """Call the model over and over on one input set, whose outputs nobody sees. values: nanoseconds of all calls with warm caches,
         and of all calls when each is waited for."""
         model = self.prepared[key]
         clock = self._clock(model.device)
-        arguments = [self._inputs(fds[0], layout, model.device, None)] * calls
+        arguments = _inputs(fds, [layout], [(0, base, 0)], model.device, None) * calls
         clock.prepare(queue_ns, cold=False)
         run(model.call, arguments[:1], clock)
         _, (warm, *_) = run(model.call, arguments, clock)
@@ -204,13 +221,16 @@ class Host:
             self._clocks[device] = placement.clock(device)
         return self._clocks[device]
 
-    @staticmethod
-    def _inputs(fd: int, layout: buffers.Layout, device: str, guard: guards.Guard | None) -> Any:
-        """One input set where the model wants it."""
-        if guard is None:
-            return placement.move(buffers.read(fd, layout), device)
-        value = buffers.read(fd, layout, guards.protect)
-        return guards.inputs(value, device, guard)
+
+def _inputs(
+    files: list[int], layouts: list[buffers.Layout], sets: list[tuple[int, int, int]], device: str, guard: guards.Guard | None
+) -> list[Any]:
+    """Input sets where the model wants them."""
+    if guard is None:
+        maps = [buffers.mapped(fd) for fd in files]
+        return [placement.move(buffers.build(layouts[layout], maps[file], base), device) for file, base, layout in sets]
+    read = [buffers.read(files[file], layouts[layout], guards.protect, base) for file, base, layout in sets]
+    return [guards.inputs(value, device, guard) for value in read]
 
 
 def _hand_over(tensors: list[Any], slots: list[Any]) -> None:

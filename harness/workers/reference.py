@@ -124,12 +124,18 @@ class ReferenceHost(host.Host):
                 modules.copy_state(prepared.targets, values)
         buffers.write(fds[0], buffers.plan(values), values)
 
-    def on_make_set(self, fds: list[int], case: str, seed: int, family: str, precise: bool) -> dict[str, Any]:
-        """Draw one input set and its expected outputs. Descriptors: inputs, expected, framework's own result (if given).
+    def on_make_set(self, fds: list[int], case: str, seed: int, family: str) -> dict[str, Any]:
+        """Draw one input set, and its expected outputs in float64 where they are floating. Descriptors: inputs, expected, the
+        framework's own result."""
+        return self._problem(lambda: self._make_set(fds, case, seed, family))  # type: ignore[no-any-return]
 
-        precise: expected outputs in float64 where they are floating; else the float64 result rounded to the output's dtype.
-        """
-        return self._problem(lambda: self._make_set(fds, case, seed, family, precise))  # type: ignore[no-any-return]
+    def on_make_group(self, fds: list[int], case: str, seeds: list[int], stride: int, slot_bytes: int) -> list[buffers.Layout]:
+        """Draw plain input sets, a seed each, `stride` bytes apart, and their expected outputs, rounded to the outputs' dtypes, in slots of
+        their own. Descriptors: inputs, expected. The sets' layouts."""
+        return [
+            self._problem(lambda n=number, s=seed: self._make_one(fds, case, s, n * stride, stride, n * slot_bytes))  # type: ignore[misc]
+            for number, seed in enumerate(seeds)
+        ]
 
     def on_baseline(self, fds: list[int], case: str, name: str, slots: int, slot_bytes: int) -> None:
         """Prepare a baseline of a case under the key "case/name". Descriptor: output slots."""
@@ -206,35 +212,54 @@ class ReferenceHost(host.Host):
             numpy.random.seed(seed % (1 << 32))
         return list(placement.move(self.file.inputs(spec), "cpu"))  # they cross as bytes
 
-    def _make_set(self, fds: list[int], case: str, seed: int, family: str, precise: bool) -> dict[str, Any]:
+    def _make_set(self, fds: list[int], case: str, seed: int, family: str) -> dict[str, Any]:
         import torch
 
         live = self.live[case]
         with self._all_threads():
-            inputs = families.vary(self._draw(live.spec, seed), family, seed + 1)
-            layout = self._plan(inputs, "get_inputs")
+            inputs, layout, expected = self._answer(live, seed, family)
             buffers.write(fds[0], layout, inputs)
-            call = host.forward(live.precise, self.file.gradients)
-            inputs = placement.move(inputs, self._device)
-            arguments = _doubled(inputs) if live.doubled else inputs
-            expected = task_file.attempt(lambda: call(arguments), f"{_CALL} in float64", self.lines, *FORWARD)
             finite = all(bool(torch.isfinite(t).all()) for t in expected if t.is_floating_point())
-            dtypes = [getattr(torch, leaf["dtype"]) for leaf in live.outputs["leaves"]]
-            if [list(t.shape) for t in expected] != [leaf["shape"] for leaf in live.outputs["leaves"]]:
-                raise TaskProblem(
-                    f"{self.lines.at(*FORWARD)}: the outputs' shapes depend on the inputs' values; they must be fixed for a case "
-                    "(shapes vary through CASES)"
-                )
-            kept = [
-                (t if precise and d.is_floating_point else t.to(d)).contiguous().cpu()
-                for t, d in zip(expected, dtypes, strict=True)
-            ]
+            dtypes = (getattr(torch, leaf["dtype"]) for leaf in live.outputs["leaves"])
+            kept = [(t if d.is_floating_point else t.to(d)).contiguous().cpu() for t, d in zip(expected, dtypes, strict=True)]
             expected_layout = buffers.plan(kept)
             buffers.write(fds[1], expected_layout, kept)
-            if len(fds) > 2:
-                own = [t.contiguous().cpu() for t in host.forward(live.model, self.file.gradients)(inputs)]
-                buffers.write(fds[2], live.outputs, own)
+            there = placement.move(inputs, self._device)
+            own = [t.contiguous().cpu() for t in host.forward(live.model, self.file.gradients)(there)]
+            buffers.write(fds[2], live.outputs, own)
         return {"layout": layout, "expected": expected_layout, "finite": finite}
+
+    def _make_one(self, fds: list[int], case: str, seed: int, base: int, most: int, expected_base: int) -> buffers.Layout:
+        import torch
+
+        live = self.live[case]
+        with self._all_threads():
+            inputs, layout, expected = self._answer(live, seed, "dense")
+            if layout["bytes"] > most:
+                raise TaskProblem(
+                    f"{self.lines.at('get_inputs')}: get_inputs(): the inputs' shapes depend on the seed; they must be fixed for a case "
+                    "(shapes vary through CASES)"
+                )
+            buffers.write(fds[0], layout, inputs, base)
+            dtypes = (getattr(torch, leaf["dtype"]) for leaf in live.outputs["leaves"])
+            kept = [t.to(d).contiguous().cpu() for t, d in zip(expected, dtypes, strict=True)]
+            buffers.write(fds[1], live.outputs, kept, expected_base)
+        return layout
+
+    def _answer(self, live: Live, seed: int, family: str) -> tuple[list[Any], buffers.Layout, list[Any]]:
+        """Inputs, their layout, and what the reference in high precision makes of them."""
+        inputs = families.vary(self._draw(live.spec, seed), family, seed + 1)
+        layout = self._plan(inputs, "get_inputs")
+        call = host.forward(live.precise, self.file.gradients)
+        there = placement.move(inputs, self._device)
+        arguments = _doubled(there) if live.doubled else there
+        expected = task_file.attempt(lambda: call(arguments), f"{_CALL} in float64", self.lines, *FORWARD)
+        if [list(t.shape) for t in expected] != [leaf["shape"] for leaf in live.outputs["leaves"]]:
+            raise TaskProblem(
+                f"{self.lines.at(*FORWARD)}: the outputs' shapes depend on the inputs' values; they must be fixed for a case "
+                "(shapes vary through CASES)"
+            )
+        return inputs, layout, expected
 
     def _baseline(self, slots_fd: int, case: str, name: str, slots: int, slot_bytes: int) -> None:
         import torch

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.judge.endings import Refused, WorkerFailed
-from harness.judge.freezing import descendants, frozen
+from harness.judge.freezing import descendants, turns
 from harness.judge.processes import ForkServer, Worker
 from harness.workers import buffers
 from harness.workers.confine import Confinement
@@ -147,11 +147,14 @@ def test_a_frozen_worker_and_what_it_started_stand_still(server: ForkServer, tmp
     source = buffers.from_bytes("source", busy.encode())
     try:
         worker.ask("load", [source], seconds=20)
-        with frozen(worker.root):
-            found = descendants(worker.root)
-            states = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in found]
-        assert len(states) == 3
-        assert set(states) == {"T"}
+        with turns(worker.root) as turn:
+            for _ in range(2):
+                found = descendants(worker.root)
+                states = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in found]
+                assert len(states) == 3
+                assert set(states) == {"T"}
+                with turn(worker.root):
+                    worker.ask("works", seconds=20, mode="count")
         worker.ask("works", seconds=20, mode="count")  # it goes on
     finally:
         os.close(source)
