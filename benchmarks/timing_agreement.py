@@ -1,6 +1,7 @@
 """Does the evaluator call equal kernels equal, and a known small slow-down slow?
 
-    python benchmarks/timing_agreement.py [--target cpu|cuda] [--rounds 40] [--out benchmarks/results]
+    python benchmarks/timing_agreement.py [--target cpu|cuda] [--rounds 40] [--kind same|slower] [--out benchmarks/results]
+    python benchmarks/timing_agreement.py --join RECORD...    one record of several: of both kinds, or of equal GPUs side by side
 
 A/A: a kernel against itself. The task brings it as a baseline, the candidate is the same text; every process, burst and interval is that
 of any confirmation. A/B: the candidate lengthens its chain by steps that change nothing, by so many that a whole call takes a known
@@ -13,6 +14,7 @@ took. Without --target: cuda where there is one, after cpu.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import statistics
@@ -20,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +38,13 @@ from harness.judge.opening import open_task
 from harness.judge.run import begin
 from harness.targets import FAMILIES
 from harness.types import Candidate, EvaluationRequest, Policy, Target, to_json
-from harness.workers import modules
+from harness.workers import modules, placement
 
+KINDS = ("same", "slower")
 SLOWER = {"cpu": 0.05, "cuda": 0.03}  # A/B: what a call shall take longer
-CALIBRATION = 40  # turns
+CALIBRATION, MOST_CALLS = 40, 32  # turns; calls in one
 SIZES = {  # elements; steps of the chain on each, no two alike; passes of the reference, so many that the chain is the strongest baseline
-    "cpu": {"micro": (64, 8192, 40), "small": (512, 512, 30), "middle": (4096, 640, 80), "large": (65536, 513, 90), "huge": (524288, 321, 60)},
+    "cpu": {"micro": (64, 512, 12), "small": (512, 512, 30), "middle": (4096, 640, 80), "large": (65536, 513, 90), "huge": (524288, 321, 60)},
     "cuda": {"micro": (1 << 15, 192, 6), "small": (1 << 18, 2048, 20), "middle": (1 << 20, 4096, 100), "large": (1 << 21, 12288, 300),
              "huge": (1 << 22, 28672, 600)},
 }  # fmt: skip
@@ -136,7 +140,7 @@ class ModelNew(nn.Module):
 """
 
 
-def measure(target: str, rounds: int, out: Path) -> dict[str, Any]:
+def measure(target: str, rounds: int, out: Path, kinds: Sequence[str]) -> dict[str, Any]:
     """The whole record for one target, written after each round."""
     family = FAMILIES[target]
     text, language = (CPP, "cpp") if target == "cpu" else (TRITON, "triton")
@@ -154,7 +158,8 @@ def measure(target: str, rounds: int, out: Path) -> dict[str, Any]:
         with DeviceLock(family.device_id()).hold():
             record["extra_steps"] = calibrated(target, text, SLOWER[target])
         runs, found, began = {}, {}, time.monotonic()
-        for kind, steps in (("same", {}), ("slower", record["extra_steps"])):
+        for kind in kinds:
+            steps = record["extra_steps"] if kind == "slower" else {}
             candidate = Candidate(text.replace("EXTRA = {}", f"EXTRA = {steps}"), language)
             request = EvaluationRequest(candidate, "export", "time", Policy(library_calls="allow"))
             run = runs[kind] = begin(machine, place, opened, task, request, machine.level, lambda *_: None, None)
@@ -165,7 +170,7 @@ def measure(target: str, rounds: int, out: Path) -> dict[str, Any]:
             for kind, run in runs.items():
                 time_candidate(run)
                 for name, result in run.results.items():
-                    found[kind][name].append((result.speedup or 0.0, str(result.verdict), len(run.times[name].blocks)))
+                    found[kind][name].append((round(result.speedup or 0.0, 5), str(result.verdict), len(run.times[name].blocks)))
                 record[kind] = _summary(found[kind], run.results)
             record |= {"rounds": number + 1, "seconds": time.monotonic() - began}
             recording.write(out, f"timing_agreement_{target}", record)
@@ -185,42 +190,62 @@ def calibrated(target: str, text: str, share: float) -> dict[int, int]:
     for n, steps, passes in SIZES[target].values():
         model, x = module.ModelNew(steps, passes), torch.randn(n, device="cuda" if target == "cuda" else "cpu")
         times: dict[int, list[float]] = {0: [], steps: []}
-        calls = max(1, round(2000 / _clocked(target, model, x, 1)))
+        calls = max(1, min(MOST_CALLS, round(2000 / _clocked(target, model, [x]))))
+        inputs = [x.clone() for _ in range(calls)]
         for _ in range(CALIBRATION):
             for more in times:
                 model.extra = more
-                times[more].append(_clocked(target, model, x, calls))
+                times[more].append(_clocked(target, model, inputs))
         plain, twice = (statistics.median(times[more]) for more in times)
         found[steps] = max(1, round(steps * share * plain / (twice - plain)))
     return found
 
 
-def _clocked(target: str, model: Any, x: torch.Tensor, calls: int) -> float:
-    """Microseconds a call; on a GPU of device time, launching left out."""
+def _clocked(target: str, model: Any, inputs: list[torch.Tensor]) -> float:
+    """Microseconds a call; on a GPU of device time, with cold caches, launching left out."""
+    model(inputs[0])
     if target == "cpu":
-        model(x)
         began = time.perf_counter_ns()
-        for _ in range(calls):
+        for x in inputs:
             model(x)
-        return (time.perf_counter_ns() - began) / 1e3 / calls
-    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-    model(x)
-    torch.cuda._sleep(400_000 * (calls + 1))  # type: ignore[no-untyped-call]
-    first.record()
-    for _ in range(calls):
+        return (time.perf_counter_ns() - began) / 1e3 / len(inputs)
+    clock = placement.clock("cuda")
+    clock.prepare(0)
+    clock.start(len(inputs))
+    for x in inputs:
         model(x)
-    last.record()
-    torch.cuda.synchronize()
-    return float(first.elapsed_time(last) * 1e3 / calls)
+    return clock.stop()[0] / 1e3 / len(inputs)
 
 
 def _summary(found: dict[str, list[tuple[float, str, int]]], results: Any) -> dict[str, Any]:
     """By case and over all: verdicts, and the range of the ratio that holds 95 % of the comparisons."""
-    by_case = {
-        name: {"latency_us": results[name].latency_us, **_figures(values), "ratios": [round(r, 5) for r, _, _ in values]}
-        for name, values in found.items()
+    cases = {name: {"latency_us": results[name].latency_us, "found": values} for name, values in found.items()}
+    return _figured(cases)
+
+
+def _figured(cases: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """found: of each comparison the ratio, the verdict, and how many pairs of processes it took."""
+    by_case = {name: {**_figures(case["found"]), **case} for name, case in cases.items()}
+    return {"all": _figures([v for case in cases.values() for v in case["found"]]), "cases": by_case}
+
+
+def joined(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """One record of several of one model, with the environments of all."""
+    record = {
+        **records[0],
+        "environment": [r["environment"] for r in records],
+        "extra_steps": [r["extra_steps"] for r in records],
     }
-    return {"all": _figures([v for values in found.values() for v in values]), "cases": by_case}
+    record |= {"rounds": [r["rounds"] for r in records], "seconds": [r["seconds"] for r in records]}
+    for kind in KINDS:
+        parts = [r[kind]["cases"] for r in records if kind in r]
+        record[kind] = _figured(
+            {
+                name: {"latency_us": case["latency_us"], "found": [v for part in parts for v in part[name]["found"]]}
+                for name, case in parts[0].items()
+            }
+        )
+    return record
 
 
 def _figures(values: list[tuple[float, str, int]]) -> dict[str, Any]:
@@ -240,10 +265,17 @@ if __name__ == "__main__":
     parser.add_argument("--target", choices=["cpu", "cuda"])
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--out", type=Path, default=recording.RESULTS)
+    parser.add_argument("--kind", choices=KINDS)
+    parser.add_argument("--join", type=Path, nargs="+")
     given = parser.parse_args()
+    if given.join:
+        together = joined([json.loads(path.read_text()) for path in given.join])
+        recording.write(given.out, f"timing_agreement_{together['target']}", together)
+        raise SystemExit
     recording.as_judge()
     targets = [given.target] if given.target else ["cpu", *(["cuda"] if shutil.which("nvidia-smi") else [])]
     for name in targets:
-        seen = measure(name, given.rounds, given.out)
-        for kind in ("same", "slower"):
+        chosen = [given.kind] if given.kind else KINDS
+        seen = measure(name, given.rounds, given.out, chosen)
+        for kind in chosen:
             print(f"{name}, {kind}: {seen[kind]['all']}", file=sys.stderr)

@@ -32,8 +32,8 @@ def time_candidate(run: Run) -> dict[str, Any]:
     repeats = REPEATS if run.confirming else SEARCH_REPEATS
     process, deadline, cases = 0, math.inf, run.cases
     while cases:
-        if run.confirming and process:
-            run.task.restart()
+        if run.confirming:
+            run.task.restart(at_once=rng.random() < 0.5)  # neither side is always the first on the device
         worker = start_worker(run)
         try:
             for number, case in enumerate(cases):

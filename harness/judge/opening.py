@@ -39,17 +39,28 @@ class TaskRefusedError(Exception):
 
 @dataclass
 class OpenTask:
-    """A task with a live reference worker. Not thread-safe."""
+    """A task with live processes: `worker` draws inputs and computes what is expected; baselines run in another. Not thread-safe."""
 
     machine: Machine
     family: DeviceFamily
     workers: TaskWorkers
     worker: Worker
     opened: dict[str, Any]
+    cancel: CancelToken | None = None  # while it is opened
     pools: dict[str, CasePool] = field(default_factory=dict)
     slots: dict[str, bursts.Slots] = field(default_factory=dict)
     screening: dict[str, dict[str, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    _runner: Worker | None = None
+    _constructed: set[str] = field(default_factory=set)  # cases that it has
+
+    @property
+    def runner(self) -> Worker:
+        """The process in which baselines run. It draws nothing, and so is as fresh as a candidate's: small kernels were 1 to 2 % slower in a
+        process that had drawn inputs (seen on a CPU), since what was allocated before decides where memory lies."""
+        if self._runner is None:
+            self._runner, _ = self.workers.start(self.cancel)
+        return self._runner
 
     @property
     def drawer(self) -> Drawer:
@@ -95,8 +106,11 @@ class OpenTask:
         if key not in self.slots or self.slots[key].count < wanted:
             self.slots[key] = bursts.Slots(wanted, pool.slot_bytes)
         held = self.slots[key]
+        if name not in self._constructed:
+            Drawer(self.runner).construct(pool)
+            self._constructed.add(name)
         for baseline in baselines:
-            self.worker.ask(
+            self.runner.ask(
                 "baseline",
                 [held.fd],
                 seconds=COMPILE_SECONDS,
@@ -106,13 +120,25 @@ class OpenTask:
                 slot_bytes=pool.slot_bytes,
             )
 
-    def restart(self) -> None:
-        """A fresh reference process for the same cases and seeds: the other half of a fresh process pair."""
-        self.workers.keep(self.worker)
-        self.worker.close()
-        self.worker, _ = self.workers.start()
-        for pool in self.pools.values():
-            self.drawer.construct(pool)
+    def restart(self, *, at_once: bool = False) -> None:
+        """Let baselines run in a fresh process: the other half of a fresh process pair. at_once: start it now and not when it is needed."""
+        if self._runner is not None:
+            self.workers.keep(self._runner)
+            self._runner.close()
+        self._runner = self.workers.start()[0] if at_once else None
+        self._constructed.clear()
+
+    def settle(self) -> None:
+        """It is open now: what was compiled is kept for later processes, and nobody can cancel it any more."""
+        if self._runner is not None:
+            self.workers.keep(self._runner)
+            self._runner.cancel = None
+        self.worker.cancel = self.cancel = None
+
+    @property
+    def suspect(self) -> Worker:
+        """The process that ended, if one has."""
+        return self._runner if self._runner is not None and not self._runner.pid else self.worker
 
     @property
     def crowded(self) -> bool:
@@ -120,11 +146,11 @@ class OpenTask:
         return sum(pool.timing_bytes for pool in self.pools.values()) > CROWDED_SHARE * memory.allowed()
 
     def release(self, name: str) -> None:
-        """A case that has been timed gives its memory back, here and in the reference worker."""
+        """A case that has been timed gives its memory back, here and where baselines run."""
         self.pools[name].release(checking=True)
         if self.slots.pop(f"{name}/baselines", None) is not None:
             for baseline in self.baselines:
-                self.worker.ask("drop", seconds=TASK_SECONDS, key=f"{name}/{baseline}")
+                self.runner.ask("drop", seconds=TASK_SECONDS, key=f"{name}/{baseline}")
         bursts.forget()
         memory.trim()
 
@@ -133,7 +159,8 @@ class OpenTask:
         return ["eager", "compile", *self.opened["baselines"]]
 
     def close(self) -> None:
-        self.worker.close()
+        for worker in filter(None, (self.worker, self._runner)):
+            worker.close()
         self.workers.close()
         for pool in self.pools.values():
             pool.close()
@@ -168,15 +195,13 @@ def open_task(
     except BaseException:
         workers.close()
         raise
-    handle = OpenTask(machine, family, workers, worker, opened)
+    handle = OpenTask(machine, family, workers, worker, opened, cancel)
     try:
         task = _learn(handle, tell, timed, checked and not known)
-        if timed:
-            workers.keep(worker)
-        worker.cancel = None
+        handle.settle()
         return handle, task
     except BaseException as error:
-        reason = workers.refusal(error, worker)
+        reason = workers.refusal(error, handle.suspect)
         handle.close()
         if reason:
             raise TaskRefusedError(reason) from error
@@ -265,15 +290,15 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
             handle.prepare(case.name, [baseline])
             key, slots = f"{case.name}/{baseline}", handle.slots[f"{case.name}/baselines"]
             _, held = pool.checking[0]
-            bursts.run(handle.worker, slots, key, [held], [0, 0], COMPILE_SECONDS)
+            bursts.run(handle.runner, slots, key, [held], [0, 0], COMPILE_SECONDS)
             if (wrong := _baseline_wrong(pool, slots, held)) and baseline != "eager":
                 handle.notes.append(
                     f"baseline {baseline} gives another result than the reference in case {case.name} ({wrong}); left out"
                 )
                 continue
-            us, _ = bursts.hot(handle.worker, key, held, 2, COMPILE_SECONDS, 0)
+            us, _ = bursts.hot(handle.runner, key, held, 2, COMPILE_SECONDS, 0)
             if us < SHORT_US:  # two calls of a process that has slept take several times as long as those of a burst
-                us, _ = bursts.hot(handle.worker, key, held, SHORT_CALLS, COMPILE_SECONDS, 0)
+                us, _ = bursts.hot(handle.runner, key, held, SHORT_CALLS, COMPILE_SECONDS, 0)
             single[baseline] = us
         except WorkerFailed as error:
             _note_failing(handle, case, baseline, error)
@@ -285,7 +310,7 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
         key = f"{case.name}/{baseline}"
         try:  # with slots for a whole burst now; what is compiled anew is not compiled under the lock
             handle.prepare(case.name, [baseline])
-            bursts.run(handle.worker, handle.slots[f"{case.name}/baselines"], key, [pool.checking[0][1]], [0], COMPILE_SECONDS)
+            bursts.run(handle.runner, handle.slots[f"{case.name}/baselines"], key, [pool.checking[0][1]], [0], COMPILE_SECONDS)
             with lock.hold(), aside(handle.timing_cpus):
                 times[baseline] = _screen(handle, pool, key)
         except WorkerFailed as error:
@@ -315,7 +340,7 @@ def _screen(handle: OpenTask, pool: CasePool, key: str) -> float:
     for number in range(SCREENING_BURSTS):
         chosen = bursts.group(pool, number).sets
         calls, patience = list(range(len(chosen))), bursts.patience(queue_ns)
-        result = bursts.run(handle.worker, slots, key, chosen, calls, COMPILE_SECONDS, queue_ns=patience)
+        result = bursts.run(handle.runner, slots, key, chosen, calls, COMPILE_SECONDS, queue_ns=patience)
         queue_ns = max(queue_ns, result.queued_ns)
         found.append(result.inside_ns / 1e3 / len(chosen))
     return sorted(found)[len(found) // 2]

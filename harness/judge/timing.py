@@ -146,14 +146,14 @@ def time_process(
     pool = task.pools[case.name]
     warm = [s for state, s in pool.checking if state == 0 and s.family == "dense"][:1]
     sides: list[tuple[str, Worker, str]] = [("", worker, case.name)]
-    sides += [(name, task.worker, f"{case.name}/{name}") for name in baselines]
+    sides += [(name, task.runner, f"{case.name}/{name}") for name in baselines]
     rounds = len(pool.timing)
     found: dict[str, list[float]] = {name: [] for name, _, _ in sides}
     received = {name: slots if not name else task.slots[f"{case.name}/baselines"] for name, _, _ in sides}
-    processes = (worker.pid, task.worker.pid)
+    processes = (worker.pid, task.runner.pid)
     for name in baselines:  # the first call of a fresh process may compile, which is never done under the lock
         with _side(name):
-            bursts.run(task.worker, received[name], f"{case.name}/{name}", warm, [0], COMPILE_SECONDS)
+            bursts.run(task.runner, received[name], f"{case.name}/{name}", warm, [0], COMPILE_SECONDS)
     with lock.hold(cancel), aside(task.timing_cpus):
         most = MOST_WARM_BURSTS if task.family.NAME == "cpu" else WARM_BURSTS
         queue_ns = 0
@@ -164,9 +164,12 @@ def time_process(
         before = task.family.state(processes)
         block = Block({}, before, before)
         offset = rng.randrange(rounds)
-        kept: list[tuple[memoryview, Group]] = []  # outputs of bursts that were not looked at yet
+        # outputs of the candidate's bursts that were not looked at yet, in memory that is there before; each side's are put aside alike
+        size = pool.calls * pool.slot_bytes
+        shelf = [memoryview(bytearray(b"0" * size)) for _ in range(1 + max(1, min(rounds, KEPT_BYTES // size)))]
+        kept: list[tuple[memoryview, Group]] = []
         calls = list(range(pool.calls))
-        with turns(worker.root, task.worker.root) as turn:
+        with turns(worker.root, task.runner.root) as turn:
             for number in range(rounds):
                 rng.shuffle(sides)
                 for position, (name, side, key) in enumerate(sides):
@@ -179,9 +182,10 @@ def time_process(
                     if name == baselines[0]:
                         block.gap_ns.append(float(result.outside_ns - result.inside_ns))
                     _note(block, result, pool.calls, candidate=not name)
+                    outputs = received[name].put(shelf[0 if name else 1 + len(kept)])
                     if not name:
-                        kept.append((slots.kept(), chosen))
-                if len(kept) * pool.calls * pool.slot_bytes > KEPT_BYTES:
+                        kept.append((outputs, chosen))
+                if len(kept) == len(shelf) - 1:
                     _verify(case.name, pool, kept)
         block.after = task.family.state(processes)
         for name, side, key in sides:

@@ -66,7 +66,7 @@ class Bench:
             signals=list[Signal](),
             screened={},
             loaded=None,
-            task=SimpleNamespace(family=cpu, crowded=False, restart=lambda: None, release=lambda case: None),
+            task=SimpleNamespace(family=cpu, crowded=False, restart=lambda **_: None, release=lambda case: None),
             machine=machine,
             tell=lambda stage, text, fraction: self.told.append(text),
         )
