@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import anyio
 import pytest
 
-from harness.types import Candidate, Evaluation, EvaluationRequest
+from harness.types import Candidate, Evaluation, EvaluationRequest, Stage, Task
 from kevolve_mcp.errors import EvaluatorUnavailable, TaskRefused
 
 from .base import Executor, ProgressEvent
@@ -73,7 +73,7 @@ class ExecutorConformance(ABC):
                 assert task.cases
                 assert events
                 seen = len(events)
-                request = self._request(self.texts().correct)
+                request = self._request(self.texts().correct, until="diagnose")
                 evaluation = await executor.evaluate(task, request, self.texts().target, progress=events.append)
                 assert (evaluation.status, evaluation.candidate) == ("correct", request.candidate.digest)
                 assert evaluation.task == task.digest
@@ -86,7 +86,7 @@ class ExecutorConformance(ABC):
     def test_a_wrong_candidate_is_an_evaluation(self) -> None:
         async def body() -> None:
             async with self.executor() as executor:
-                task = await executor.open_task(self.texts().task, "", self.texts().target)
+                task = await self._task(executor)
                 evaluation = await executor.evaluate(task, self._request(self.texts().incorrect), self.texts().target)
                 assert evaluation.status != "correct"
                 assert evaluation.fitness == 0.0
@@ -100,9 +100,8 @@ class ExecutorConformance(ABC):
             keys = set()
             for _ in range(2):
                 async with self.executor() as executor:
-                    task = await executor.open_task(self.texts().task, "", self.texts().target)
-                    request = EvaluationRequest(Candidate(self.texts().incorrect, self.texts().language), until="verify")
-                    keys.add((await executor.evaluate(task, request, self.texts().target)).key)
+                    task = await self._task(executor)
+                    keys.add((await executor.evaluate(task, self._request(self.texts().incorrect), self.texts().target)).key)
             assert len(keys) == 1
 
         anyio.run(body)
@@ -111,7 +110,7 @@ class ExecutorConformance(ABC):
         async def body() -> None:
             found: dict[str, Evaluation] = {}
             async with self.executor() as executor:
-                task = await executor.open_task(self.texts().task, "", self.texts().target)
+                task = await self._task(executor)
 
                 async def one(source: str) -> None:
                     found[source] = await executor.evaluate(task, self._request(source), self.texts().target)
@@ -127,7 +126,7 @@ class ExecutorConformance(ABC):
     def test_cancellation_ends_the_work_only_of_its_call(self) -> None:
         async def body() -> None:
             async with self.executor() as executor:
-                task = await executor.open_task(self.texts().task, "", self.texts().target)
+                task = await self._task(executor)
                 with anyio.move_on_after(0.2) as scope:
                     await executor.evaluate(task, self._request(self.texts().slow), self.texts().target)
                 assert scope.cancelled_caught
@@ -146,5 +145,8 @@ class ExecutorConformance(ABC):
 
         anyio.run(body)
 
-    def _request(self, source: str) -> EvaluationRequest:
-        return EvaluationRequest(Candidate(source, self.texts().language))
+    async def _task(self, executor: Executor) -> Task:
+        return await executor.open_task(self.texts().task, "", self.texts().target, timed=False)
+
+    def _request(self, source: str, until: Stage = "verify") -> EvaluationRequest:
+        return EvaluationRequest(Candidate(source, self.texts().language), until=until)

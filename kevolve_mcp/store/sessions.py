@@ -13,9 +13,11 @@ from sqlalchemy import Connection, Row, func, select, update
 
 from harness.types import Budget, Goal, Policy, Spent, from_json, to_json
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
+from kevolve_mcp.search.tree import Tree
 
 from . import schema, spending
 from .engine import Database
+from .nodes import load_nodes
 from .records import NewSession, SessionRecord, SessionState, SessionSummary
 from .rows import insert_once, session_row
 
@@ -64,7 +66,7 @@ class Sessions:
 
     def list(self, state: SessionState | None = None, limit: int = 100) -> tuple[SessionSummary, ...]:
         """The newest first."""
-        s, n, e, t = schema.sessions, schema.nodes, schema.evaluations, schema.tasks
+        s, n, e, t, a = schema.sessions, schema.nodes, schema.evaluations, schema.tasks, schema.approvals
         query = select(s, t.c.name.label("task_name")).join(t, t.c.digest == s.c.task)
         if state:
             query = query.where(s.c.state == state)
@@ -79,16 +81,13 @@ class Sessions:
                 .where(n.c.session.in_(ids), e.c.promotable, e.c.fitness > 0)
                 .order_by(e.c.fitness, n.c.seq.desc())
             )
-            best = {row.session: row for row in connection.execute(ranked)}  # the last of a session stays: highest, then earliest
+            # the last of a session stays: highest, then earliest
+            best = {row.session: (f"n{row.seq}", row.fitness) for row in connection.execute(ranked)}
+            for id in connection.execute(select(a.c.session).where(a.c.session.in_(ids)).distinct()).scalars().all():
+                chosen = Tree(load_nodes(connection, id), ()).best()  # a flagged node counts once a person let it pass
+                best[id] = (chosen.id, chosen.fitness or 0.0) if chosen else (None, None)
         return tuple(
-            SessionSummary(
-                _record(row),
-                row.task_name,
-                counts.get(row.id, 0),
-                f"n{best[row.id].seq}" if row.id in best else None,
-                best[row.id].fitness if row.id in best else None,
-            )
-            for row in rows
+            SessionSummary(_record(row), row.task_name, counts.get(row.id, 0), *best.get(row.id, (None, None))) for row in rows
         )
 
     def finish(

@@ -60,6 +60,7 @@ async def test_a_flagged_node_counts_again_once_a_person_let_it_pass(bench: Benc
         approved = await service.approve(session, "n1", "R. Viewer", "the library call only copies")
         assert approved.fitness == pytest.approx(2.5)
         assert approved.approved_by == "R. Viewer"
+        assert "best n1 at 2.5x" in (await service.tree()).text
         job = await finish(service, session)
         assert isinstance(job.result, Finished)
         assert job.result.node is not None
