@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 WAITED_SHARE = 0.05  # of a block, spent runnable without a core or with the core taken by the hypervisor
+WAKING_NS = (
+    300_000  # on a virtual machine a core that sleeps is awake 0.1 to 0.2 ms later; who competes for it keeps it for milliseconds
+)
 CLOCK_SHARE = 0.05  # a clock that moved by more between the two readings
 
 
@@ -54,10 +57,12 @@ def disturbances(before: DeviceState, after: DeviceState) -> tuple[Disturbance, 
 
 
 def waited_ns(process: int) -> int | None:
-    """How long a process of ours, or the worker that it guards, has been runnable without a core; None where it is not told."""
+    """How long a process of ours, or the worker that it guards, has been runnable without a core, less what each waking up may take;
+    None where it is not told."""
     try:
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-        return sum(int(Path(f"/proc/{p}/schedstat").read_text().split()[1]) for p in (process, *children))
+        stats = [list(map(int, Path(f"/proc/{p}/schedstat").read_text().split())) for p in (process, *children)]
+        return max(0, sum(waited - WAKING_NS * times for _, waited, times in stats))
     except (OSError, ValueError, IndexError):
         return None
 
