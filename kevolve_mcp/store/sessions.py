@@ -82,10 +82,12 @@ class Sessions:
                 .order_by(e.c.fitness, n.c.seq.desc())
             )
             # the last of a session stays: highest, then earliest
-            best = {row.session: (f"n{row.seq}", row.fitness) for row in connection.execute(ranked)}
+            best: dict[str, tuple[str | None, float | None]] = {
+                r.session: (f"n{r.seq}", r.fitness) for r in connection.execute(ranked)
+            }
             for id in connection.execute(select(a.c.session).where(a.c.session.in_(ids)).distinct()).scalars().all():
                 chosen = Tree(load_nodes(connection, id), ()).best()  # a flagged node counts once a person let it pass
-                best[id] = (chosen.id, chosen.fitness or 0.0) if chosen else (None, None)
+                best[id] = (chosen.id, chosen.fitness) if chosen else (None, None)
         return tuple(
             SessionSummary(_record(row), row.task_name, counts.get(row.id, 0), *best.get(row.id, (None, None))) for row in rows
         )
