@@ -27,8 +27,9 @@ GOOD_SHARE = 0.5
 SLOW = ("hangs", "prints gigabytes")  # each takes as long as its deadline: once in a while is enough
 
 
-async def run(count: int) -> dict[str, object]:
-    record: dict[str, object] = {"count": count}
+async def run(count: int, out: Path) -> dict[str, object]:
+    """The record, written after every reading."""
+    record: dict[str, object] = {"count": 0}
     correct = (DATA / "correct.py").read_text()
     rng = random.Random(1)
     quick = [name for name in CASES if name not in SLOW]
@@ -50,17 +51,19 @@ async def run(count: int) -> dict[str, object]:
             if number % EVERY == EVERY - 1:
                 readings.append(_reading(number + 1))
                 print(readings[-1], flush=True)
-    record["wrong"] = wrong
-    record["readings"] = readings
-    record["seconds"] = {status: {"count": len(s), "median": statistics.median(s)} for status, s in seconds.items()}
-    half = len(readings) // 2
-    record["growth"] = {
-        key: statistics.fmean(r[key] for r in readings[half:])
-        - statistics.fmean(r[key] for r in (readings[1:half] or readings[:half]))  # the first reading starts the servers
-        for key in ("judge_mib", "judge_descriptors", "processes", "descriptors")
-    }
+                record |= {"count": number + 1, "wrong": wrong, "readings": readings, "growth": _growth(readings)}
+                record["seconds"] = {status: {"count": len(s), "median": statistics.median(s)} for status, s in seconds.items()}
+                recording.write(out, "soak", record)
     record["left_over"] = len(_below(os.getpid()))
     return record
+
+
+def _growth(readings: list[dict[str, float]]) -> dict[str, float]:
+    """Of the later half's mean over the earlier's; the first reading starts the servers."""
+    half = (len(readings) + 1) // 2
+    earlier, later = readings[1:half] or readings[:half], readings[half:] or readings
+    keys = ("judge_mib", "judge_descriptors", "processes", "descriptors")
+    return {key: statistics.fmean(r[key] for r in later) - statistics.fmean(r[key] for r in earlier) for key in keys}
 
 
 def _reading(number: int) -> dict[str, float]:
@@ -91,7 +94,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=recording.RESULTS)
     parser.add_argument("--count", type=int, default=500)
     options = parser.parse_args()
-    record = asyncio.run(run(options.count))
+    record = asyncio.run(run(options.count, options.out))
     print({key: record[key] for key in ("wrong", "growth", "left_over", "seconds")})
     recording.write(options.out, "soak", record)
     if record["wrong"] or record["left_over"]:
