@@ -193,6 +193,9 @@ class Worker:
             frames.send(self.sock, answer, fds)
         except frames.WorkerGone as error:
             raise self._ended() from error
+        finally:
+            for fd in fds:
+                os.close(fd)
         self.build_seconds += time.monotonic() - started
         return time.monotonic() - started
 
