@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -161,3 +163,16 @@ def test_bitwise_is_a_gate_where_it_is_asked_for(bench: Bench, correct: str) -> 
 def test_a_plain_function_is_a_candidate_only_where_parameters_do_not_matter(bench: Bench) -> None:
     found = bench.evaluate("def kernel(x):\n    return x\n")
     assert (found.status, found.signals[0].name) == ("rejected", "structure.parameter_mismatch")
+
+
+def test_an_evaluation_leaves_no_descriptor_open(bench: Bench, correct: str) -> None:
+    def held() -> int:
+        """Descriptors of the processes that this one started, the judge among them."""
+        children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+        return sum(len(os.listdir(f"/proc/{child}/fd")) for child in children)
+
+    found = []
+    for number in range(8):
+        assert bench.evaluate(f"# {number}\n{correct}").status == "correct"
+        found.append(held())
+    assert found[-1] - found[2] < 3, found  # one at a time would be five
