@@ -44,7 +44,7 @@ KINDS = ("same", "slower")
 SLOWER = {"cpu": 0.05, "cuda": 0.03}  # A/B: what a call shall take longer
 CALIBRATION, MOST_CALLS = 40, 32  # turns; calls in one
 SIZES = {  # elements; steps of the chain on each, no two alike; passes of the reference, so many that the chain is the strongest baseline
-    "cpu": {"micro": (64, 512, 12), "small": (512, 512, 30), "middle": (4096, 640, 80), "large": (65536, 513, 90), "huge": (524288, 321, 60)},
+    "cpu": {"micro": (64, 511, 12), "small": (512, 512, 30), "middle": (4096, 640, 80), "large": (65536, 513, 90), "huge": (524288, 321, 60)},
     "cuda": {"micro": (1 << 15, 192, 6), "small": (1 << 18, 2048, 20), "middle": (1 << 20, 4096, 100), "large": (1 << 21, 12288, 300),
              "huge": (1 << 22, 28672, 600)},
 }  # fmt: skip
@@ -156,7 +156,9 @@ def measure(target: str, rounds: int, out: Path, kinds: Sequence[str]) -> dict[s
         place = machine.place(family, Target.parse(target), language)
         record["environment"] = to_json(place.environment)
         with DeviceLock(family.device_id()).hold():
-            record["extra_steps"] = calibrated(target, text, SLOWER[target])
+            record["extra_steps"] = calibrated(
+                target, text, {c.name: SLOWER[target] * min(c.baselines_us.values()) for c in task.cases}
+            )
         runs, found, began = {}, {}, time.monotonic()
         for kind in kinds:
             steps = record["extra_steps"] if kind == "slower" else {}
@@ -182,12 +184,13 @@ def measure(target: str, rounds: int, out: Path, kinds: Sequence[str]) -> dict[s
     return record
 
 
-def calibrated(target: str, text: str, share: float) -> dict[int, int]:
-    """Steps of a case -> the steps more that make a call `share` longer."""
+def calibrated(target: str, text: str, longer_us: dict[str, float]) -> dict[int, int]:
+    """Steps of a case -> the steps more that take so many microseconds. A call after a sleep, as the evaluator times it, takes longer than
+    one of many; its steps do not."""
     module = modules.load(text, "chain", "chain.py")
     torch.set_num_threads(1)
     found = {}
-    for n, steps, passes in SIZES[target].values():
+    for name, (n, steps, passes) in SIZES[target].items():
         model, x = module.ModelNew(steps, passes), torch.randn(n, device="cuda" if target == "cuda" else "cpu")
         times: dict[int, list[float]] = {0: [], steps: []}
         calls = max(1, min(MOST_CALLS, round(2000 / _clocked(target, model, [x]))))
@@ -197,7 +200,7 @@ def calibrated(target: str, text: str, share: float) -> dict[int, int]:
                 model.extra = more
                 times[more].append(_clocked(target, model, inputs))
         plain, twice = (statistics.median(times[more]) for more in times)
-        found[steps] = max(1, round(steps * share * plain / (twice - plain)))
+        found[steps] = max(1, round(steps * longer_us[name] / (twice - plain)))
     return found
 
 
