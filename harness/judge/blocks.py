@@ -26,7 +26,7 @@ def time_case(
     run.task.drawer.state(pool, 0)
     run.task.prepare(case.name, baselines)
     threads: dict[str, Any] = {"count": len(cores) or 1, "cpus": list(cores or run.task.timing_cpus)}
-    run.task.runner.ask("threads", seconds=60, **threads)
+    run.task.baseline_worker.ask("threads", seconds=60, **threads)
     seconds = call_seconds(case, pool.calls)
     try:
         return run.guard(
@@ -40,7 +40,7 @@ def time_case(
         text = f"{wrong} (right while it was checked, {when})"
         raise Failure("incorrect", text, (Signal(wrong.finding.signal or "wrong.values", text),)) from wrong
     finally:
-        run.task.runner.ask("threads", seconds=60, count=1, cpus=sorted(os.sched_getaffinity(0)))
+        run.task.baseline_worker.ask("threads", seconds=60, count=1, cpus=sorted(os.sched_getaffinity(0)))
 
 
 def report(times: timing.CaseTimes) -> dict[str, Any]:

@@ -28,9 +28,8 @@ SCREENING_BURSTS = 5
 SHORT_US, SHORT_CALLS = 500.0, 16
 SETS_HELD = 4  # at the least at one time, each with outputs in the framework's dtype and in float64
 COMPILE_SECONDS = 300.0
-CROWDED_SHARE = (
-    0.125  # of the memory that is allowed; above it a confirmation draws the timing sets of each case anew for each process
-)
+# of the memory that is allowed; above it a confirmation draws the timing sets of each case anew for each process
+CROWDED_SHARE = 0.125
 
 
 class TaskRefusedError(Exception):
@@ -51,16 +50,16 @@ class OpenTask:
     slots: dict[str, bursts.Slots] = field(default_factory=dict)
     screening: dict[str, dict[str, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    _runner: Worker | None = None
+    _baseline_worker: Worker | None = None
     _constructed: set[str] = field(default_factory=set)  # cases that it has
 
     @property
-    def runner(self) -> Worker:
+    def baseline_worker(self) -> Worker:
         """The process in which baselines run. It draws nothing, and so is as fresh as a candidate's: small kernels were 1 to 2 % slower in a
         process that had drawn inputs (seen on a CPU), since what was allocated before decides where memory lies."""
-        if self._runner is None:
-            self._runner, _ = self.workers.start(self.cancel)
-        return self._runner
+        if self._baseline_worker is None:
+            self._baseline_worker, _ = self.workers.start(self.cancel)
+        return self._baseline_worker
 
     @property
     def drawer(self) -> Drawer:
@@ -107,10 +106,10 @@ class OpenTask:
             self.slots[key] = bursts.Slots(wanted, pool.slot_bytes)
         held = self.slots[key]
         if name not in self._constructed:
-            Drawer(self.runner).construct(pool)
+            Drawer(self.baseline_worker).construct(pool)
             self._constructed.add(name)
         for baseline in baselines:
-            self.runner.ask(
+            self.baseline_worker.ask(
                 "baseline",
                 [held.fd],
                 seconds=COMPILE_SECONDS,
@@ -122,23 +121,23 @@ class OpenTask:
 
     def restart(self, *, at_once: bool = False) -> None:
         """Let baselines run in a fresh process: the other half of a fresh process pair. at_once: start it now and not when it is needed."""
-        if self._runner is not None:
-            self.workers.keep(self._runner)
-            self._runner.close()
-        self._runner = self.workers.start()[0] if at_once else None
+        if self._baseline_worker is not None:
+            self.workers.keep(self._baseline_worker)
+            self._baseline_worker.close()
+        self._baseline_worker = self.workers.start()[0] if at_once else None
         self._constructed.clear()
 
     def settle(self) -> None:
         """It is open now: what was compiled is kept for later processes, and nobody can cancel it any more."""
-        if self._runner is not None:
-            self.workers.keep(self._runner)
-            self._runner.cancel = None
+        if self._baseline_worker is not None:
+            self.workers.keep(self._baseline_worker)
+            self._baseline_worker.cancel = None
         self.worker.cancel = self.cancel = None
 
     @property
     def suspect(self) -> Worker:
         """The process that ended, if one has."""
-        return self._runner if self._runner is not None and not self._runner.pid else self.worker
+        return self._baseline_worker if self._baseline_worker is not None and not self._baseline_worker.pid else self.worker
 
     @property
     def crowded(self) -> bool:
@@ -148,9 +147,9 @@ class OpenTask:
     def release(self, name: str) -> None:
         """A case that has been timed gives its memory back, here and where baselines run."""
         self.pools[name].release(checking=True)
-        if self.slots.pop(f"{name}/baselines", None) is not None:
+        if self.slots.pop(f"{name}/baselines", None) is not None and self._baseline_worker is not None:
             for baseline in self.baselines:
-                self.runner.ask("drop", seconds=TASK_SECONDS, key=f"{name}/{baseline}")
+                self.baseline_worker.ask("drop", seconds=TASK_SECONDS, key=f"{name}/{baseline}")
         bursts.forget()
         memory.trim()
 
@@ -159,7 +158,7 @@ class OpenTask:
         return ["eager", "compile", *self.opened["baselines"]]
 
     def close(self) -> None:
-        for worker in filter(None, (self.worker, self._runner)):
+        for worker in filter(None, (self.worker, self._baseline_worker)):
             worker.close()
         self.workers.close()
         for pool in self.pools.values():
@@ -290,15 +289,15 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
             handle.prepare(case.name, [baseline])
             key, slots = f"{case.name}/{baseline}", handle.slots[f"{case.name}/baselines"]
             _, held = pool.checking[0]
-            bursts.run(handle.runner, slots, key, [held], [0, 0], COMPILE_SECONDS)
+            bursts.run(handle.baseline_worker, slots, key, [held], [0, 0], COMPILE_SECONDS)
             if (wrong := _baseline_wrong(pool, slots, held)) and baseline != "eager":
                 handle.notes.append(
                     f"baseline {baseline} gives another result than the reference in case {case.name} ({wrong}); left out"
                 )
                 continue
-            us, _ = bursts.hot(handle.runner, key, held, 2, COMPILE_SECONDS, 0)
+            us, _ = bursts.hot(handle.baseline_worker, key, held, 2, COMPILE_SECONDS, 0)
             if us < SHORT_US:  # two calls of a process that has slept take several times as long as those of a burst
-                us, _ = bursts.hot(handle.runner, key, held, SHORT_CALLS, COMPILE_SECONDS, 0)
+                us, _ = bursts.hot(handle.baseline_worker, key, held, SHORT_CALLS, COMPILE_SECONDS, 0)
             single[baseline] = us
         except WorkerFailed as error:
             _note_failing(handle, case, baseline, error)
@@ -310,7 +309,9 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
         key = f"{case.name}/{baseline}"
         try:  # with slots for a whole burst now; what is compiled anew is not compiled under the lock
             handle.prepare(case.name, [baseline])
-            bursts.run(handle.runner, handle.slots[f"{case.name}/baselines"], key, [pool.checking[0][1]], [0], COMPILE_SECONDS)
+            bursts.run(
+                handle.baseline_worker, handle.slots[f"{case.name}/baselines"], key, [pool.checking[0][1]], [0], COMPILE_SECONDS
+            )
             with lock.hold(), aside(handle.timing_cpus):
                 times[baseline] = _screen(handle, pool, key)
         except WorkerFailed as error:
@@ -340,7 +341,7 @@ def _screen(handle: OpenTask, pool: CasePool, key: str) -> float:
     for number in range(SCREENING_BURSTS):
         chosen = bursts.group(pool, number).sets
         calls, patience = list(range(len(chosen))), bursts.patience(queue_ns)
-        result = bursts.run(handle.runner, slots, key, chosen, calls, COMPILE_SECONDS, queue_ns=patience)
+        result = bursts.run(handle.baseline_worker, slots, key, chosen, calls, COMPILE_SECONDS, queue_ns=patience)
         queue_ns = max(queue_ns, result.queued_ns)
         found.append(result.inside_ns / 1e3 / len(chosen))
     return sorted(found)[len(found) // 2]

@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
 ROW_FACTOR = 8.0
 CAP_FACTOR = 8.0
-STACKED, STACKED_ON_DEVICE = (
-    1 << 18,
-    1 << 24,
-)  # elements of stacked outputs that are looked at together: beyond, one by one is as fast
+STACKED, STACKED_ON_DEVICE = 1 << 18, 1 << 24  # elements of stacked outputs that are looked at together; one by one beyond
 ROUNDOFF = {  # unit roundoff: half the distance from 1 to the next number
     "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8,
     "float8_e4m3fn": 2.0**-4, "float8_e5m2": 2.0**-3, "complex64": 2.0**-24, "complex128": 2.0**-53,

@@ -24,11 +24,8 @@ if TYPE_CHECKING:
 POOL_BYTES = 1 << 30  # of timing sets per case
 FEW_BYTES, FEW_SECONDS = 256 << 20, 0.15  # of those beyond BURSTS, and of calls on them
 HOST_BURST_US, DEVICE_BURST_US = 500.0, 200.0  # calls are timed in bursts of about this length; a core has slept before
-BURSTS, MORE_BURSTS, CONFIRMING_BURSTS = (
-    8,
-    64,
-    128,
-)  # per process; more where a case is small: the interval narrows with their number
+BURSTS = 8  # per process; more where a case is small: the interval narrows with their number
+MORE_BURSTS, CONFIRMING_BURSTS = 64, 128
 MAX_CALLS = 32
 TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))  # for each thing a task is asked to do
 LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
@@ -204,9 +201,9 @@ class Drawer:
     def _draw(self, pool: CasePool, family: str) -> InputSet:
         """One set with precise expectations."""
         between = buffers.ALIGN * (1 + len(pool.outputs["leaves"]))  # the unused pages of a plan
-        names = {"inputs": pool.input_bytes, "expected": between + 8 * pool.slot_bytes, "framework": pool.slot_bytes}
-        inputs, expected, framework = fds = [buffers.create(*each) for each in names.items()]
-        held = InputFile(inputs)  # float64 is at most eight times as wide
+        inputs, framework = buffers.create("inputs", pool.input_bytes), buffers.create("framework", pool.slot_bytes)
+        expected = buffers.create("expected", between + 8 * pool.slot_bytes)  # float64 is at most eight times as wide
+        fds, held = [inputs, expected, framework], InputFile(inputs)
         try:
             seed = secrets.randbits(48)
             reply = self._worker.ask("make_set", fds, seconds=TASK_SECONDS, case=pool.name, seed=seed, family=family)

@@ -146,14 +146,14 @@ def time_process(
     pool = task.pools[case.name]
     warm = [s for state, s in pool.checking if state == 0 and s.family == "dense"][:1]
     sides: list[tuple[str, Worker, str]] = [("", worker, case.name)]
-    sides += [(name, task.runner, f"{case.name}/{name}") for name in baselines]
+    sides += [(name, task.baseline_worker, f"{case.name}/{name}") for name in baselines]
     rounds = len(pool.timing)
     found: dict[str, list[float]] = {name: [] for name, _, _ in sides}
     received = {name: slots if not name else task.slots[f"{case.name}/baselines"] for name, _, _ in sides}
-    processes = (worker.pid, task.runner.pid)
+    processes = (worker.pid, task.baseline_worker.pid)
     for name in baselines:  # the first call of a fresh process may compile, which is never done under the lock
         with _side(name):
-            bursts.run(task.runner, received[name], f"{case.name}/{name}", warm, [0], COMPILE_SECONDS)
+            bursts.run(task.baseline_worker, received[name], f"{case.name}/{name}", warm, [0], COMPILE_SECONDS)
     with lock.hold(cancel), aside(task.timing_cpus):
         most = MOST_WARM_BURSTS if task.family.NAME == "cpu" else WARM_BURSTS
         queue_ns = 0
@@ -169,7 +169,7 @@ def time_process(
         shelf = [memoryview(bytearray(b"0" * size)) for _ in range(1 + max(1, min(rounds, KEPT_BYTES // size)))]
         kept: list[tuple[memoryview, Group]] = []
         calls = list(range(pool.calls))
-        with turns(worker.root, task.runner.root) as turn:
+        with turns(worker.root, task.baseline_worker.root) as turn:
             for number in range(rounds):
                 rng.shuffle(sides)
                 for position, (name, side, key) in enumerate(sides):

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 WAITED_SHARE = 0.05  # of a block, spent runnable without a core or with the core taken by the hypervisor
-WAKING_NS = (
-    300_000  # on a virtual machine a core that sleeps is awake 0.1 to 0.2 ms later; who competes for it keeps it for milliseconds
-)
+# a sleeping core of a virtual machine is awake 0.1 to 0.2 ms later; who competes for it keeps it for milliseconds
+WAKING_NS = 300_000
 CLOCK_SHARE = 0.05  # a clock that moved by more between the two readings
 
 

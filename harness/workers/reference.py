@@ -217,14 +217,14 @@ class ReferenceHost(host.Host):
 
         live = self.live[case]
         with self._all_threads():
-            inputs, layout, expected = self._answer(live, seed, family)
+            inputs, there, expected = self._answer(live, seed, family)
+            layout = self._plan(inputs, "get_inputs")
             buffers.write(fds[0], layout, inputs)
             finite = all(bool(torch.isfinite(t).all()) for t in expected if t.is_floating_point())
             dtypes = (getattr(torch, leaf["dtype"]) for leaf in live.outputs["leaves"])
             kept = [(t if d.is_floating_point else t.to(d)).contiguous().cpu() for t, d in zip(expected, dtypes, strict=True)]
             expected_layout = buffers.plan(kept)
             buffers.write(fds[1], expected_layout, kept)
-            there = placement.move(inputs, self._device)
             own = [t.contiguous().cpu() for t in host.forward(live.model, self.file.gradients)(there)]
             buffers.write(fds[2], live.outputs, own)
         return {"layout": layout, "expected": expected_layout, "finite": finite}
@@ -234,7 +234,8 @@ class ReferenceHost(host.Host):
 
         live = self.live[case]
         with self._all_threads():
-            inputs, layout, expected = self._answer(live, seed, "dense")
+            inputs, _, expected = self._answer(live, seed, "dense")
+            layout = self._plan(inputs, "get_inputs")
             if layout["bytes"] > most:
                 raise TaskProblem(
                     f"{self.lines.at('get_inputs')}: get_inputs(): the inputs' shapes depend on the seed; they must be fixed for a case "
@@ -246,10 +247,9 @@ class ReferenceHost(host.Host):
             buffers.write(fds[1], live.outputs, kept, expected_base)
         return layout
 
-    def _answer(self, live: Live, seed: int, family: str) -> tuple[list[Any], buffers.Layout, list[Any]]:
-        """Inputs, their layout, and what the reference in high precision makes of them."""
+    def _answer(self, live: Live, seed: int, family: str) -> tuple[list[Any], list[Any], list[Any]]:
+        """Inputs, the same on the device, and what the reference in high precision makes of them."""
         inputs = families.vary(self._draw(live.spec, seed), family, seed + 1)
-        layout = self._plan(inputs, "get_inputs")
         call = host.forward(live.precise, self.file.gradients)
         there = placement.move(inputs, self._device)
         arguments = _doubled(there) if live.doubled else there
@@ -259,7 +259,7 @@ class ReferenceHost(host.Host):
                 f"{self.lines.at(*FORWARD)}: the outputs' shapes depend on the inputs' values; they must be fixed for a case "
                 "(shapes vary through CASES)"
             )
-        return inputs, layout, expected
+        return inputs, there, expected
 
     def _baseline(self, slots_fd: int, case: str, name: str, slots: int, slot_bytes: int) -> None:
         import torch

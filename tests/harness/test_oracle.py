@@ -72,6 +72,38 @@ def test_a_timed_output_of_few_rows_is_judged_by_its_usual_size() -> None:
         assert oracle.compare(own * 1.001, exact.float(), oracle.of_timed_call(allowed, exact.float(), usual)).signal is not None
 
 
+@pytest.mark.parametrize("shape", [(64, 96), (3, 96), (7,)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("usual", [0.0, 1.5])
+def test_a_stack_is_surely_right_only_where_each_output_is(shape: tuple[int, ...], dtype: torch.dtype, usual: float) -> None:
+    """Errors of every size, spread over an output or in one element: never a yes where `compare` says no to one of them."""
+    generator = torch.Generator().manual_seed(8)
+    exact = torch.randn(4, *shape, generator=generator, dtype=torch.float64)
+    allowed = oracle.allowance(exact[0], exact[0].to(dtype), 96)
+    expected, answers = exact.to(dtype), set()
+    for exponent in range(-28, 2):
+        for alone in (False, True):
+            error = torch.randn(exact.shape, generator=generator, dtype=torch.float64) * 2.0**exponent
+            if alone:
+                error.view(-1)[1:] = 0
+            own = (exact + error).to(dtype)
+            each = (oracle.compare(o, e, oracle.of_timed_call(allowed, e, usual)) for o, e in zip(own, expected, strict=True))
+            sure = oracle.surely_right(own, expected, allowed, usual)
+            assert not sure or all(finding.signal is None for finding in each)
+            answers.add(sure)
+    assert answers == {True, False}
+    own = expected.clone()
+    own.view(-1)[3] = float("nan")
+    assert not oracle.surely_right(own, expected, allowed, usual)
+
+
+def test_a_stack_of_exact_outputs_is_surely_right_only_where_it_is_equal() -> None:
+    expected = torch.arange(24).reshape(2, 12)
+    allowed = oracle.allowance(expected[0], expected[0], 1)
+    assert oracle.surely_right(expected.clone(), expected, allowed, 0.0)
+    assert not oracle.surely_right(expected + (expected == 5), expected, allowed, 0.0)
+
+
 def test_a_sum_in_half_precision_is_not() -> None:
     terms = torch.rand(128, 4096, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     total = torch.zeros(128, dtype=torch.float16)
