@@ -14,7 +14,7 @@ from .run import Run, keep_compiled, start_worker
 
 REPEATS, REPEATS_OF_ONE = 4, 2  # measured again because something else used the device: in one confirmation, and one block
 SEARCH_REPEATS = 1  # in a search, whose winner is measured again anyway
-MOST_PROCESSES, MORE_SECONDS = 12, 12.0  # of a confirmation, for cases that the first processes leave unclear
+MOST_PROCESSES = 36  # of a confirmation, for cases that the first processes leave unclear
 PAUSE_S = 0.25  # before one of them: what disturbed it may pass
 
 UNCONFIRMED = "the judge's clock does not reproduce the candidate's own, which said faster: the figure is the judge's"
@@ -59,7 +59,7 @@ def time_candidate(run: Run) -> dict[str, Any]:
             worker.close()
         process += 1
         if process == timing.PROCESSES:
-            deadline = time.monotonic() + MORE_SECONDS
+            deadline = time.monotonic() + run.task.family.PATIENCE_S
         if process >= timing.PROCESSES:
             more = run.confirming and process < MOST_PROCESSES and time.monotonic() < deadline
             cases = _undecided(run, rng) if more else []
@@ -86,10 +86,10 @@ def _with_baselines(run: Run, case: Case) -> Case:
 
 def _undecided(run: Run, rng: Any) -> list[Case]:
     """Cases whose interval does not decide yet, but for held-out ones, which decide nothing about speed."""
-    found = []
+    found, family = [], run.task.family
     for case in run.cases:
         pairs = run.times[case.name].pairs(_strongest(run.times[case.name]))
-        if not case.held_out and statistics.compare(pairs, run.task.family.MARGIN, rng).verdict == "unclear":
+        if not case.held_out and statistics.compare(pairs, family.MARGIN, rng, process_us=family.PROCESS_US).verdict == "unclear":
             found.append(case)
     return found
 
@@ -115,7 +115,9 @@ def _conclude_case(run: Run, case: Case, rng: Any) -> None:
         raise Failure("cheated", text, (Signal("cheat.clock", text),))
     best = _strongest(times)
     confirmed = times.confirmed(best)
-    compared = statistics.compare(confirmed, run.task.family.MARGIN, rng, one_baseline=not run.confirming)
+    family = run.task.family
+    one = not run.confirming
+    compared = statistics.compare(confirmed, family.MARGIN, rng, one_baseline=one, process_us=family.PROCESS_US)
     latency = statistics.median([p[1] for process in confirmed for p in process])
     run.signals += blocks.doubts(case.name, times)
     floor_us = bounds.impossible_us(case, run.machine.ceilings_of(run.task.family)) if case.bytes_written else 0.0

@@ -14,7 +14,8 @@ __all__ = ["Comparison", "compare", "least_difference", "median"]
 
 RESAMPLES = 800
 MIN_PROCESSES = 3
-# 97.5 % quantiles of Student's t for 1, 2, … degrees of freedom (any table of it); beyond them the last, which is a little too wide
+NORMAL = 1.95996  # the 97.5 % quantile of the normal distribution
+# of Student's t for 1, 2, … degrees of freedom (any table of it)
 STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201)
 
 
@@ -29,19 +30,27 @@ class Comparison:
 
 
 def compare(
-    processes: Sequence[Sequence[tuple[float, float]]], margin: float, rng: random.Random, *, one_baseline: bool = False
+    processes: Sequence[Sequence[tuple[float, float]]],
+    margin: float,
+    rng: random.Random,
+    *,
+    one_baseline: bool = False,
+    process_us: float = 0.0,
 ) -> Comparison:
-    """processes: for each fresh candidate process its (baseline, candidate) times. Nothing is dropped. one_baseline: the same baseline
-    process stood beside all of them. margin: how far above 1 the lower bound must lie to be called faster (and its inverse for slower).
+    """processes: for each fresh candidate process its (baseline, candidate) times in microseconds. Nothing is dropped. one_baseline: the
+    same baseline process stood beside all of them. process_us: by how much equal processes are known to differ (standard deviation).
+    margin: how far above 1 the lower bound must lie to be called faster (and its inverse for slower).
 
     The interval holds two: a bootstrap of the median that draws processes first and pairs within them, and Student's of the processes'
     medians. The first knows how pairs scatter; three processes are too few for it to know how processes differ (where memory lies
-    decides some per cent of a small kernel), which the second takes from their number."""
+    decides some per cent of a small kernel), which the second takes from their number. They may agree by luck, so it takes no less than
+    process_us for their spread."""
     ratios = [[math.log(b / c) for b, c in pairs] for pairs in processes if pairs]
     pooled = [r for process in ratios for r in process]
     low, high = _interval(ratios, rng)
     if len(ratios) > 1:
-        center, half = _between(ratios, rng, one_baseline)
+        usual = median([us for process in processes for pair in process for us in pair])
+        center, half = _between(ratios, rng, one_baseline, 2 * (process_us / usual) ** 2)
         low, high = min(low, center - half), max(high, center + half)
     least = math.log(margin)
     enough = len(ratios) >= MIN_PROCESSES
@@ -85,13 +94,21 @@ def _interval(ratios: Sequence[Sequence[float]], rng: random.Random) -> tuple[fl
     return float(medians[int(0.025 * RESAMPLES)]), float(medians[int(0.975 * RESAMPLES) - 1])
 
 
-def _between(ratios: Sequence[Sequence[float]], rng: random.Random, one_baseline: bool) -> tuple[float, float]:
-    """Mean of the processes' medians, and half of its 95 % interval. A single baseline process is one draw of what makes processes differ:
-    that part, without the noise inside them, does not shrink with their number."""
+def _between(ratios: Sequence[Sequence[float]], rng: random.Random, one_baseline: bool, least: float) -> tuple[float, float]:
+    """Mean of the processes' medians, whose variance is `least` at least, and half of its 95 % interval. A single baseline process is one
+    draw of what makes processes differ: that part, without the noise inside them, does not shrink with their number."""
     medians = [median(process) for process in ratios]
-    count, spread = len(medians), variance(medians)
+    count, spread = len(medians), max(least, variance(medians))
     uncertain = spread / count
     if one_baseline:
         inside = fmean(((high - low) / (2 * 1.96)) ** 2 for low, high in (_interval([p], rng) for p in ratios))
         uncertain += max(0.0, spread - inside)
-    return fmean(medians), STUDENT[min(count - 1, len(STUDENT)) - 1] * math.sqrt(uncertain)
+    return fmean(medians), _student(count - 1) * math.sqrt(uncertain)
+
+
+def _student(freedom: int) -> float:
+    """Beyond the table: Cornish and Fisher's expansion (Abramowitz and Stegun 26.7.5), off by 0.002 at most."""
+    if freedom <= len(STUDENT):
+        return STUDENT[freedom - 1]
+    z = NORMAL
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)

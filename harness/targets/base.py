@@ -14,7 +14,9 @@ class DeviceFamily(Protocol):
     """A kind of device that candidates run on. Modules fulfil it; everything is read once and does not change.
 
     NAME: of the target. TORCH_DEVICE: where tensors live while a worker runs. MARGIN: a ratio must exceed it to count as faster.
-    ADDRESS_SPACE: bytes a candidate may map beyond what its process has; 0 for no limit.
+    ADDRESS_SPACE: bytes a candidate may map beyond what its process has; 0 for no limit. PATIENCE_S: seconds that a confirmation goes
+    on for cases which its first processes leave unclear. PROCESS_US: by how much a call of equal processes is known to differ, as a
+    standard deviation in microseconds.
     """
 
     @property
@@ -25,6 +27,10 @@ class DeviceFamily(Protocol):
     def MARGIN(self) -> float: ...
     @property
     def ADDRESS_SPACE(self) -> int: ...
+    @property
+    def PATIENCE_S(self) -> float: ...
+    @property
+    def PROCESS_US(self) -> float: ...
 
     def __hash__(self) -> int:
         """Modules are hashable; said here so that answers about a family can be kept."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+from statistics import fmean, stdev
 
 import pytest
 
@@ -38,6 +40,32 @@ def test_processes_that_differ_are_no_difference_of_kernels(processes: int) -> N
     found = [statistics.compare(simulate(1.0, rng, processes, pairs=24, noise=0.003, luck=0.02), 1.01, rng) for _ in range(300)]
     assert sum(c.verdict in ("faster", "slower") for c in found) <= 9
     assert sum(c.interval[0] <= 1 <= c.interval[1] for c in found) >= 275  # 95 % of them, less what chance takes
+
+
+def test_processes_that_agree_by_luck_are_no_difference_of_kernels() -> None:
+    """Each process runs at one of two speeds, as a kernel of 3.6 us does on a GPU: three pairs may well draw the same two."""
+    rng = random.Random(15)
+
+    def verdicts(speedup: float, process_us: float) -> list[str]:
+        found = []
+        for _ in range(300):
+            levels = [(rng.choice((3.45, 3.6)), rng.choice((3.45, 3.6)) / speedup) for _ in range(3)]
+            pairs = [[(a * rng.lognormvariate(0, 0.002), b) for _ in range(8)] for a, b in levels]
+            found.append(str(statistics.compare(pairs, 1.01, rng, process_us=process_us).verdict))
+        return found
+
+    assert sum(v in ("faster", "slower") for v in verdicts(1.0, 0.0)) > 3  # what is guarded against
+    assert sum(v in ("faster", "slower") for v in verdicts(1.0, 0.075)) <= 3
+    assert verdicts(1.3, 0.075).count("faster") >= 285
+
+
+def test_many_processes_narrow_the_interval_as_student_says() -> None:
+    rng = random.Random(16)
+    logs = [rng.gauss(0, 0.03) for _ in range(25)]
+    found = statistics.compare([[(math.exp(v), 1.0)] * 8 for v in logs], 1.01, rng)
+    half = 2.064 * stdev(logs) / 5  # 2.064: of 24 degrees of freedom
+    assert math.log(found.interval[1]) >= fmean(logs) + half - 1e-4
+    assert math.log(found.interval[1]) - math.log(found.interval[0]) < 2 * 1.5 * half
 
 
 def test_one_baseline_process_is_one_draw_of_its_luck() -> None:

@@ -138,10 +138,10 @@ def test_a_confirmation_goes_on_while_a_case_is_unclear(monkeypatch: pytest.Monk
 
 
 def test_a_confirmation_ends_where_nothing_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch, iter([block(CALM, own=own) for own in (18.0, 22.0)] * 8), "export")
+    bench = Bench(monkeypatch, iter([block(CALM, own=own) for own in (18.0, 22.0)] * measuring.MOST_PROCESSES), "export")
     assert measuring.time_candidate(bench.run)["processes"]["only"] == measuring.MOST_PROCESSES
     assert bench.run.results["only"].verdict == "unclear"
-    monkeypatch.setattr(measuring, "MORE_SECONDS", 0.0)
+    monkeypatch.setattr(cpu, "PATIENCE_S", 0.0)
     bench = Bench(monkeypatch, iter([block(CALM, own=own) for own in (18.0, 22.0)] * 8), "export")
     assert measuring.time_candidate(bench.run)["processes"]["only"] == timing.PROCESSES
 
