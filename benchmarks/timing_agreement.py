@@ -5,8 +5,8 @@
 
 A/A: a kernel against itself. The task brings it as a baseline, the candidate is the same text; every process, burst and interval is that
 of any confirmation. A/B: the candidate lengthens its chain by steps that change nothing, by so many that a whole call takes a known
-share longer (5 % on a CPU, 3 % on a GPU). How many is measured first, apart from the evaluator: the same call with and without as
-many steps again, in turns. Five sizes from some microseconds to some milliseconds are cases of one task, so a round gives five comparisons
+share longer (5 % on a CPU, 3 % on a GPU). How many is measured first: a candidate with twice the steps tells what share of a call they are.
+Five sizes from some microseconds to some milliseconds are cases of one task, so a round gives five comparisons
 of each kind. Writes timing_agreement_TARGET.json: verdicts, the range of the measured ratios, and how many pairs of processes each verdict
 took. Without --target: cuda where there is one, after cpu.
 """
@@ -22,27 +22,23 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import recording
-import torch
 
 from harness.judge import pipeline, timing
 from harness.judge.checking import verify
-from harness.judge.locks import DeviceLock
 from harness.judge.machine import Machine
 from harness.judge.measuring import time_candidate
 from harness.judge.opening import open_task
-from harness.judge.run import begin
+from harness.judge.run import Run, begin
 from harness.targets import FAMILIES
 from harness.types import Candidate, EvaluationRequest, Policy, Target, to_json
-from harness.workers import modules, placement
 
 KINDS = ("same", "slower")
 SLOWER = {"cpu": 0.05, "cuda": 0.03}  # A/B: what a call shall take longer
-CALIBRATION, MOST_CALLS = 40, 32  # turns; calls in one
 SIZES = {  # elements; steps of the chain on each, no two alike; passes of the reference, so many that the chain is the strongest baseline
     "cpu": {"micro": (64, 511, 12), "small": (512, 512, 30), "middle": (4096, 640, 80), "large": (65536, 513, 90), "huge": (524288, 321, 60)},
     "cuda": {"micro": (1 << 15, 192, 6), "small": (1 << 18, 2048, 20), "middle": (1 << 20, 4096, 100), "large": (1 << 21, 12288, 300),
@@ -155,18 +151,21 @@ def measure(target: str, rounds: int, out: Path, kinds: Sequence[str]) -> dict[s
         assert all(min(c.baselines_us, key=c.baselines_us.__getitem__) == "the kernel itself" for c in task.cases), task.notes
         place = machine.place(family, Target.parse(target), language)
         record["environment"] = to_json(place.environment)
-        with DeviceLock(family.device_id()).hold():
-            record["extra_steps"] = calibrated(
-                target, text, {c.name: SLOWER[target] * min(c.baselines_us.values()) for c in task.cases}
-            )
-        runs, found, began = {}, {}, time.monotonic()
-        for kind in kinds:
-            steps = record["extra_steps"] if kind == "slower" else {}
-            candidate = Candidate(text.replace("EXTRA = {}", f"EXTRA = {steps}"), language)
+
+        def prepared(extra: dict[int, int]) -> Run:
+            """Of a candidate with so many steps more, by the steps that a case has."""
+            candidate = Candidate(text.replace("EXTRA = {}", f"EXTRA = {extra}"), language)
             request = EvaluationRequest(candidate, "export", "time", Policy(library_calls="allow"))
-            run = runs[kind] = begin(machine, place, opened, task, request, machine.level, lambda *_: None, None)
+            run = begin(machine, place, opened, task, request, machine.level, lambda *_: None, None)
             pipeline.build(run)
             verify(run)
+            return run
+
+        runs, found, began = {}, {}, time.monotonic()
+        for kind in kinds:
+            if kind == "slower":
+                record["extra_steps"] = _calibrated(prepared, target)
+            run = runs[kind] = prepared(record["extra_steps"] if kind == "slower" else {})
             found[kind] = {c.name: list[tuple[float, str, int]]() for c in task.cases}
         for number in range(rounds):
             for kind, run in runs.items():
@@ -177,47 +176,29 @@ def measure(target: str, rounds: int, out: Path, kinds: Sequence[str]) -> dict[s
             record |= {"rounds": number + 1, "seconds": time.monotonic() - began}
             recording.write(out, f"timing_agreement_{target}", record)
         for run in runs.values():
-            if run.compiled is not None:
-                os.close(run.compiled)
+            _end(run)
         opened.close()
         machine.close()
     return record
 
 
-def calibrated(target: str, text: str, longer_us: dict[str, float]) -> dict[int, int]:
-    """Steps of a case -> the steps more that take so many microseconds. A call after a sleep, as the evaluator times it, takes longer than
-    one of many; its steps do not."""
-    module = modules.load(text, "chain", "chain.py")
-    torch.set_num_threads(1)
+def _calibrated(prepared: Callable[[dict[int, int]], Run], target: str) -> dict[int, int]:
+    """Steps of a case -> the steps more that make a call so much longer. By the evaluator, since a call after a sleep takes longer than one
+    of many: a factor of two is told from the few per cent that its figures are off by."""
+    twice = prepared({steps: steps for _, steps, _ in SIZES[target].values()})
+    time_candidate(twice)
+    _end(twice)
     found = {}
-    for name, (n, steps, passes) in SIZES[target].items():
-        model, x = module.ModelNew(steps, passes), torch.randn(n, device="cuda" if target == "cuda" else "cpu")
-        times: dict[int, list[float]] = {0: [], steps: []}
-        calls = max(1, min(MOST_CALLS, round(2000 / _clocked(target, model, [x]))))
-        inputs = [x.clone() for _ in range(calls)]
-        for _ in range(CALIBRATION):
-            for more in times:
-                model.extra = more
-                times[more].append(_clocked(target, model, inputs))
-        plain, twice = (statistics.median(times[more]) for more in times)
-        found[steps] = max(1, round(steps * longer_us[name] / (twice - plain)))
+    for name, (_, steps, _) in SIZES[target].items():
+        speedup = twice.results[name].speedup
+        assert speedup is not None
+        found[steps] = max(1, round(steps * SLOWER[target] / (1 / speedup - 1)))
     return found
 
 
-def _clocked(target: str, model: Any, inputs: list[torch.Tensor]) -> float:
-    """Microseconds a call; on a GPU of device time, with cold caches, launching left out."""
-    model(inputs[0])
-    if target == "cpu":
-        began = time.perf_counter_ns()
-        for x in inputs:
-            model(x)
-        return (time.perf_counter_ns() - began) / 1e3 / len(inputs)
-    clock = placement.clock("cuda")
-    clock.prepare(0)
-    clock.start(len(inputs))
-    for x in inputs:
-        model(x)
-    return clock.stop()[0] / 1e3 / len(inputs)
+def _end(run: Run) -> None:
+    if run.compiled is not None:
+        os.close(run.compiled)
 
 
 def _summary(found: dict[str, list[tuple[float, str, int]]], results: Any) -> dict[str, Any]:
@@ -237,7 +218,7 @@ def joined(records: list[dict[str, Any]]) -> dict[str, Any]:
     record = {
         **records[0],
         "environment": [r["environment"] for r in records],
-        "extra_steps": [r["extra_steps"] for r in records],
+        "extra_steps": [r["extra_steps"] for r in records if "extra_steps" in r],
     }
     record |= {"rounds": [r["rounds"] for r in records], "seconds": [r["seconds"] for r in records]}
     for kind in KINDS:
