@@ -16,7 +16,7 @@ class Settings(BaseSettings):
     """home: database, artifacts and exports. cache: the private harness copies, builds and measured ceilings.
     database: an SQLAlchemy URL; empty means SQLite inside the home. max_wait_s: the longest time one call waits for a job. python: the interpreter that evaluates.
     server: the URL of a running server that the command line uses instead of its own. token: the bearer token, of a server
-    over HTTP and of its clients."""
+    over HTTP and of its clients. timing_effort: a half measures half as many pairs of bursts; the evaluator reads it itself."""
 
     model_config = SettingsConfigDict(env_prefix="KEVOLVE_", env_ignore_empty=True, extra="ignore")
 
@@ -26,6 +26,7 @@ class Settings(BaseSettings):
     python: str = ""
     max_wait_s: float = Field(45.0, ge=0, allow_inf_nan=False)
     server: str = ""
+    timing_effort: float = Field(1.0, ge=0.05, le=20)
     token: SecretStr = SecretStr("")
 
     def __init__(self, **given: Any) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import settings
+
+from kevolve_mcp.executors import LocalExecutor
 
 from .fake_nvml import built, fake_nvml
 
@@ -18,15 +23,36 @@ settings.register_profile("kevolve", deadline=None, database=None, derandomize=b
 settings.load_profile("kevolve")
 
 DATA = Path(__file__).parent / "data"
+T = TypeVar("T")
 
 
 @pytest.fixture(scope="session")
 def judge_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for the whole run, its parallel parts included: builds and measured ceilings are keyed by content, and cold they cost 20 s."""
+    """One for the whole run, its parallel parts included: builds and measured ceilings are keyed by content, and cold they cost 20 s.
+    KEVOLVE_TEST_CACHE: a folder that outlives the run."""
+    if kept := os.environ.get("KEVOLVE_TEST_CACHE"):
+        return Path(kept)
     base = tmp_path_factory.getbasetemp()
     found = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "judge-cache"
     found.mkdir(exist_ok=True)
     return found
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A judge driven from synchronous tests."""
+
+    run: Callable[[Awaitable[T]], T]
+    executor: LocalExecutor
+
+
+@pytest.fixture(scope="session")
+def judge(judge_cache: Path) -> Iterator[Judge]:
+    """One for all that do it no harm: a judge and the servers from which it forks import for ten seconds."""
+    with asyncio.Runner() as runner:
+        executor = LocalExecutor(None, judge_cache)
+        yield Judge(runner.run, executor)
+        runner.run(executor.close())
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -37,6 +63,7 @@ def _own_settings(tmp_path_factory: pytest.TempPathFactory, judge_cache: Path) -
             patch.delenv(name)
         patch.setenv("KEVOLVE_HOME", str(tmp_path_factory.mktemp("home")))
         patch.setenv("KEVOLVE_CACHE", str(judge_cache))
+        patch.setenv("KEVOLVE_TIMING_EFFORT", "0.2")  # no test depends on how narrow an interval is
         patch.setenv("KEVOLVE_NATIVE_CACHE", str(tmp_path_factory.mktemp("native")))
         yield
 

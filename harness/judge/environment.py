@@ -37,6 +37,11 @@ def scrubbed_environment(*, threads: int = 1, allocation: bool = True) -> dict[s
     return {**values, **shown, **(ALLOCATION if allocation else {})}
 
 
+def timing_effort() -> float:
+    """KEVOLVE_TIMING_EFFORT: a half measures half as many pairs, and waits half as long for a verdict."""
+    return float(os.environ.get("KEVOLVE_TIMING_EFFORT") or 1)
+
+
 def evaluator_digest(folder: Path) -> str:
     """SHA-256 over names and texts of the evaluator's own files. folder: a `harness`. It is part of every evaluation's key:
     another evaluator may judge differently."""

@@ -33,7 +33,7 @@ from ..workers.confine import Confinement
 from . import memory, places
 from .builds import compiler_version
 from .endings import Refused, WorkerDied
-from .environment import ALLOCATION_NAME, evaluator_digest
+from .environment import ALLOCATION_NAME, evaluator_digest, timing_effort
 from .processes import ForkServer, Worker, command, harness_root
 
 _SCRATCH = "kevolve-judge-"
@@ -209,6 +209,8 @@ class Machine:
         compiler = compiler_version(native.find_compiler())
         versions = {"torch": torch.__version__, "compiler": compiler, "python": platform.python_version(), **_triton()}
         versions["evaluator"] = evaluator_digest(Path(harness_root()) / "harness")[:12]
+        if (effort := timing_effort()) != 1:
+            versions["timing effort"] = f"{effort:g}"
         if family is cuda and (version := native.find_toolkit().version):
             versions["CUDA C++ by"] = version
         return Environment(

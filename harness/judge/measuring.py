@@ -9,6 +9,7 @@ from typing import Any
 
 from ..types import Case, Signal
 from . import beside, blocks, bounds, opening, statistics, timing
+from .environment import timing_effort
 from .failures import Failure
 from .run import Run, keep_compiled, start_worker
 
@@ -59,7 +60,7 @@ def time_candidate(run: Run) -> dict[str, Any]:
             worker.close()
         process += 1
         if process == timing.PROCESSES:
-            deadline = time.monotonic() + run.task.family.PATIENCE_S
+            deadline = time.monotonic() + timing_effort() * run.task.family.PATIENCE_S
         if process >= timing.PROCESSES:
             more = run.confirming and process < MOST_PROCESSES and time.monotonic() < deadline
             cases = _undecided(run, rng) if more else []

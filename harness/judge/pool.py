@@ -15,6 +15,7 @@ from ..workers import buffers, operators
 from ..workers.families import FAMILIES, SHIFT
 from . import memory, oracle
 from .endings import WorkerFailed
+from .environment import timing_effort
 from .processes import Worker
 from .sets import Group, InputFile, InputSet
 
@@ -25,7 +26,7 @@ POOL_BYTES = 1 << 30  # of timing sets per case
 FEW_BYTES, FEW_SECONDS = 256 << 20, 0.15  # of those beyond BURSTS, and of calls on them
 HOST_BURST_US, DEVICE_BURST_US = 500.0, 200.0  # calls are timed in bursts of about this length; a core has slept before
 BURSTS = 8  # per process; more where a case is small: the interval narrows with their number
-MORE_BURSTS, CONFIRMING_BURSTS = 64, 128
+MORE_BURSTS, CONFIRMING_BURSTS = (max(BURSTS, round(timing_effort() * bursts)) for bursts in (64, 128))
 MAX_CALLS = 32
 TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))  # for each thing a task is asked to do
 LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then

@@ -7,8 +7,11 @@ class TestMine(ExecutorConformance):
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import anyio
 import pytest
@@ -17,6 +20,8 @@ from harness.types import Candidate, Evaluation, EvaluationRequest, Stage, Task
 from kevolve_mcp.errors import EvaluatorUnavailable, TaskRefused
 
 from .base import Executor, ProgressEvent
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -33,8 +38,20 @@ class Texts:
     target: str = "cpu"
 
 
+@dataclass(frozen=True)
+class Opened:
+    """An executor in its event loop, driven from synchronous tests."""
+
+    runner: asyncio.Runner
+    executor: Executor
+
+    def run(self, body: Callable[[Executor], Coroutine[Any, Any, T]]) -> T:
+        """Until it is done."""
+        return self.runner.run(body(self.executor))
+
+
 class ExecutorConformance(ABC):
-    """Every test opens its own executor and its own event loop."""
+    """The tests share one executor, which is used as a server uses it, but for those that need a fresh one."""
 
     @abstractmethod
     def executor(self) -> Executor:
@@ -44,106 +61,108 @@ class ExecutorConformance(ABC):
     def texts(self) -> Texts:
         """What to feed it."""
 
-    def test_describes_itself(self) -> None:
-        async def body() -> None:
-            async with self.executor() as executor:
-                report = await executor.describe()
-                assert any(t.mode == "execute" for t in report.targets)
-                assert any(i.usable for i in await executor.interpreters())
-                devices = await executor.devices()
-                assert len({d.uuid for d in devices}) == len(devices)
+    @pytest.fixture(scope="class")
+    @classmethod
+    def opened(cls) -> Iterator[Opened]:
+        """One executor and its event loop, for all tests of the class."""
+        with asyncio.Runner() as runner:
+            executor = cls().executor()
+            yield Opened(runner, executor)
+            runner.run(executor.close())
 
-        anyio.run(body)
+    def test_describes_itself(self, opened: Opened) -> None:
+        async def body(executor: Executor) -> None:
+            report = await executor.describe()
+            assert any(t.mode == "execute" for t in report.targets)
+            assert any(i.usable for i in await executor.interpreters())
+            devices = await executor.devices()
+            assert len({d.uuid for d in devices}) == len(devices)
 
-    def test_refuses_a_task_with_a_hint(self) -> None:
-        async def body() -> None:
-            async with self.executor() as executor:
-                with pytest.raises(TaskRefused) as refusal:
-                    await executor.open_task(self.texts().refused, "", self.texts().target)
-                assert refusal.value.message
-                assert refusal.value.hint
+        opened.run(body)
 
-        anyio.run(body)
+    def test_refuses_a_task_with_a_hint(self, opened: Opened) -> None:
+        async def body(executor: Executor) -> None:
+            with pytest.raises(TaskRefused) as refusal:
+                await executor.open_task(self.texts().refused, "", self.texts().target)
+            assert refusal.value.message
+            assert refusal.value.hint
 
-    def test_evaluates_and_tells_progress(self) -> None:
-        async def body() -> None:
+        opened.run(body)
+
+    def test_evaluates_and_tells_progress(self, opened: Opened) -> None:
+        async def body(executor: Executor) -> None:
             events: list[ProgressEvent] = []
+            task = await executor.open_task(self.texts().task, "", self.texts().target, progress=events.append)
+            assert task.cases
+            assert events
+            seen = len(events)
+            request = self._request(self.texts().correct, until="diagnose")
+            evaluation = await executor.evaluate(task, request, self.texts().target, progress=events.append)
+            assert (evaluation.status, evaluation.candidate) == ("correct", request.candidate.digest)
+            assert evaluation.task == task.digest
+            fractions = [e.fraction for e in events[seen:]]
+            assert fractions == sorted(fractions)
+            assert all(0 <= f <= 1 for f in fractions)
+
+        opened.run(body)
+
+    def test_a_wrong_candidate_is_an_evaluation(self, opened: Opened) -> None:
+        async def body(executor: Executor) -> None:
+            task = await self._task(executor)
+            evaluation = await executor.evaluate(task, self._request(self.texts().incorrect), self.texts().target)
+            assert evaluation.status != "correct"
+            assert evaluation.fitness == 0.0
+            assert evaluation.signals
+            assert evaluation.message
+
+        opened.run(body)
+
+    def test_the_same_question_has_the_same_key(self, opened: Opened) -> None:
+        async def key(executor: Executor) -> str:
+            task = await self._task(executor)
+            return (await executor.evaluate(task, self._request(self.texts().incorrect), self.texts().target)).key
+
+        async def of_another() -> str:
             async with self.executor() as executor:
-                task = await executor.open_task(self.texts().task, "", self.texts().target, progress=events.append)
-                assert task.cases
-                assert events
-                seen = len(events)
-                request = self._request(self.texts().correct, until="diagnose")
-                evaluation = await executor.evaluate(task, request, self.texts().target, progress=events.append)
-                assert (evaluation.status, evaluation.candidate) == ("correct", request.candidate.digest)
-                assert evaluation.task == task.digest
-                fractions = [e.fraction for e in events[seen:]]
-                assert fractions == sorted(fractions)
-                assert all(0 <= f <= 1 for f in fractions)
+                return await key(executor)
 
-        anyio.run(body)
+        assert opened.run(key) == opened.runner.run(of_another())
 
-    def test_a_wrong_candidate_is_an_evaluation(self) -> None:
-        async def body() -> None:
-            async with self.executor() as executor:
-                task = await self._task(executor)
-                evaluation = await executor.evaluate(task, self._request(self.texts().incorrect), self.texts().target)
-                assert evaluation.status != "correct"
-                assert evaluation.fitness == 0.0
-                assert evaluation.signals
-                assert evaluation.message
-
-        anyio.run(body)
-
-    def test_the_same_question_has_the_same_key(self) -> None:
-        async def body() -> None:
-            keys = set()
-            for _ in range(2):
-                async with self.executor() as executor:
-                    task = await self._task(executor)
-                    keys.add((await executor.evaluate(task, self._request(self.texts().incorrect), self.texts().target)).key)
-            assert len(keys) == 1
-
-        anyio.run(body)
-
-    def test_concurrent_calls_do_not_mix(self) -> None:
-        async def body() -> None:
+    def test_concurrent_calls_do_not_mix(self, opened: Opened) -> None:
+        async def body(executor: Executor) -> None:
             found: dict[str, Evaluation] = {}
-            async with self.executor() as executor:
-                task = await self._task(executor)
+            task = await self._task(executor)
 
-                async def one(source: str) -> None:
-                    found[source] = await executor.evaluate(task, self._request(source), self.texts().target)
+            async def one(source: str) -> None:
+                found[source] = await executor.evaluate(task, self._request(source), self.texts().target)
 
-                async with anyio.create_task_group() as group:
-                    group.start_soon(one, self.texts().correct)
-                    group.start_soon(one, self.texts().incorrect)
+            async with anyio.create_task_group() as group:
+                group.start_soon(one, self.texts().correct)
+                group.start_soon(one, self.texts().incorrect)
             assert found[self.texts().correct].status == "correct"
             assert found[self.texts().incorrect].status != "correct"
 
-        anyio.run(body)
+        opened.run(body)
 
-    def test_cancellation_ends_the_work_only_of_its_call(self) -> None:
-        async def body() -> None:
-            async with self.executor() as executor:
-                task = await self._task(executor)
-                with anyio.move_on_after(0.2) as scope:
-                    await executor.evaluate(task, self._request(self.texts().slow), self.texts().target)
-                assert scope.cancelled_caught
-                after = await executor.evaluate(task, self._request(self.texts().correct), self.texts().target)
-                assert after.status == "correct"
+    def test_cancellation_ends_the_work_only_of_its_call(self, opened: Opened) -> None:
+        async def body(executor: Executor) -> None:
+            task = await self._task(executor)
+            with anyio.move_on_after(0.2) as scope:
+                await executor.evaluate(task, self._request(self.texts().slow), self.texts().target)
+            assert scope.cancelled_caught
+            after = await executor.evaluate(task, self._request(self.texts().correct), self.texts().target)
+            assert after.status == "correct"
 
-        anyio.run(body)
+        opened.run(body)
 
-    def test_closed_means_unavailable(self) -> None:
-        async def body() -> None:
-            executor = self.executor()
+    def test_closed_means_unavailable(self, opened: Opened) -> None:
+        async def body(executor: Executor) -> None:
             await executor.close()
             await executor.close()
             with pytest.raises(EvaluatorUnavailable):
                 await executor.describe()
 
-        anyio.run(body)
+        opened.runner.run(body(self.executor()))
 
     async def _task(self, executor: Executor) -> Task:
         return await executor.open_task(self.texts().task, "", self.texts().target, timed=False)

@@ -1,9 +1,8 @@
-"""One real judge for the whole folder: starting it and opening the task cost seconds."""
+"""The judge with the small task open."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -13,6 +12,7 @@ import pytest
 from harness.native import find_compiler
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Purpose, Stage, Task
 from kevolve_mcp.executors import LocalExecutor
+from tests.conftest import Judge
 
 T = TypeVar("T")
 CANDIDATES = Path(__file__).parents[1] / "data" / "candidates"
@@ -35,15 +35,12 @@ class Bench:
 
 
 @pytest.fixture(scope="session")
-def bench(judge_cache: Path) -> Iterator[Bench]:
+def bench(judge: Judge) -> Bench:
     if find_compiler() is None:
         pytest.skip("no C++ compiler on this machine")
-    with asyncio.Runner() as runner:
-        executor = LocalExecutor(None, judge_cache)
-        path = CANDIDATES / "task.py"
-        task = runner.run(executor.open_task(path.read_text(), str(path), "cpu", timed=False))
-        yield Bench(runner.run, executor, task)
-        runner.run(executor.close())
+    path = CANDIDATES / "task.py"
+    task = judge.run(judge.executor.open_task(path.read_text(), str(path), "cpu", timed=False))
+    return Bench(judge.run, judge.executor, task)
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +18,7 @@ from harness.targets.cubin import own_shared, split
 from harness.types import Candidate, Evaluation, EvaluationRequest, Stage, Task
 from kevolve_mcp.errors import Unavailable
 from kevolve_mcp.executors import LocalExecutor
+from tests.conftest import Judge
 
 compiles = pytest.mark.skipif(not find_toolkit().version, reason="neither NVRTC nor nvcc is here")
 DATA = Path(__file__).parents[1] / "data"
@@ -46,11 +46,8 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def bench(judge_cache: Path) -> Iterator[Bench]:
-    with asyncio.Runner() as runner:
-        executor = LocalExecutor(None, judge_cache)
-        yield Bench(runner.run, executor)
-        runner.run(executor.close())
+def bench(judge: Judge) -> Bench:
+    return Bench(judge.run, judge.executor)
 
 
 def names(evaluation: Evaluation) -> list[str]:

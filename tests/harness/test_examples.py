@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import asyncio
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 
 from harness.types import Candidate, EvaluationRequest
 from harness.workers import task_file
-from kevolve_mcp.executors import LocalExecutor
+from tests.conftest import Judge
 
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -30,26 +28,18 @@ SMALL = {  # one case that the interpreter runs in a moment; the shapes of a GPU
 }
 
 
-@pytest.fixture(scope="module")
-def judge(judge_cache: Path) -> Iterator[tuple[asyncio.Runner, LocalExecutor]]:
-    with asyncio.Runner() as runner:
-        executor = LocalExecutor(None, judge_cache)
-        yield runner, executor
-        runner.run(executor.close())
-
-
 @needs_triton
 @pytest.mark.parametrize("name", SMALL)
-def test_the_triton_start_is_right_and_compiles(judge: tuple[asyncio.Runner, LocalExecutor], name: str) -> None:
-    runner, executor = judge
+def test_the_triton_start_is_right_and_compiles(judge: Judge, name: str) -> None:
+    run, executor = judge.run, judge.executor
     path = EXAMPLES / f"{name}.py"
     source = f"{path.read_text()}\nCASES, WEIGHTS, PROTECTED, HELD_OUT = {{'small': {SMALL[name]}}}, {{}}, [], []\n"
     start = Candidate((path.parent / "start_triton.py").read_text(), "triton")
-    task = runner.run(executor.open_task(source, str(path), "cpu", timed=False))
+    task = run(executor.open_task(source, str(path), "cpu", timed=False))
     assert task.name == path.parent.name + path.stem.removeprefix("task")
-    found = runner.run(executor.evaluate(task, EvaluationRequest(start, "check", "verify"), "cpu"))
+    found = run(executor.evaluate(task, EvaluationRequest(start, "check", "verify"), "cpu"))
     assert found.status == "correct", found.message
-    built = runner.run(executor.evaluate(task, EvaluationRequest(start, "check", "build"), "cuda:sm_90"))
+    built = run(executor.evaluate(task, EvaluationRequest(start, "check", "build"), "cuda:sm_90"))
     assert built.status == "correct", built.message
 
 

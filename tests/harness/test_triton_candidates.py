@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +19,7 @@ from harness.targets import ARCHITECTURES
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Stage, Task
 from kevolve_mcp.errors import Unavailable
 from kevolve_mcp.executors import LocalExecutor
+from tests.conftest import Judge
 
 pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 DATA = Path(__file__).parents[1] / "data" / "triton"
@@ -53,11 +54,8 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def bench(judge_cache: Path) -> Iterator[Bench]:
-    with asyncio.Runner() as runner:
-        executor = LocalExecutor(None, judge_cache)
-        yield Bench(runner.run, executor)
-        runner.run(executor.close())
+def bench(judge: Judge) -> Bench:
+    return Bench(judge.run, judge.executor)
 
 
 def names(evaluation: Evaluation) -> list[str]:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
 from harness.types import EvaluationRequest
-from kevolve_mcp.executors import LocalExecutor
 from kevolve_mcp.synthesis import instantiate
 from knowledge import Library
+from tests.conftest import Judge
 
 pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 SKILLS = {s.id.split("/")[1]: s for s in Library.builtin().skills()}
@@ -63,27 +60,17 @@ KERNELS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def judge(judge_cache: Path) -> Iterator[tuple[asyncio.Runner, LocalExecutor]]:
-    with asyncio.Runner() as runner:
-        executor = LocalExecutor(None, judge_cache)
-        yield runner, executor
-        runner.run(executor.close())
-
-
 @pytest.mark.parametrize(("skill", "source", "params"), KERNELS, ids=lambda v: "" if isinstance(v, str) and "\n" in v else str(v))
-def test_a_kernel_from_the_skill(
-    judge: tuple[asyncio.Runner, LocalExecutor], skill: str, source: str, params: dict[str, int | str]
-) -> None:
-    runner, executor = judge
-    task = runner.run(executor.open_task(source, "", "cpu", timed=False))
+def test_a_kernel_from_the_skill(judge: Judge, skill: str, source: str, params: dict[str, int | str]) -> None:
+    run, executor = judge.run, judge.executor
+    task = run(executor.open_task(source, "", "cpu", timed=False))
     made = instantiate(SKILLS[skill], task, "cuda", "triton")
     assert made.found, made.reason
     start = made.found[0].candidate
     assert params.keys() <= start.params().keys()
     start = start.with_params(start.params() | params)
-    found = runner.run(executor.evaluate(task, EvaluationRequest(start, "check", "verify"), "cpu"))
+    found = run(executor.evaluate(task, EvaluationRequest(start, "check", "verify"), "cpu"))
     assert found.status == "correct", found.message
     for target in ("cuda:sm_90", "hip:gfx942") if not params else ():
-        built = runner.run(executor.evaluate(task, EvaluationRequest(start, "check", "build"), target))
+        built = run(executor.evaluate(task, EvaluationRequest(start, "check", "build"), target))
         assert built.status == "correct", built.message
