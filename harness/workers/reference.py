@@ -14,7 +14,7 @@ import random
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import buffers, compiled, families, host, modules, operators, placement, task_file
@@ -26,7 +26,7 @@ _CALL = "Model(*get_init_inputs())(*get_inputs())"
 
 @dataclass
 class Live:
-    """One case: the model in the working dtype and in double precision, its initial state, and the layouts."""
+    """One case: the model in the working dtype and in double precision, its initial state, the outputs' layout, the inputs' forms."""
 
     spec: CaseSpec
     model: Callable[..., Any]
@@ -35,6 +35,7 @@ class Live:
     initial_state: dict[str, Any]
     outputs: buffers.Layout
     doubled: bool  # False where the reference cannot run in float64: its own dtype is then the best there is
+    forms: list[Any] = field(default_factory=list)
 
 
 class ReferenceHost(host.Host):
@@ -133,7 +134,7 @@ class ReferenceHost(host.Host):
         """Draw plain input sets, a seed each, `stride` bytes apart, and their expected outputs, rounded to the outputs' dtypes, in slots of
         their own. Descriptors: inputs, expected. The sets' layouts."""
         return [
-            self._problem(lambda n=number, s=seed: self._make_one(fds, case, s, n * stride, stride, n * slot_bytes))  # type: ignore[misc]
+            self._problem(lambda n=number, s=seed: self._make_one(fds, case, s, n * stride, n * slot_bytes))  # type: ignore[misc]
             for number, seed in enumerate(seeds)
         ]
 
@@ -188,7 +189,7 @@ class ReferenceHost(host.Host):
             state = {k: [list(v.shape), str(v.dtype).removeprefix("torch.")] for k, v in modules.state(model).items()}
             flops = self._flops(call, inputs)
             precise, doubled = self._precise(model, inputs)
-            self.live[name] = Live(spec, model, precise, init, kept, outputs, doubled)
+            self.live[name] = Live(spec, model, precise, init, kept, outputs, doubled, _forms(drawn))
         counts = recorder.counts()
         elementwise = sum(elements for op, (_, elements, _) in counts.items() if not operators.is_free(op))
         return {
@@ -229,18 +230,13 @@ class ReferenceHost(host.Host):
             buffers.write(fds[2], live.outputs, own)
         return {"layout": layout, "expected": expected_layout, "finite": finite}
 
-    def _make_one(self, fds: list[int], case: str, seed: int, base: int, most: int, expected_base: int) -> buffers.Layout:
+    def _make_one(self, fds: list[int], case: str, seed: int, base: int, expected_base: int) -> buffers.Layout:
         import torch
 
         live = self.live[case]
         with self._all_threads():
             inputs, _, expected = self._answer(live, seed, "dense")
             layout = self._plan(inputs, "get_inputs")
-            if layout["bytes"] > most:
-                raise TaskProblem(
-                    f"{self.lines.at('get_inputs')}: get_inputs(): the inputs' shapes depend on the seed; they must be fixed for a case "
-                    "(shapes vary through CASES)"
-                )
             buffers.write(fds[0], layout, inputs, base)
             dtypes = (getattr(torch, leaf["dtype"]) for leaf in live.outputs["leaves"])
             kept = [t.to(d).contiguous().cpu() for t, d in zip(expected, dtypes, strict=True)]
@@ -249,7 +245,13 @@ class ReferenceHost(host.Host):
 
     def _answer(self, live: Live, seed: int, family: str) -> tuple[list[Any], list[Any], list[Any]]:
         """Inputs, the same on the device, and what the reference in high precision makes of them."""
-        inputs = families.vary(self._draw(live.spec, seed), family, seed + 1)
+        drawn = self._draw(live.spec, seed)
+        if _forms(drawn) != live.forms:
+            raise TaskProblem(
+                f"{self.lines.at('get_inputs')}: get_inputs(): shapes, strides or dtypes differ from draw to draw; they must be fixed for a case "
+                "(shapes vary through CASES)"
+            )
+        inputs = families.vary(drawn, family, seed + 1)
         call = host.forward(live.precise, self.file.gradients)
         there = placement.move(inputs, self._device)
         arguments = _doubled(there) if live.doubled else there
@@ -338,6 +340,11 @@ class ReferenceHost(host.Host):
 def _double(model: Any) -> Any:
     """A copy in float64; a plain function as it is: its inputs decide."""
     return copy.deepcopy(model).double() if hasattr(model, "named_parameters") else model
+
+
+def _forms(value: Any) -> list[Any]:
+    """Shape, strides and dtype of each tensor."""
+    return [(t.shape, t.stride(), t.dtype) for t in buffers.tensors_of(value)]
 
 
 def _doubled(inputs: list[Any]) -> list[Any]:

@@ -51,6 +51,7 @@ BAD = {  # name: line that the refusal names, words of the reason or the mend
     "raises_on_import": (18, "import on its own"),
     "returns_no_tensor": (6, "only plain tensors"),
     "segfaults_in_forward": (9, "signal 11"),
+    "shapes_are_drawn": (10, "differ from draw to draw"),
     "shapes_follow_values": (6, "must be fixed for a case"),
     "syntax_error": (7, "mend the syntax"),
     "tolerance_is_unknown": (4, 'accepted: "default", "bitwise"'),
