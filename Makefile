@@ -46,7 +46,7 @@ $(STAMP): pyproject.toml constraints.txt
 # The corpus of exploits is judged alone: each has to fool a plain timer first, and such a timer is easily disturbed.
 test: lint
 	@cache=$$(mktemp -d); trap 'rm -rf "$$cache"' EXIT; export KEVOLVE_TEST_CACHE="$$cache"; set -ex; \
-	$(BIN)/pytest -m "not proof" -n 3 --dist loadfile --ignore tests/exploits; \
+	$(BIN)/pytest -m "not proof" -n 2 --dist loadfile --ignore tests/exploits; \
 	$(BIN)/pytest -m "not proof" tests/exploits
 
 lint: $(STAMP)

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from mcp import Client
 from typer.testing import CliRunner, Result
 
-from kevolve_mcp.cli import connect, executors
+from kevolve_mcp.cli import connect, executors, running
 from tests.driver.fake_server import fake_server, scripted
 
 FAKE_SERVER = Path(__file__).parents[1] / "driver" / "fake_server.py"
@@ -53,9 +54,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("KEVOLVE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(executors, "open_executor", scripted)
     monkeypatch.setattr(connect, "make_server", fake_server)
-    monkeypatch.setattr(connect, "SERVER", ("-P", str(FAKE_SERVER)))
+    monkeypatch.setattr(running, "stdio", lambda log: lambda: Client(fake_server()))
     monkeypatch.chdir(here)
     return home
+
+
+@pytest.fixture
+def server_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`kevolve optimize` starts its server as a process, as it does in use; without this fixture it lives in the test's."""
+    monkeypatch.setattr(running, "stdio", connect.stdio)
+    monkeypatch.setattr(connect, "SERVER", ("-P", str(FAKE_SERVER)))
 
 
 @pytest.fixture

@@ -196,9 +196,14 @@ def test_ctrl_c_ends_the_command_with_all_it_started(task: Path, tmp_path: Path)
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids.read_text().split())
 
 
-def test_a_model_and_the_real_judge(kevolve: Kevolve, model: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("server_process")
+def test_a_model_and_the_real_judge(
+    kevolve: Kevolve, model: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, judge_cache: Path
+) -> None:
     """The tiny task, really compiled, verified and timed: a broken kernel, a wrong one and a right one by a model."""
     monkeypatch.setattr(connect, "SERVER", ("-P", "-m", "kevolve_mcp.server.main"))
+    monkeypatch.setenv("KEVOLVE_CACHE", str(judge_cache))
+    monkeypatch.setenv("KEVOLVE_TIMING_EFFORT", "0.2")
     task = tmp_path / "one_case.py"
     text = re.sub(r"CASES = .*", 'CASES = {"small": {"rows": 16}}', (DATA / "task.py").read_text())
     task.write_text(re.sub(r"HELD_OUT = .*\n", "", text))

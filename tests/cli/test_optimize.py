@@ -12,6 +12,7 @@ from .conftest import Kevolve
 QUICK = ("--evaluations", 4, "--no-skills")
 
 
+@pytest.mark.usefixtures("server_process")
 def test_a_folder_is_optimized_with_the_start_beside_it(kevolve: Kevolve, task: Path) -> None:
     result = kevolve("optimize", task, *QUICK)
     assert result.exit_code == 0, result.output

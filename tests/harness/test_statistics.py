@@ -30,16 +30,16 @@ def simulate(
 
 def test_equal_kernels_are_hardly_ever_called_faster_or_slower() -> None:
     rng = random.Random(7)
-    verdicts = [statistics.compare(simulate(1.0, rng), 1.02, rng).verdict for _ in range(200)]
-    assert sum(v in ("faster", "slower") for v in verdicts) <= 2
+    verdicts = [statistics.compare(simulate(1.0, rng), 1.02, rng).verdict for _ in range(100)]
+    assert sum(v in ("faster", "slower") for v in verdicts) <= 1
 
 
 @pytest.mark.parametrize("processes", [3, 6])
 def test_processes_that_differ_are_no_difference_of_kernels(processes: int) -> None:
     rng = random.Random(13)
-    found = [statistics.compare(simulate(1.0, rng, processes, pairs=24, noise=0.003, luck=0.02), 1.01, rng) for _ in range(300)]
-    assert sum(c.verdict in ("faster", "slower") for c in found) <= 9
-    assert sum(c.interval[0] <= 1 <= c.interval[1] for c in found) >= 275  # 95 % of them, less what chance takes
+    found = [statistics.compare(simulate(1.0, rng, processes, pairs=24, noise=0.003, luck=0.02), 1.01, rng) for _ in range(100)]
+    assert sum(c.verdict in ("faster", "slower") for c in found) <= 4
+    assert sum(c.interval[0] <= 1 <= c.interval[1] for c in found) >= 89  # 95 % of them, less what chance takes
 
 
 def test_processes_that_agree_by_luck_are_no_difference_of_kernels() -> None:
@@ -48,15 +48,15 @@ def test_processes_that_agree_by_luck_are_no_difference_of_kernels() -> None:
 
     def verdicts(speedup: float, process_us: float) -> list[str]:
         found = []
-        for _ in range(300):
+        for _ in range(200):
             levels = [(rng.choice((3.45, 3.6)), rng.choice((3.45, 3.6)) / speedup) for _ in range(3)]
             pairs = [[(a * rng.lognormvariate(0, 0.002), b) for _ in range(8)] for a, b in levels]
             found.append(str(statistics.compare(pairs, 1.01, rng, process_us=process_us).verdict))
         return found
 
-    assert sum(v in ("faster", "slower") for v in verdicts(1.0, 0.0)) > 3  # what is guarded against
-    assert sum(v in ("faster", "slower") for v in verdicts(1.0, 0.075)) <= 3
-    assert verdicts(1.3, 0.075).count("faster") >= 285
+    assert sum(v in ("faster", "slower") for v in verdicts(1.0, 0.0)) > 2  # what is guarded against
+    assert sum(v in ("faster", "slower") for v in verdicts(1.0, 0.075)) <= 2
+    assert verdicts(1.3, 0.075).count("faster") >= 190
 
 
 def test_many_processes_narrow_the_interval_as_student_says() -> None:
@@ -76,7 +76,7 @@ def test_one_baseline_process_is_one_draw_of_its_luck() -> None:
         pairs = simulate(1.0, rng, pairs=24, noise=0.003, luck=luck)
         return statistics.compare([[(a * baseline, b) for a, b in p] for p in pairs], 1.01, rng, one_baseline=True)
 
-    assert sum(against_one(0.02).verdict in ("faster", "slower") for _ in range(300)) <= 9
+    assert sum(against_one(0.02).verdict in ("faster", "slower") for _ in range(200)) <= 7
     calm = simulate(1.05, rng, pairs=24, noise=0.003)
     assert statistics.compare(calm, 1.01, rng, one_baseline=True).verdict == "faster"
 
