@@ -40,6 +40,7 @@ class BurstResult:
 
 
 _copy = bytearray()  # one for all slots: the judge looks at the outputs of one burst before it runs the next
+_shelf = bytearray()
 
 
 class Slots:
@@ -74,10 +75,19 @@ class Slots:
         os.close(self.fd)
 
 
+def shelf(places: int, size: int) -> list[memoryview]:
+    """Places for outputs that wait for being looked at, in memory that is there before and is used again."""
+    global _shelf
+    if len(_shelf) < places * size:
+        _shelf = bytearray(b"0") * (places * size)
+    whole = memoryview(_shelf)
+    return [whole[number * size : (number + 1) * size] for number in range(places)]
+
+
 def forget() -> None:
-    """Give the memory of the judge's copy back."""
-    global _copy
-    _copy = bytearray()
+    """Give the memory of the judge's copies back."""
+    global _copy, _shelf
+    _copy, _shelf = bytearray(), bytearray()
 
 
 def hot(worker: Worker, key: str, held: InputSet, calls: int, seconds: float, queue_ns: int) -> tuple[float, float]:

@@ -164,9 +164,9 @@ def time_process(
         before = task.family.state(processes)
         block = Block({}, before, before)
         offset = rng.randrange(rounds)
-        # outputs of the candidate's bursts that were not looked at yet, in memory that is there before; each side's are put aside alike
+        # outputs of the candidate's bursts that were not looked at yet; each side's are put aside alike
         size = pool.calls * pool.slot_bytes
-        shelf = [memoryview(bytearray(b"0" * size)) for _ in range(1 + max(1, min(rounds, KEPT_BYTES // size)))]
+        shelf = bursts.shelf(1 + max(1, min(rounds, KEPT_BYTES // size)), size)
         kept: list[tuple[memoryview, Group]] = []
         calls = list(range(pool.calls))
         with turns(worker.root, task.baseline_worker.root) as turn:

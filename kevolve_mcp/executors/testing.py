@@ -40,14 +40,10 @@ class Texts:
 
 @dataclass(frozen=True)
 class Opened:
-    """An executor in its event loop, driven from synchronous tests."""
+    """An executor, and what runs a coroutine to its end in the event loop that it belongs to."""
 
-    runner: asyncio.Runner
+    run: Callable[[Coroutine[Any, Any, T]], T]
     executor: Executor
-
-    def run(self, body: Callable[[Executor], Coroutine[Any, Any, T]]) -> T:
-        """Until it is done."""
-        return self.runner.run(body(self.executor))
 
 
 class ExecutorConformance(ABC):
@@ -67,7 +63,7 @@ class ExecutorConformance(ABC):
         """One executor and its event loop, for all tests of the class."""
         with asyncio.Runner() as runner:
             executor = cls().executor()
-            yield Opened(runner, executor)
+            yield Opened(runner.run, executor)
             runner.run(executor.close())
 
     def test_describes_itself(self, opened: Opened) -> None:
@@ -78,7 +74,7 @@ class ExecutorConformance(ABC):
             devices = await executor.devices()
             assert len({d.uuid for d in devices}) == len(devices)
 
-        opened.run(body)
+        opened.run(body(opened.executor))
 
     def test_refuses_a_task_with_a_hint(self, opened: Opened) -> None:
         async def body(executor: Executor) -> None:
@@ -87,7 +83,7 @@ class ExecutorConformance(ABC):
             assert refusal.value.message
             assert refusal.value.hint
 
-        opened.run(body)
+        opened.run(body(opened.executor))
 
     def test_evaluates_and_tells_progress(self, opened: Opened) -> None:
         async def body(executor: Executor) -> None:
@@ -104,7 +100,7 @@ class ExecutorConformance(ABC):
             assert fractions == sorted(fractions)
             assert all(0 <= f <= 1 for f in fractions)
 
-        opened.run(body)
+        opened.run(body(opened.executor))
 
     def test_a_wrong_candidate_is_an_evaluation(self, opened: Opened) -> None:
         async def body(executor: Executor) -> None:
@@ -115,7 +111,7 @@ class ExecutorConformance(ABC):
             assert evaluation.signals
             assert evaluation.message
 
-        opened.run(body)
+        opened.run(body(opened.executor))
 
     def test_the_same_question_has_the_same_key(self, opened: Opened) -> None:
         async def key(executor: Executor) -> str:
@@ -126,7 +122,7 @@ class ExecutorConformance(ABC):
             async with self.executor() as executor:
                 return await key(executor)
 
-        assert opened.run(key) == opened.runner.run(of_another())
+        assert opened.run(key(opened.executor)) == opened.run(of_another())
 
     def test_concurrent_calls_do_not_mix(self, opened: Opened) -> None:
         async def body(executor: Executor) -> None:
@@ -142,7 +138,7 @@ class ExecutorConformance(ABC):
             assert found[self.texts().correct].status == "correct"
             assert found[self.texts().incorrect].status != "correct"
 
-        opened.run(body)
+        opened.run(body(opened.executor))
 
     def test_cancellation_ends_the_work_only_of_its_call(self, opened: Opened) -> None:
         async def body(executor: Executor) -> None:
@@ -153,7 +149,7 @@ class ExecutorConformance(ABC):
             after = await executor.evaluate(task, self._request(self.texts().correct), self.texts().target)
             assert after.status == "correct"
 
-        opened.run(body)
+        opened.run(body(opened.executor))
 
     def test_closed_means_unavailable(self, opened: Opened) -> None:
         async def body(executor: Executor) -> None:
@@ -162,7 +158,7 @@ class ExecutorConformance(ABC):
             with pytest.raises(EvaluatorUnavailable):
                 await executor.describe()
 
-        opened.runner.run(body(self.executor()))
+        opened.run(body(self.executor()))
 
     async def _task(self, executor: Executor) -> Task:
         return await executor.open_task(self.texts().task, "", self.texts().target, timed=False)

@@ -17,7 +17,8 @@ from harness.native import find_compiler
 from harness.types import Candidate, EvaluationRequest
 from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable, UsageError
 from kevolve_mcp.executors import Executor, LocalExecutor
-from kevolve_mcp.executors.testing import ExecutorConformance, Texts
+from kevolve_mcp.executors.testing import ExecutorConformance, Opened, Texts
+from tests.conftest import Judge
 
 DATA = Path(__file__).parents[1] / "data" / "candidates"
 TASK, CORRECT = (DATA / "task.py").read_text(), (DATA / "correct.py").read_text()
@@ -27,10 +28,11 @@ pytestmark = pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler
 class TestConformance(ExecutorConformance):
     cache: Path
 
-    @pytest.fixture(autouse=True, scope="class")
+    @pytest.fixture(scope="class")
     @classmethod
-    def _cache(cls, judge_cache: Path) -> None:
+    def opened(cls, judge: Judge, judge_cache: Path) -> Opened:
         cls.cache = judge_cache
+        return Opened(judge.run, judge.executor)
 
     def executor(self) -> Executor:
         return LocalExecutor(None, self.cache)
@@ -85,12 +87,8 @@ def test_a_killed_part_of_the_evaluator_is_an_unavailable_evaluator_and_the_next
     assert judges() <= before
 
 
-def test_the_key_holds_the_digest_of_the_evaluators_own_files(judge_cache: Path) -> None:
-    async def body() -> str:
-        async with LocalExecutor(None, judge_cache) as executor:
-            return (await executor.describe()).environment.toolchain
-
-    said = asyncio.run(body())
+def test_the_key_holds_the_digest_of_the_evaluators_own_files(judge: Judge, judge_cache: Path) -> None:
+    said = judge.run(judge.executor.describe()).environment.toolchain
     (copied,) = (p.name for p in (judge_cache / "harness").iterdir())
     assert f"evaluator {copied[:12]}" in said
 
@@ -157,13 +155,9 @@ def test_interpreters_are_found_in_the_order_that_is_promised(
     asyncio.run(body())
 
 
-def test_a_target_that_is_not_here_is_refused(judge_cache: Path) -> None:
-    async def body() -> None:
-        async with LocalExecutor(None, judge_cache) as executor:
-            with pytest.raises(Unavailable, match="cuda"):
-                await executor.open_task(TASK, "", "cuda", timed=False)
-
-    asyncio.run(body())
+def test_a_target_that_is_not_here_is_refused(judge: Judge) -> None:
+    with pytest.raises(Unavailable, match="cuda"):
+        judge.run(judge.executor.open_task(TASK, "", "cuda", timed=False))
 
 
 def test_a_cache_that_cannot_be_written_is_told_with_its_variable(tmp_path: Path) -> None:
