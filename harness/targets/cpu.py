@@ -19,7 +19,7 @@ from .state import DeviceState, stolen_ns, waited_ns
 
 CORES = tuple(sorted(os.sched_getaffinity(0)))  # of this process as it started: a thread that times keeps off one
 NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cpu", "cpu", 1.02, 8 << 30
-PATIENCE_S, PROCESS_US = 12.0, 0.0
+PATIENCE_S, PROCESS_US = 18.0, 0.0
 _LEVELS = {"L1": 32 << 10, "L2": 512 << 10, "L3": 16 << 20}  # where the system does not say
 _VECTOR_FLAGS = ("avx512f", "avx512_bf16", "avx512_fp16", "avx2", "fma", "amx_tile", "asimd", "sve", "sve2")
 
