@@ -87,10 +87,11 @@ def test_a_killed_part_of_the_evaluator_is_an_unavailable_evaluator_and_the_next
     assert judges() <= before
 
 
-def test_the_key_holds_the_digest_of_the_evaluators_own_files(judge: Judge, judge_cache: Path) -> None:
+def test_the_key_holds_the_digest_of_the_evaluators_own_files_and_the_timing_effort(judge: Judge, judge_cache: Path) -> None:
     said = judge.run(judge.executor.describe()).environment.toolchain
     (copied,) = (p.name for p in (judge_cache / "harness").iterdir())
     assert f"evaluator {copied[:12]}" in said
+    assert "timing effort 0.2" in said  # of all tests
 
 
 def request(source: str) -> EvaluationRequest:
