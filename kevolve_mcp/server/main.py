@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,9 +36,11 @@ def serve(settings: Settings | None = None, http: HttpOptions | None = None) -> 
     chosen = settings or Settings()
     os.environ.pop("KEVOLVE_TOKEN", None)
     if http is None:
-        from .build import build_server
+        with _nothing_is_garbage():
+            from .build import build_server
 
-        build_server(chosen).run("stdio")
+            server = build_server(chosen)
+        server.run("stdio")
         return
     from dataclasses import replace
 
@@ -44,6 +48,17 @@ def serve(settings: Settings | None = None, http: HttpOptions | None = None) -> 
 
     given = http.token if http.token is not None else chosen.token.get_secret_value() or None
     serve_http(replace(http, token=given), chosen)
+
+
+@contextmanager
+def _nothing_is_garbage() -> Iterator[None]:
+    """While the server is imported and built: collecting took a tenth of the time until its first answer."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
