@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from hypothesis import settings
 
 from kevolve_mcp.executors import LocalExecutor
+from kevolve_mcp.executors.testing import Opened
 
 from .fake_nvml import built, fake_nvml
 
@@ -23,7 +22,6 @@ settings.register_profile("kevolve", deadline=None, database=None, derandomize=b
 settings.load_profile("kevolve")
 
 DATA = Path(__file__).parent / "data"
-T = TypeVar("T")
 
 
 @pytest.fixture(scope="session")
@@ -38,20 +36,12 @@ def judge_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-@dataclass(frozen=True)
-class Judge:
-    """A judge driven from synchronous tests."""
-
-    run: Callable[[Awaitable[T]], T]
-    executor: LocalExecutor
-
-
 @pytest.fixture(scope="session")
-def judge(judge_cache: Path) -> Iterator[Judge]:
+def judge(judge_cache: Path) -> Iterator[Opened]:
     """One for all that do it no harm: a judge and the servers from which it forks import for ten seconds."""
     with asyncio.Runner() as runner:
         executor = LocalExecutor(None, judge_cache)
-        yield Judge(runner.run, executor)
+        yield Opened(runner.run, executor)
         runner.run(executor.close())
 
 

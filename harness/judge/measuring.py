@@ -87,12 +87,18 @@ def _with_baselines(run: Run, case: Case) -> Case:
 
 def _undecided(run: Run, rng: Any) -> list[Case]:
     """Cases whose interval does not decide yet, but for held-out ones, which decide nothing about speed."""
-    found, family = [], run.task.family
+    found = []
     for case in run.cases:
         pairs = run.times[case.name].pairs(_strongest(run.times[case.name]))
-        if not case.held_out and statistics.compare(pairs, family.MARGIN, rng, process_us=family.PROCESS_US).verdict == "unclear":
+        if not case.held_out and _compared(run, pairs, rng).verdict == "unclear":
             found.append(case)
     return found
+
+
+def _compared(run: Run, pairs: list[list[tuple[float, float]]], rng: Any) -> statistics.Comparison:
+    """Under what is known of this device, and of a search's one baseline process."""
+    family = run.task.family
+    return statistics.compare(pairs, family.MARGIN, rng, one_baseline=not run.confirming, process_us=family.PROCESS_US)
 
 
 def _strongest(times: timing.CaseTimes) -> str:
@@ -116,9 +122,7 @@ def _conclude_case(run: Run, case: Case, rng: Any) -> None:
         raise Failure("cheated", text, (Signal("cheat.clock", text),))
     best = _strongest(times)
     confirmed = times.confirmed(best)
-    family = run.task.family
-    one = not run.confirming
-    compared = statistics.compare(confirmed, family.MARGIN, rng, one_baseline=one, process_us=family.PROCESS_US)
+    compared = _compared(run, confirmed, rng)
     latency = statistics.median([p[1] for process in confirmed for p in process])
     run.signals += blocks.doubts(case.name, times)
     floor_us = bounds.impossible_us(case, run.machine.ceilings_of(run.task.family)) if case.bytes_written else 0.0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 # Operators that allocate, view or copy but compute nothing: a candidate may use them freely.
@@ -82,3 +83,24 @@ class Recorder:
     def counts(self) -> dict[str, list[int]]:
         """name -> [calls, elements written, nanoseconds]."""
         return {name: [count, self._elements[name], self._ns[name]] for name, count in self._calls.items()}
+
+
+def flops(call: Callable[[Any], Any], inputs: Any) -> int:
+    """Floating-point operations of one call, as the framework counts those of products and convolutions."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    counter = FlopCounterMode(display=False)
+    counter.mod_tracker = _NoModules()  # type: ignore[assignment]  # counts by module need hooks that gradients of leaves do not bear
+    with counter:
+        call(inputs)
+    return int(counter.get_total_flops())
+
+
+class _NoModules(contextlib.AbstractContextManager["_NoModules"]):
+    """In place of a tracker of modules: everything counts as one."""
+
+    parents = frozenset({"Global"})
+    is_bw = False
+
+    def __exit__(self, *details: Any) -> None:
+        """Nothing was hooked."""

@@ -26,7 +26,7 @@ _CALL = "Model(*get_init_inputs())(*get_inputs())"
 
 @dataclass
 class Live:
-    """One case: the model in the working dtype and in double precision, its initial state, the outputs' layout, the inputs' forms."""
+    """One case: the model in the working dtype and in double precision, its initial state, the outputs' layout, the inputs' specs."""
 
     spec: CaseSpec
     model: Callable[..., Any]
@@ -35,7 +35,7 @@ class Live:
     initial_state: dict[str, Any]
     outputs: buffers.Layout
     doubled: bool  # False where the reference cannot run in float64: its own dtype is then the best there is
-    forms: list[Any] = field(default_factory=list)
+    specs: list[Any] = field(default_factory=list)
 
 
 class ReferenceHost(host.Host):
@@ -187,9 +187,9 @@ class ReferenceHost(host.Host):
             kept = {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
             outputs = buffers.dense(buffers.plan(first))
             state = {k: [list(v.shape), str(v.dtype).removeprefix("torch.")] for k, v in modules.state(model).items()}
-            flops = self._flops(call, inputs)
+            flops = operators.flops(call, inputs)
             precise, doubled = self._precise(model, inputs)
-            self.live[name] = Live(spec, model, precise, init, kept, outputs, doubled, _forms(drawn))
+            self.live[name] = Live(spec, model, precise, init, kept, outputs, doubled, _specs(drawn))
         counts = recorder.counts()
         elementwise = sum(elements for op, (_, elements, _) in counts.items() if not operators.is_free(op))
         return {
@@ -246,7 +246,7 @@ class ReferenceHost(host.Host):
     def _answer(self, live: Live, seed: int, family: str) -> tuple[list[Any], list[Any], list[Any]]:
         """Inputs, the same on the device, and what the reference in high precision makes of them."""
         drawn = self._draw(live.spec, seed)
-        if _forms(drawn) != live.forms:
+        if _specs(drawn) != live.specs:
             raise TaskProblem(
                 f"{self.lines.at('get_inputs')}: get_inputs(): shapes, strides or dtypes differ from draw to draw; they must be fixed for a case "
                 "(shapes vary through CASES)"
@@ -298,15 +298,6 @@ class ReferenceHost(host.Host):
             return model, False
         return precise, True
 
-    def _flops(self, call: Callable[[Any], list[Any]], inputs: list[Any]) -> int:
-        from torch.utils.flop_counter import FlopCounterMode
-
-        counter = FlopCounterMode(display=False)
-        counter.mod_tracker = _NoModules()  # type: ignore[assignment]  # counts by module need hooks that gradients of leaves do not bear
-        with counter:
-            call(inputs)
-        return int(counter.get_total_flops())
-
     def _plan(self, value: Any, function: str) -> buffers.Layout:
         try:
             return buffers.plan(value)
@@ -342,7 +333,7 @@ def _double(model: Any) -> Any:
     return copy.deepcopy(model).double() if hasattr(model, "named_parameters") else model
 
 
-def _forms(value: Any) -> list[Any]:
+def _specs(value: Any) -> list[Any]:
     """Shape, strides and dtype of each tensor."""
     return [(t.shape, t.stride(), t.dtype) for t in buffers.tensors_of(value)]
 
@@ -362,16 +353,6 @@ def _close(a: Any, b: Any) -> bool:
     import torch
 
     return bool(torch.allclose(a.double(), b.double(), rtol=1e-3, atol=1e-5, equal_nan=True))
-
-
-class _NoModules(contextlib.AbstractContextManager["_NoModules"]):
-    """In place of a tracker of modules: everything counts as one."""
-
-    parents = frozenset({"Global"})
-    is_bw = False
-
-    def __exit__(self, *details: Any) -> None:
-        """Nothing was hooked."""
 
 
 class _Printed(io.TextIOBase):

@@ -18,7 +18,6 @@ from harness.types import Candidate, EvaluationRequest
 from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable, UsageError
 from kevolve_mcp.executors import Executor, LocalExecutor
 from kevolve_mcp.executors.testing import ExecutorConformance, Opened, Texts
-from tests.conftest import Judge
 
 DATA = Path(__file__).parents[1] / "data" / "candidates"
 TASK, CORRECT = (DATA / "task.py").read_text(), (DATA / "correct.py").read_text()
@@ -30,9 +29,9 @@ class TestConformance(ExecutorConformance):
 
     @pytest.fixture(scope="class")
     @classmethod
-    def opened(cls, judge: Judge, judge_cache: Path) -> Opened:
+    def opened(cls, judge: Opened, judge_cache: Path) -> Opened:
         cls.cache = judge_cache
-        return Opened(judge.run, judge.executor)
+        return judge
 
     def executor(self) -> Executor:
         return LocalExecutor(None, self.cache)
@@ -87,7 +86,7 @@ def test_a_killed_part_of_the_evaluator_is_an_unavailable_evaluator_and_the_next
     assert judges() <= before
 
 
-def test_the_key_holds_the_digest_of_the_evaluators_own_files_and_the_timing_effort(judge: Judge, judge_cache: Path) -> None:
+def test_the_key_holds_the_digest_of_the_evaluators_own_files_and_the_timing_effort(judge: Opened, judge_cache: Path) -> None:
     said = judge.run(judge.executor.describe()).environment.toolchain
     (copied,) = (p.name for p in (judge_cache / "harness").iterdir())
     assert f"evaluator {copied[:12]}" in said
@@ -156,7 +155,7 @@ def test_interpreters_are_found_in_the_order_that_is_promised(
     asyncio.run(body())
 
 
-def test_a_target_that_is_not_here_is_refused(judge: Judge) -> None:
+def test_a_target_that_is_not_here_is_refused(judge: Opened) -> None:
     with pytest.raises(Unavailable, match="cuda"):
         judge.run(judge.executor.open_task(TASK, "", "cuda", timed=False))
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
 from harness.native import find_compiler
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Purpose, Stage, Task
-from kevolve_mcp.executors import LocalExecutor
-from tests.conftest import Judge
+from kevolve_mcp.executors import Executor
+from kevolve_mcp.executors.testing import Opened
 
 T = TypeVar("T")
 CANDIDATES = Path(__file__).parents[1] / "data" / "candidates"
@@ -22,8 +22,8 @@ CANDIDATES = Path(__file__).parents[1] / "data" / "candidates"
 class Bench:
     """A judge with the small task open, driven from synchronous tests."""
 
-    run: Callable[[Awaitable[T]], T]
-    executor: LocalExecutor
+    run: Callable[[Coroutine[Any, Any, T]], T]
+    executor: Executor
     task: Task
 
     def evaluate(
@@ -35,7 +35,7 @@ class Bench:
 
 
 @pytest.fixture(scope="session")
-def bench(judge: Judge) -> Bench:
+def bench(judge: Opened) -> Bench:
     if find_compiler() is None:
         pytest.skip("no C++ compiler on this machine")
     path = CANDIDATES / "task.py"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,8 +17,8 @@ from harness.native import find_toolkit
 from harness.targets.cubin import own_shared, split
 from harness.types import Candidate, Evaluation, EvaluationRequest, Stage, Task
 from kevolve_mcp.errors import Unavailable
-from kevolve_mcp.executors import LocalExecutor
-from tests.conftest import Judge
+from kevolve_mcp.executors import Executor
+from kevolve_mcp.executors.testing import Opened
 
 compiles = pytest.mark.skipif(not find_toolkit().version, reason="neither NVRTC nor nvcc is here")
 DATA = Path(__file__).parents[1] / "data"
@@ -31,8 +31,8 @@ T = TypeVar("T")
 class Bench:
     """A judge driven from synchronous tests, with each task opened once."""
 
-    run: Callable[[Awaitable[T]], T]
-    executor: LocalExecutor
+    run: Callable[[Coroutine[Any, Any, T]], T]
+    executor: Executor
     tasks: dict[str, Task] = field(default_factory=dict)
 
     def judge(self, source: str, path: str, target: str, until: Stage = "build", language: str = "cuda") -> Evaluation:
@@ -46,7 +46,7 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def bench(judge: Judge) -> Bench:
+def bench(judge: Opened) -> Bench:
     return Bench(judge.run, judge.executor)
 
 

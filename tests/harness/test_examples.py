@@ -10,7 +10,7 @@ import pytest
 
 from harness.types import Candidate, EvaluationRequest
 from harness.workers import task_file
-from tests.conftest import Judge
+from kevolve_mcp.executors.testing import Opened
 
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -30,7 +30,7 @@ SMALL = {  # one case that the interpreter runs in a moment; the shapes of a GPU
 
 @needs_triton
 @pytest.mark.parametrize("name", SMALL)
-def test_the_triton_start_is_right_and_compiles(judge: Judge, name: str) -> None:
+def test_the_triton_start_is_right_and_compiles(judge: Opened, name: str) -> None:
     run, executor = judge.run, judge.executor
     path = EXAMPLES / f"{name}.py"
     source = f"{path.read_text()}\nCASES, WEIGHTS, PROTECTED, HELD_OUT = {{'small': {SMALL[name]}}}, {{}}, [], []\n"

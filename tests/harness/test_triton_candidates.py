@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,8 +18,8 @@ from harness.judge import configurations
 from harness.targets import ARCHITECTURES
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Stage, Task
 from kevolve_mcp.errors import Unavailable
-from kevolve_mcp.executors import LocalExecutor
-from tests.conftest import Judge
+from kevolve_mcp.executors import Executor
+from kevolve_mcp.executors.testing import Opened
 
 pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 DATA = Path(__file__).parents[1] / "data" / "triton"
@@ -34,8 +34,8 @@ def text(name: str) -> str:
 class Bench:
     """A judge driven from synchronous tests, with each task opened once."""
 
-    run: Callable[[Awaitable[T]], T]
-    executor: LocalExecutor
+    run: Callable[[Coroutine[Any, Any, T]], T]
+    executor: Executor
     tasks: dict[str, Task] = field(default_factory=dict)
 
     def task(self, source: str) -> Task:
@@ -54,7 +54,7 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def bench(judge: Judge) -> Bench:
+def bench(judge: Opened) -> Bench:
     return Bench(judge.run, judge.executor)
 
 

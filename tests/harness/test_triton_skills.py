@@ -7,9 +7,9 @@ from importlib.util import find_spec
 import pytest
 
 from harness.types import EvaluationRequest
+from kevolve_mcp.executors.testing import Opened
 from kevolve_mcp.synthesis import instantiate
 from knowledge import Library
-from tests.conftest import Judge
 
 pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 SKILLS = {s.id.split("/")[1]: s for s in Library.builtin().skills()}
@@ -61,7 +61,7 @@ KERNELS = [
 
 
 @pytest.mark.parametrize(("skill", "source", "params"), KERNELS, ids=lambda v: "" if isinstance(v, str) and "\n" in v else str(v))
-def test_a_kernel_from_the_skill(judge: Judge, skill: str, source: str, params: dict[str, int | str]) -> None:
+def test_a_kernel_from_the_skill(judge: Opened, skill: str, source: str, params: dict[str, int | str]) -> None:
     run, executor = judge.run, judge.executor
     task = run(executor.open_task(source, "", "cpu", timed=False))
     made = instantiate(SKILLS[skill], task, "cuda", "triton")
