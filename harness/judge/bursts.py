@@ -43,15 +43,33 @@ _copy = bytearray()  # one for all slots: the judge looks at the outputs of one 
 _shelf = bytearray()
 
 
-class Slots:
-    """The memory that receives outputs: `count` slots, shared with one worker, and the judge's own copy of them."""
+class _Shared:
+    """Memory that one worker writes, too."""
 
-    def __init__(self, count: int, slot_bytes: int) -> None:
-        self.count, self.slot_bytes = count, slot_bytes
-        self.fd = buffers.create("slots", count * slot_bytes)
+    def __init__(self, size: int) -> None:
+        self.fd = buffers.create("slots", size)
         buffers.seal(self.fd, writable=True)
-        self._shared = memoryview(buffers.shared(self.fd, count * slot_bytes))
+        self.view = memoryview(buffers.shared(self.fd, size))
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+
+class Slots:
+    """The memory that receives outputs: `count` slots, shared with one worker, and the judge's own copy of them. before: slots of the
+    same worker that nobody needs any more; their memory serves again where it is large enough."""
+
+    _shared: _Shared
+
+    def __init__(self, count: int, slot_bytes: int, before: Slots | None = None) -> None:
+        self.count, self.slot_bytes = count, slot_bytes
+        size = count * slot_bytes
+        self._shared = before._shared if before is not None and len(before._shared.view) >= size else _Shared(size)
         self._held = memoryview(b"")
+
+    @property
+    def fd(self) -> int:
+        return self._shared.fd
 
     def take(self, count: int) -> None:
         """Copy the first `count` slots: what the worker writes from here on is not looked at."""
@@ -60,7 +78,7 @@ class Slots:
         if len(_copy) < size:
             _copy = bytearray(size)
         self._held = memoryview(_copy)[:size]
-        self._held[:] = self._shared[:size]
+        self._held[:] = self._shared.view[:size]
 
     def tensors(self, layout: buffers.Layout, index: int) -> list[torch.Tensor]:
         """The outputs of one call as they were taken, valid until the next `take` of any slots."""
@@ -70,9 +88,6 @@ class Slots:
         """A copy of the outputs as they were taken, in memory of the caller's."""
         place[: len(self._held)] = self._held
         return place[: len(self._held)]
-
-    def __del__(self) -> None:
-        os.close(self.fd)
 
 
 def shelf(places: int, size: int) -> list[memoryview]:

@@ -27,10 +27,11 @@ REPEATED_BURSTS, REPEATING_SECONDS = 12, 0.5
 def verify(run: Run) -> dict[str, Any]:
     worker = run.loaded
     assert worker is not None
+    slots = None
     for number, case in enumerate(run.cases):
         run.tell("verify", f"case {case.name}", 0.15 + 0.25 * number / len(run.cases))
         pool = run.task.pool(case.name)
-        slots = prepare(run, worker, pool, bursts.held_calls(pool, run.place.patience_s))
+        slots = prepare(run, worker, pool, bursts.held_calls(pool, run.place.patience_s), slots)
         run.results[case.name] = _check_case(run, case, pool, worker, slots)
         run.guard(f"case {case.name}", worker, lambda name=case.name: worker.ask("drop", seconds=LOAD_SECONDS, key=name))  # type: ignore[misc]
         if run.confirming:

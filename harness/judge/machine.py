@@ -110,15 +110,17 @@ class Machine:
 
     def task_worker(self, family: DeviceFamily, folder: str, *, compiles: bool, allocation: bool = True) -> Worker:
         """A confined process for a task. folder: what it may read besides, "" for nothing. compiles: it will need inductor, whose
-        import takes seconds. allocation: see ForkServer."""
+        import takes seconds; one that only draws inputs need not wait for it. allocation: see ForkServer."""
         server = self.task_server(family, compiles=compiles, allocation=allocation)
         scratch = "" if self.task_level == "namespaces" else tempfile.mkdtemp(dir=self.scratch)
         return server.worker("reference", self._task_rules(family, folder), scratch)
 
     def task_server(self, family: DeviceFamily, *, compiles: bool = True, allocation: bool = True) -> ForkServer:
-        """The fork server for tasks; those that are not timed share the candidates'."""
+        """The fork server for tasks that are timed; those that are not share the candidates'."""
+        if allocation and not compiles:
+            return self.server_for(family)
         name = f"tasks on {family.NAME}{'' if allocation else ', default allocation'}"
-        if (compiles or not allocation) and name not in self._fork_servers:
+        if name not in self._fork_servers:
             more = ["torch._inductor.compile_fx"] if allocation else []
             compiled = str(self._inductor) if allocation and family is cpu else ""
             self._fork_servers[name] = ForkServer(
@@ -127,7 +129,7 @@ class Machine:
                 environment={**placement.NO_DEVICE_YET, **self._variables(family)},
                 compiled=compiled,
             )
-        return self._fork_servers[name] if name in self._fork_servers else self.server_for(family)
+        return self._fork_servers[name]
 
     def _variables(self, family: DeviceFamily) -> dict[str, str]:
         """The family's, and where a fork server itself compiles; workers have folders of their own."""

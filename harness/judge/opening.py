@@ -58,7 +58,7 @@ class OpenTask:
         """The process in which baselines run. It draws nothing, and so is as fresh as a candidate's: small kernels were 1 to 2 % slower in a
         process that had drawn inputs (seen on a CPU), since what was allocated before decides where memory lies."""
         if self._baseline_worker is None:
-            self._baseline_worker, _ = self.workers.start(self.cancel)
+            self._baseline_worker, _ = self.workers.start(self.cancel, compiles=True)
         return self._baseline_worker
 
     @property
@@ -124,7 +124,7 @@ class OpenTask:
         if self._baseline_worker is not None:
             self.workers.keep(self._baseline_worker)
             self._baseline_worker.close()
-        self._baseline_worker = self.workers.start()[0] if at_once else None
+        self._baseline_worker = self.workers.start(compiles=True)[0] if at_once else None
         self._constructed.clear()
 
     def settle(self) -> None:
@@ -184,7 +184,7 @@ def open_task(
     machine.expect_task(family, compiles=timed or known)
     companion = Path(path).with_name(f"{Path(path).stem}.heldout.py") if path else None
     held_out = companion.read_text() if companion is not None and companion.is_file() else ""
-    workers = TaskWorkers(machine, family, TaskText(source, path, held_out, secrets.randbits(48)), compiles=timed or known)
+    workers = TaskWorkers(machine, family, TaskText(source, path, held_out, secrets.randbits(48)))
     tell("open", "reading the task", 0.0)
     try:
         worker, opened = workers.start(cancel)

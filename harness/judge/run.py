@@ -141,9 +141,9 @@ def keep_compiled(run: Run) -> None:
         os.close(fd)
 
 
-def prepare(run: Run, worker: Worker, pool: CasePool, count: int) -> bursts.Slots:
-    """Construct the candidate's model for a case and give it the reference's parameters."""
-    slots = bursts.Slots(count, pool.slot_bytes)
+def prepare(run: Run, worker: Worker, pool: CasePool, count: int, before: bursts.Slots | None = None) -> bursts.Slots:
+    """Construct the candidate's model for a case and give it the reference's parameters. before: slots that this worker is done with."""
+    slots = bursts.Slots(count, pool.slot_bytes, before)
 
     def prepare() -> None:
         worker.ask(

@@ -48,23 +48,25 @@ class TaskText:
 
 
 class TaskWorkers:
-    """Starts processes for one task on one device family, and hands what one has compiled to the next. compiles: whether
-    baselines will be compiled."""
+    """Starts processes for one task on one device family, and hands what one has compiled to the next."""
 
-    def __init__(self, machine: Machine, family: DeviceFamily, text: TaskText, *, compiles: bool) -> None:
-        self._machine, self._family, self.text, self._compiles = machine, family, text, compiles
+    def __init__(self, machine: Machine, family: DeviceFamily, text: TaskText) -> None:
+        self._machine, self._family, self.text = machine, family, text
         self._stack = buffers.create("stack", 0, fixed=False)
         key = hashlib.sha256("\0".join((text.source, text.held_out, text.folder)).encode()).hexdigest()
         self._kept = machine.cache / "compiled" / f"{key[:32]}.tar"
 
-    def start(self, cancel: CancelToken | None = None, *, allocation: bool = True) -> tuple[Worker, dict[str, Any]]:
+    def start(
+        self, cancel: CancelToken | None = None, *, compiles: bool = False, allocation: bool = True
+    ) -> tuple[Worker, dict[str, Any]]:
         """A confined process with the task open, and what the task declares. Raises what Worker.wait raises.
 
-        allocation: under the allocator policy of every comparison; False for the allocator's defaults."""
-        worker = self._machine.task_worker(self._family, self.text.folder, compiles=self._compiles, allocation=allocation)
+        compiles: it runs baselines, of which torch.compile is one. allocation: under the allocator policy of every comparison; False for the
+        allocator's defaults."""
+        worker = self._machine.task_worker(self._family, self.text.folder, compiles=compiles, allocation=allocation)
         worker.cancel = cancel
         held_out_name = f"{Path(self.text.filename).stem}.heldout.py"
-        kept = self._kept.read_bytes() if self._kept.is_file() else b""
+        kept = self._kept.read_bytes() if compiles and self._kept.is_file() else b""
         texts = [buffers.from_bytes("task", t) for t in (self.text.source.encode(), self.text.held_out.encode())]
         packed = buffers.from_bytes("compiled", kept)
         try:

@@ -131,15 +131,15 @@ def raw(tensor: Any, nbytes: int) -> memoryview:
     return memoryview((ctypes.c_char * nbytes).from_address(tensor.data_ptr())).cast("B")
 
 
-def mapped(fd: int) -> mmap.mmap:
-    """A whole file: private, read-only, its pages already present."""
-    return _map(fd, os.fstat(fd).st_size, mmap.MAP_PRIVATE | _MAP_POPULATE, mmap.PROT_READ)
+def mapped(fd: int, size: int = 1 << 62) -> mmap.mmap:
+    """A file, or its first `size` bytes: private, read-only, its pages already present."""
+    return _map(fd, min(size, os.fstat(fd).st_size), mmap.MAP_PRIVATE | _MAP_POPULATE, mmap.PROT_READ)
 
 
 def read(fd: int, layout: Layout, protect: Callable[[int], None] | None = None, base: int = 0) -> Any:
     """The structure, with tensors on a mapping of the file. base: where in it the structure starts. protect: called with the address of
     each page between tensors."""
-    value = build(layout, mapped(fd), base)
+    value = build(layout, mapped(fd, base + layout["bytes"]), base)  # pages of a sparse file that nobody reads would cost as much
     if protect is not None:
         for found, entry in zip(tensors_of(value), _entries(layout), strict=True):
             if entry["nbytes"]:

@@ -11,6 +11,8 @@ import ctypes
 import mmap
 import os
 import platform
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,14 +52,14 @@ class Guard:
     def __enter__(self) -> Guard:
         from torch.utils._python_dispatch import TorchDispatchMode
 
-        def guarded(name: str, made: Any) -> Any:
-            return self._guarded(name, made)
+        guarded = self._guarded
 
         class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
             def __torch_dispatch__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
-                made = func(*args, **(kwargs or {}))
-                name = str(func).split(".")[1]
-                return guarded(name, made) if name in _GUARDED else made
+                name, kwargs = str(func).split(".")[1], kwargs or {}
+                if name not in _GUARDED:
+                    return func(*args, **kwargs)
+                return guarded(name, lambda **changed: func(*args, **{**kwargs, **changed}), _place(name, args, kwargs))
 
         self._mode = Mode()  # type: ignore[no-untyped-call]
         self._mode.__enter__()
@@ -66,20 +68,22 @@ class Guard:
     def __exit__(self, *details: Any) -> None:
         self._mode.__exit__(*details)
 
-    def _guarded(self, name: str, made: Any) -> Any:
+    def _guarded(self, name: str, make: Callable[..., Any], described: bool) -> Any:
+        """What `make` makes, in watched memory. described: its bytes are nobody's yet and lie on the host, so that its description is enough."""
         import torch
 
-        if type(made) is not torch.Tensor or made.layout is not torch.strided or made.device.type not in ("cpu", "cuda"):
-            return made
-        nbytes = extent(made) * made.element_size()
+        made = make(device="meta") if described else make()
+        kind = "cpu" if described else made.device.type
+        usual = type(made) is torch.Tensor and made.layout is torch.strided and kind in ("cpu", "cuda")
+        nbytes = extent(made) * made.element_size() if usual else 0
         if nbytes == 0 or self._bytes + nbytes > MOST_BYTES:
-            return made
+            return make() if described else made
         self._bytes += nbytes
         label = f"a tensor from {name} ({str(made.dtype).removeprefix('torch.')}{list(made.shape)})"
-        around, start = _host_bytes(nbytes) if made.device.type == "cpu" else _device_bytes(nbytes, made.device)
+        around, start = _host_bytes(nbytes) if kind == "cpu" else _device_bytes(nbytes, made.device)
         self.hold(label, around, start, start + nbytes)
         flat = around[start : start + nbytes].view(made.dtype)
-        if made.device.type == "cpu":
+        if kind == "cpu":
             watch(label, flat)
         out = flat.as_strided(made.shape, made.stride())
         return out if "empty" in name else out.copy_(made)
@@ -104,24 +108,63 @@ class Guard:
         forget()
 
 
+def _place(name: str, args: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether a call makes an empty tensor in plain host memory."""
+    if "empty" not in name or kwargs.get("pin_memory"):
+        return False
+    device = kwargs.get("device")
+    if device is None and hasattr(args[0], "device"):
+        device = args[0].device
+    return device is None or device.type == "cpu"
+
+
 def bytes_of(flat: Any) -> bytes:
     """The bytes of a flat CPU tensor."""
     return ctypes.string_at(flat.data_ptr(), flat.numel() * flat.element_size())
 
 
+@dataclass(frozen=True)
+class _Mapping:
+    """Guarded host memory. inner: bytes between its protected pages."""
+
+    inner: int
+    memory: mmap.mmap
+
+    @property
+    def references(self) -> int:
+        """Of this object and of the tensors that lie in the memory."""
+        return sys.getrefcount(self.memory)
+
+
+_mappings: list[_Mapping] = []
+_UNUSED = _Mapping(PAGE, mmap.mmap(-1, PAGE)).references
+
+
 def _host_bytes(nbytes: int) -> tuple[Any, int]:
-    """The readable bytes of a fresh mapping between two protected pages, and where in them a tensor starts so that it ends at
-    the second one (up to its alignment)."""
+    """The readable bytes of a mapping between two protected pages, and where in them a tensor starts so that it ends at the second one (up
+    to its alignment). A mapping of this size that no tensor uses any more is taken again: fresh pages cost ten times what the kernel
+    takes to fill them (seen with 64 MiB)."""
     import torch
 
     slack = -nbytes % buffers.LINE
     inner = -(-(nbytes + slack) // PAGE) * PAGE
-    mapped = mmap.mmap(-1, inner + 2 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    whole = torch.frombuffer(mapped, dtype=torch.uint8)
+    found = next((m.memory for m in _mappings if m.inner == inner and m.references == _UNUSED), None)
+    try:
+        memory = found or mmap.mmap(-1, inner + 2 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"{nbytes} bytes for a tensor: {error.strerror}") from error
+    whole = torch.frombuffer(memory, dtype=torch.uint8)
     around = whole[PAGE : PAGE + inner].fill_(FRESH)
-    for offset in (0, PAGE + inner):
-        protect(whole.data_ptr() + offset)
+    if found is None:
+        _mappings.append(_Mapping(inner, memory))
+        for offset in (0, PAGE + inner):
+            protect(whole.data_ptr() + offset)
     return around, inner - nbytes - slack
+
+
+def release() -> None:
+    """Give the memory back that is kept for tensors of the same size."""
+    _mappings.clear()
 
 
 def _device_bytes(nbytes: int, device: Any) -> tuple[Any, int]:

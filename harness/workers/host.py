@@ -196,8 +196,9 @@ class Host:
         return (recorder.counts() if recorder else None), figures
 
     def on_drop(self, fds: list[int], key: str) -> None:
-        """Forget a case's model and slots."""
+        """Forget a case's model and slots, and the memory that was kept for its tensors."""
         self.prepared.pop(key, None)
+        guards.release()
 
     def on_pack(self, fds: list[int]) -> dict[str, int]:
         """Hand over what was compiled so far."""
