@@ -6,8 +6,6 @@ import importlib
 import os
 import platform
 import shutil
-import sys
-import sysconfig
 import tempfile
 from dataclasses import replace
 from functools import cache, cached_property
@@ -28,17 +26,18 @@ from ..types import (
     Target,
     TargetReport,
 )
-from ..workers import placement
 from ..workers.confine import Confinement
-from . import memory, places
+from . import bubblewrap, memory, places
 from .builds import compiler_version
 from .endings import Refused, WorkerDied
 from .environment import ALLOCATION_NAME, evaluator_digest, timing_effort
 from .processes import ForkServer, Worker, command, harness_root
+from .servers import Servers, importable, readable_paths
 
 _SCRATCH = "kevolve-judge-"
-_PACKAGES = ("site-packages", "dist-packages")
-TASK_USER = 65533  # not that of candidates, so that limits on the number of processes are not shared
+# Whom workers of a judge that runs as root become: first candidates, then tasks. The limit on processes counts all of a user's, so that
+# a fork bomb under one judge would starve the others if they shared a user. systemd keeps these numbers for users that come and go.
+FIRST_USER, JUDGES = 61184, 2168
 
 
 class Machine:
@@ -48,7 +47,7 @@ class Machine:
         self.cache = cache
         _remove_left_over()
         self.scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
-        self._fork_servers: dict[str, ForkServer] = {}
+        self.servers = Servers(cache, self.scratch)
 
     @property
     def fork_server(self) -> ForkServer:
@@ -57,23 +56,12 @@ class Machine:
 
     def server_for(self, family: DeviceFamily) -> ForkServer:
         """The fork server from which candidates for a device family are forked."""
-        if family.NAME not in self._fork_servers:
-            self._fork_servers[family.NAME] = ForkServer(family.preload(), environment=self._variables(family))
-        return self._fork_servers[family.NAME]
-
-    def triton_server(self, *, interpret: bool) -> ForkServer:
-        """One that holds Triton's interpreter, or its compilers: which of both is settled when triton is imported."""
-        name = "interpreter" if interpret else "compilers"
-        if name not in self._fork_servers:
-            more = "triton.runtime.interpreter" if interpret else "triton.compiler"
-            environment = {"TRITON_INTERPRET": "1"} if interpret else {}
-            self._fork_servers[name] = ForkServer(["torch", "triton", "triton.testing", more], environment=environment)
-        return self._fork_servers[name]
+        return self.servers.candidates(family, self.level)
 
     def place(self, family: DeviceFamily, target: Target, language: str) -> places.Place:
         """Where candidates of a language are evaluated for a target that `targets` lists for it."""
         if language == "triton" and target.family == "cpu":
-            return places.interpreter(self.triton_server(interpret=True), self.environment)
+            return places.interpreter(self.servers.triton(self.level, interpret=True), self.environment)
         return places.Place(str(target), "execute", self.server_for(family), self.environment_of(family))
 
     def compiler(self, target: Target, language: str) -> places.Place:
@@ -81,7 +69,7 @@ class Machine:
         name = self.architecture_of(target)
         if language == "cuda":
             return places.tracer(self.fork_server, self.environment, str(target), name)
-        return places.compiler(self.triton_server(interpret=False), self.environment, str(target), name)
+        return places.compiler(self.servers.triton(self.level, interpret=False), self.environment, str(target), name)
 
     def only_compiles(self, target: Target) -> bool:
         """Whether kernels can be compiled for a target, and not run."""
@@ -98,60 +86,56 @@ class Machine:
         name = str(target) if target.arch else f"{target.family}:{self._architecture()}"
         return name if name in ARCHITECTURES else ""
 
-    def expect_task(self, family: DeviceFamily, *, compiles: bool) -> None:
+    def expect_first(self) -> None:
+        """Start what almost every request needs, before the first one comes: it imports torch, and so will this process."""
+        self.servers.candidates(cpu, "namespaces").launch()
+
+    def expect_task(self, family: DeviceFamily, folder: str, *, compiles: bool) -> None:
         """Start what `task_worker` and the first evaluation will need, all at once: each imports for seconds, and so does this process."""
         self.server_for(family).launch()
-        self.task_server(family, compiles=compiles, allocation=True).launch()
+        self.task_server(family, folder, compiles=compiles).launch()
         importlib.import_module("torch")
 
-    def expect_naive(self, family: DeviceFamily) -> None:
+    def expect_naive(self, family: DeviceFamily, folder: str) -> None:
         """Start what the naive figure of a confirmation will need, long before it is timed."""
-        self.task_server(family, compiles=False, allocation=False).launch()
+        self.task_server(family, folder, allocation=False).launch()
 
     def task_worker(self, family: DeviceFamily, folder: str, *, compiles: bool, allocation: bool = True) -> Worker:
         """A confined process for a task. folder: what it may read besides, "" for nothing. compiles: it will need inductor, whose
         import takes seconds; one that only draws inputs need not wait for it. allocation: see ForkServer."""
-        server = self.task_server(family, compiles=compiles, allocation=allocation)
+        server = self.task_server(family, folder, compiles=compiles, allocation=allocation)
         scratch = "" if self.task_level == "namespaces" else tempfile.mkdtemp(dir=self.scratch)
         return server.worker("reference", self._task_rules(family, folder), scratch)
 
-    def task_server(self, family: DeviceFamily, *, compiles: bool = True, allocation: bool = True) -> ForkServer:
-        """The fork server for tasks that are timed; those that are not share the candidates'."""
+    def task_server(
+        self,
+        family: DeviceFamily,
+        folder: str,
+        *,
+        compiles: bool = True,
+        allocation: bool = True,
+        level: IsolationLevel | None = None,
+    ) -> ForkServer:
+        """The fork server for tasks that are timed; those that are not share the candidates'. level: of a candidate that is timed beside one."""
+        readable = self._task_readable(folder)
         if allocation and not compiles:
-            return self.server_for(family)
-        name = f"tasks on {family.NAME}{'' if allocation else ', default allocation'}"
-        if name not in self._fork_servers:
-            more = ["torch._inductor.compile_fx"] if allocation else []
-            compiled = str(self._inductor) if allocation and family is cpu else ""
-            self._fork_servers[name] = ForkServer(
-                [*family.preload(), *more],
-                allocation=allocation,
-                environment={**placement.NO_DEVICE_YET, **self._variables(family)},
-                compiled=compiled,
-            )
-        return self._fork_servers[name]
+            return self.servers.candidates(family, self.task_level, readable)
+        return self.servers.tasks(family, level or self.task_level, readable, allocation=allocation)
 
-    def _variables(self, family: DeviceFamily) -> dict[str, str]:
-        """The family's, and where a fork server itself compiles; workers have folders of their own."""
-        folders = {} if family is cpu else {"TRITON_CACHE_DIR": str((self.cache / "triton").absolute())}
-        return {**family.environment(), **folders}
-
-    @property
-    def _inductor(self) -> Path:
-        """Where the fork servers of tasks, which see no task, have compiled what all tasks need. Tasks may read it."""
-        return (self.cache / "inductor").absolute()
+    def _task_readable(self, folder: str) -> tuple[str, ...]:
+        """Beyond what every worker may read."""
+        return (*importable(), self.servers.inductor, *([folder] if folder else []))
 
     def _task_rules(self, family: DeviceFamily, folder: str) -> Confinement:
         """As a candidate's, but with room for every core, a compiler, and as much memory as is reasonable."""
-        importable = (p for p in sys.path[1:] if os.path.isdir(p) and not everybodys(p))  # also what is installed in place
         return replace(
             self.rules(self.task_level, family),
-            readable=(*self._readable, *importable, str(self._inductor), *([folder] if folder else [])),
+            readable=(*readable_paths(), *self._task_readable(folder)),
             memory_bytes=memory.allowed() if family.ADDRESS_SPACE else 0,
             file_bytes=memory.allowed(),
             processes=max(512, 16 * (os.cpu_count() or 1)),
             scratch_bytes=2 << 30,
-            user=TASK_USER,
+            user=_user() + 1,
         )
 
     @cached_property
@@ -163,35 +147,30 @@ class Machine:
     def rules(self, level: str, family: DeviceFamily = cpu) -> Confinement:
         """The confinement of a candidate at a level."""
         return Confinement(
-            level, self._readable, memory_bytes=family.ADDRESS_SPACE, resident_bytes=memory.allowed(), devices=family.nodes()
+            level,
+            readable_paths(),
+            memory_bytes=family.ADDRESS_SPACE,
+            resident_bytes=memory.allowed(),
+            devices=family.nodes(),
+            user=_user(),
         )
-
-    @cached_property
-    def _readable(self) -> tuple[str, ...]:
-        """What the interpreter needs: its installation, its libraries, and this harness."""
-        paths = {sys.prefix, sys.base_prefix, sys.exec_prefix, *sysconfig.get_paths().values(), os.path.dirname(sys.executable)}
-        paths |= {os.path.realpath(p) for p in paths} | {os.path.dirname(os.path.realpath(sys.executable))}
-        paths.add(f"{harness_root()}/harness")
-        paths |= {p for p in sys.path[1:] if p.endswith(_PACKAGES)}
-        for folder in [p for p in paths if p.endswith(_PACKAGES) and os.path.isdir(p)]:
-            linked = {os.path.realpath(entry.path) for entry in os.scandir(folder) if entry.is_symlink()}  # kept elsewhere
-            paths |= {os.path.dirname(p) if os.path.dirname(p).endswith(_PACKAGES) else p for p in linked}
-        return tuple(sorted(p for p in paths if os.path.isabs(p) and os.path.exists(p)))
 
     @cached_property
     def isolation(self) -> dict[str, str]:
         """level -> "available", or why not. Each is tried for real."""
         found: dict[str, str] = {}
         for level in ISOLATION_LEVELS:
-            if level == "bubblewrap":
-                found[level] = "not used: the namespaces level does the same without another program"
+            if level == "bubblewrap" and bubblewrap.program() is None:
+                found[level] = bubblewrap.MISSING
                 continue
+            server = self.servers.bare(level) if level == "bubblewrap" else self.servers.candidates(cpu, level)
             try:
-                worker = self.fork_server.worker("candidate", self.rules(level), self.scratch)
-                worker.close()
+                server.worker("candidate", self.rules(level), self.scratch).close()
                 found[level] = "available"
             except (Refused, WorkerDied, OSError) as error:
                 found[level] = str(error)
+            if level == "bubblewrap":
+                server.close()
         return found
 
     @cached_property
@@ -270,16 +249,13 @@ class Machine:
 
     def close(self) -> None:
         """End the fork server and remove the scratch folder."""
-        for server in self._fork_servers.values():
-            server.close()
+        self.servers.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 
-def everybodys(folder: str) -> bool:
-    """Whether a folder is one in which everything lies: the home, the temporary folders, what is above them."""
-    places = (os.path.expanduser("~"), "/tmp", "/var/tmp", "/dev/shm")
-    inside = f"{os.path.realpath(folder).rstrip('/')}/"
-    return any(f"{os.path.realpath(place)}/".startswith(inside) for place in places)
+def _user() -> int:
+    """Whom candidates of this judge become."""
+    return FIRST_USER + 2 * (os.getpid() % JUDGES)
 
 
 def _triton() -> dict[str, str]:

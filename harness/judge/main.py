@@ -57,7 +57,7 @@ class Judge:
 
     def __init__(self, cache: Path) -> None:
         self._machine = Machine(cache)
-        self._machine.fork_server.launch()  # it imports torch, and so will this process
+        self._machine.expect_first()
         self._health = Health(self._machine)
         self._open: OrderedDict[str, OpenTask] = OrderedDict()
         self._requests: queue.Queue[dict[str, Any]] = queue.Queue()

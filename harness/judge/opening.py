@@ -181,10 +181,11 @@ def open_task(
     """Raises TaskRefusedError, with the worker gone. With `timed`, baselines and ceilings are timed. A task that
     is `known` was opened before: it is not validated again. Without `checked` nothing can be verified later: only shapes are
     learned."""
-    machine.expect_task(family, compiles=timed or known)
     companion = Path(path).with_name(f"{Path(path).stem}.heldout.py") if path else None
     held_out = companion.read_text() if companion is not None and companion.is_file() else ""
-    workers = TaskWorkers(machine, family, TaskText(source, path, held_out, secrets.randbits(48)))
+    text = TaskText(source, path, held_out, secrets.randbits(48))
+    machine.expect_task(family, text.folder, compiles=timed or known)
+    workers = TaskWorkers(machine, family, text)
     tell("open", "reading the task", 0.0)
     try:
         worker, opened = workers.start(cancel)

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from typing import Any
 from ..types import to_json
 from ..workers import buffers, frames, host
 from ..workers.confine import Confinement
+from .bubblewrap import outer_pid
 from .endings import Cancelled, CancelToken, Interfered, Refused, ServerLost, WorkerDied, WorkerFailed, WorkerTimeout
 from .environment import scrubbed_environment
 from .freezing import parent_of
@@ -240,12 +241,19 @@ class ForkServer:
     """Starts confined workers in about 20 ms each. Restarted by itself when it died.
 
     allocation: under the allocator policy of every comparison; False for the allocator's defaults. compiled: folder in which inductor
-    has compiled, or will compile, what all tasks need; "" where none will compile C++."""
+    has compiled, or will compile, what all tasks need; "" where none will compile C++. wrapper: what stands before the command (see
+    bubblewrap)."""
 
     def __init__(
-        self, preload: list[str], *, allocation: bool = True, environment: dict[str, str] | None = None, compiled: str = ""
+        self,
+        preload: list[str],
+        *,
+        allocation: bool = True,
+        environment: dict[str, str] | None = None,
+        compiled: str = "",
+        wrapper: Sequence[str] = (),
     ) -> None:
-        self._preload, self._compiled = preload, compiled
+        self._preload, self._compiled, self._wrapper = preload, compiled, wrapper
         self._environment = {**scrubbed_environment(allocation=allocation), **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._sock: socket.socket | None = None
@@ -258,7 +266,7 @@ class ForkServer:
         self.close()
         ours, theirs = frames.pair()
         self._process = subprocess.Popen(
-            command("harness.workers", "fork_server.main", theirs.fileno(), self._preload, self._compiled),
+            [*self._wrapper, *command("harness.workers", "fork_server.main", theirs.fileno(), self._preload, self._compiled)],
             pass_fds=[theirs.fileno()],
             env=self._environment,
             stdin=subprocess.DEVNULL,
@@ -320,6 +328,8 @@ class ForkServer:
             os.close(status_r)
             raise Refused(first.removeprefix("E ") or "the worker ended before it was confined")
         pid = int(first[2:])
+        if self._wrapper and self._process is not None:
+            pid = outer_pid(self._process.pid, pid)
         root = pid if rules.level == "namespaces" else parent_of(pid)  # without a namespace orphans go to the worker's parent
         pidfd = os.pidfd_open(pid)
         return Worker(

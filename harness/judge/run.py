@@ -91,7 +91,7 @@ def begin(
     builds = BuildService(machine.fork_server, machine.rules(level), machine.scratch, machine.cache, seconds)
     builds.start(cancel)
     if request.purpose == "confirm" and place.mode == "execute" and task.family.NAME == "cpu":
-        machine.expect_naive(task.family)
+        machine.expect_naive(task.family, task.text.folder)
     lock = DeviceLock(place.environment.device if compiles else task.family.device_id())
     return Run(machine, place, task, facts, request, level, language, builds, tell, cancel, lock)
 
@@ -103,7 +103,9 @@ def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -
     since (seen on a CPU)."""
     family, pinned = run.task.family, tuple(cores or run.task.timing_cpus)
     rules = replace(run.machine.rules(run.level, family), cpus=() if poison else pinned)
-    server = run.place.server if poison or run.place.mode != "execute" else run.machine.task_server(family)
+    server = run.place.server
+    if run.place.mode == "execute" and not poison:
+        server = run.machine.task_server(family, run.task.text.folder, level=run.level)
     worker = server.worker(run.place.worker, rules, run.machine.scratch)
     worker.cancel, worker.on_build = run.cancel, run.builds.handle
     source = buffers.from_bytes("candidate", run.request.candidate.source.encode())

@@ -15,9 +15,10 @@ from ..workers import buffers, compiled
 from ..workers.lines import FORWARD, Lines
 from . import memory
 from .endings import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
-from .machine import Machine, everybodys
+from .machine import Machine
 from .pool import TASK_SECONDS
 from .processes import Worker
+from .servers import everybodys
 
 STACK_SHARE = 0.9  # of the deadline: then a step that still runs writes down where it is
 _FRAME = re.compile(r'File "([^"]+)", line (\d+) in')

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import tempfile
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,8 @@ from .. import native
 from ..targets import cubin
 from ..types import from_json, to_json
 from . import binaries, buffers, host
+
+_SOURCE, _LIBRARY = "kernel.cpp", "kernel.so"  # in the worker's own folder
 
 
 @dataclass(frozen=True)
@@ -31,20 +32,18 @@ class CompilerHost(host.Host):
         self, fds: list[int], compiler: str, flags: list[str], limit_s: float, disassemble: bool = False
     ) -> dict[str, Any]:
         """Descriptors: source text, file for the library, file for the disassembly. Sizes and the compiler's words come back."""
-        with open("/tmp/kernel.cpp", "wb") as file:
+        with open(_SOURCE, "wb") as file:
             file.write(buffers.read_all(fds[0]))
-        command = native.compile_command(compiler, "/tmp/kernel.cpp", "/tmp/kernel.so", [*flags, "-fdiagnostics-color=never"])
+        command = native.compile_command(compiler, _SOURCE, _LIBRARY, [*flags, "-fdiagnostics-color=never"])
         started = time.monotonic()
         try:
-            done = subprocess.run(
-                command, capture_output=True, cwd="/tmp", timeout=limit_s, check=False, stdin=subprocess.DEVNULL
-            )
+            done = subprocess.run(command, capture_output=True, timeout=limit_s, check=False, stdin=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
             return {"returncode": -1, "log": f"the compiler did not end within {limit_s:.0f} s", "timeout": True}
-        log = done.stderr.decode(errors="replace").replace("/tmp/", "")[-40_000:]
+        log = done.stderr.decode(errors="replace").replace(f"{os.getcwd()}/", "")[-40_000:]
         result: dict[str, Any] = {"returncode": done.returncode, "log": log, "seconds": time.monotonic() - started}
         if done.returncode == 0:
-            with open("/tmp/kernel.so", "rb") as library:
+            with open(_LIBRARY, "rb") as library:
                 result["bytes"] = _write(library.read(), fds[1])
             result["listing"] = self._disassemble(fds[2]) if disassemble else 0
         return result
@@ -53,7 +52,7 @@ class CompilerHost(host.Host):
         self, fds: list[int], toolkit: dict[str, Any], flags: list[str], architecture: str, names: list[str], limit_s: float
     ) -> dict[str, Any]:
         """Descriptors: source text, file for the binary, file for a CudaReport. Sizes and the compiler's words come back."""
-        tempfile.tempdir = folder = os.getcwd()
+        folder = os.getcwd()
         order = native.Order("cuda", buffers.read_all(fds[0]).decode(), tuple(flags), architecture, tuple(names))
         try:
             made = native.compile_order(order, from_json(native.Toolkit, toolkit), folder, limit_s)
@@ -71,7 +70,7 @@ class CompilerHost(host.Host):
         }
 
     def _disassemble(self, fd: int) -> int:
-        listing = ["objdump", "-d", "--no-show-raw-insn", "--section=.text", "/tmp/kernel.so"]
+        listing = ["objdump", "-d", "--no-show-raw-insn", "--section=.text", _LIBRARY]
         try:
             done = subprocess.run(listing, capture_output=True, timeout=20, check=False, stdin=subprocess.DEVNULL)
         except (OSError, subprocess.TimeoutExpired):

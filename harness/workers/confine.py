@@ -3,7 +3,7 @@
 Called in a freshly forked, single-threaded child of a fork server. It returns only in the process that may run the
 file; the processes around it (one outside the PID namespace, one as its init) wait, report, and end with it.
 Levels, strongest first: `namespaces` (own root built from read-only binds, PID, network and IPC namespaces, landlock, seccomp),
-`landlock` (path rules and seccomp), `process` (limits and a scrubbed environment only).
+`bubblewrap` (as `landlock`, forked in a sandbox), `landlock` (path rules and seccomp), `process` (limits and a scrubbed environment only).
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import tempfile
 from dataclasses import dataclass
 
 from . import syscalls, watcher
 
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sys", "/nix")
-_ETC = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime", "/etc/OpenCL")
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sys", "/nix")
+ETC = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime", "/etc/OpenCL")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
-NOBODY = 65534
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Confinement:
     file_bytes: int = 1 << 30
     devices: tuple[str, ...] = ()
     cpus: tuple[int, ...] = ()
-    user: int = NOBODY
+    user: int = 65534  # nobody
 
 
 def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
@@ -65,6 +65,8 @@ def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
     _fork_worker(rules, status_fd, namespace=rules.level == "namespaces")
     syscalls.die_with_parent()
     _close_all_but(keep)
+    os.environ.update(TMPDIR=os.getcwd(), HOME=os.getcwd())
+    tempfile.tempdir = None  # it was looked up before
     _restrict(rules, drop_user=root and rules.level == "namespaces")
 
 
@@ -94,7 +96,7 @@ def _build_root(rules: Confinement) -> None:
     os.mkdir("/new/tmp")
     for scratch in ("/new/tmp", "/new/dev/shm"):  # before the binds: an interpreter may well live below /tmp
         syscalls.mount("tmpfs", scratch, "tmpfs", plain, f"mode=1777,size={rules.scratch_bytes}")
-    for path in _without_nested((*_SYSTEM, *_ETC, *rules.readable)):
+    for path in without_nested((*SYSTEM, *ETC, *rules.readable)):
         _bind(path)
     for name in (*(f"/dev/{d}" for d in _DEVICES), *rules.devices):
         _bind(name, read_only=False)
@@ -122,7 +124,7 @@ def _bind(path: str, *, read_only: bool = True) -> None:
         syscalls.make_read_only(new)
 
 
-def _without_nested(paths: tuple[str, ...]) -> list[str]:
+def without_nested(paths: tuple[str, ...]) -> list[str]:
     """Each path once, without those below another one of the list."""
     kept: list[str] = []
     for path in sorted(set(paths), key=len):
@@ -187,7 +189,7 @@ def _landlock(rules: Confinement) -> None:
         if syscalls.landlock_abi():
             syscalls.landlock(["/"], ["/tmp", "/dev/shm", "/proc", "/dev/null", *rules.devices])
     else:
-        readable = [*_SYSTEM, *_ETC, *rules.readable, "/proc", "/dev", "/etc/passwd"]
+        readable = [*SYSTEM, *ETC, *rules.readable, "/proc", "/dev", "/etc/passwd"]
         syscalls.landlock(readable, [os.getcwd(), "/dev/null", *rules.devices])
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.judge import bubblewrap
 from harness.judge.endings import Refused, WorkerFailed
 from harness.judge.freezing import descendants, turns
 from harness.judge.processes import ForkServer, Worker
@@ -21,13 +22,32 @@ from kevolve_mcp.executors import LocalExecutor
 
 from .conftest import Bench
 
-LEVELS = ("namespaces", "landlock", "process")
+LEVELS = ("namespaces", "bubblewrap", "landlock", "process")
 READABLE = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[2] / "harness"))
 
 
+class Servers:
+    """A fork server for most levels, and for bubblewrap one for each scratch folder."""
+
+    def __init__(self) -> None:
+        self._started: dict[str, ForkServer] = {}
+
+    def at(self, level: str, scratch: Path) -> ForkServer:
+        if level != "bubblewrap":
+            return self._started.setdefault("", ForkServer([]))
+        if bubblewrap.program() is None:
+            pytest.skip(bubblewrap.MISSING)
+        inside = ForkServer([], wrapper=bubblewrap.wrapper(READABLE, [str(scratch)], ()))
+        return self._started.setdefault(str(scratch), inside)
+
+    def close(self) -> None:
+        for server in self._started.values():
+            server.close()
+
+
 @pytest.fixture(scope="module")
-def server() -> Iterator[ForkServer]:
-    found = ForkServer([])
+def server() -> Iterator[Servers]:
+    found = Servers()
     yield found
     found.close()
 
@@ -39,14 +59,16 @@ def secret(tmp_path: Path) -> Path:
     return path
 
 
-def start(server: ForkServer, level: str, scratch: Path) -> Worker:
+def start(servers: Servers, level: str, scratch: Path) -> Worker:
     try:
-        return server.worker("candidate", Confinement(level, READABLE), "" if level == "namespaces" else str(scratch))
+        return servers.at(level, scratch).worker(
+            "candidate", Confinement(level, READABLE), "" if level == "namespaces" else str(scratch)
+        )
     except Refused as reason:
         pytest.skip(f"this machine cannot give {level}: {reason}")
 
 
-def attempt(server: ForkServer, level: str, scratch: Path, lines: str) -> str | None:
+def attempt(server: Servers, level: str, scratch: Path, lines: str) -> str | None:
     """Run lines inside; None if they went through, else what they raised."""
     worker = start(server, level, scratch)
     source = buffers.from_bytes("source", f"{lines}\nclass ModelNew: pass\n".encode())
@@ -60,55 +82,62 @@ def attempt(server: ForkServer, level: str, scratch: Path, lines: str) -> str | 
         worker.close()
 
 
-@pytest.mark.parametrize("level", LEVELS[:2])
-def test_files_of_the_user_cannot_be_read(server: ForkServer, tmp_path: Path, secret: Path, level: str) -> None:
+@pytest.mark.parametrize("level", LEVELS[:3])
+def test_files_of_the_user_cannot_be_read(server: Servers, tmp_path: Path, secret: Path, level: str) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     assert attempt(server, level, scratch, f"open({str(secret)!r}).read()")
     assert attempt(server, level, scratch, "open('/etc/shadow').read()")
 
 
-@pytest.mark.parametrize("level", LEVELS[:2])
-def test_the_system_is_read_only(server: ForkServer, tmp_path: Path, level: str) -> None:
+@pytest.mark.parametrize("level", LEVELS[:3])
+def test_the_system_is_read_only(server: Servers, tmp_path: Path, level: str) -> None:
     target = Path(os.__file__).with_name("kevolve_was_here.py")
     assert attempt(server, level, tmp_path, f"open({str(target)!r}, 'w').write('x')")
     assert not target.exists()
 
 
-@pytest.mark.parametrize("level", LEVELS[:2])
-def test_there_is_no_network(server: ForkServer, tmp_path: Path, level: str) -> None:
+@pytest.mark.parametrize("level", LEVELS[:3])
+def test_there_is_no_network(server: Servers, tmp_path: Path, level: str) -> None:
     assert attempt(server, level, tmp_path, "import socket\nsocket.create_connection(('127.0.0.1', 1))")
     assert "not permitted" in (attempt(server, level, tmp_path, "import socket\nsocket.socket()") or "")
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_scratch_folder_is_writable_and_the_environment_is_scrubbed(
-    server: ForkServer, tmp_path: Path, level: str, monkeypatch: pytest.MonkeyPatch
+    server: Servers, tmp_path: Path, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KEVOLVE_TEST_SECRET", "1")
     assert attempt(server, level, tmp_path, "open('scratch.txt', 'w').write('x')") is None
     assert attempt(server, level, tmp_path, "import os\nassert 'KEVOLVE_TEST_SECRET' not in os.environ") is None
 
 
-def test_other_processes_are_invisible_in_a_namespace(server: ForkServer, tmp_path: Path) -> None:
-    lines = f"import os\nassert not os.path.exists('/proc/{os.getpid()}')\nassert len([p for p in os.listdir('/proc') if p.isdigit()]) <= 3"
-    assert attempt(server, "namespaces", tmp_path, lines) is None
+@pytest.mark.parametrize("level", LEVELS[:2])
+def test_other_processes_and_the_users_folders_are_invisible_in_namespaces(server: Servers, tmp_path: Path, level: str) -> None:
+    lines = f"""
+import os, sys
+assert not os.path.exists({str(Path.home())!r}) or any(p.startswith({str(Path.home())!r}) for p in {READABLE})
+assert not os.path.exists({str(Path(__file__))!r})
+assert not os.path.exists('/proc/{os.getpid()}')
+assert len([p for p in os.listdir('/proc') if p.isdigit()]) <= 5
+"""
+    assert attempt(server, level, tmp_path, lines) is None
 
 
-def test_nothing_can_be_traced_or_mounted(server: ForkServer, tmp_path: Path) -> None:
+def test_nothing_can_be_traced_or_mounted(server: Servers, tmp_path: Path) -> None:
     for call in ("ptrace(16, 1, 0, 0)", "mount(b'none', b'/tmp', b'tmpfs', 0, 0)", "unshare(0x10000000)"):
         lines = f"import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\nassert libc.{call} == 0, ctypes.get_errno()"
         assert attempt(server, "namespaces", tmp_path, lines)
 
 
-def test_a_fork_bomb_is_bounded_and_leaves_nothing(server: ForkServer, tmp_path: Path) -> None:
+def test_a_fork_bomb_is_bounded_and_leaves_nothing(server: Servers, tmp_path: Path) -> None:
     lines = "import os, time\nfor _ in range(10000):\n    if os.fork() == 0:\n        time.sleep(100)"
     assert "temporarily unavailable" in (attempt(server, "namespaces", tmp_path, lines) or "")
     assert attempt(server, "namespaces", tmp_path, "import os\nif os.fork() == 0:\n    os._exit(0)\nos.wait()") is None
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_killing_a_worker_ends_what_it_started(server: ForkServer, tmp_path: Path, level: str) -> None:
+def test_killing_a_worker_ends_what_it_started(server: Servers, tmp_path: Path, level: str) -> None:
     worker = start(server, level, tmp_path)
     marker = f"kevolve-{level}-{os.getpid()}"
     child = f"os.execv(sys.executable, [sys.executable, '-c', 'import time; time.sleep(200)', {marker!r}])"
@@ -121,9 +150,9 @@ def test_killing_a_worker_ends_what_it_started(server: ForkServer, tmp_path: Pat
     assert not any(marker.encode() in line for line in lines_found)
 
 
-def test_a_pinned_worker_cannot_leave_its_core(server: ForkServer, tmp_path: Path) -> None:
+def test_a_pinned_worker_cannot_leave_its_core(server: Servers, tmp_path: Path) -> None:
     core = min(os.sched_getaffinity(0))
-    worker = server.worker("candidate", Confinement("namespaces", READABLE, cpus=(core,)), "")
+    worker = server.at("namespaces", Path()).worker("candidate", Confinement("namespaces", READABLE, cpus=(core,)), "")
     lines = f"import os\nassert os.sched_getaffinity(0) == {{{core}}}\nos.sched_setaffinity(0, range(os.cpu_count()))"
     source = buffers.from_bytes("source", lines.encode())
     try:
@@ -135,7 +164,7 @@ def test_a_pinned_worker_cannot_leave_its_core(server: ForkServer, tmp_path: Pat
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_files_of_one_worker_are_gone_for_the_next(server: ForkServer, tmp_path: Path, level: str) -> None:
+def test_files_of_one_worker_are_gone_for_the_next(server: Servers, tmp_path: Path, level: str) -> None:
     assert attempt(server, level, tmp_path, "import os\nopen('memo', 'w').write('x')\nassert os.path.exists('memo')") is None
     assert attempt(server, level, tmp_path, "import os\nassert not os.path.exists('memo')") is None
     assert not list(tmp_path.iterdir())
@@ -151,7 +180,7 @@ def stopped(pids: list[int]) -> bool:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_frozen_worker_and_what_it_started_stand_still(server: ForkServer, tmp_path: Path, level: str) -> None:
+def test_a_frozen_worker_and_what_it_started_stand_still(server: Servers, tmp_path: Path, level: str) -> None:
     worker = start(server, level, tmp_path)
     busy = "import os\nfor _ in range(2):\n    if os.fork() == 0:\n        while True:\n            pass\nclass ModelNew: pass\n"
     source = buffers.from_bytes("source", busy.encode())

@@ -107,7 +107,7 @@ def test_a_fresh_worker_computes_what_is_known(machine: Machine) -> None:
 def test_a_worker_that_cannot_compute_is_told_with_the_reason(machine: Machine) -> None:
     """Here by asking for a device that torch does not have."""
     missing: Any = SimpleNamespace(
-        **{n: getattr(cpu, n) for n in ("preload", "nodes", "state", "ADDRESS_SPACE")}, NAME="cpu", TORCH_DEVICE="xpu:7"
+        **{n: getattr(cpu, n) for n in ("preload", "nodes", "state", "environment", "ADDRESS_SPACE")}, NAME="cpu", TORCH_DEVICE="xpu:7"
     )
     with pytest.raises(Unwell, match="does not compute any more"):
         Health(machine).judged(missing, verdict("crashed"))
@@ -122,7 +122,7 @@ def test_the_answer_itself_counts(machine: Machine, monkeypatch: pytest.MonkeyPa
 def test_the_servers_that_fork_have_one_thread(machine: Machine) -> None:
     """A fork beside a thread may take over a lock that nobody opens again."""
     machine.task_worker(cpu, "", compiles=True).close()
-    servers = machine._fork_servers
+    servers = machine.servers.known
     assert any("tasks" in name for name in servers)
     for server in servers.values():
         server.start()
