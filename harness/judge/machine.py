@@ -28,6 +28,7 @@ from ..types import (
 )
 from ..workers.confine import Confinement
 from . import bubblewrap, memory, places
+from .ahead import Ahead
 from .builds import compiler_version
 from .endings import Refused, WorkerDied
 from .environment import ALLOCATION_NAME, evaluator_digest, timing_effort
@@ -48,6 +49,7 @@ class Machine:
         _remove_left_over()
         self.scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
         self.servers = Servers(cache, self.scratch)
+        self.ahead = Ahead()
 
     @property
     def fork_server(self) -> ForkServer:
@@ -249,6 +251,7 @@ class Machine:
 
     def close(self) -> None:
         """End the fork server and remove the scratch folder."""
+        self.ahead.drop()
         self.servers.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
 

@@ -41,6 +41,7 @@ COMPILE_HINT = (
     "kernel_compile works for it. kernel_check(target='cpu', language='triton') verifies float32 and float16 Triton kernels in its "
     "interpreter; to measure, use a machine with that device."
 )
+IDLE_SECONDS = 60.0  # without a request: then nothing is kept ready on a device
 OPEN_TASKS = 2  # each holds a process and up to a few gigabytes of inputs
 
 
@@ -83,7 +84,11 @@ class Judge:
 
     def _work(self) -> None:
         while True:
-            message = self._requests.get()
+            try:
+                message = self._requests.get(timeout=IDLE_SECONDS)
+            except queue.Empty:
+                self._machine.ahead.drop()
+                continue
             number = message["id"]
             token = self._tokens[number]
             try:

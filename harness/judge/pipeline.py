@@ -23,7 +23,7 @@ from . import compiled, diagnosis, launched, statistics, works
 from .checking import verify
 from .failures import Failure
 from .measuring import time_candidate
-from .run import Run, start_worker
+from .run import Run, start_ahead, start_worker
 
 
 def evaluate(run: Run) -> Evaluation:
@@ -34,6 +34,8 @@ def evaluate(run: Run) -> Evaluation:
     try:
         for stage, step in zip(STAGES[: STAGES.index(run.request.until) + 1], steps, strict=False):
             begun = time.monotonic()
+            if stage == ("verify" if run.request.until == "verify" else "profile"):  # never while something is timed
+                start_ahead(run)
             try:
                 data = step(run)
                 run.reports.append(StageReport(stage, True, time.monotonic() - begun, data=data))

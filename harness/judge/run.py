@@ -106,7 +106,8 @@ def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -
     server = run.place.server
     if run.place.mode == "execute" and not poison:
         server = run.machine.task_server(family, run.task.text.folder, level=run.level)
-    worker = server.worker(run.place.worker, rules, run.machine.scratch)
+    ahead = run.machine.ahead.take(server, run.place.worker, rules) if poison else None
+    worker = ahead or server.worker(run.place.worker, rules, run.machine.scratch)
     worker.cancel, worker.on_build = run.cancel, run.builds.handle
     source = buffers.from_bytes("candidate", run.request.candidate.source.encode())
     given = [source] if run.compiled is None else [source, run.compiled]
@@ -125,6 +126,14 @@ def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -
         raise
     finally:
         os.close(source)
+
+
+def start_ahead(run: Run) -> None:
+    """Begin with the worker that will check the next candidate, where it needs a context on a device."""
+    family = run.task.family
+    if run.place.mode == "execute" and family.TORCH_DEVICE != "cpu":
+        rules = replace(run.machine.rules(run.level, family), cpus=())
+        run.machine.ahead.start(run.place.server, run.place.worker, rules, run.machine.scratch, family.TORCH_DEVICE)
 
 
 def keep_compiled(run: Run) -> None:

@@ -157,6 +157,12 @@ class Host:
         if cpus:
             os.sched_setaffinity(0, cpus)
 
+    def on_arrive(self, fds: list[int], device: str) -> None:
+        """Have a context on the device."""
+        import torch
+
+        torch.zeros(1, device=device)
+
     def on_burst(
         self,
         fds: list[int],

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from harness.judge import health
+from harness.judge.ahead import Ahead
 from harness.judge.endings import Cancelled
 from harness.judge.health import Health, Unwell
 from harness.judge.machine import Machine
@@ -46,7 +47,7 @@ def verdict(status: str) -> Any:
 
 
 def watched() -> Watched:
-    return Watched(SimpleNamespace())  # type: ignore[arg-type]
+    return Watched(SimpleNamespace(ahead=Ahead()))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,9 @@ def test_a_fresh_worker_computes_what_is_known(machine: Machine) -> None:
 def test_a_worker_that_cannot_compute_is_told_with_the_reason(machine: Machine) -> None:
     """Here by asking for a device that torch does not have."""
     missing: Any = SimpleNamespace(
-        **{n: getattr(cpu, n) for n in ("preload", "nodes", "state", "environment", "ADDRESS_SPACE")}, NAME="cpu", TORCH_DEVICE="xpu:7"
+        **{n: getattr(cpu, n) for n in ("preload", "nodes", "state", "environment", "ADDRESS_SPACE")},
+        NAME="cpu",
+        TORCH_DEVICE="xpu:7",
     )
     with pytest.raises(Unwell, match="does not compute any more"):
         Health(machine).judged(missing, verdict("crashed"))

@@ -1,0 +1,76 @@
+"""A worker that is started before it is needed: used once, for the purpose it was started for, and only while it is well."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.judge.ahead import Ahead
+from harness.judge.machine import Machine
+from harness.judge.processes import Worker
+
+
+@pytest.fixture(scope="module")
+def machine(judge_cache: Path) -> Iterator[Machine]:
+    found = Machine(judge_cache)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def ahead() -> Iterator[Ahead]:
+    found = Ahead()
+    yield found
+    found.drop()
+
+
+def started(ahead: Ahead, machine: Machine) -> int:
+    """The pid of a worker for candidates that was started ahead."""
+    rules = machine.rules(machine.level)
+    ahead.start(machine.fork_server, "candidate", rules, machine.scratch, "cpu")
+    assert ahead._held is not None
+    return ahead._held[1].pid
+
+
+def take(ahead: Ahead, machine: Machine) -> Worker | None:
+    return ahead.take(machine.fork_server, "candidate", machine.rules(machine.level))
+
+
+def test_it_is_the_one_that_was_started_and_serves_once(machine: Machine, ahead: Ahead) -> None:
+    pid = started(ahead, machine)
+    assert started(ahead, machine) == pid  # one is enough
+    worker = take(ahead, machine)
+    assert worker is not None
+    assert worker.pid == pid
+    worker.ask("threads", seconds=20, count=1, cpus=[])
+    worker.close()
+    assert take(ahead, machine) is None
+
+
+def test_one_for_other_rules_is_not_taken(machine: Machine, ahead: Ahead) -> None:
+    started(ahead, machine)
+    wider = replace(machine.rules(machine.level), memory_bytes=1 << 30)
+    assert ahead.take(machine.fork_server, "candidate", wider) is None
+
+
+def test_one_that_has_died_is_replaced(machine: Machine, ahead: Ahead) -> None:
+    os.kill(started(ahead, machine), signal.SIGKILL)
+    time.sleep(0.2)
+    assert take(ahead, machine) is None
+    started(ahead, machine)
+    worker = take(ahead, machine)
+    assert worker is not None
+    worker.close()
+
+
+def test_a_dropped_one_is_gone(machine: Machine, ahead: Ahead) -> None:
+    pid = started(ahead, machine)
+    ahead.drop()
+    command = Path(f"/proc/{pid}/cmdline")
+    assert not command.exists() or not command.read_bytes()  # ended, perhaps not waited for yet
