@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from ..workers import frames
 from ..workers.confine import Confinement
 from .endings import Interfered, Refused, ServerLost, WorkerDied, WorkerFailed, WorkerTimeout
@@ -12,28 +14,42 @@ _Key = tuple[ForkServer, str, Confinement]
 
 
 class Ahead:
-    """Holds at most one. Like every worker it is used once, and has seen nothing before."""
+    """Holds at most one. Like every worker it is used once, and has seen nothing before. Not thread-safe: between `start` and `take`
+    or `drop` nobody else may use the fork server."""
 
     def __init__(self) -> None:
-        self._held: tuple[_Key, Worker] | None = None
+        self._key: _Key | None = None
+        self._worker: Worker | None = None
+        self._starting: threading.Thread | None = None
 
     def start(self, server: ForkServer, kind: str, rules: Confinement, scratch: str, device: str) -> None:
         """Begin with one that will have its context on `device`, without waiting for it; nothing where there is one already."""
-        if self._held is not None and self._held[0] == (server, kind, rules):
+        if self._key == (server, kind, rules):
             return
         self.drop()
+        self._key = (server, kind, rules)
+        self._starting = threading.Thread(target=self._start, args=(server, kind, rules, scratch, device))
+        self._starting.start()
+
+    def _start(self, server: ForkServer, kind: str, rules: Confinement, scratch: str, device: str) -> None:
         try:
             worker = server.worker(kind, rules, scratch)
-            self._held = ((server, kind, rules), worker)
+        except (Refused, WorkerDied, OSError):  # whoever needs one will find out why
+            return
+        try:
             worker.send("arrive", device=device)
-        except (Refused, ServerLost, WorkerDied, OSError):  # whoever needs one will find out why
-            self.drop()
+            self._worker = worker
+        except (ServerLost, WorkerDied):
+            worker.close()
 
     def take(self, server: ForkServer, kind: str, rules: Confinement) -> Worker | None:
         """The one that was started for the same purpose, if it is well."""
-        if self._held is None or self._held[0] != (server, kind, rules):
+        if self._key != (server, kind, rules):
+            self.drop()
             return None
-        (_, worker), self._held = self._held, None
+        worker = self._let_go()
+        if worker is None:
+            return None
         try:
             worker.wait(frames.OK, READY_SECONDS)
             return worker
@@ -43,6 +59,12 @@ class Ahead:
 
     def drop(self) -> None:
         """End it."""
-        if self._held is not None:
-            self._held[1].close()
-            self._held = None
+        if (worker := self._let_go()) is not None:
+            worker.close()
+
+    def _let_go(self) -> Worker | None:
+        """The one there is, once its start has come to an end."""
+        if self._starting is not None:
+            self._starting.join()
+        worker, self._worker, self._key, self._starting = self._worker, None, None, None
+        return worker

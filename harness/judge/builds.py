@@ -66,10 +66,12 @@ class BuildService:
         self._versions = {"cpp": compiler_version(self._compiler), "cuda": self._toolkit.version}
         self._rules = replace(rules, readable=(*rules.readable, *self._toolkit.folders))
         self.records: list[BuildRecord] = []
+        self._ended: list[Worker] = []  # killed: the kernel takes 30 ms to clear such a process away
         self.cancel: CancelToken | None = None
 
     def start(self, cancel: CancelToken | None) -> None:
         """A new candidate."""
+        self.finish()
         self.records, self.cancel = [], cancel
 
     def handle(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
@@ -122,9 +124,15 @@ class BuildService:
         except WorkerDied as error:
             raise _BuildFailed(f"the compiler's process {error}; the source may need more memory than a build may use") from error
         finally:
-            worker.close()
+            worker.kill()
+            self._ended.append(worker)
             for fd in (text, library, listing):
                 os.close(fd)
+
+    def finish(self) -> None:
+        """Wait until nothing of the compilers is left."""
+        while self._ended:
+            self._ended.pop().close()
 
     def _ask(self, worker: Worker, fds: list[int], order: native.Order) -> Any:
         """Tell the confined worker to compile, with what this machine has."""

@@ -44,6 +44,7 @@ def evaluate(run: Run) -> Evaluation:
                 run.reports.append(StageReport(stage, False, time.monotonic() - begun, found.message, found.log))
                 break
     finally:
+        run.builds.finish()
         if run.loaded is not None:
             run.loaded.close()
         if run.compiled is not None:

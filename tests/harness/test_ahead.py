@@ -34,8 +34,11 @@ def started(ahead: Ahead, machine: Machine) -> int:
     """The pid of a worker for candidates that was started ahead."""
     rules = machine.rules(machine.level)
     ahead.start(machine.fork_server, "candidate", rules, machine.scratch, "cpu")
-    assert ahead._held is not None
-    return ahead._held[1].pid
+    until = time.monotonic() + 20
+    while ahead._worker is None and time.monotonic() < until:
+        time.sleep(0.01)
+    assert ahead._worker is not None
+    return ahead._worker.pid
 
 
 def take(ahead: Ahead, machine: Machine) -> Worker | None:
