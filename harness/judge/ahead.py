@@ -14,8 +14,7 @@ _Key = tuple[ForkServer, str, Confinement]
 
 
 class Ahead:
-    """Holds at most one. Like every worker it is used once, and has seen nothing before. Not thread-safe: between `start` and `take`
-    or `drop` nobody else may use the fork server."""
+    """Holds at most one. Like every worker it is used once, and has seen nothing before. Not thread-safe."""
 
     def __init__(self) -> None:
         self._key: _Key | None = None

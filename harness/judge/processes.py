@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -258,6 +259,7 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._sock: socket.socket | None = None
         self._ready = False
+        self._asking = threading.Lock()
 
     def launch(self) -> None:
         """Start the process if it is not running, without waiting until it has imported everything."""
@@ -293,16 +295,17 @@ class ForkServer:
         self.tasks, self._ready = int(ready["tasks"]), True
 
     def worker(self, kind: str, rules: Confinement, scratch: str = "") -> Worker:
-        """A new confined worker. Raises Refused if the level cannot be entered."""
-        for attempt in (1, 2):
-            self.start()
-            try:
-                return self._worker(kind, rules, scratch)
-            except (frames.WorkerGone, OSError):
-                self.close()
-                if attempt == 2:
-                    raise
-        raise AssertionError
+        """A new confined worker, for any thread. Raises Refused if the level cannot be entered."""
+        with self._asking:
+            for attempt in (1, 2):
+                self.start()
+                try:
+                    return self._worker(kind, rules, scratch)
+                except (frames.WorkerGone, OSError):
+                    self.close()
+                    if attempt == 2:
+                        raise
+            raise AssertionError
 
     def _worker(self, kind: str, rules: Confinement, scratch: str) -> Worker:
         assert self._sock is not None
