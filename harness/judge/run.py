@@ -129,9 +129,9 @@ def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -
 
 
 def start_ahead(run: Run) -> None:
-    """Begin with the worker that will check the next candidate, where it needs a context on a device."""
+    """Begin with the worker that will check the next candidate."""
     family = run.task.family
-    if run.place.mode == "execute" and family.TORCH_DEVICE != "cpu":
+    if run.place.mode == "execute":
         rules = replace(run.machine.rules(run.level, family), cpus=())
         run.machine.ahead.start(run.place.server, run.place.worker, rules, run.machine.scratch, family.TORCH_DEVICE)
 

@@ -61,26 +61,24 @@ def _is_child(process: Path, parents: set[int], command: bytes) -> bool:
         return False
 
 
-@pytest.mark.parametrize("victim", ["judge", "fork server"])
-def test_a_killed_part_of_the_evaluator_is_an_unavailable_evaluator_and_the_next_call_works(
-    judge_cache: Path, victim: str
-) -> None:
+def test_a_killed_part_of_the_evaluator_is_an_unavailable_evaluator_and_the_next_call_works(judge_cache: Path) -> None:
     before = judges()
 
     async def body() -> None:
         async with LocalExecutor(None, judge_cache) as executor:
             task = await executor.open_task(TASK, "", "cpu", timed=False)
             slow = CORRECT.replace("class ModelNew", "import time\ntime.sleep(20)\nclass ModelNew")
-            pending = asyncio.create_task(executor.evaluate(task, request(slow), "cpu"))
-            await asyncio.sleep(2)
-            killed = judges() - before
-            if victim == "fork server":
-                killed = children(killed, b"fork_server.main")
-            assert len(killed) == 1
-            os.kill(killed.pop(), signal.SIGKILL)
-            with pytest.raises(EvaluatorUnavailable):
-                await pending
-            assert (await executor.evaluate(task, request(CORRECT), "cpu")).status == "correct"
+            for victim in ("fork server", "judge"):
+                pending = asyncio.create_task(executor.evaluate(task, request(f"# {victim}\n{slow}"), "cpu"))
+                await asyncio.sleep(2)
+                killed = judges() - before
+                if victim == "fork server":
+                    killed = children(killed, b"fork_server.main")
+                assert len(killed) == 1
+                os.kill(killed.pop(), signal.SIGKILL)
+                with pytest.raises(EvaluatorUnavailable):
+                    await pending
+                assert (await executor.evaluate(task, request(f"# {victim}\n{CORRECT}"), "cpu")).status == "correct"
 
     asyncio.run(body())
     assert judges() <= before

@@ -100,7 +100,7 @@ def test_a_task_whose_baselines_do_not_run_is_refused(bench: Bench) -> None:
 
 
 def test_a_task_that_hangs_is_refused_with_the_line_that_runs(judge_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KEVOLVE_TASK_SECONDS", "4")
+    monkeypatch.setenv("KEVOLVE_TASK_SECONDS", "2.5")
 
     async def body() -> None:
         async with LocalExecutor(None, judge_cache) as executor:

@@ -101,9 +101,8 @@ async def test_a_cancelled_wait_leaves_the_job(tmp_path: Path) -> None:
             assert data(await client.call_tool("job_wait", {"session_id": session}))["state"] == "done"
 
 
-@ERAS
 @pytest.mark.anyio
-async def test_sigterm_ends_it_cleanly_and_jobs_are_kept(tmp_path: Path, mode: str) -> None:
+async def test_sigterm_ends_it_cleanly_and_jobs_are_kept(tmp_path: Path) -> None:
     with Serving(tmp_path / "home", tmp_path, limits={"grace_s": 1}) as serving:
         broken: list[BaseException] = []
         job = ""
@@ -112,7 +111,7 @@ async def test_sigterm_ends_it_cleanly_and_jobs_are_kept(tmp_path: Path, mode: s
             await client.call_tool("job_wait", {"job_id": job, "wait_s": 45})
 
         try:
-            async with serving.client(mode) as client:
+            async with serving.client() as client:
                 session = await open_session(client)
                 slow = {"session_id": session, "source": kernel(seconds=1.0), "wait_s": 0}
                 job = str(data(await client.call_tool("kernel_submit", slow))["job_id"])
@@ -126,7 +125,7 @@ async def test_sigterm_ends_it_cleanly_and_jobs_are_kept(tmp_path: Path, mode: s
         assert code == 0
         assert "Traceback" not in said
         serving.start()
-        async with serving.client(mode) as client:
+        async with serving.client() as client:
             done = data(await client.call_tool("job_wait", {"job_id": job}))
             assert (done["state"], done["result"]["node"]["id"]) == ("done", "n1")
             assert await open_session(client) == session

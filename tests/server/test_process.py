@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -115,12 +116,13 @@ INSPECTOR = "@modelcontextprotocol/inspector@0.17.2"
 INSTALL_S = 90  # npm asks a registry, which may be far away or not there
 
 
-@pytest.fixture(scope="module")
-def inspector(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Inspector's program, installed into a folder of its own."""
+@pytest.fixture(scope="module", autouse=True)
+def installing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, subprocess.Popen[str]] | None]:
+    """The Inspector's program on its way into a folder of its own, while other tests run; None without Node.js."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
-        pytest.skip("Node.js with npm is not installed")
+        yield None
+        return
     folder = tmp_path_factory.mktemp("inspector")
     command = [
         npm,
@@ -133,12 +135,23 @@ def inspector(tmp_path_factory: pytest.TempPathFactory) -> Path:
         str(folder),
         INSPECTOR,
     ]
+    nobody = subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=nobody, stdout=nobody, stderr=subprocess.PIPE, text=True, cwd=folder) as npm_process:
+        yield folder, npm_process
+        npm_process.kill()
+
+
+@pytest.fixture
+def inspector(installing: tuple[Path, subprocess.Popen[str]] | None) -> Path:
+    if installing is None:
+        pytest.skip("Node.js with npm is not installed")
+    folder, npm = installing
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, cwd=folder)
+        _, said = npm.communicate(timeout=INSTALL_S)
     except subprocess.TimeoutExpired:
         pytest.skip(f"npm did not install {INSPECTOR} within {INSTALL_S} s")
-    if done.returncode != 0:
-        pytest.skip(f"npm cannot install {INSPECTOR}: {done.stderr.strip().splitlines()[:1]}")
+    if npm.returncode != 0:
+        pytest.skip(f"npm cannot install {INSPECTOR}: {said.strip().splitlines()[:1]}")
     return folder / "node_modules" / ".bin" / "mcp-inspector"
 
 

@@ -137,7 +137,7 @@ class LLMAuthor(Author):
         while True:
             settings = self._settings(reads, allowance, spent + wasted)
             try:
-                response = await model_request(self._model, talk, model_settings=settings)  # type: ignore[arg-type]
+                response = await model_request(self._model, talk, model_settings=settings)
             except Exception as error:
                 found = fault(error, self._name)
                 if found is None:
