@@ -176,4 +176,4 @@ def test_an_evaluation_leaves_no_descriptor_open(bench: Bench, correct: str) -> 
         assert bench.evaluate(f"# {number}\n{correct}").status == "correct"
         time.sleep(0.2)  # the worker for the next one is there as well
         found.append(held())
-    assert found[-1] - found[2] < 3, found  # one at a time would be five
+    assert found[-1] - max(found[:3]) < 3, found  # one at a time would be five; now and then there is no such worker
