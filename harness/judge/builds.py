@@ -25,6 +25,7 @@ from ..workers.confine import Confinement
 from .endings import CancelToken, WorkerDied, WorkerTimeout
 from .processes import ForkServer, Worker
 
+MOST_ENDED = 4  # compilers that are not waited for yet: a candidate may order many
 _LIBRARY_BYTES, _LISTING_BYTES = 64 << 20, 32 << 20
 _FLAG = re.compile(r"^-[A-Za-z0-9_+=.,\-]{1,200}$|^-D\w+(=[^\0]{0,200})?$")
 _ARCHITECTURE = re.compile(r"^sm_\d{2,3}[a-z]?$")
@@ -105,6 +106,8 @@ class BuildService:
             return None
 
     def _compile(self, path: Path, order: native.Order) -> Product:
+        if len(self._ended) >= MOST_ENDED:
+            self.finish()
         worker = self._server.worker("compiler", self._rules, self._scratch)
         worker.cancel = self.cancel
         text, library, listing = (

@@ -41,7 +41,7 @@ class Health:
         """The evaluation, if the device behind it still is what it was. Raises Unwell, and what `evaluate` raises."""
         if family.NAME in self._suspect:
             self._check(family, None)
-        held = family.state(()).held_bytes
+        held = family.state(()).held_bytes  # where no process can be told, with what a worker that is kept ready holds
         self._suspect.add(family.NAME)
         found = evaluate()
         self._evaluations[family.NAME] += 1

@@ -30,13 +30,13 @@ from ..workers.confine import Confinement
 from . import bubblewrap, memory, places
 from .ahead import Ahead
 from .builds import compiler_version
-from .endings import Refused, WorkerDied
+from .endings import Refused, WorkerDied, WorkerTimeout
 from .environment import ALLOCATION_NAME, evaluator_digest, timing_effort
 from .processes import ForkServer, Worker, command, harness_root
 from .servers import Servers, importable, readable_paths
 
 _SCRATCH = "kevolve-judge-"
-# Whom workers of a judge that runs as root become: first candidates, then tasks. The limit on processes counts all of a user's, so that
+# Whom workers of a judge that runs as root become in namespaces: first candidates, then tasks. The limit on processes counts all of a user's, so that
 # a fork bomb under one judge would starve the others if they shared a user. systemd keeps these numbers for users that come and go.
 FIRST_USER, JUDGES = 61184, 2168
 
@@ -167,10 +167,14 @@ class Machine:
                 continue
             server = self.servers.bare(level) if level == "bubblewrap" else self.servers.candidates(cpu, level)
             try:
-                server.worker("candidate", self.rules(level), self.scratch).close()
+                worker = server.worker("candidate", self.rules(level), self.scratch)
+                try:
+                    worker.ask("drop", seconds=20, key="")  # it confines itself after it was started
+                finally:
+                    worker.close()
                 found[level] = "available"
-            except (Refused, WorkerDied, OSError) as error:
-                found[level] = str(error)
+            except (Refused, WorkerDied, WorkerTimeout, OSError) as error:
+                found[level] = str(error) or "a worker did not answer"
             if level == "bubblewrap":
                 server.close()
         return found
@@ -251,8 +255,8 @@ class Machine:
 
     def close(self) -> None:
         """End the fork server and remove the scratch folder."""
+        self.servers.close()  # first: then nobody waits for what is being started
         self.ahead.drop()
-        self.servers.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 

@@ -34,7 +34,7 @@ def evaluate(run: Run) -> Evaluation:
     try:
         for stage, step in zip(STAGES[: STAGES.index(run.request.until) + 1], steps, strict=False):
             begun = time.monotonic()
-            if stage == ("verify" if run.request.until == "verify" else "profile"):  # never while something is timed
+            if stage == run.request.until == "verify":  # nothing is timed after it
                 start_ahead(run)
             try:
                 data = step(run)
@@ -43,6 +43,7 @@ def evaluate(run: Run) -> Evaluation:
                 failure = found
                 run.reports.append(StageReport(stage, False, time.monotonic() - begun, found.message, found.log))
                 break
+        start_ahead(run)
     finally:
         run.builds.finish()
         if run.loaded is not None:

@@ -324,17 +324,22 @@ class ForkServer:
         text = buffers.shared(text_fd, frames.TEXT_BYTES)
         os.close(text_fd)
         first = _first_line(status_r)
-        if not first.startswith("P "):
+        try:
+            if not first.startswith("P "):
+                raise Refused(first.removeprefix("E ") or "the worker ended before it was confined")
+            pid = int(first[2:])
+            if self._wrapper and self._process is not None:
+                pid = outer_pid(self._process.pid, pid)
+            root = pid if rules.level == "namespaces" else parent_of(pid)  # without a namespace orphans go to the worker's parent
+            if not pid or not root:
+                raise Refused("the worker ended at once")
+            pidfd = os.pidfd_open(pid)
+        except (Refused, ProcessLookupError) as error:
             ours.close()
             text.close()
             os.close(log_fd)
             os.close(status_r)
-            raise Refused(first.removeprefix("E ") or "the worker ended before it was confined")
-        pid = int(first[2:])
-        if self._wrapper and self._process is not None:
-            pid = outer_pid(self._process.pid, pid)
-        root = pid if rules.level == "namespaces" else parent_of(pid)  # without a namespace orphans go to the worker's parent
-        pidfd = os.pidfd_open(pid)
+            raise error if isinstance(error, Refused) else Refused("the worker ended at once") from error
         return Worker(
             ours, text, log_fd, pidfd, status_r,
             root=root, folder=folder, server=self._process, memory_bytes=rules.memory_bytes,

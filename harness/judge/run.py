@@ -106,7 +106,7 @@ def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -
     server = run.place.server
     if run.place.mode == "execute" and not poison:
         server = run.machine.task_server(family, run.task.text.folder, level=run.level)
-    ahead = run.machine.ahead.take(server, run.place.worker, rules) if poison else None
+    ahead = run.machine.ahead.take(server, run.place.worker, rules, run.cancel) if poison else None
     worker = ahead or server.worker(run.place.worker, rules, run.machine.scratch)
     worker.cancel, worker.on_build = run.cancel, run.builds.handle
     source = buffers.from_bytes("candidate", run.request.candidate.source.encode())

@@ -179,7 +179,7 @@ def _restrict(rules: Confinement, *, drop_user: bool) -> None:
         with contextlib.suppress(OSError):
             syscalls.drop_capabilities()
         _landlock(rules)
-        syscalls.seccomp(pinned=bool(rules.cpus))
+        syscalls.seccomp(pinned=bool(rules.cpus), alone=rules.level == "namespaces")
     syscalls.set_dumpable(True)  # libraries read /proc/self; there is nobody else to look
     syscalls.die_with_parent()  # cleared by the change of user
 

@@ -21,6 +21,7 @@ from . import buffers, modules
 FRESH = buffers.FILL  # of every byte that nobody has written
 PAGE = buffers.ALIGN
 MARGIN = 16384  # bytes on each side of a tensor on a device
+MOST_UNUSED_BYTES = 1 << 30  # between two bursts
 MOST_BYTES = 2 << 30  # in one burst; beyond it allocations are the framework's own again
 _FACTORIES = """
     empty empty_like empty_strided empty_permuted new_empty new_empty_strided zeros zeros_like new_zeros ones ones_like new_ones
@@ -112,9 +113,13 @@ def _place(name: str, args: Any, kwargs: dict[str, Any]) -> bool:
     """Whether a call makes an empty tensor in plain host memory."""
     if "empty" not in name or kwargs.get("pin_memory"):
         return False
-    device = kwargs.get("device")
-    if device is None and hasattr(args[0], "device"):
-        device = args[0].device
+    import torch
+
+    device, like = kwargs.get("device"), args[0] if args else None
+    if isinstance(like, torch.Tensor):
+        if like.layout is not torch.strided or like.is_quantized or like.is_nested:
+            return False
+        device = device or like.device
     return device is None or device.type == "cpu"
 
 
@@ -129,6 +134,7 @@ class _Mapping:
 
     inner: int
     memory: mmap.mmap
+    address: int  # of the inner bytes
 
     @property
     def references(self) -> int:
@@ -137,7 +143,7 @@ class _Mapping:
 
 
 _mappings: list[_Mapping] = []
-_UNUSED = _Mapping(PAGE, mmap.mmap(-1, PAGE)).references
+_UNUSED = _Mapping(PAGE, mmap.mmap(-1, PAGE), 0).references
 
 
 def _host_bytes(nbytes: int) -> tuple[Any, int]:
@@ -148,18 +154,31 @@ def _host_bytes(nbytes: int) -> tuple[Any, int]:
 
     slack = -nbytes % buffers.LINE
     inner = -(-(nbytes + slack) // PAGE) * PAGE
-    found = next((m.memory for m in _mappings if m.inner == inner and m.references == _UNUSED), None)
+    found = next((m for m in _mappings if m.inner == inner and m.references == _UNUSED), None)
     try:
-        memory = found or mmap.mmap(-1, inner + 2 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory = found.memory if found else mmap.mmap(-1, inner + 2 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
         raise MemoryError(f"{nbytes} bytes for a tensor: {error.strerror}") from error
     whole = torch.frombuffer(memory, dtype=torch.uint8)
-    around = whole[PAGE : PAGE + inner].fill_(FRESH)
     if found is None:
-        _mappings.append(_Mapping(inner, memory))
+        found = _Mapping(inner, memory, whole.data_ptr() + PAGE)
+        _mappings.append(found)
         for offset in (0, PAGE + inner):
             protect(whole.data_ptr() + offset)
-    return around, inner - nbytes - slack
+    else:
+        protect(found.address, inner, mmap.PROT_READ | mmap.PROT_WRITE)
+    return whole[PAGE : PAGE + inner].fill_(FRESH), inner - nbytes - slack
+
+
+def rest() -> None:
+    """Until it is taken again nobody may touch memory that no tensor uses: a pointer that a kernel has kept shows. Where there is much of
+    it, it is given back."""
+    unused = [m for m in _mappings if m.references == _UNUSED]
+    if sum(m.inner for m in unused) > MOST_UNUSED_BYTES:
+        _mappings[:] = [m for m in _mappings if m.references != _UNUSED]
+        return
+    for mapping in unused:
+        protect(mapping.address, mapping.inner)
 
 
 def release() -> None:
@@ -221,9 +240,9 @@ _regions: list[Region] = []
 _handler: Any = None  # a callback that the kernel may call must not be collected
 
 
-def protect(address: int) -> None:
-    """Nobody may read or write this page any more."""
-    if _libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(PAGE), 0) != 0:
+def protect(address: int, nbytes: int = PAGE, allowed: int = 0) -> None:
+    """Nobody may read or write these pages any more, or only what is `allowed`."""
+    if _libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(nbytes), allowed) != 0:
         raise OSError(ctypes.get_errno(), "mprotect")
 
 

@@ -199,6 +199,8 @@ class Host:
         for tensors, slot in zip(outputs, slots, strict=True):
             _hand_over(tensors, slot)
         del outputs, arguments, values
+        if guard is not None:
+            guards.rest()
         return (recorder.counts() if recorder else None), figures
 
     def on_drop(self, fds: list[int], key: str) -> None:

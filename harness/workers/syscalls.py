@@ -34,9 +34,15 @@ _DENIED = {
     "clock_settime": (227, 112), "clock_adjtime": (305, 266), "adjtimex": (159, 171), "acct": (163, 89), "quotactl": (179, 60),
     "syslog": (103, 116), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "fsmount": (432, 432),
     "mount_setattr": (442, 442),
+    "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "msgget": (68, 186),
 }  # fmt: skip
+# What reaches other processes of the same user, which a worker without process ids of its own can name.
+_DENIED_AMONG_OTHERS = {
+    "setpriority": (141, 140), "sched_setscheduler": (144, 119), "sched_setparam": (142, 118), "sched_setattr": (314, 274),
+    "ioprio_set": (251, 30),
+}  # fmt: skip
+_OWN_ONLY = {"prlimit64": (302, 261), "sched_setaffinity": (203, 122)}  # the first argument says whose, 0 one's own
 _CLONE, _CLONE3, _SOCKET = (220, 435, 198) if _ARM else (56, 435, 41)
-_SET_AFFINITY = (203, 122)
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 
@@ -152,9 +158,9 @@ def _landlock_path(ruleset: int, path: str, allowed: int) -> None:
         os.close(fd)
 
 
-def seccomp(*, pinned: bool = False) -> None:
-    """Refuse (EPERM) what no kernel needs: tracing, mounting, namespaces, keys, BPF, perf, sockets other than AF_UNIX. pinned: and
-    leaving the processors that it may use now."""
+def seccomp(*, pinned: bool = False, alone: bool = True) -> None:
+    """Refuse (EPERM) what no kernel needs: tracing, mounting, namespaces, keys, BPF, perf, memory and queues that outlive it, sockets other
+    than AF_UNIX. pinned: and leaving the processors that it may use now. alone: no other process can be named from here."""
     if _MACHINE not in _AUDIT_ARCH:
         raise OSError(95, f"no seccomp filter for {_MACHINE}")
     load, jump_equal, jump_set, give = 0x20, 0x15, 0x45, 0x06
@@ -165,8 +171,12 @@ def seccomp(*, pinned: bool = False) -> None:
         (give, 0, 0, refuse),
         (load, 0, 0, 0),
     ]
-    for numbers in (*_DENIED.values(), *([_SET_AFFINITY] if pinned else [])):
+    among = [] if alone else [*_DENIED_AMONG_OTHERS.values()]
+    for numbers in (*_DENIED.values(), *among, *([_OWN_ONLY["sched_setaffinity"]] if pinned else [])):
         program += [(jump_equal, 0, 1, numbers[_ARM]), (give, 0, 0, refuse)]
+    for numbers in [] if alone else _OWN_ONLY.values():
+        program += [(jump_equal, 0, 4, numbers[_ARM]), (load, 0, 0, 16), (jump_equal, 1, 0, 0), (give, 0, 0, refuse)]
+        program.append((give, 0, 0, allow))
     program += [(jump_equal, 0, 1, _CLONE3), (give, 0, 0, missing)]  # glibc then uses clone, whose flags can be read
     program += [
         (jump_equal, 0, 4, _CLONE),

@@ -130,6 +130,37 @@ def test_nothing_can_be_traced_or_mounted(server: Servers, tmp_path: Path) -> No
         assert attempt(server, "namespaces", tmp_path, lines)
 
 
+@pytest.mark.parametrize("level", LEVELS[:3])
+def test_no_shared_memory_outlives_it(server: Servers, tmp_path: Path, level: str) -> None:
+    lines = "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\nassert libc.{} >= 0, ctypes.get_errno()"
+    for call in ("shmget(0x6b65, 4096, 0o1600)", "semget(0x6b65, 1, 0o1600)", "msgget(0x6b65, 0o1600)"):
+        assert "AssertionError: 1" in (attempt(server, level, tmp_path, lines.format(call)) or "")
+
+
+@pytest.mark.parametrize("level", LEVELS[1:3])
+def test_other_processes_of_its_user_cannot_be_slowed(server: Servers, tmp_path: Path, level: str) -> None:
+    """Where it can name them: the fork server, the baseline's worker, the next candidate's."""
+    lines = """
+import ctypes, os, resource
+parent, went = os.getppid(), []
+for name, action in {
+    "priority": lambda: os.setpriority(os.PRIO_PROCESS, parent, 5),
+    "scheduler": lambda: os.sched_setscheduler(parent, os.SCHED_IDLE, os.sched_param(0)),
+    "limit": lambda: resource.prlimit(parent, resource.RLIMIT_CPU, (1, 1)),
+    "cores": lambda: os.sched_setaffinity(parent, os.sched_getaffinity(0)),
+}.items():
+    try:
+        action()
+        went.append(name)
+    except PermissionError:
+        pass
+resource.setrlimit(resource.RLIMIT_STACK, resource.getrlimit(resource.RLIMIT_STACK))
+os.sched_setaffinity(0, os.sched_getaffinity(0))
+assert not went, went
+"""
+    assert attempt(server, level, tmp_path, lines) is None
+
+
 def test_a_fork_bomb_is_bounded_and_leaves_nothing(server: Servers, tmp_path: Path) -> None:
     lines = "import os, time\nfor _ in range(10000):\n    if os.fork() == 0:\n        time.sleep(100)"
     assert "temporarily unavailable" in (attempt(server, "namespaces", tmp_path, lines) or "")

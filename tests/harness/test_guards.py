@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -48,6 +50,58 @@ def test_allocations_keep_shape_layout_and_contents() -> None:
     assert made[1].eq(0).all()
     assert made[3].eq(2.5).all()
     guard.check()
+
+
+def permissions(address: int) -> str:
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, found = line.split()[:2]
+        low, high = (int(end, 16) for end in span.split("-"))
+        if low <= address < high:
+            return found
+    return ""
+
+
+def test_memory_serves_again_when_nobody_uses_it_and_is_out_of_reach_until_then() -> None:
+    guards.release()
+    with guards.Guard() as guard:
+        first = torch.empty(5000)
+        first.fill_(3)
+        guard.check()
+        view, address = first[1:2], first.data_ptr()
+        del first
+        guards.rest()
+        other = torch.empty(5000)  # the first one's memory is still looked at
+        assert other.data_ptr() != address
+        assert float(view) == 3
+        guard.check()
+        del view
+        guards.rest()
+        assert permissions(address).startswith("---")
+        again = torch.empty_like(other)
+        assert again.data_ptr() == address
+        assert again.view(torch.uint8).eq(guards.FRESH).all()
+        guard.check()
+        del again, other
+    guards.release()
+    assert guards._mappings == []
+
+
+def test_much_unused_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guards, "MOST_UNUSED_BYTES", 100_000)
+    guards.release()
+    with guards.Guard() as guard:
+        for count in range(10_000, 60_000, 10_000):
+            torch.empty(count)
+            guard.check()
+        guards.rest()
+    assert guards._mappings == []
+
+
+def test_what_is_no_plain_tensor_is_made_as_ever() -> None:
+    with guards.Guard() as guard:
+        assert torch.empty_like(torch.ones(2, 2).to_sparse()).is_sparse
+        assert torch.empty(2, 3, device="meta").is_meta
+        guard.check()
 
 
 def test_a_margin_that_was_written_is_named() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.judge import bubblewrap, pipeline
-from harness.judge.endings import Refused
+from harness.judge.endings import Refused, WorkerFailed
 from harness.judge.machine import Machine
 from harness.judge.opening import OpenTask, open_task
 from harness.judge.processes import ForkServer, Worker
@@ -17,6 +19,7 @@ from harness.judge.run import begin
 from harness.native import find_compiler
 from harness.targets import cpu
 from harness.types import ISOLATION_LEVELS, Candidate, Evaluation, EvaluationRequest, Policy, Target, Task
+from harness.workers import buffers
 
 from .conftest import CANDIDATES
 
@@ -86,6 +89,32 @@ def test_a_candidate_is_built_and_verified(opened: Any, level: str, correct: str
     assert (found.status, found.environment.isolation) == ("correct", level), found.message
     wrong = judged(opened, correct.replace("+ s;", "- s;"))
     assert wrong.status == "incorrect"
+
+
+def test_a_candidate_beside_its_task_does_not_see_it(opened: Any, level: str) -> None:
+    """One that is timed is forked where the task's own folder is there for the baseline."""
+    machine, handle, _ = opened
+    server = machine.task_server(cpu, handle.text.folder, compiles=False, level=level)
+    worker = server.worker("candidate", machine.rules(level), machine.scratch)
+    text = f"open({str(CANDIDATES / 'task.py')!r}).read()\nclass ModelNew: pass\n"
+    source = buffers.from_bytes("source", text.encode())
+    try:
+        if level == "process":
+            worker.ask("load", [source], seconds=20)
+        else:
+            with pytest.raises(WorkerFailed, match="Permission denied"):
+                worker.ask("load", [source], seconds=20)
+    finally:
+        os.close(source)
+        worker.close()
+
+
+def test_the_next_candidates_worker_is_ready_afterwards(opened: Any, correct: str) -> None:
+    machine, *_ = opened
+    judged(opened, correct)
+    judged(opened, "x = ")  # one that takes it, and fails
+    time.sleep(0.2)
+    assert machine.ahead._worker is not None
 
 
 def test_it_reaches_what_its_level_says(opened: Any, level: str, tmp_path: Path) -> None:
