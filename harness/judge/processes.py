@@ -339,7 +339,7 @@ class ForkServer:
             text.close()
             os.close(log_fd)
             os.close(status_r)
-            raise error if isinstance(error, Refused) else Refused("the worker ended at once") from error
+            raise Refused(str(error)) from error
         return Worker(
             ours, text, log_fd, pidfd, status_r,
             root=root, folder=folder, server=self._process, memory_bytes=rules.memory_bytes,

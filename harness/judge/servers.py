@@ -95,11 +95,6 @@ class Servers:
             )
         return self._known[key]
 
-    @property
-    def known(self) -> dict[str, ForkServer]:
-        """All that were needed so far, by what they are for."""
-        return {" ".join(key): server for key, server in self._known.items()}
-
     def close(self) -> None:
         """End all of them, and with them their workers."""
         for server in self._known.values():

@@ -60,7 +60,9 @@ class Guard:
                 name, kwargs = str(func).split(".")[1], kwargs or {}
                 if name not in _GUARDED:
                     return func(*args, **kwargs)
-                return guarded(name, lambda **changed: func(*args, **{**kwargs, **changed}), _place(name, args, kwargs))
+                return guarded(
+                    name, lambda **changed: func(*args, **{**kwargs, **changed}), _is_empty_on_host(name, args, kwargs)
+                )
 
         self._mode = Mode()  # type: ignore[no-untyped-call]
         self._mode.__enter__()
@@ -109,7 +111,7 @@ class Guard:
         forget()
 
 
-def _place(name: str, args: Any, kwargs: dict[str, Any]) -> bool:
+def _is_empty_on_host(name: str, args: Any, kwargs: dict[str, Any]) -> bool:
     """Whether a call makes an empty tensor in plain host memory."""
     if "empty" not in name or kwargs.get("pin_memory"):
         return False

@@ -365,8 +365,8 @@ class _Printed(io.TextIOBase):
 
 
 def _settle(folder: str, search_path: str, compiled_fd: int) -> None:
-    """Scratch folders, programs and the current folder, as a task finds them."""
-    os.environ.update(TMPDIR=os.getcwd(), HOME=os.getcwd(), PATH=search_path)
+    """Programs, what was compiled, and the current folder, as a task finds them."""
+    os.environ["PATH"] = search_path
     compiled.use_private_folders()
     if os.fstat(compiled_fd).st_size:
         compiled.unpack(compiled_fd)

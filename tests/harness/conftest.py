@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any, TypeVar
 
 import pytest
 
+from harness.judge.processes import Worker
 from harness.native import find_compiler
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Purpose, Stage, Task
+from harness.workers import buffers
 from kevolve_mcp.executors import Executor
 from kevolve_mcp.executors.testing import Opened
 
@@ -32,6 +35,16 @@ class Bench:
         """Judge a text against the small task."""
         request = EvaluationRequest(Candidate(source, "cpp"), purpose, until, policy or Policy())
         return self.run(self.executor.evaluate(self.task, request, "cpu"))
+
+
+def load(worker: Worker, text: str) -> None:
+    """Run a text as a candidate's module, and end the worker. Raises what the worker answers."""
+    source = buffers.from_bytes("source", text.encode())
+    try:
+        worker.ask("load", [source], seconds=20)
+    finally:
+        os.close(source)
+        worker.close()
 
 
 @pytest.fixture(scope="session")

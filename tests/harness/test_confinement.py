@@ -20,7 +20,7 @@ from harness.workers.confine import Confinement
 from kevolve_mcp.errors import TaskRefused
 from kevolve_mcp.executors import LocalExecutor
 
-from .conftest import Bench
+from .conftest import Bench, load
 
 LEVELS = ("namespaces", "bubblewrap", "landlock", "process")
 READABLE = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[2] / "harness"))
@@ -70,16 +70,11 @@ def start(servers: Servers, level: str, scratch: Path) -> Worker:
 
 def attempt(server: Servers, level: str, scratch: Path, lines: str) -> str | None:
     """Run lines inside; None if they went through, else what they raised."""
-    worker = start(server, level, scratch)
-    source = buffers.from_bytes("source", f"{lines}\nclass ModelNew: pass\n".encode())
     try:
-        worker.ask("load", [source], seconds=20)
+        load(start(server, level, scratch), f"{lines}\nclass ModelNew: pass\n")
         return None
     except WorkerFailed as error:
         return str(error)
-    finally:
-        os.close(source)
-        worker.close()
 
 
 @pytest.mark.parametrize("level", LEVELS[:3])
@@ -115,7 +110,7 @@ def test_a_scratch_folder_is_writable_and_the_environment_is_scrubbed(
 @pytest.mark.parametrize("level", LEVELS[:2])
 def test_other_processes_and_the_users_folders_are_invisible_in_namespaces(server: Servers, tmp_path: Path, level: str) -> None:
     lines = f"""
-import os, sys
+import os
 assert not os.path.exists({str(Path.home())!r}) or any(p.startswith({str(Path.home())!r}) for p in {READABLE})
 assert not os.path.exists({str(Path(__file__))!r})
 assert not os.path.exists('/proc/{os.getpid()}')
@@ -141,7 +136,7 @@ def test_no_shared_memory_outlives_it(server: Servers, tmp_path: Path, level: st
 def test_other_processes_of_its_user_cannot_be_slowed(server: Servers, tmp_path: Path, level: str) -> None:
     """Where it can name them: the fork server, the baseline's worker, the next candidate's."""
     lines = """
-import ctypes, os, resource
+import os, resource
 parent, went = os.getppid(), []
 for name, action in {
     "priority": lambda: os.setpriority(os.PRIO_PROCESS, parent, 5),
@@ -185,13 +180,8 @@ def test_a_pinned_worker_cannot_leave_its_core(server: Servers, tmp_path: Path) 
     core = min(os.sched_getaffinity(0))
     worker = server.at("namespaces", Path()).worker("candidate", Confinement("namespaces", READABLE, cpus=(core,)), "")
     lines = f"import os\nassert os.sched_getaffinity(0) == {{{core}}}\nos.sched_setaffinity(0, range(os.cpu_count()))"
-    source = buffers.from_bytes("source", lines.encode())
-    try:
-        with pytest.raises(WorkerFailed, match="not permitted"):
-            worker.ask("load", [source], seconds=20)
-    finally:
-        os.close(source)
-        worker.close()
+    with pytest.raises(WorkerFailed, match="not permitted"):
+        load(worker, lines)
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +18,8 @@ from harness.judge.run import begin
 from harness.native import find_compiler
 from harness.targets import cpu
 from harness.types import ISOLATION_LEVELS, Candidate, Evaluation, EvaluationRequest, Policy, Target, Task
-from harness.workers import buffers
 
-from .conftest import CANDIDATES
+from .conftest import CANDIDATES, load
 
 WEAKER = ISOLATION_LEVELS[1:]
 LOOKS_AROUND = """
@@ -97,23 +95,22 @@ def test_a_candidate_beside_its_task_does_not_see_it(opened: Any, level: str) ->
     server = machine.task_server(cpu, handle.text.folder, compiles=False, level=level)
     worker = server.worker("candidate", machine.rules(level), machine.scratch)
     text = f"open({str(CANDIDATES / 'task.py')!r}).read()\nclass ModelNew: pass\n"
-    source = buffers.from_bytes("source", text.encode())
-    try:
-        if level == "process":
-            worker.ask("load", [source], seconds=20)
-        else:
-            with pytest.raises(WorkerFailed, match="Permission denied"):
-                worker.ask("load", [source], seconds=20)
-    finally:
-        os.close(source)
-        worker.close()
+    if level == "process":
+        load(worker, text)
+    else:
+        with pytest.raises(WorkerFailed, match="Permission denied"):
+            load(worker, text)
 
 
 def test_the_next_candidates_worker_is_ready_afterwards(opened: Any, correct: str) -> None:
     machine, *_ = opened
     judged(opened, correct)
-    judged(opened, "x = ")  # one that takes it, and fails
-    time.sleep(0.2)
+    assert machine.ahead._key is not None
+    failed = judged(opened, "raise ValueError\nclass ModelNew: pass")  # takes it, and is over before it is verified
+    assert failed.status == "crashed"
+    until = time.monotonic() + 20
+    while machine.ahead._worker is None and time.monotonic() < until:
+        time.sleep(0.01)
     assert machine.ahead._worker is not None
 
 
