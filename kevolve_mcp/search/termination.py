@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -124,11 +125,20 @@ def _stall(tree: Tree, node: Node | None, after: int | None, margin: float) -> T
 
 def _budget(tree: Tree, node: Node | None, budget: Budget, spent: Spent) -> Termination | None:
     name = budget.exceeded(spent)
-    if name is None:
-        return None
     outcome = f"Best: {_name(node)}." if node is not None else _no_winner(tree)
-    used, limit = getattr(spent, name), getattr(budget, name)
-    return Termination("budget_spent", f"Budget spent: {_amount(used)} of {_amount(limit)} {_UNITS[name]}. {outcome}")
+    if name is not None:
+        used, limit = getattr(spent, name), getattr(budget, name)
+        return Termination("budget_spent", f"Budget spent: {_amount(used)} of {_amount(limit)} {_UNITS[name]}. {outcome}")
+    if budget.seconds is not None and budget.seconds - spent.seconds < (usual := _seconds(tree)) / 2:
+        used, left = f"{_amount(spent.seconds)} of {_amount(budget.seconds)} seconds", budget.seconds - spent.seconds
+        text = f"Budget spent: {used}; in the {_amount(left)} that are left no node fits, which takes about {_amount(usual)}."
+        return Termination("budget_spent", f"{text} {outcome}")
+    return None
+
+
+def _seconds(tree: Tree) -> float:
+    """What evaluating a node of this tree takes: one that would mostly lie beyond the limit is not begun."""
+    return statistics.median([n.seconds for n in tree.nodes] or [0.0])
 
 
 def _amount(value: float) -> str:

@@ -43,6 +43,17 @@ def test_every_budget_ends_the_search_and_says_which(limit):
     assert "No candidate was proved correct" in nothing.sentence
 
 
+def test_a_node_that_would_mostly_lie_beyond_the_limit_is_not_begun():
+    made = tree(node(1, 1.0, seconds=20.0), node(2, 2.31, 1, seconds=18.0), node(3, 0.0, 2, seconds=1.0))
+    assert over(budget=Budget(seconds=75), spent=Spent(seconds=66.0), made=made) is None
+    ended = over(budget=Budget(seconds=75), spent=Spent(seconds=66.5), made=made)
+    assert ended.reason == "budget_spent"
+    assert ended.sentence == (
+        "Budget spent: 66 of 75 seconds; in the 8.5 that are left no node fits, which takes about 18. Best: n2 is 2.31x."
+    )
+    assert over(spent=Spent(seconds=1e6), made=made) is None
+
+
 def test_a_stall_ends_the_search():
     made = tree(node(1, 2.0), *(node(i, 2.001, 1) for i in range(2, 7)))
     assert over(made=made, stall_after=5).reason == "stalled"
