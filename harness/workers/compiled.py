@@ -20,8 +20,8 @@ _FOLDERS = {"TRITON_CACHE_DIR": "triton", "TORCHINDUCTOR_CACHE_DIR": "inductor"}
 
 
 def warm_up(folder: str) -> None:
-    """Called in a fork server, before it forks: compile one function in `folder`, where the next server finds it. Forks then know
-    which vector instructions the compiler has (5 s here) and read the precompiled header of inductor's kernels (10 s)."""
+    """Called in a fork server, before it forks: compile one function in `folder`, where the next server finds it. Forks then read the
+    precompiled header of inductor's kernels (10 s)."""
     import torch
 
     if (tqdm := sys.modules.get("tqdm")) is not None:
@@ -29,6 +29,8 @@ def warm_up(folder: str) -> None:
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
     _headers(os.path.join(folder, "headers"))
     with contextlib.suppress(Exception), torch.no_grad():  # without a compiler the baseline says so, for each task
+        # Trying whether the compiler knows the processor's vector instructions takes 5 s; each that can read torch's headers does.
+        importlib.import_module("torch._inductor.config").cpp.vec_isa_ok = True
         torch.compile(_nothing, dynamic=False)(torch.ones(64))
 
 
