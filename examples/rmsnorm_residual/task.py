@@ -19,11 +19,11 @@ class Model(nn.Module):
 CASES = {
     "decode_32": {"rows": 32},
     "prefill_512": {"rows": 512},
-    "prefill_2048": {"rows": 2048},
+    "prefill_1024": {"rows": 1024},
     "odd_77": {"rows": 77},
     "one_1": {"rows": 1},
 }
-WEIGHTS = {"decode_32": 1.0, "prefill_512": 2.0, "prefill_2048": 1.0}
+WEIGHTS = {"decode_32": 1.0, "prefill_512": 2.0, "prefill_1024": 1.0}
 PROTECTED = ["decode_32"]
 HELD_OUT = ["odd_77", "one_1"]
 
