@@ -7,6 +7,8 @@ import os
 import platform
 import shutil
 import tempfile
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -32,6 +34,7 @@ from .ahead import Ahead
 from .builds import compiler_version
 from .endings import Refused, WorkerDied, WorkerTimeout
 from .environment import ALLOCATION_NAME, evaluator_digest, timing_effort
+from .leaving import Leaving
 from .processes import ForkServer, Worker, command, harness_root
 from .servers import Servers, importable, readable_paths
 
@@ -50,6 +53,7 @@ class Machine:
         self.scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
         self.servers = Servers(cache, self.scratch)
         self.ahead = Ahead()
+        self.leaving = Leaving()
 
     @property
     def fork_server(self) -> ForkServer:
@@ -74,8 +78,8 @@ class Machine:
         return places.compiler(self.servers.triton(self.level, interpret=False), self.environment, str(target), name)
 
     def only_compiles(self, target: Target) -> bool:
-        """Whether kernels can be compiled for a target, and not run."""
-        return any(t.target == str(target) and t.mode == "compile" for t in self.targets())
+        """Whether kernels can be compiled for a target, and not run. It names an architecture then."""
+        return bool(target.arch) and any(t.target == str(target) and t.mode == "compile" for t in self.targets())
 
     def architecture(self, target: Target, request: EvaluationRequest) -> str:
         """For what a build of this request is compiled with static facts; "" where the language's own build says more."""
@@ -159,13 +163,13 @@ class Machine:
 
     @cached_property
     def isolation(self) -> dict[str, str]:
-        """level -> "available", or why not. Each is tried for real."""
+        """level -> "available", or why not. Each is tried for real, by a server that is there at once."""
         found: dict[str, str] = {}
         for level in ISOLATION_LEVELS:
             if level == "bubblewrap" and bubblewrap.program() is None:
                 found[level] = bubblewrap.MISSING
                 continue
-            server = self.servers.bare(level) if level == "bubblewrap" else self.servers.candidates(cpu, level)
+            server = self.servers.bare(level)
             try:
                 worker = server.worker("candidate", self.rules(level), self.scratch)
                 try:
@@ -175,8 +179,7 @@ class Machine:
                 found[level] = "available"
             except (Refused, WorkerDied, WorkerTimeout, OSError) as error:
                 found[level] = str(error) or "a worker did not answer"
-            if level == "bubblewrap":
-                server.close()
+            server.close()
         return found
 
     @cached_property
@@ -191,10 +194,9 @@ class Machine:
 
     @cache  # noqa: B019  # one machine lives as long as the process
     def environment_of(self, family: DeviceFamily) -> Environment:
-        import torch
-
         compiler = compiler_version(native.find_compiler())
-        versions = {"torch": torch.__version__, "compiler": compiler, "python": platform.python_version(), **_triton()}
+        versions = {"compiler": compiler, "python": platform.python_version()}
+        versions = {**_installed("torch"), **versions, **_installed("triton")}
         versions["evaluator"] = evaluator_digest(Path(harness_root()) / "harness")[:12]
         if (effort := timing_effort()) != 1:
             versions["timing effort"] = f"{effort:g}"
@@ -216,24 +218,25 @@ class Machine:
 
     def targets(self) -> tuple[TargetReport, ...]:
         """Every target family with what it can do here."""
+        return tuple(self._targets())
+
+    def _targets(self) -> Iterator[TargetReport]:
+        """One after the other: only the last ones take the time that Triton needs to be imported."""
         compiler = native.find_compiler()
         reason = (
             f"C++ by {compiler_version(compiler)}" if compiler else "no C++ compiler: install g++ (Debian: apt-get install g++)"
         )
         profilers = ("counters of page faults and switches", "static instruction mix (objdump)")
-        return (
-            TargetReport("cpu", "execute" if compiler else "absent", reason, ("cpp",) if compiler else (), profilers),
-            self._cuda(),
-            TargetReport(
-                "hip", "absent", "kernels do not run on AMD GPUs in this version; hip:gfx942 and others are compiled for"
-            ),
-            *places.reports(self._architecture()),
+        yield TargetReport("cpu", "execute" if compiler else "absent", reason, ("cpp",) if compiler else (), profilers)
+        yield self._cuda()
+        yield TargetReport(
+            "hip", "absent", "kernels do not run on AMD GPUs in this version; hip:gfx942 and others are compiled for"
         )
+        yield from places.reports(self._architecture())
 
     def find(self, target: Target, language: str) -> TargetReport | None:
         """What this machine can do with a language for a target; None for a pair that nobody offers."""
-        named = [t for t in self.targets() if t.target == str(target)]
-        return next((t for t in named if language in t.languages), None)
+        return next((t for t in self._targets() if t.target == str(target) and language in t.languages), None)
 
     def _architecture(self) -> str:
         """Of the GPU that is here, "" without one."""
@@ -251,6 +254,7 @@ class Machine:
         return TargetReport("cuda", mode, f"{cuda.device_key()}{more}{lacking}", languages, ("device events",))
 
     def report(self, *, ceilings: bool) -> MachineReport:
+        threading.Thread(target=places.triton_here).start()  # it will be asked for
         return MachineReport(self.environment, self.targets(), self.isolation, self.ceilings_of(cpu) if ceilings else None)
 
     def close(self) -> None:
@@ -265,11 +269,12 @@ def _user() -> int:
     return FIRST_USER + 2 * (os.getpid() % JUDGES)
 
 
-def _triton() -> dict[str, str]:
+def _installed(name: str) -> dict[str, str]:
+    """A package with its version, nothing where it is not there. Importing torch would take seconds."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        return {"triton": version("triton")}
+        return {name: version(name)}
     except PackageNotFoundError:
         return {}
 

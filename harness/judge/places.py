@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -66,9 +67,17 @@ class TritonHere:
     interpreter: str = ""
 
 
-@lru_cache(maxsize=1)
+_asking = threading.Lock()
+
+
 def triton_here() -> TritonHere:
-    """Found out by importing it in another process, as the workers do."""
+    """Found out once, by importing it in another process as the workers do: that takes two seconds."""
+    with _asking:
+        return _ask_triton()
+
+
+@lru_cache(maxsize=1)
+def _ask_triton() -> TritonHere:
     try:
         done = subprocess.run([sys.executable, "-I", "-c", _PROBE], capture_output=True, text=True, timeout=120, check=True)
         found = json.loads(done.stdout.splitlines()[-1])
