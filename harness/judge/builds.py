@@ -23,9 +23,9 @@ from ..workers import buffers
 from ..workers.compiler import CudaReport
 from ..workers.confine import Confinement
 from .endings import CancelToken, WorkerDied, WorkerTimeout
+from .leaving import Leaving
 from .processes import ForkServer, Worker
 
-MOST_ENDED = 4  # compilers that are not waited for yet: a candidate may order many
 _LIBRARY_BYTES, _LISTING_BYTES = 64 << 20, 32 << 20
 _FLAG = re.compile(r"^-[A-Za-z0-9_+=.,\-]{1,200}$|^-D\w+(=[^\0]{0,200})?$")
 _ARCHITECTURE = re.compile(r"^sm_\d{2,3}[a-z]?$")
@@ -58,22 +58,24 @@ class BuildRecord:
 
 
 class BuildService:
-    """Not thread-safe. `records` collects the builds since the last `start`."""
+    """What one candidate has compiled: `records`. Not thread-safe."""
 
-    def __init__(self, server: ForkServer, rules: Confinement, scratch: str, cache: Path, seconds: float) -> None:
-        self._server, self._scratch, self._seconds = server, scratch, seconds
+    def __init__(
+        self,
+        server: ForkServer,
+        rules: Confinement,
+        scratch: str,
+        cache: Path,
+        seconds: float,
+        leaving: Leaving,
+        cancel: CancelToken | None,
+    ) -> None:
+        self._server, self._scratch, self._seconds, self._leaving, self._cancel = server, scratch, seconds, leaving, cancel
         self._folder = cache / "builds"
         self._compiler, self._toolkit = native.find_compiler(), native.find_toolkit()
         self._versions = {"cpp": compiler_version(self._compiler), "cuda": self._toolkit.version}
         self._rules = replace(rules, readable=(*rules.readable, *self._toolkit.folders))
         self.records: list[BuildRecord] = []
-        self._ended: list[Worker] = []  # killed: the kernel takes 30 ms to clear such a process away
-        self.cancel: CancelToken | None = None
-
-    def start(self, cancel: CancelToken | None) -> None:
-        """A new candidate."""
-        self.finish()
-        self.records, self.cancel = [], cancel
 
     def handle(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         """Answer one request of a worker, a native.Order: {"symbols", "identity"} with a descriptor, or {"error": text}."""
@@ -106,10 +108,8 @@ class BuildService:
             return None
 
     def _compile(self, path: Path, order: native.Order) -> Product:
-        if len(self._ended) >= MOST_ENDED:
-            self.finish()
         worker = self._server.worker("compiler", self._rules, self._scratch)
-        worker.cancel = self.cancel
+        worker.cancel = self._cancel
         text, library, listing = (
             buffers.from_bytes("source", order.source.encode()),
             buffers.create("library", _LIBRARY_BYTES, fixed=False),
@@ -127,15 +127,9 @@ class BuildService:
         except WorkerDied as error:
             raise _BuildFailed(f"the compiler's process {error}; the source may need more memory than a build may use") from error
         finally:
-            worker.kill()
-            self._ended.append(worker)
+            self._leaving.add(worker)
             for fd in (text, library, listing):
                 os.close(fd)
-
-    def finish(self) -> None:
-        """Wait until nothing of the compilers is left."""
-        while self._ended:
-            self._ended.pop().close()
 
     def _ask(self, worker: Worker, fds: list[int], order: native.Order) -> Any:
         """Tell the confined worker to compile, with what this machine has."""

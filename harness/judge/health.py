@@ -51,6 +51,7 @@ class Health:
         return found
 
     def _check(self, family: DeviceFamily, held: int | None) -> None:
+        self._machine.leaving.wait()
         self._machine.ahead.drop()  # what touched the device beside a crash is not trusted, nor does its memory count
         if problem := self._answer(family):
             raise Unwell(f"the device of target {family.NAME} does not compute any more: {problem}")

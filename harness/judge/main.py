@@ -88,6 +88,7 @@ class Judge:
                 message = self._requests.get(timeout=IDLE_SECONDS)
             except queue.Empty:
                 self._machine.ahead.drop()
+                self._machine.leaving.wait()
                 continue
             number = message["id"]
             token = self._tokens[number]

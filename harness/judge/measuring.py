@@ -26,8 +26,9 @@ def time_candidate(run: Run) -> dict[str, Any]:
     doubtful is measured again by one more fresh process, within bounds."""
     keep_compiled(run)
     if run.loaded is not None:
-        run.loaded.close()
+        run.machine.leaving.add(run.loaded)
         run.loaded = None
+    run.machine.leaving.wait()
     rng = timing.fresh_rng()
     run.times = {c.name: timing.CaseTimes() for c in run.cases}
     repeats = REPEATS if run.confirming else SEARCH_REPEATS

@@ -27,7 +27,6 @@ def evaluate(run: Run) -> Evaluation:
     except Failure as found:
         failure = _blame_the_compiler(run, found)
     finally:
-        run.builds.finish()
         if run.loaded is not None:
             run.loaded.close()
     seconds = time.monotonic() - started

@@ -44,8 +44,10 @@ def evaluate(run: Run) -> Evaluation:
                 run.reports.append(StageReport(stage, False, time.monotonic() - begun, found.message, found.log))
                 break
         start_ahead(run)
+        if run.loaded is not None and failure is None:
+            run.machine.leaving.add(run.loaded)
+            run.loaded = None
     finally:
-        run.builds.finish()
         if run.loaded is not None:
             run.loaded.close()
         if run.compiled is not None:

@@ -88,8 +88,8 @@ def begin(
     """The state in which every evaluation starts, with a build service of its own."""
     language, compiles = LANGUAGES[request.candidate.language], place.mode == "compile"
     seconds = COMPILE_SECONDS if compiles else BUILD_SECONDS
-    builds = BuildService(machine.fork_server, machine.rules(level), machine.scratch, machine.cache, seconds)
-    builds.start(cancel)
+    rules, scratch = machine.rules(level), machine.scratch
+    builds = BuildService(machine.fork_server, rules, scratch, machine.cache, seconds, machine.leaving, cancel)
     if request.purpose == "confirm" and place.mode == "execute" and task.family.NAME == "cpu":
         machine.expect_naive(task.family, task.text.folder)
     lock = DeviceLock(place.environment.device if compiles else task.family.device_id())

@@ -13,6 +13,7 @@ from harness.judge import health
 from harness.judge.ahead import Ahead
 from harness.judge.endings import Cancelled
 from harness.judge.health import Health, Unwell
+from harness.judge.leaving import Leaving
 from harness.judge.machine import Machine
 from harness.targets import cpu
 from harness.targets.state import DeviceState
@@ -47,7 +48,7 @@ def verdict(status: str) -> Any:
 
 
 def watched() -> Watched:
-    return Watched(SimpleNamespace(ahead=Ahead()))  # type: ignore[arg-type]
+    return Watched(SimpleNamespace(ahead=Ahead(), leaving=Leaving()))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
