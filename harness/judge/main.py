@@ -21,7 +21,7 @@ from typing import Any
 
 from ..languages import LANGUAGES
 from ..targets import FAMILIES, DeviceFamily, cpu
-from ..types import EvaluationRequest, Target, Task, from_json, to_json
+from ..types import STAGES, EvaluationRequest, Target, Task, from_json, to_json
 from . import offline, pipeline
 from .endings import Cancelled, CancelToken
 from .failures import Unfit
@@ -153,7 +153,7 @@ class Judge:
         if request.candidate.language not in LANGUAGES:
             known = ", ".join(LANGUAGES)
             raise Unavailable(f"this evaluator has no language {request.candidate.language!r}", f"Languages here: {known}.")
-        level = self._machine.level
+        level, timed = self._machine.level, STAGES.index(request.until) >= STAGES.index("time")
         if not request.policy.permits(level):
             raise Unavailable(
                 f"the policy requires isolation {request.policy.isolation!r}, this machine offers {level!r}",
@@ -173,12 +173,14 @@ class Judge:
         place = self._place(family, target, task, request)
         if request.purpose in ("confirm", "export"):  # fresh seeds and processes, used once
             self._forget()  # what is being searched holds much memory, and is opened anew if the search goes on
-            handle, fresh = self._start_task(task.source, task.path, message["id"], token, family, timed=False, known=True)
+            handle, fresh = self._start_task(
+                task.source, task.path, message["id"], token, family, timed=False, known=True, timed_later=timed
+            )
             known_us = {c.name: c for c in task.cases}
             cases = tuple(c if c.held_out else known_us.get(c.name, c) for c in fresh.cases)
             judged = replace(fresh, cases=cases, name=task.name)
         else:
-            handle, judged = self._opened(task, message["id"], token, family), task
+            handle, judged = self._opened(task, message["id"], token, family, timed_later=timed), task
         try:
             run = begin(self._machine, place, handle, judged, request, level, tell, token)
             return to_json(self._health.judged(family, lambda: pipeline.evaluate(run)))
@@ -186,11 +188,12 @@ class Judge:
             if judged is not task:
                 handle.close()
 
-    def _opened(self, task: Task, number: int, token: CancelToken, family: DeviceFamily, *, checked: bool = True) -> OpenTask:
+    def _opened(self, task: Task, number: int, token: CancelToken, family: DeviceFamily, **how: bool) -> OpenTask:
+        """how: of `open_task`, where it is not open."""
         key = family.NAME + task.digest
         opened = self._open.get(key)
         if opened is None:
-            opened, _ = self._start_task(task.source, task.path, number, token, family, timed=False, known=True, checked=checked)
+            opened, _ = self._start_task(task.source, task.path, number, token, family, timed=False, known=True, **how)
             self._keep(key, opened)
         self._open.move_to_end(key)
         return opened

@@ -177,14 +177,15 @@ def open_task(
     timed: bool = True,
     known: bool = False,
     checked: bool = True,
+    timed_later: bool = False,
 ) -> tuple[OpenTask, Task]:
     """Raises TaskRefusedError, with the worker gone. With `timed`, baselines and ceilings are timed. A task that
     is `known` was opened before: it is not validated again. Without `checked` nothing can be verified later: only shapes are
-    learned."""
+    learned. timed_later: baselines will be wanted, and what compiles them takes long to import."""
     companion = Path(path).with_name(f"{Path(path).stem}.heldout.py") if path else None
     held_out = companion.read_text() if companion is not None and companion.is_file() else ""
     text = TaskText(source, path, held_out, secrets.randbits(48))
-    machine.expect_task(family, text.folder, compiles=timed or known)
+    machine.expect_task(family, text.folder, compiles=timed or timed_later)
     workers = TaskWorkers(machine, family, text)
     tell("open", "reading the task", 0.0)
     try:
