@@ -12,7 +12,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := test
 .PHONY: install test lint format demo proof clean
-unexport PYTHONPATH PYTHONHOME
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -47,7 +47,7 @@ $(STAMP): pyproject.toml constraints.txt
 test: lint
 	@cache=$$(mktemp -d); trap 'rm -rf "$$cache"' EXIT; export KEVOLVE_TEST_CACHE="$$cache"; set -ex; \
 	$(BIN)/pytest -m "not proof and not quiet" -n 2 --dist loadfile; \
-	$(BIN)/pytest -m quiet
+	$(BIN)/pytest -m quiet $$(grep -rl "mark\.quiet" tests --include="test_*.py")
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
