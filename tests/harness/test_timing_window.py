@@ -12,6 +12,7 @@ import pytest
 
 from harness.judge import beside, blocks, measuring, timing
 from harness.judge.endings import WorkerTimeout
+from harness.judge.leaving import Leaving
 from harness.judge.timing import PROCESSES, BaselineLost, Block, CaseTimes
 from harness.targets import cpu
 from harness.targets.state import DeviceState
@@ -56,6 +57,7 @@ class Bench:
         machine = SimpleNamespace(
             ceilings_of=lambda family: Ceilings({"memory": 1.0}, {"memory": 1.0}, {"float32": 1.0}, {"memory": 1 << 40}),
             environment_of=lambda family: SimpleNamespace(allocation="alike"),
+            leaving=Leaving(),
         )
         self.run: Any = SimpleNamespace(
             cases=[case],
