@@ -85,8 +85,8 @@ def test_joining_an_open_session_goes_on_with_it(runner: Runner) -> None:
             return await super().propose(ask)
 
     with pytest.raises(KEvolveError, match="no more money"):
-        runner.run(OneThenFail(), process=True)
-    outcome = runner.run(process=True)
+        runner.run(OneThenFail())
+    outcome = runner.run()
     opened = [e for e in runner.events if isinstance(e, events.Opened)]
     assert [o.resumed for o in opened] == [False, True]
     assert opened[0].session.id == opened[1].session.id
