@@ -16,6 +16,7 @@ EVERY = 50  # evaluations without a crash
 PROBE_SECONDS = 60.0
 LEFT_BYTES, LEFT_SECONDS = 256 << 20, 5.0  # memory on the device that a killed worker may still hold, and for how long
 _SUSPICIOUS = ("crashed", "timed_out", "cheated")
+_SUFFERING = (*_SUSPICIOUS, "build_failed")  # what processes or memory of somebody else can cause
 
 
 class Unwell(Exception):
@@ -38,12 +39,18 @@ class Health:
         self._suspect: set[str] = set()
 
     def judged(self, family: DeviceFamily, evaluate: Callable[[], Evaluation]) -> Evaluation:
-        """The evaluation, if the device behind it still is what it was. Raises Unwell, and what `evaluate` raises."""
+        """The evaluation, if the device behind it still is what it was; a second one where the first may have suffered from what was left
+        of its predecessor. Raises Unwell, and what `evaluate` raises."""
         if family.NAME in self._suspect:
             self._check(family, None)
+        beside = self._machine.leaving.present
         held = family.state(()).held_bytes  # where no process can be told, with what a worker that is kept ready holds
         self._suspect.add(family.NAME)
         found = evaluate()
+        if beside and found.status in _SUFFERING:
+            self._machine.leaving.wait()
+            held = family.state(()).held_bytes
+            found = evaluate()
         self._evaluations[family.NAME] += 1
         if found.status in _SUSPICIOUS or self._evaluations[family.NAME] % EVERY == 0:
             self._check(family, held)

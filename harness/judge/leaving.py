@@ -1,4 +1,7 @@
-"""Workers that were killed and need not be waited for at once: a kernel takes 30 ms to clear one away, 100 ms with a context on a GPU."""
+"""Workers that were killed and need not be waited for at once: a kernel takes 30 ms to clear one away, 100 ms with a context on a GPU.
+
+Until it has, their processes and their memory still count: whoever judges beside them judges again what may have suffered (health.py).
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,16 @@ class Leaving:
         self._workers: list[Worker] = []
 
     def add(self, worker: Worker) -> None:
-        """Kill it, with all that it started; nothing of it runs any more."""
+        """Kill it. What it started dies with it in namespaces, and elsewhere as soon as its watcher runs."""
         worker.kill()
         if len(self._workers) >= MOST:
             self.wait()
         self._workers.append(worker)
+
+    @property
+    def present(self) -> bool:
+        """Whether one of them is still there."""
+        return any(worker.pid for worker in self._workers)
 
     def wait(self) -> None:
         """Until nothing is left of them."""

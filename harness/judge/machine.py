@@ -179,7 +179,9 @@ class Machine:
                 found[level] = "available"
             except (Refused, WorkerDied, WorkerTimeout, OSError) as error:
                 found[level] = str(error) or "a worker did not answer"
-            server.close()
+            if level == "bubblewrap":
+                server.close()
+        self.servers.bare("process").close()
         return found
 
     @cached_property
@@ -194,9 +196,10 @@ class Machine:
 
     @cache  # noqa: B019  # one machine lives as long as the process
     def environment_of(self, family: DeviceFamily) -> Environment:
+        import torch
+
         compiler = compiler_version(native.find_compiler())
-        versions = {"compiler": compiler, "python": platform.python_version()}
-        versions = {**_installed("torch"), **versions, **_installed("triton")}
+        versions = {"torch": torch.__version__, "compiler": compiler, "python": platform.python_version(), **_triton()}
         versions["evaluator"] = evaluator_digest(Path(harness_root()) / "harness")[:12]
         if (effort := timing_effort()) != 1:
             versions["timing effort"] = f"{effort:g}"
@@ -221,7 +224,7 @@ class Machine:
         return tuple(self._targets())
 
     def _targets(self) -> Iterator[TargetReport]:
-        """One after the other: only the last ones take the time that Triton needs to be imported."""
+        """One after the other: those of Triton, and a GPU that is here, take the time that Triton needs to be imported."""
         compiler = native.find_compiler()
         reason = (
             f"C++ by {compiler_version(compiler)}" if compiler else "no C++ compiler: install g++ (Debian: apt-get install g++)"
@@ -269,12 +272,11 @@ def _user() -> int:
     return FIRST_USER + 2 * (os.getpid() % JUDGES)
 
 
-def _installed(name: str) -> dict[str, str]:
-    """A package with its version, nothing where it is not there. Importing torch would take seconds."""
+def _triton() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        return {name: version(name)}
+        return {"triton": version("triton")}
     except PackageNotFoundError:
         return {}
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from ..languages import LANGUAGES
 from ..targets import FAMILIES, DeviceFamily, cpu
-from ..types import STAGES, EvaluationRequest, Target, Task, from_json, to_json
+from ..types import STAGES, Evaluation, EvaluationRequest, Target, Task, from_json, to_json
 from . import offline, pipeline
 from .endings import Cancelled, CancelToken
 from .failures import Unfit
@@ -153,7 +153,7 @@ class Judge:
         if request.candidate.language not in LANGUAGES:
             known = ", ".join(LANGUAGES)
             raise Unavailable(f"this evaluator has no language {request.candidate.language!r}", f"Languages here: {known}.")
-        level, timed = self._machine.level, STAGES.index(request.until) >= STAGES.index("time")
+        level = self._machine.level
         if not request.policy.permits(level):
             raise Unavailable(
                 f"the policy requires isolation {request.policy.isolation!r}, this machine offers {level!r}",
@@ -171,6 +171,7 @@ class Judge:
             return to_json(offline.evaluate(begin(self._machine, compiler, opened, task, request, level, tell, token)))
         family = _family(target)
         place = self._place(family, target, task, request)
+        timed = place.mode == "execute" and STAGES.index(request.until) >= STAGES.index("time")
         if request.purpose in ("confirm", "export"):  # fresh seeds and processes, used once
             self._forget()  # what is being searched holds much memory, and is opened anew if the search goes on
             handle, fresh = self._start_task(
@@ -181,9 +182,12 @@ class Judge:
             judged = replace(fresh, cases=cases, name=task.name)
         else:
             handle, judged = self._opened(task, message["id"], token, family, timed_later=timed), task
+
+        def evaluate() -> Evaluation:
+            return pipeline.evaluate(begin(self._machine, place, handle, judged, request, level, tell, token))
+
         try:
-            run = begin(self._machine, place, handle, judged, request, level, tell, token)
-            return to_json(self._health.judged(family, lambda: pipeline.evaluate(run)))
+            return to_json(self._health.judged(family, evaluate))
         finally:
             if judged is not task:
                 handle.close()

@@ -28,7 +28,6 @@ def time_candidate(run: Run) -> dict[str, Any]:
     if run.loaded is not None:
         run.machine.leaving.add(run.loaded)
         run.loaded = None
-    run.machine.leaving.wait()
     rng = timing.fresh_rng()
     run.times = {c.name: timing.CaseTimes() for c in run.cases}
     repeats = REPEATS if run.confirming else SEARCH_REPEATS
@@ -37,6 +36,7 @@ def time_candidate(run: Run) -> dict[str, Any]:
         if run.confirming:
             run.task.restart(at_once=rng.random() < 0.5)  # neither side is always the first on the device
         worker = start_worker(run)
+        run.machine.leaving.wait()  # compilers of this one among them
         try:
             for number, case in enumerate(cases):
                 fraction = 0.4 + 0.5 * min(1.0, (process + number / len(cases)) / timing.PROCESSES)

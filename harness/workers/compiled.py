@@ -28,10 +28,21 @@ def warm_up(folder: str) -> None:
         tqdm.tqdm.monitor_interval = 0  # inductor's progress bar would start a thread, and no fork may happen beside one
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
     _headers(os.path.join(folder, "headers"))
+    if _built_for_this_processor():
+        with contextlib.suppress(Exception):  # no such setting: it tries for 5 s
+            importlib.import_module("torch._inductor.config").cpp.vec_isa_ok = True
     with contextlib.suppress(Exception), torch.no_grad():  # without a compiler the baseline says so, for each task
-        # Trying whether the compiler knows the processor's vector instructions takes 5 s; each that can read torch's headers does.
-        importlib.import_module("torch._inductor.config").cpp.vec_isa_ok = True
         torch.compile(_nothing, dynamic=False)(torch.ones(64))
+
+
+def _built_for_this_processor() -> bool:
+    """Whether torch has functions for the best vector instructions that are here. Then inductor need not try them: that a compiler which
+    can read torch's headers knows them is certain."""
+    import torch
+
+    with contextlib.suppress(OSError, AttributeError), open("/proc/cpuinfo") as file:
+        return bool(torch.backends.cpu.get_cpu_capability() == ("AVX512" if " avx512f" in file.read() else "AVX2"))
+    return False
 
 
 def warm_up_triton() -> None:

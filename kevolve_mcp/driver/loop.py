@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import anyio
 
 from harness.types import Budget
-from kevolve_mcp.errors import Conflict, KEvolveError
+from kevolve_mcp.errors import Conflict, KEvolveError, UsageError
 from kevolve_mcp.synthesis.authors import FREE, AskContext, Author, AuthorError, BudgetSpent, Exhausted, Proposal
 
 from . import decisions, events
@@ -59,6 +59,7 @@ class Driver:
         self._best: NodeFacts | None = None
         self._purse = Purse()
         self._budget: Budget | None = None
+        self._extended = False
         self._taking = anyio.Lock()
         self._alone = anyio.Lock()
 
@@ -69,6 +70,10 @@ class Driver:
             if session.state not in ("open", "opening"):
                 return await self._over(session)
             stop = await self._search(session.id)
+            if self._extended and stop.reason == "budget_spent" and not self._standing.nodes:
+                raise UsageError(
+                    f"nothing fits into what {session.id} may spend now: {stop.detail}", "Allow more, and resume it again."
+                )
             session = await self._server.view(session.id)
             self._listen(events.Terminated(stop.reason, stop.detail, session.spent))
             return await self._finish(session, stop)
@@ -82,7 +87,7 @@ class Driver:
             session, resumed = await self._server.view(self._options.resume), True
             if session.state == "open" and self._options.budget != UNLIMITED:
                 self._budget = extended(session.budget, session.spent, self._options.budget)
-                session = replace(session, budget=self._budget)
+                session, self._extended = replace(session, budget=self._budget), True
         else:
             session, resumed = await self._server.open(self._options.open_arguments())
         self._best, self._purse = session.best, Purse(session.budget, session.spent)

@@ -13,7 +13,7 @@ from harness.types import Budget, Spent
 from kevolve_mcp.driver import Outcome, connect, events
 from kevolve_mcp.driver.client import SessionClient
 from kevolve_mcp.driver.options import extended
-from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, NotFound, TaskRefused
+from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, NotFound, TaskRefused, UsageError
 from kevolve_mcp.synthesis.authors import AskContext, Author, Exhausted, OfflineAuthor, Proposal
 
 from .conftest import START, Runner, Steady, write_task
@@ -164,6 +164,25 @@ def test_resume_goes_on_where_the_budget_was_spent(runner: Runner) -> None:
     session, outcome = anyio.run(body)
     assert (outcome.session.id, outcome.session.nodes, outcome.reason) == (session, 3, "budget_spent")
     assert outcome.session.budget == Budget(evaluations=3)
+
+
+def test_more_time_than_for_no_node_is_asked_for(runner: Runner) -> None:
+    """And the session stays open, instead of ending with nothing new."""
+
+    async def body() -> str:
+        async with connect(lambda: Client(fake_server()), lambda text: None) as server:
+            client = SessionClient(server, lambda event: None, 2)
+            opened, _ = await client.open(replace(runner.options, budget=Budget(evaluations=3)).open_arguments())
+            for _ in range(3):  # the start, and two that take their time
+                (ask,) = (await client.next(opened.id)).asks
+                await client.submit(ask, await Steady("seconds=0.5").propose(ask))
+        with pytest.raises(UsageError, match="no node fits") as caught:
+            await runner.drive(resume=opened.id, budget=Budget(seconds=0.1))
+        assert "Allow more" in caught.value.hint
+        assert (await runner.drive(resume=opened.id, budget=Budget(evaluations=1))).session.nodes == 4
+        return opened.id
+
+    anyio.run(body)
 
 
 def test_resuming_an_unknown_session_is_an_error_with_a_hint(runner: Runner) -> None:

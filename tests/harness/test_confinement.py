@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.judge import bubblewrap
-from harness.judge.endings import Refused, WorkerFailed
+from harness.judge.endings import Refused, WorkerDied, WorkerFailed
 from harness.judge.freezing import descendants, turns
 from harness.judge.processes import ForkServer, Worker
 from harness.workers import buffers
@@ -64,7 +64,7 @@ def start(servers: Servers, level: str, scratch: Path) -> Worker:
         return servers.at(level, scratch).worker(
             "candidate", Confinement(level, READABLE), "" if level == "namespaces" else str(scratch)
         )
-    except Refused as reason:
+    except (Refused, WorkerDied) as reason:
         pytest.skip(f"this machine cannot give {level}: {reason}")
 
 

@@ -131,3 +131,17 @@ def test_the_servers_that_fork_have_one_thread(machine: Machine) -> None:
     for server in servers.values():
         server.start()
     assert {name: server.tasks for name, server in servers.items()} == dict.fromkeys(servers, 1)
+
+
+@pytest.mark.parametrize(("first", "there", "runs"), [
+    ("crashed", True, 2), ("build_failed", True, 2), ("timed_out", True, 2), ("incorrect", True, 1), ("correct", True, 1), ("crashed", False, 1),
+])  # fmt: skip
+def test_nobody_is_blamed_for_what_was_left_of_a_predecessor(first: str, there: bool, runs: int) -> None:
+    """Its processes and its memory count until the kernel has cleared it away."""
+    closed: list[int] = []
+    leaving, verdicts = Leaving(), [first, "correct"]
+    leaving.add(SimpleNamespace(pid=7 if there else 0, kill=lambda: None, close=lambda: closed.append(len(verdicts))))  # type: ignore[arg-type]
+    found = Watched(SimpleNamespace(ahead=Ahead(), leaving=leaving))  # type: ignore[arg-type]
+    status = found.judged(family(), lambda: SimpleNamespace(status=verdicts.pop(0))).status  # type: ignore[arg-type, return-value]
+    assert (status, 2 - len(verdicts)) == ("correct" if runs == 2 else first, runs)
+    assert closed == ([1] if runs == 2 or first == "crashed" else [])  # before the second run

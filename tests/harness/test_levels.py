@@ -72,6 +72,7 @@ def opened(level: str, judge_cache: Path) -> Iterator[tuple[Machine, OpenTask, T
     handle, task = open_task(machine, path.read_text(), str(path), lambda *_: None, None, timed=False)
     yield machine, handle, task
     handle.close()
+    machine.leaving.wait()
     machine.close()
 
 

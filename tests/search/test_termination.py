@@ -49,9 +49,13 @@ def test_a_node_that_would_mostly_lie_beyond_the_limit_is_not_begun():
     ended = over(budget=Budget(seconds=75), spent=Spent(seconds=66.5), made=made)
     assert ended.reason == "budget_spent"
     assert ended.sentence == (
-        "Budget spent: 66 of 75 seconds; in the 8.5 that are left no node fits, which takes about 18. Best: n2 is 2.31x."
+        "Budget spent: 66 of 75 seconds; in the 8.5 that are left no node fits, which takes up to 18. Best: n2 is 2.31x."
     )
     assert over(spent=Spent(seconds=1e6), made=made) is None
+    late = tree(*made.nodes, node(4, 0.0, 2, seconds=0.5))  # an ask that was open
+    assert over(budget=Budget(seconds=75), spent=Spent(seconds=67.0), made=late) is not None
+    stored = tree(node(1, 1.0, seconds=160.0), node(2, 2.31, 1, seconds=160.0))  # elsewhere, at another time
+    assert over(budget=Budget(seconds=75), spent=Spent(seconds=1.0), made=stored) is None
 
 
 def test_a_stall_ends_the_search():
