@@ -52,7 +52,7 @@ def as_a_user(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_tests_of_confinement_pass(folder: Path) -> None:
     if os.geteuid():
-        pytest.skip("this is no test of root's: all others run as this user already")
+        pytest.skip("not root: all other tests run as such a user already")
     if missing := [name for name in ("unshare", "setpriv", "mount") if shutil.which(name) is None]:
         pytest.skip(f"no {missing[0]} on this machine")
     try:
