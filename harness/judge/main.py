@@ -199,6 +199,8 @@ class Judge:
         if opened is None:
             opened, _ = self._start_task(task.source, task.path, number, token, family, timed=False, known=True, **how)
             self._keep(key, opened)
+        elif how.get("timed_later"):  # it may have been opened for a check alone
+            self._machine.expect_task(family, opened.text.folder, compiles=True)
         self._open.move_to_end(key)
         return opened
 
