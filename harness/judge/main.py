@@ -96,6 +96,7 @@ class Judge:
                 token.check()
                 answer = {"id": number, "result": getattr(self, f"_{message['op']}")(message, token)}
             except Cancelled:
+                self._machine.leaving.wait()  # its processes are gone when the caller hears of it
                 answer = _error(number, "cancelled", "cancelled", "")
             except TaskRefusedError as error:
                 answer = _error(number, "task_refused", str(error), "Mend the task file and open it again.")
@@ -174,6 +175,7 @@ class Judge:
         timed = place.mode == "execute" and STAGES.index(request.until) >= STAGES.index("time")
         if request.purpose in ("confirm", "export"):  # fresh seeds and processes, used once
             self._forget()  # what is being searched holds much memory, and is opened anew if the search goes on
+            self._machine.leaving.wait()  # what is drawn for it serves once: it cannot be judged again
             handle, fresh = self._start_task(
                 task.source, task.path, message["id"], token, family, timed=False, known=True, timed_later=timed
             )

@@ -128,9 +128,9 @@ def _budget(tree: Tree, node: Node | None, budget: Budget, spent: Spent) -> Term
     if name is not None:
         used, limit = getattr(spent, name), getattr(budget, name)
         return Termination("budget_spent", f"Budget spent: {_amount(used)} of {_amount(limit)} {_UNITS[name]}. {outcome}")
-    if budget.seconds is not None and budget.seconds - spent.seconds < (usual := _seconds(tree, spent)) / 2:
+    if budget.seconds is not None and budget.seconds - spent.seconds < (longest := _seconds(tree, spent)) / 2:
         used, left = f"{_amount(spent.seconds)} of {_amount(budget.seconds)} seconds", budget.seconds - spent.seconds
-        text = f"Budget spent: {used}; in the {_amount(left)} that are left no node fits, which takes up to {_amount(usual)}."
+        text = f"Budget spent: {used}; in the {_amount(left)} that are left no node fits, which takes up to {_amount(longest)}."
         return Termination("budget_spent", f"{text} {outcome}")
     return None
 
@@ -138,8 +138,8 @@ def _budget(tree: Tree, node: Node | None, budget: Budget, spent: Spent) -> Term
 def _seconds(tree: Tree, spent: Spent) -> float:
     """What a node can take: one that would mostly lie beyond the limit is not begun. The second longest evaluation so far, which another
     node never makes less (what is over stays over), and no more than was spent at all: answers from the store cost nothing."""
-    longest = sorted((n.seconds for n in tree.nodes), reverse=True)
-    return min(longest[1], spent.seconds) if len(longest) > 1 else 0.0
+    taken = sorted((n.seconds for n in tree.nodes), reverse=True)
+    return min(taken[1], spent.seconds) if len(taken) > 1 else 0.0
 
 
 def _amount(value: float) -> str:
