@@ -40,7 +40,7 @@ from harness.types import Candidate, EvaluationRequest, Policy, Target, to_json
 KINDS = ("same", "slower")
 SLOWER = {"cpu": 0.05, "cuda": 0.03}  # A/B: what a call shall take longer
 SIZES = {  # elements; steps of the chain on each, no two alike; passes of the reference, so many that the chain is the strongest baseline
-    "cpu": {"micro": (64, 511, 12), "small": (512, 512, 30), "middle": (4096, 640, 80), "large": (65536, 513, 90), "huge": (524288, 321, 60)},
+    "cpu": {"micro": (64, 127, 12), "small": (512, 512, 30), "middle": (4096, 640, 80), "large": (65536, 513, 90), "huge": (524288, 321, 60)},
     "cuda": {"micro": (1 << 15, 192, 6), "small": (1 << 18, 2048, 20), "middle": (1 << 20, 4096, 100), "large": (1 << 21, 12288, 300),
              "huge": (1 << 22, 28672, 600)},
 }  # fmt: skip

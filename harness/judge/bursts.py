@@ -120,9 +120,9 @@ def held_calls(pool: CasePool, patience_s: float) -> int:
     return max(CHECK_CALLS, min(HELD_CALLS, HELD_BYTES // pool.slot_bytes))
 
 
-def group(pool: CasePool, number: int) -> Group:
+def group(groups: Sequence[Group], number: int) -> Group:
     """The sets of the burst `number`, cyclic."""
-    return pool.timing[number % len(pool.timing)]
+    return groups[number % len(groups)]
 
 
 def run(

@@ -19,6 +19,7 @@ MOST_PROCESSES = 36  # of a confirmation, for cases that the first processes lea
 PAUSE_S = 0.25  # before one of them: what disturbed it may pass
 
 UNCONFIRMED = "the judge's clock does not reproduce the candidate's own, which said faster: the figure is the judge's"
+MERGED = "a call takes longer alone than as one of several, and the baseline's does not: the figure is that of a call alone"
 
 
 def time_candidate(run: Run) -> dict[str, Any]:
@@ -72,6 +73,7 @@ def time_candidate(run: Run) -> dict[str, Any]:
     return {
         "processes": {n: len(t.blocks) for n, t in run.times.items()},
         "clocks_us": {n: (t.claimed_ns / 1e3, t.seen_ns / 1e3) for n, t in run.times.items()},
+        "beyond_burst": {n: t.beyond_burst(_strongest(t)) for n, t in run.times.items()},
         "blocks": {n: blocks.report(t) for n, t in run.times.items()},
     }
 
@@ -113,6 +115,13 @@ def _medians(times: timing.CaseTimes) -> dict[str, float]:
     return {b: statistics.median([p[0] for process in times.pairs(b) for p in process]) for b in names}
 
 
+def _why_raised(run: Run, times: timing.CaseTimes, baseline: str) -> str:
+    """Why the figure is not the candidate's own. Below the margin it is raised, too, but that is noise and says nothing of anyone."""
+    if times.beyond_burst(baseline) > times.beyond_clock:
+        return MERGED
+    return UNCONFIRMED if times.beyond_clock > run.task.family.MARGIN else ""
+
+
 def _conclude_case(run: Run, case: Case, rng: Any) -> None:
     times = run.times[case.name]
     if times.clock_disagrees:
@@ -148,7 +157,7 @@ def _conclude_case(run: Run, case: Case, rng: Any) -> None:
         host_us=statistics.median(times.all("host_us")),
         roofline=case.roofline_us / latency if case.roofline_us else None,
         pairs=compared.pairs,
-        detail=UNCONFIRMED if confirmed != times.pairs(best) else "",
+        detail=_why_raised(run, times, best),
         page_faults=statistics.median(times.all("faults")),
         baseline_page_faults=statistics.median(times.all("baseline_faults")),
         threads=1,

@@ -30,6 +30,7 @@ MORE_BURSTS, CONFIRMING_BURSTS = (max(BURSTS, round(timing_effort() * bursts)) f
 MAX_CALLS = 32
 TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))  # for each thing a task is asked to do
 LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
+ALONE = 16  # sets per process for calls that are timed one by one
 
 
 @dataclass
@@ -44,6 +45,7 @@ class CasePool:
     states: dict[int, int] = field(default_factory=dict)  # state seed -> descriptor of the parameter values
     checking: list[tuple[int, InputSet]] = field(default_factory=list)  # (state seed, set)
     timing: list[Group] = field(default_factory=list)
+    alone: list[Group] = field(default_factory=list)  # of one set each, where a burst has several calls
     bursts: int = 0  # that the timing sets were drawn for, if they were small
     calls: int = 1
     usual_rms: list[float] = field(default_factory=list)  # of each output, over all timing sets; see oracle
@@ -67,7 +69,7 @@ class CasePool:
     @property
     def timing_bytes(self) -> int:
         """What the timing sets hold."""
-        return len(self.timing) * self.calls * (self.input_bytes + self.slot_bytes)
+        return (len(self.timing) * self.calls + len(self.alone)) * (self.input_bytes + self.slot_bytes)
 
     @property
     def reduction(self) -> int:
@@ -91,7 +93,7 @@ class CasePool:
     def release(self, *, checking: bool = False) -> None:
         """Give the memory of the timing sets back; with `checking` that of the checking sets, too, but for the two plain ones, which
         warm processes up and show who works. Timing sets are drawn anew where they are wanted again."""
-        self.timing = []
+        self.timing, self.alone = [], []
         if checking:
             del self.checking[2:]
 
@@ -99,7 +101,7 @@ class CasePool:
         for fd in (self.init_fd, *self.states.values()):
             if fd >= 0:
                 os.close(fd)
-        self.checking, self.timing = [], []
+        self.checking, self.timing, self.alone = [], [], []
 
 
 class Drawer:
@@ -167,7 +169,9 @@ class Drawer:
             pool.calls = max(1, min(pool.calls, count // 4))
         self.state(pool, 0)
         pool.bursts = bursts
-        pool.timing += [self._group(pool) for _ in range(count // pool.calls - len(pool.timing))]
+        pool.timing += [self._group(pool, pool.calls) for _ in range(count // pool.calls - len(pool.timing))]
+        if pool.calls > 1:
+            pool.alone += [self._group(pool, 1) for _ in range(ALONE - len(pool.alone))]
         drawn = (held.expected for group in pool.timing for held in group.sets)
         pool.usual_rms = [oracle.usual_rms(of_output) for of_output in zip(*drawn, strict=True)]
 
@@ -217,21 +221,21 @@ class Drawer:
             os.close(expected)  # the mappings stay
             os.close(framework)
 
-    def _group(self, pool: CasePool) -> Group:
-        """Plain sets for one timed burst, with expectations in the outputs' own dtypes."""
+    def _group(self, pool: CasePool, calls: int) -> Group:
+        """Plain sets for one timed burst of so many calls, with expectations in the outputs' own dtypes."""
         stride = max(pool.input_bytes, buffers.ALIGN)
         inputs, expected = (
-            buffers.create("inputs", pool.calls * stride),
-            buffers.create("expected", pool.calls * pool.slot_bytes),
+            buffers.create("inputs", calls * stride),
+            buffers.create("expected", calls * pool.slot_bytes),
         )
         held = InputFile(inputs)
         try:
             reply = self._worker.ask(
                 "make_group",
                 [inputs, expected],
-                seconds=pool.calls * TASK_SECONDS,
+                seconds=calls * TASK_SECONDS,
                 case=pool.name,
-                seeds=[secrets.randbits(48) for _ in range(pool.calls)],
+                seeds=[secrets.randbits(48) for _ in range(calls)],
                 stride=stride,
                 slot_bytes=pool.slot_bytes,
             )
@@ -240,7 +244,7 @@ class Drawer:
             mapped = buffers.mapped(expected)
         finally:
             os.close(expected)
-        wanted = self._placed(buffers.stacked(pool.outputs, mapped, pool.calls, pool.slot_bytes))
+        wanted = self._placed(buffers.stacked(pool.outputs, mapped, calls, pool.slot_bytes))
         one = layouts[0]  # most often of all: then the same object, so that it is sent once
         sets = [
             InputSet(held, number * stride, one if layout == one else layout, [output[number] for output in wanted])

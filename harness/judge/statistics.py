@@ -64,17 +64,17 @@ def compare(
     return Comparison(math.exp(median(pooled)), (math.exp(low), math.exp(high)), verdict, len(pooled))
 
 
-def least_difference(larger: Sequence[float], smaller: Sequence[float]) -> float:
-    """The lower end of the 95 % bootstrap interval of the difference of two lower quartiles; the same for equal values."""
+def least_difference(larger: Sequence[float], smaller: Sequence[float], quantile: float = 0.25) -> float:
+    """The lower end of the 95 % bootstrap interval of the difference of two quantiles; the same for equal values."""
     import torch
 
     generator = torch.Generator().manual_seed(0)
 
-    def quartiles(values: Sequence[float]) -> torch.Tensor:
+    def quantiles(values: Sequence[float]) -> torch.Tensor:
         drawn = torch.randint(len(values), (RESAMPLES, len(values)), generator=generator)
-        return torch.tensor(values, dtype=torch.float64)[drawn].sort(1).values[:, len(values) // 4]
+        return torch.tensor(values, dtype=torch.float64)[drawn].sort(1).values[:, int(quantile * len(values))]
 
-    differences = (quartiles(larger) - quartiles(smaller)).sort().values
+    differences = (quantiles(larger) - quantiles(smaller)).sort().values
     return float(differences[int(0.025 * RESAMPLES)])
 
 
