@@ -73,7 +73,7 @@ def time_candidate(run: Run) -> dict[str, Any]:
     return {
         "processes": {n: len(t.blocks) for n, t in run.times.items()},
         "clocks_us": {n: (t.claimed_ns / 1e3, t.seen_ns / 1e3) for n, t in run.times.items()},
-        "beyond_burst": {n: t.beyond_burst(_strongest(t)) for n, t in run.times.items()},
+        "alone": {n: t.alone(_strongest(t)) for n, t in run.times.items()},
         "blocks": {n: blocks.report(t) for n, t in run.times.items()},
     }
 

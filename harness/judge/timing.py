@@ -110,28 +110,34 @@ class CaseTimes:
         """The factor from what the candidate's own clock claims to what the judge's saw at least; 1 where that is no more."""
         return max(1.0, self.seen_ns / max(self.claimed_ns, 1.0))
 
-    def beyond_burst(self, baseline: str) -> float:
+    def alone(self, baseline: str) -> tuple[float, float]:
         """The factor by which one call alone is slower beside the baseline's than one of a burst is: at least, with 97.5 % confidence, by the
-        clock that shows more of it. 1 where that is noise, or calls are timed one by one anyway.
+        candidate's clock and by the judge's. 1 where calls are timed one by one anyway.
 
         Alone, a call finds colder caches. If that costs every kernel a fixed time and a multiple of its own, neither the difference to the
         baseline's nor the ratio grows to the disadvantage of a faster one by both: so the smaller change counts."""
         calls = [pair for b in self.blocks for pair in zip(b.alone_ns.get("", ()), b.alone_ns.get(baseline, ()), strict=False)]
         if not calls:
-            return 1.0
+            return 1.0, 1.0
         bursts_us = [pair for process in self.pairs(baseline) for pair in process]
         claimed = statistics.median([c for _, c in bursts_us])
-        by_own = [(b / 1e3, c / 1e3) for (c, _), (b, _) in calls]
-        by_judge = [(b / 1e3, max(b + outer_c - outer_b, 1.0) / 1e3) for (_, outer_c), (b, outer_b) in calls]
-        factors = []
-        for alone_us, noise in zip((by_own, by_judge), MERGED, strict=True):
+        doubt = GAP_NOISE * statistics.median([outer_b - b for _, (b, outer_b) in calls])
+        by_own = [(b, c) for (c, _), (b, _) in calls]
+        by_judge = [(b, max(b + outer_c - outer_b - doubt, 1.0)) for (_, outer_c), (b, outer_b) in calls]
+
+        def factor(alone_ns: list[tuple[float, float]]) -> float:
+            alone_us = [(b / 1e3, c / 1e3) for b, c in alone_ns]
             more, ratio = (
                 statistics.least_difference([f(*pair) for pair in alone_us], [f(*pair) for pair in bursts_us], 0.5)
                 for f in (lambda b, c: c - b, lambda b, c: math.log(c / b))
             )
-            factor = min(1 + more / claimed, math.exp(ratio))
-            factors.append(factor if factor > noise else 1.0)
-        return max(factors)
+            return min(1 + more / claimed, math.exp(ratio))
+
+        return factor(by_own), factor(by_judge)
+
+    def beyond_burst(self, baseline: str) -> float:
+        """The factor from a call's share of a burst to what the baseline's figure for calls alone leaves of it; 1 where that is noise."""
+        return max([1.0, *(factor for factor, noise in zip(self.alone(baseline), MERGED, strict=True) if factor > noise)])
 
     def confirmed(self, baseline: str) -> list[list[tuple[float, float]]]:
         """The pairs, with the candidate's times raised to what the judge's clock saw at least, and calls alone."""
