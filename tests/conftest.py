@@ -71,12 +71,6 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session")
-def kernelbench_tasks() -> tuple[Path, ...]:
-    """Twelve small tasks in unmodified KernelBench form."""
-    return tuple(sorted((DATA / "kernelbench").glob("*.py")))
-
-
-@pytest.fixture(scope="session")
 def bad_tasks() -> Path:
     """The folder of task files with one fault each; tests/data/README.md lists them."""
     return DATA / "bad_tasks"

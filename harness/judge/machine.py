@@ -264,6 +264,7 @@ class Machine:
         """End the fork server and remove the scratch folder."""
         self.servers.close()  # first: then nobody waits for what is being started
         self.ahead.drop()
+        self.servers.close()  # what that start has launched anew
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 

@@ -170,8 +170,8 @@ def surely_right(candidates: torch.Tensor, expected: torch.Tensor, allowed: Allo
         return bool((own == wanted).all())
     if allowed.rule != "rounding" or own.numel() == 0:
         return False
-    wanted = wanted.double().flatten(1)
-    difference = own.double().flatten(1).sub_(wanted)
+    wanted = wanted.double().reshape(len(wanted), -1)
+    difference = own.double().reshape(len(own), -1).sub_(wanted)
     size, off = (t.square().mean(1).sqrt() for t in (wanted, difference))
     unit, factor = ROUNDOFF[_dtype(expected)], (usual / size).clamp(min=1.0) if usual else 1.0
     cap = factor * min(allowed.row / 2, allowed.element)

@@ -308,7 +308,8 @@ class ForkServer:
             raise AssertionError
 
     def _worker(self, kind: str, rules: Confinement, scratch: str) -> Worker:
-        assert self._sock is not None
+        if (sock := self._sock) is None:  # closed by another thread
+            raise frames.WorkerGone("closed")
         ours, theirs = frames.pair()
         log_fd = buffers.create("log", LOG_BYTES)
         buffers.seal(log_fd, writable=True)
@@ -317,10 +318,10 @@ class ForkServer:
         status_r, status_w = os.pipe2(os.O_CLOEXEC)
         folder = tempfile.mkdtemp(dir=scratch) if scratch and rules.level != "namespaces" else ""
         request = {"kind": kind, "confinement": to_json(rules), "scratch": folder or scratch}
-        frames.send(self._sock, request, [theirs.fileno(), log_fd, status_w, text_fd])
+        frames.send(sock, request, [theirs.fileno(), log_fd, status_w, text_fd])
         theirs.close()
         os.close(status_w)
-        frames.receive(self._sock)
+        frames.receive(sock)
         text = buffers.shared(text_fd, frames.TEXT_BYTES)
         os.close(text_fd)
         first = _first_line(status_r)

@@ -1,20 +1,23 @@
-"""Every example's Triton start is right (in Triton's interpreter, on a small case) and compiles for a GPU that is not here."""
+"""Every example's start is right on a small case: in Triton's interpreter, where it also compiles for a GPU that is not here; in C++, where it is timed."""
 
 from __future__ import annotations
 
 import ast
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from harness.types import Candidate, EvaluationRequest
+from harness.native import find_compiler
+from harness.types import Candidate, Evaluation, EvaluationRequest, Policy
 from harness.workers import task_file
 from kevolve_mcp.executors.testing import Opened
 
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TASKS = sorted(EXAMPLES.glob("*/task*.py"))
+KERNELBENCH = Path(__file__).parents[1] / "data" / "kernelbench"
 SMALL = {  # one case that the interpreter runs in a moment; the shapes of a GPU are not for it
     "batch_event_truncate/task": {"features": 1, "events": 12, "keep": 5},
     "conv1d/task_cuda": {"batch": 2, "channels": 20, "length": 30},
@@ -41,6 +44,39 @@ def test_the_triton_start_is_right_and_compiles(judge: Opened, name: str) -> Non
     assert found.status == "correct", found.message
     built = run(executor.evaluate(task, EvaluationRequest(start, "check", "build"), "cuda:sm_90"))
     assert built.status == "correct", built.message
+
+
+@pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler on this machine")
+@pytest.mark.parametrize(
+    ("folder", "case"),
+    [
+        ("mapid", {"batch": 777}),
+        ("rmsnorm_residual", {"rows": 3}),
+        ("softmax_cross_entropy", {"rows": 5, "classes": 1003}),
+    ],
+)
+def test_the_start_of_a_cpu_is_right_and_timed(judge: Opened, folder: str, case: dict[str, int]) -> None:
+    path = EXAMPLES / folder / "task.py"
+    source = f"{path.read_text()}\nCASES, WEIGHTS, PROTECTED, HELD_OUT = {{'small': {case}}}, {{}}, [], []\n"
+    found = timed(judge, source, path, (path.parent / "start.py").read_text())
+    assert found.status == "correct", found.message
+    assert found.cases[0].speedup
+
+
+@pytest.mark.parametrize("name", ["argmax_rows", "lstm_step", "mse_loss"])
+def test_outputs_of_every_kind_are_timed(judge: Opened, name: str) -> None:
+    """Integers, several tensors, one number."""
+    path = KERNELBENCH / f"{name}.py"
+    source = path.read_text()
+    found = timed(judge, source, path, re.sub(r"\bclass Model\b", "class ModelNew", source))
+    assert found.status == "correct", found.message
+    assert found.cases[0].speedup
+
+
+def timed(judge: Opened, source: str, path: Path, candidate: str) -> Evaluation:
+    task = judge.run(judge.executor.open_task(source, str(path), "cpu"))
+    request = EvaluationRequest(Candidate(candidate, "cpp"), "search", "time", Policy(library_calls="allow"))
+    return judge.run(judge.executor.evaluate(task, request, "cpu"))
 
 
 @pytest.mark.parametrize("path", TASKS, ids=lambda p: f"{p.parent.name}/{p.stem}")

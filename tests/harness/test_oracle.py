@@ -72,7 +72,7 @@ def test_a_timed_output_of_few_rows_is_judged_by_its_usual_size() -> None:
         assert oracle.compare(own * 1.001, exact.float(), oracle.of_timed_call(allowed, exact.float(), usual)).signal is not None
 
 
-@pytest.mark.parametrize("shape", [(64, 96), (3, 96), (7,)])
+@pytest.mark.parametrize("shape", [(64, 96), (3, 96), (7,), ()])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("usual", [0.0, 1.5])
 def test_a_stack_is_surely_right_only_where_each_output_is(shape: tuple[int, ...], dtype: torch.dtype, usual: float) -> None:
