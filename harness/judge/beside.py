@@ -34,14 +34,14 @@ def _all_cores(run: Run, case: Case, cores: list[int], rng: random.Random) -> Al
     """Against the strongest baseline of the verdict. With enough cores in as many fresh processes as a verdict takes, else in one."""
     judged = len(cores) >= ENOUGH_CORES
     baseline = run.results[case.name].baseline or "eager"
-    processes = []
+    times = timing.CaseTimes()
     for _ in range(timing.PROCESSES if judged else 1):
         worker = start_worker(run, cores=cores)
         try:
-            block = blocks.time_case(run, run.screened.get(case.name, case), worker, [baseline], rng, cores)
-            processes.append(block.pairs[baseline])
+            times.blocks.append(blocks.time_case(run, run.screened.get(case.name, case), worker, [baseline], rng, cores))
         finally:
             worker.close()
+    processes = times.confirmed(baseline)
     compared = statistics.compare(processes, run.task.family.MARGIN, rng)
     return AllCores(
         len(cores),

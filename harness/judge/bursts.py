@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..workers import buffers, frames
+from ..workers import buffers, frames, gate
+from .endings import Interfered
 from .pool import CasePool
 from .processes import Worker
 from .sets import Group, InputSet
@@ -28,7 +29,7 @@ HELD_CALLS, HELD_BYTES = 24, 256 << 20  # of one longer checking burst: outputs 
 @dataclass(frozen=True)
 class BurstResult:
     """Nanoseconds by the worker's clock (calls only: a claim) and by the judge's (from sending the inputs to holding the
-    outputs). queued_ns: what the host took to issue the calls; on a CPU the same as inside_ns. Faults and involuntary switches are the worker's own count over the calls."""
+    outputs; of calls one by one the sum). queued_ns: what the host took to issue the calls; on a CPU the same as inside_ns. Faults and involuntary switches are the worker's own count over the calls."""
 
     inside_ns: int
     outside_ns: int
@@ -80,6 +81,16 @@ class Slots:
         self._held = memoryview(_copy)[:size]
         self._held[:] = self._shared.view[:size]
 
+    def take_one(self, index: int, count: int) -> None:
+        """Copy one slot of `count`, the first of them first."""
+        global _copy
+        if not index:
+            if len(_copy) < count * self.slot_bytes:
+                _copy = bytearray(count * self.slot_bytes)
+            self._held = memoryview(_copy)[: count * self.slot_bytes]
+        place = slice(index * self.slot_bytes, (index + 1) * self.slot_bytes)
+        self._held[place] = self._shared.view[place]
+
     def tensors(self, layout: buffers.Layout, index: int) -> list[torch.Tensor]:
         """The outputs of one call as they were taken, valid until the next `take` of any slots."""
         return buffers.tensors(layout, self._held, index * self.slot_bytes)
@@ -88,6 +99,30 @@ class Slots:
         """A copy of the outputs as they were taken, in memory of the caller's."""
         place[: len(self._held)] = self._held
         return place[: len(self._held)]
+
+
+class Table:
+    """Memory in which the inputs of calls appear one by one, and the gate to it; for one worker, which cannot write the inputs. size: of
+    one call's inputs, at most."""
+
+    def __init__(self, calls: int, size: int) -> None:
+        self.stride = -(-max(size, 1) // buffers.ALIGN) * buffers.ALIGN
+        self.fd = buffers.create("arriving", calls * self.stride)
+        self._view = memoryview(buffers.shared(self.fd, calls * self.stride))
+        buffers.seal_for_others(self.fd)
+        self.gate_fd = buffers.create("gate", buffers.ALIGN)
+        buffers.seal(self.gate_fd, writable=True)
+        self.gate = gate.Gate(self.gate_fd)
+
+    def serve(self, number: int, held: InputSet) -> None:
+        """Put the inputs of a call where the worker expects them."""
+        start, done = number * self.stride, 0
+        while done < held.layout["bytes"]:
+            done += os.preadv(held.file.fd, [self._view[start + done : start + held.layout["bytes"]]], held.base + done)
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+        os.close(self.gate_fd)
 
 
 def shelf(places: int, size: int) -> list[memoryview]:
@@ -120,9 +155,9 @@ def held_calls(pool: CasePool, patience_s: float) -> int:
     return max(CHECK_CALLS, min(HELD_CALLS, HELD_BYTES // pool.slot_bytes))
 
 
-def group(groups: Sequence[Group], number: int) -> Group:
+def group(pool: CasePool, number: int) -> Group:
     """The sets of the burst `number`, cyclic."""
-    return groups[number % len(groups)]
+    return pool.timing[number % len(pool.timing)]
 
 
 def run(
@@ -149,8 +184,45 @@ def run(
     reply = worker.wait(frames.OK, seconds)
     slots.take(len(order))
     end = time.perf_counter_ns()
+    return _result(worker, reply, end - start, worker.data(reply) if record else None)
+
+
+def run_one_by_one(worker: Worker, slots: Slots, table: Table, key: str, sets: Sequence[InputSet], seconds: float) -> BurstResult:
+    """The same with a call for each set, whose inputs the worker gets when its outputs of the call before are held: nothing can be computed
+    ahead, and the judge's clock spans each call alone. On the host only. Raises what Worker.wait raises."""
+    layouts = {id(s.layout): s.layout for s in sets}
+    numbers = {each: number for number, each in enumerate(layouts)}
+    where = [(0, number * table.stride, numbers[id(s.layout)]) for number, s in enumerate(sets)]
+    table.gate.reset()
+    order = list(range(len(sets)))
+    worker.send("burst", key=key, layouts=[*layouts.values()], sets=where, order=order, one_by_one=True)
+    worker.wait(frames.READY, seconds)
+    worker.go([table.fd, table.gate_fd])
+    deadline, outside_ns = time.monotonic() + seconds, 0
+
+    def attend() -> None:
+        nonlocal deadline
+        deadline += worker.attend()
+        if time.monotonic() > deadline:
+            worker.wait(frames.OK, 0.0)
+
+    table.gate.wait(gate.DONE, 1, attend)
+    for number, held in enumerate(sets):
+        start = time.perf_counter_ns()  # before the worker can see anything of them
+        table.serve(number, held)
+        table.gate.tell(gate.GIVEN, number + 1)
+        table.gate.wait(gate.DONE, number + 2, attend)
+        slots.take_one(number, len(sets))
+        outside_ns += time.perf_counter_ns() - start
+    return _result(worker, worker.wait(frames.OK, seconds), outside_ns)
+
+
+def _result(worker: Worker, reply: frames.Reply, outside_ns: int, data: Any = None) -> BurstResult:
     inside, minor, major, switches, queued = reply.values[:5]
-    return BurstResult(inside, end - start, minor, major, switches, queued, worker.data(reply) if record else None)
+    if inside <= 0:
+        worker.kill()
+        raise Interfered(f"its calls took {inside} ns by its own clock")
+    return BurstResult(inside, outside_ns, minor, major, switches, queued, data)
 
 
 def patience(queue_ns: int) -> int:

@@ -19,7 +19,7 @@ MOST_PROCESSES = 36  # of a confirmation, for cases that the first processes lea
 PAUSE_S = 0.25  # before one of them: what disturbed it may pass
 
 UNCONFIRMED = "the judge's clock does not reproduce the candidate's own, which said faster: the figure is the judge's"
-MERGED = "a call takes longer alone than as one of several, and the baseline's does not: the figure is that of a call alone"
+MERGED = "a call takes longer alone than as one of several, by more than the baseline's does: the figure is that of a call alone"
 
 
 def time_candidate(run: Run) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def time_candidate(run: Run) -> dict[str, Any]:
     return {
         "processes": {n: len(t.blocks) for n, t in run.times.items()},
         "clocks_us": {n: (t.claimed_ns / 1e3, t.seen_ns / 1e3) for n, t in run.times.items()},
-        "alone": {n: t.alone(_strongest(t)) for n, t in run.times.items()},
+        "alone": {n: t.alone_factor(_strongest(t)) for n, t in run.times.items()},
         "blocks": {n: blocks.report(t) for n, t in run.times.items()},
     }
 
@@ -92,8 +92,8 @@ def _undecided(run: Run, rng: Any) -> list[Case]:
     """Cases whose interval does not decide yet, but for held-out ones, which decide nothing about speed."""
     found = []
     for case in run.cases:
-        pairs = run.times[case.name].pairs(_strongest(run.times[case.name]))
-        if not case.held_out and _compared(run, pairs, rng).verdict == "unclear":
+        times = run.times[case.name]
+        if not case.held_out and _compared(run, times.confirmed(_strongest(times)), rng).verdict == "unclear":
             found.append(case)
     return found
 
@@ -117,9 +117,9 @@ def _medians(times: timing.CaseTimes) -> dict[str, float]:
 
 def _why_raised(run: Run, times: timing.CaseTimes, baseline: str) -> str:
     """Why the figure is not the candidate's own. Below the margin it is raised, too, but that is noise and says nothing of anyone."""
-    if times.beyond_burst(baseline) > times.beyond_clock:
+    if times.alone_factor(baseline) > times.clock_factor:
         return MERGED
-    return UNCONFIRMED if times.beyond_clock > run.task.family.MARGIN else ""
+    return UNCONFIRMED if times.clock_factor > run.task.family.MARGIN else ""
 
 
 def _conclude_case(run: Run, case: Case, rng: Any) -> None:

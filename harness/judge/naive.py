@@ -24,7 +24,7 @@ def eager_us(task: OpenTask, case: str, cpus: list[int], latency_us: float) -> f
         worker.ask("threads", seconds=60, count=1, cpus=cpus)
         found = []
         for number in range(7):
-            chosen = bursts.group(pool.timing, number).sets
+            chosen = bursts.group(pool, number).sets
             result = bursts.run(worker, slots, f"{case}/eager", chosen, list(range(len(chosen))), 120)
             found.append(result.inside_ns / 1e3 / len(chosen))
         return statistics.median(found[2:])

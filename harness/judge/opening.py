@@ -341,7 +341,7 @@ def _screen(handle: OpenTask, pool: CasePool, key: str) -> float:
     found, slots = [], handle.slots[f"{pool.name}/baselines"]
     queue_ns = 0
     for number in range(SCREENING_BURSTS):
-        chosen = bursts.group(pool.timing, number).sets
+        chosen = bursts.group(pool, number).sets
         calls, patience = list(range(len(chosen))), bursts.patience(queue_ns)
         result = bursts.run(handle.baseline_worker, slots, key, chosen, calls, COMPILE_SECONDS, queue_ns=patience)
         queue_ns = max(queue_ns, result.queued_ns)

@@ -30,7 +30,7 @@ MORE_BURSTS, CONFIRMING_BURSTS = (max(BURSTS, round(timing_effort() * bursts)) f
 MAX_CALLS = 32
 TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))  # for each thing a task is asked to do
 LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
-ALONE = 16  # sets per process for calls that are timed one by one
+ALONE = 8  # per process of a device: calls that are a burst of their own, fewer where a set is large
 
 
 @dataclass
@@ -45,7 +45,7 @@ class CasePool:
     states: dict[int, int] = field(default_factory=dict)  # state seed -> descriptor of the parameter values
     checking: list[tuple[int, InputSet]] = field(default_factory=list)  # (state seed, set)
     timing: list[Group] = field(default_factory=list)
-    alone: list[Group] = field(default_factory=list)  # of one set each, where a burst has several calls
+    alone: list[Group] = field(default_factory=list)  # of one set each, where a device's burst has several calls
     bursts: int = 0  # that the timing sets were drawn for, if they were small
     calls: int = 1
     usual_rms: list[float] = field(default_factory=list)  # of each output, over all timing sets; see oracle
@@ -69,7 +69,7 @@ class CasePool:
     @property
     def timing_bytes(self) -> int:
         """What the timing sets hold."""
-        return (len(self.timing) * self.calls + len(self.alone)) * (self.input_bytes + self.slot_bytes)
+        return len(self.timing) * self.calls * (self.input_bytes + self.slot_bytes)
 
     @property
     def reduction(self) -> int:
@@ -170,8 +170,8 @@ class Drawer:
         self.state(pool, 0)
         pool.bursts = bursts
         pool.timing += [self._group(pool, pool.calls) for _ in range(count // pool.calls - len(pool.timing))]
-        if pool.calls > 1:
-            pool.alone += [self._group(pool, 1) for _ in range(ALONE - len(pool.alone))]
+        if pool.calls > 1 and not on_host:
+            pool.alone += [self._group(pool, 1) for _ in range(min(ALONE, count // 4) - len(pool.alone))]
         drawn = (held.expected for group in pool.timing for held in group.sets)
         pool.usual_rms = [oracle.usual_rms(of_output) for of_output in zip(*drawn, strict=True)]
 

@@ -102,30 +102,47 @@ class Worker:
         deadline = time.monotonic() + seconds
         while True:
             self._poll(deadline)
-            packet, fds = frames.receive_bytes(self.sock, 4096)
-            for fd in fds:
-                os.close(fd)
-            if not packet:
-                raise self._ended()
-            try:
-                reply = frames.Reply.unpack(packet)
-            except frames.ProtocolError as error:
-                self.kill()
-                raise Interfered(str(error)) from error
-            if reply.sequence != self.sent:
-                self.kill()
-                raise Interfered(f"a reply to command {reply.sequence} where {self.sent} was the last")
-            if reply.code == frames.BUILD and self.on_build is not None:
-                deadline += self._build(reply)
-                continue
-            if reply.code == frames.ERROR:
-                kind = reply.values[0]
-                known = 0 <= kind < len(host.ERROR_KINDS)
-                raise WorkerFailed(host.ERROR_KINDS[kind] if known else "exception", self.read_text(reply))
-            if reply.code != wanted:
+            reply, building = self._receive()
+            if reply is None:
+                deadline += building
+            elif reply.code == wanted:
+                return reply
+            else:
                 self.kill()
                 raise Interfered(f"reply {reply.code} where {wanted} was due")
-            return reply
+
+    def attend(self) -> float:
+        """Build what the worker asks for now, if it does, while it is busy with a command; the seconds that took. Raises what `wait` raises."""
+        if not self._poll(0.0, wait=False):
+            return 0.0
+        reply, building = self._receive()
+        if reply is not None:
+            self.kill()
+            raise Interfered("a reply before the command was done")
+        return building
+
+    def _receive(self) -> tuple[frames.Reply | None, float]:
+        """A reply; or None and the seconds that a build took which the worker had asked for."""
+        packet, fds = frames.receive_bytes(self.sock, 4096)
+        for fd in fds:
+            os.close(fd)
+        if not packet:
+            raise self._ended()
+        try:
+            reply = frames.Reply.unpack(packet)
+        except frames.ProtocolError as error:
+            self.kill()
+            raise Interfered(str(error)) from error
+        if reply.sequence != self.sent:
+            self.kill()
+            raise Interfered(f"a reply to command {reply.sequence} where {self.sent} was the last")
+        if reply.code == frames.BUILD and self.on_build is not None:
+            return None, self._build(reply)
+        if reply.code == frames.ERROR:
+            kind = reply.values[0]
+            known = 0 <= kind < len(host.ERROR_KINDS)
+            raise WorkerFailed(host.ERROR_KINDS[kind] if known else "exception", self.read_text(reply))
+        return reply, 0.0
 
     def data(self, reply: frames.Reply) -> Any:
         """The JSON that came with a reply (untrusted where the worker is). Raises Interfered if it is none."""
@@ -168,7 +185,8 @@ class Worker:
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _poll(self, deadline: float) -> None:
+    def _poll(self, deadline: float, *, wait: bool = True) -> bool:
+        """Whether the worker has something to say: within the time there is, or now."""
         poller = select.poll()
         poller.register(self.sock, select.POLLIN | select.POLLHUP)
         if self.cancel is not None:
@@ -180,8 +198,10 @@ class Worker:
             self.kill()
             raise Cancelled
         if self.sock.fileno() in ready:
-            return
+            return True
         if not ready:
+            if not wait:
+                return False
             self.kill()
             raise WorkerTimeout
         raise self._ended()

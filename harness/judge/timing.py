@@ -4,12 +4,14 @@ Two clocks look at every burst. The worker's own gives the figure; the judge's, 
 outputs, confirms it: what lies between the two must be the same for candidate and baseline, which do the same besides their
 calls. Work hidden from the inner clock shows up as a difference. A figure that the outer clock does not reproduce is replaced
 by the outer clock's, and one that lies far beyond its noise is an accusation.
+
+Short calls are timed several in a burst. On the host their inputs come one by one, so that none can be computed with another. On a
+device a burst's inputs are there before, and calls that are a burst of their own must confirm its figure.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
 import random
 import secrets
 from collections.abc import Iterator
@@ -33,9 +35,9 @@ KEPT_BYTES = 32 << 20  # of timed outputs that wait for being verified
 WARM_BURSTS, MOST_WARM_BURSTS = 2, 10
 GAP_NOISE = 0.03  # seen on an H200: handing over 160 MB took one honest process 200 us longer than the other, of some 40 ms
 HIDDEN_SHARE, HIDDEN_NS = 0.25, 100_000  # excess of the outer clock that is more than the noise of messages
-# A call alone beside one of a burst, by the candidate's clock and by the judge's, which sees messages as well: what honest candidates
-# with calls of 15 us came to in 144 measurements each on a virtual machine (1.21 and 1.56), and some more. All calls in one: 2.8 at least.
-MERGED = (1.4, 2.0)
+ALONE_NOISE = (
+    1.4  # of a device's call alone beside one of a burst: honest ones came to 0.7 to 1.05 on an H200, merged ones to 4 and more
+)
 
 
 @dataclass
@@ -43,7 +45,7 @@ class Block:
     """One candidate process on one case: raw figures of its rounds, and the device's state before and after them.
 
     pairs: by baseline, (baseline, candidate) microseconds a call by the inner clock. inner_ns, outer_ns: the candidate's bursts by
-    both clocks. gap_ns: what lies between the clocks for the baseline. alone_ns: by side ("" is the candidate), calls that were a burst of their own, by (inner, outer) clock. host_us: a call's share of the host's time to issue the burst. hot_us, call_us: by side, with warm caches, and from the call to its end as a caller sees it.
+    both clocks. gap_ns: what lies between the clocks for the baseline. alone_us: by side ("" is the candidate), a device's calls that were a burst of their own. host_us: a call's share of the host's time to issue the burst. hot_us, call_us: by side, with warm caches, and from the call to its end as a caller sees it.
     """
 
     pairs: dict[str, list[tuple[float, float]]]
@@ -52,7 +54,7 @@ class Block:
     inner_ns: list[float] = field(default_factory=list)
     outer_ns: list[float] = field(default_factory=list)
     gap_ns: list[float] = field(default_factory=list)
-    alone_ns: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    alone_us: dict[str, list[float]] = field(default_factory=dict)
     faults: list[float] = field(default_factory=list)
     host_us: list[float] = field(default_factory=list)
     baseline_faults: list[float] = field(default_factory=list)
@@ -106,42 +108,29 @@ class CaseTimes:
         return self.seen_ns - self.claimed_ns > HIDDEN_SHARE * self.claimed_ns + HIDDEN_NS
 
     @property
-    def beyond_clock(self) -> float:
+    def clock_factor(self) -> float:
         """The factor from what the candidate's own clock claims to what the judge's saw at least; 1 where that is no more."""
         return max(1.0, self.seen_ns / max(self.claimed_ns, 1.0))
 
-    def alone(self, baseline: str) -> tuple[float, float]:
-        """The factor by which one call alone is slower beside the baseline's than one of a burst is: at least, with 97.5 % confidence, by the
-        candidate's clock and by the judge's. 1 where calls are timed one by one anyway.
+    def alone_factor(self, baseline: str) -> float:
+        """The factor from a call's share of a burst to what it takes alone, less what is beyond noise for the baseline as well: a fixed cost
+        of an event and a launch. 1 where calls are timed one by one anyway, or the difference is noise with 97.5 % confidence.
 
-        Alone, a call finds colder caches. If that costs every kernel a fixed time and a multiple of its own, neither the difference to the
-        baseline's nor the ratio grows to the disadvantage of a faster one by both: so the smaller change counts."""
-        calls = [pair for b in self.blocks for pair in zip(b.alone_ns.get("", ()), b.alone_ns.get(baseline, ()), strict=False)]
+        By the candidate's own clock: the judge's sees inputs and outputs moved, which takes many times as long as a short call."""
+        blocks = [block for block in self.blocks if baseline in block.alone_us]
+        calls = [pair for block in blocks for pair in zip(block.alone_us[""], block.alone_us[baseline], strict=True)]
         if not calls:
-            return 1.0, 1.0
-        bursts_us = [pair for process in self.pairs(baseline) for pair in process]
-        claimed = statistics.median([c for _, c in bursts_us])
-        doubt = GAP_NOISE * statistics.median([outer_b - b for _, (b, outer_b) in calls])
-        by_own = [(b, c) for (c, _), (b, _) in calls]
-        by_judge = [(b, max(b + outer_c - outer_b - doubt, 1.0)) for (_, outer_c), (b, outer_b) in calls]
-
-        def factor(alone_ns: list[tuple[float, float]]) -> float:
-            alone_us = [(b / 1e3, c / 1e3) for b, c in alone_ns]
-            more, ratio = (
-                statistics.least_difference([f(*pair) for pair in alone_us], [f(*pair) for pair in bursts_us], 0.5)
-                for f in (lambda b, c: c - b, lambda b, c: math.log(c / b))
-            )
-            return min(1 + more / claimed, math.exp(ratio))
-
-        return factor(by_own), factor(by_judge)
-
-    def beyond_burst(self, baseline: str) -> float:
-        """The factor from a call's share of a burst to what the baseline's figure for calls alone leaves of it; 1 where that is noise."""
-        return max([1.0, *(factor for factor, noise in zip(self.alone(baseline), MERGED, strict=True) if factor > noise)])
+            return 1.0
+        together = [c - b for process in self.pairs(baseline) for b, c in process]
+        alone = [c - b for c, b in calls]
+        claimed = statistics.median([c for process in self.pairs(baseline) for _, c in process])
+        if 1 + statistics.least_difference(alone, together, 0.5) / claimed <= ALONE_NOISE:
+            return 1.0
+        return 1 + (statistics.median(alone) - statistics.median(together)) / claimed
 
     def confirmed(self, baseline: str) -> list[list[tuple[float, float]]]:
-        """The pairs, with the candidate's times raised to what the judge's clock saw at least, and calls alone."""
-        raised = max(self.beyond_clock, self.beyond_burst(baseline))
+        """The pairs, with the candidate's times raised to what the judge's clock saw at least, and to what calls alone took."""
+        raised = max(self.clock_factor, self.alone_factor(baseline))
         return [[(b, c * raised) for b, c in process] for process in self.pairs(baseline)]
 
 
@@ -188,12 +177,17 @@ def time_process(
     rounds = len(pool.timing)
     found: dict[str, list[float]] = {name: [] for name, _, _ in sides}
     received = {name: slots if not name else task.slots[f"{case.name}/baselines"] for name, _, _ in sides}
+    on_host = task.family.NAME == "cpu"
+    # for each process one of its own: what lies in it were inputs to come for another
+    tables = (
+        [bursts.Table(pool.calls, pool.input_bytes) for _ in (worker, task.baseline_worker)] if on_host and pool.calls > 1 else []
+    )
     processes = (worker.pid, task.baseline_worker.pid)
     for name in baselines:  # the first call of a fresh process may compile, which is never done under the lock
         with _side(name):
             bursts.run(task.baseline_worker, received[name], f"{case.name}/{name}", warm, [0], COMPILE_SECONDS)
     with lock.hold(cancel), aside(task.timing_cpus):
-        most = MOST_WARM_BURSTS if task.family.NAME == "cpu" else WARM_BURSTS
+        most = MOST_WARM_BURSTS if on_host else WARM_BURSTS
         queue_ns = 0
         for name, side, key in sides:
             with _side(name):
@@ -207,13 +201,13 @@ def time_process(
         shelf = bursts.shelf(1 + max(1, min(rounds, KEPT_BYTES // size)), size)
         kept: list[tuple[memoryview, Group]] = []
 
-        def timed(name: str, side: Worker, key: str, chosen: Group, *, warmed: bool = False) -> bursts.BurstResult:
-            """warmed: right after a burst on known inputs, so that a single call finds what the second of a burst finds."""
+        def timed(name: str, side: Worker, key: str, chosen: Group) -> bursts.BurstResult:
             with _side(name), turn(side.root):
-                if warmed:
-                    bursts.run(side, received[name], key, warm, [0] * pool.calls, seconds, queue_ns=wait_ns)
-                order = list(range(len(chosen.sets)))
-                result = bursts.run(side, received[name], key, chosen.sets, order, seconds, queue_ns=wait_ns)
+                if tables:
+                    result = bursts.run_one_by_one(side, received[name], tables[bool(name)], key, chosen.sets, seconds)
+                else:
+                    order = list(range(len(chosen.sets)))
+                    result = bursts.run(side, received[name], key, chosen.sets, order, seconds, queue_ns=wait_ns)
             outputs = received[name].put(shelf[0 if name else 1 + len(kept)])
             if not name:
                 kept.append((outputs, chosen))
@@ -225,7 +219,7 @@ def time_process(
                 for position, (name, side, key) in enumerate(sides):
                     # each side reads sets that the others have not just read, so that nobody finds warm caches
                     shift = 0 if not name else (1 + position) * max(1, rounds // (len(sides) + 1))
-                    result = timed(name, side, key, bursts.group(pool.timing, number + offset + shift))
+                    result = timed(name, side, key, bursts.group(pool, number + offset + shift))
                     found[name].append(result.inside_ns / 1e3 / pool.calls)
                     if name == baselines[0]:
                         block.gap_ns.append(float(result.outside_ns - result.inside_ns))
@@ -234,10 +228,9 @@ def time_process(
                     _verify(case.name, pool, kept)
             for number in range(len(pool.alone)):
                 rng.shuffle(sides)
-                for position, (name, side, key) in enumerate(sides):
-                    chosen = bursts.group(pool.alone, number + (1 + position if name else 0))
-                    result = timed(name, side, key, chosen, warmed=True)
-                    block.alone_ns.setdefault(name, []).append((float(result.inside_ns), float(result.outside_ns)))
+                for name, side, key in sides:
+                    result = timed(name, side, key, pool.alone[number])
+                    block.alone_us.setdefault(name, []).append(result.inside_ns / 1e3)
                 if len(kept) == len(shelf) - 1:
                     _verify(case.name, pool, kept)
         block.after = task.family.state(processes)

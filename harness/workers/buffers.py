@@ -18,7 +18,7 @@ from typing import Any
 ALIGN = 4096  # a page
 LINE = 64  # bytes to which tensors are aligned, as the framework's are
 FILL = 0x7F  # of bytes that nobody has written: NaN in half precision, 3.4e38 in single
-_SEAL_WRITE, _SEAL_GROW, _SEAL_SHRINK, _SEAL_SEAL, _ADD_SEALS = 8, 4, 2, 1, 1033
+_SEAL_FUTURE_WRITE, _SEAL_WRITE, _SEAL_GROW, _SEAL_SHRINK, _SEAL_SEAL, _ADD_SEALS = 16, 8, 4, 2, 1, 1033
 _MAP_POPULATE = 0x8000
 
 Layout = dict[str, Any]  # {"bytes": total, "leaves": [...], "tree": structure}; plain JSON because it crosses as JSON
@@ -37,6 +37,11 @@ def create(name: str, size: int, *, fixed: bool = True) -> int:
 def seal(fd: int, *, writable: bool = False) -> None:
     """Forbid growing and shrinking and, unless writable, writing for ever. No writable mapping may exist."""
     fcntl.fcntl(fd, _ADD_SEALS, _SEAL_GROW | _SEAL_SHRINK | _SEAL_SEAL | (0 if writable else _SEAL_WRITE))
+
+
+def seal_for_others(fd: int) -> None:
+    """Forbid resizing, and writing but through the mappings that there are."""
+    fcntl.fcntl(fd, _ADD_SEALS, _SEAL_GROW | _SEAL_SHRINK | _SEAL_SEAL | _SEAL_FUTURE_WRITE)
 
 
 def from_bytes(name: str, data: bytes) -> int:
@@ -148,6 +153,11 @@ def read(fd: int, layout: Layout, protect: Callable[[int], None] | None = None, 
                 protect(start - ALIGN)
                 protect(end)
     return value
+
+
+def watched(fd: int) -> mmap.mmap:
+    """A read-only mapping that shows what others write."""
+    return _map(fd, os.fstat(fd).st_size, mmap.MAP_SHARED | _MAP_POPULATE, mmap.PROT_READ)
 
 
 def shared(fd: int, size: int) -> mmap.mmap:
