@@ -198,12 +198,19 @@ def run_one_by_one(worker: Worker, slots: Slots, table: Table, key: str, sets: S
     worker.send("burst", key=key, layouts=[*layouts.values()], sets=where, order=order, one_by_one=True)
     worker.wait(frames.READY, seconds)
     worker.go([table.fd, table.gate_fd])
-    deadline, outside_ns = time.monotonic() + seconds, 0
+    deadline, outside_ns, answer = time.monotonic() + seconds, 0, None
 
     def attend() -> None:
-        nonlocal deadline
-        deadline += worker.attend()
-        if time.monotonic() > deadline:
+        """The reply may come before the last counter was looked at, and no sooner."""
+        nonlocal deadline, answer
+        reply, building = worker.attend()
+        deadline += building
+        if reply is not None:
+            if answer is not None or reply.code != frames.OK or not table.gate.reached(gate.DONE, len(sets) + 1):
+                worker.kill()
+                raise Interfered("a reply before the command was done")
+            answer = reply
+        elif time.monotonic() > deadline:
             worker.wait(frames.OK, 0.0)
 
     table.gate.wait(gate.DONE, 1, attend)
@@ -214,7 +221,7 @@ def run_one_by_one(worker: Worker, slots: Slots, table: Table, key: str, sets: S
         table.gate.wait(gate.DONE, number + 2, attend)
         slots.take_one(number, len(sets))
         outside_ns += time.perf_counter_ns() - start
-    return _result(worker, worker.wait(frames.OK, seconds), outside_ns)
+    return _result(worker, answer or worker.wait(frames.OK, seconds), outside_ns)
 
 
 def _result(worker: Worker, reply: frames.Reply, outside_ns: int, data: Any = None) -> BurstResult:

@@ -111,15 +111,10 @@ class Worker:
                 self.kill()
                 raise Interfered(f"reply {reply.code} where {wanted} was due")
 
-    def attend(self) -> float:
-        """Build what the worker asks for now, if it does, while it is busy with a command; the seconds that took. Raises what `wait` raises."""
-        if not self._poll(0.0, wait=False):
-            return 0.0
-        reply, building = self._receive()
-        if reply is not None:
-            self.kill()
-            raise Interfered("a reply before the command was done")
-        return building
+    def attend(self) -> tuple[frames.Reply | None, float]:
+        """Look after a worker that is busy with a command: its reply if it is there already, and the seconds that a build took which it asked
+        for now. Raises what `wait` raises, but for its deadline."""
+        return self._receive() if self._poll(0.0, wait=False) else (None, 0.0)
 
     def _receive(self) -> tuple[frames.Reply | None, float]:
         """A reply; or None and the seconds that a build took which the worker had asked for."""

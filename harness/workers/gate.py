@@ -27,10 +27,13 @@ class Gate:
         """Raise a counter, GIVEN or DONE."""
         self._counts[place] = number
 
+    def reached(self, place: int, number: int) -> bool:
+        return self._counts[place] >= number
+
     def wait(self, place: int, number: int, attend: Callable[[], object]) -> None:
         """Until a counter has come to `number`. attend: called now and then meanwhile; what it raises ends the wait."""
         spins = 0
-        while self._counts[place] < number:
+        while not self.reached(place, number):
             spins += 1
             if not spins % SPINS:
                 attend()

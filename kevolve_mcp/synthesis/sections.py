@@ -223,7 +223,7 @@ def _case_table(cases: Sequence[CaseResult]) -> list[str]:
         return []
     rows = ["case | correct | speed-up [95 %] | µs | share of roofline | against", "--- | --- | --- | --- | --- | ---"]
     for case in cases:
-        correct = "yes" if case.correct else f"no: {case.detail}" if case.detail else "no"
+        correct = ("yes" if case.correct else "no") + (f": {case.detail}" if case.detail else "")
         interval = f" [{case.interval[0]:.2f}, {case.interval[1]:.2f}]" if case.interval else ""
         speedup = "" if case.speedup is None else f"{case.speedup:.2f}{interval} {case.verdict or ''}"
         latency = "" if case.latency_us is None else f"{case.latency_us:.1f}"

@@ -37,7 +37,8 @@ def case_line(case: CaseResultView) -> str:
     others = ", ".join(f"{name} {value:.4g} us" for name, value in case.baselines.items())
     roofline = f", {case.roofline:.0%} of the ceiling" if case.roofline is not None else ""
     figure = f"{times(case.speedup, case.interval)} {case.verdict or ''} over {case.baseline}"
-    return f"- {case.name}: {figure}{latency}{roofline} ({others})"
+    note = f"; {case.detail}" if case.detail else ""  # why the figure is not the candidate's own
+    return f"- {case.name}: {figure}{latency}{roofline} ({others}){note}"
 
 
 def evaluation_lines(evaluation: EvaluationView) -> list[str]:
