@@ -32,7 +32,9 @@ def time_case(
         return run.guard(
             f"case {case.name}, timed",
             worker,
-            lambda: timing.time_process(run.task, case, worker, slots, baselines, run.lock, run.cancel, rng, seconds),
+            lambda: timing.time_process(
+                run.task, case, worker, slots, baselines, run.lock, run.cancel, rng, seconds, spare_core=not cores
+            ),
         )
     except timing.WrongWhenTimed as wrong:
         run.results[case.name] = replace(run.results[case.name], correct=False, detail=wrong.finding.detail)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..workers import buffers, frames, gate
-from .endings import Interfered
+from .endings import Interfered, WorkerTimeout
 from .pool import CasePool
 from .processes import Worker
 from .sets import Group, InputSet
@@ -29,7 +29,8 @@ HELD_CALLS, HELD_BYTES = 24, 256 << 20  # of one longer checking burst: outputs 
 @dataclass(frozen=True)
 class BurstResult:
     """Nanoseconds by the worker's clock (calls only: a claim) and by the judge's (from sending the inputs to holding the
-    outputs; of calls one by one the sum). queued_ns: what the host took to issue the calls; on a CPU the same as inside_ns. Faults and involuntary switches are the worker's own count over the calls."""
+    outputs; of calls one by one the sum). queued_ns: what the host took to issue the calls; on a CPU the same as inside_ns. Faults and involuntary switches are the worker's own count over the calls. kept: whether
+    outputs handed over one by one were still the same when all calls were done."""
 
     inside_ns: int
     outside_ns: int
@@ -38,6 +39,7 @@ class BurstResult:
     switches: int
     queued_ns: int
     data: Any = None
+    kept: bool = True
 
 
 _copy = bytearray()  # one for all slots: the judge looks at the outputs of one burst before it runs the next
@@ -91,6 +93,10 @@ class Slots:
         place = slice(index * self.slot_bytes, (index + 1) * self.slot_bytes)
         self._held[place] = self._shared.view[place]
 
+    def unchanged(self) -> bool:
+        """Whether the worker's slots still hold what was taken of them."""
+        return bool(self._shared.view[: len(self._held)] == self._held)
+
     def tensors(self, layout: buffers.Layout, index: int) -> list[torch.Tensor]:
         """The outputs of one call as they were taken, valid until the next `take` of any slots."""
         return buffers.tensors(layout, self._held, index * self.slot_bytes)
@@ -116,9 +122,12 @@ class Table:
 
     def serve(self, number: int, held: InputSet) -> None:
         """Put the inputs of a call where the worker expects them."""
-        start, done = number * self.stride, 0
-        while done < held.layout["bytes"]:
-            done += os.preadv(held.file.fd, [self._view[start + done : start + held.layout["bytes"]]], held.base + done)
+        start, done, size = number * self.stride, 0, int(held.layout["bytes"])
+        while done < size:
+            read = os.preadv(held.file.fd, [self._view[start + done : start + min(size, self.stride)]], held.base + done)
+            if not read:
+                raise ValueError(f"{size} bytes of inputs where there are {done}")
+            done += read
 
     def __del__(self) -> None:
         os.close(self.fd)
@@ -206,12 +215,13 @@ def run_one_by_one(worker: Worker, slots: Slots, table: Table, key: str, sets: S
         reply, building = worker.attend()
         deadline += building
         if reply is not None:
-            if answer is not None or reply.code != frames.OK or not table.gate.reached(gate.DONE, len(sets) + 1):
+            if answer is not None or reply.code != frames.OK or not table.gate.reached(gate.DONE, len(sets) + 2):
                 worker.kill()
                 raise Interfered("a reply before the command was done")
             answer = reply
         elif time.monotonic() > deadline:
-            worker.wait(frames.OK, 0.0)
+            worker.kill()
+            raise WorkerTimeout
 
     table.gate.wait(gate.DONE, 1, attend)
     for number, held in enumerate(sets):
@@ -221,15 +231,18 @@ def run_one_by_one(worker: Worker, slots: Slots, table: Table, key: str, sets: S
         table.gate.wait(gate.DONE, number + 2, attend)
         slots.take_one(number, len(sets))
         outside_ns += time.perf_counter_ns() - start
-    return _result(worker, answer or worker.wait(frames.OK, seconds), outside_ns)
+    table.gate.tell(gate.GIVEN, len(sets) + 1)
+    table.gate.wait(gate.DONE, len(sets) + 2, attend)
+    kept = slots.unchanged()
+    return replace(_result(worker, answer or worker.wait(frames.OK, seconds), outside_ns), kept=kept)
 
 
 def _result(worker: Worker, reply: frames.Reply, outside_ns: int, data: Any = None) -> BurstResult:
     inside, minor, major, switches, queued = reply.values[:5]
-    if inside <= 0:
+    if inside < 0:
         worker.kill()
         raise Interfered(f"its calls took {inside} ns by its own clock")
-    return BurstResult(inside, outside_ns, minor, major, switches, queued, data)
+    return BurstResult(max(inside, 1), outside_ns, minor, major, switches, queued, data)  # a device's clock is coarse
 
 
 def patience(queue_ns: int) -> int:

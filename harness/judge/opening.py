@@ -321,8 +321,7 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
     if not times:
         raise _no_baseline(handle, case)
     handle.screening[case.name] = times
-    working_set = max(pool.timing_bytes, pool.input_bytes + pool.slot_bytes)
-    roofline = bounds.roofline_us(case, handle.machine.ceilings_of(handle.family), working_set)
+    roofline = bounds.roofline_us(case, handle.machine.ceilings_of(handle.family), pool.working_set)
     return replace(
         case, baselines_us=times, roofline_us=roofline, families=tuple(pool.families), dropped_families=dict(pool.dropped)
     )
@@ -340,10 +339,14 @@ def _no_baseline(handle: OpenTask, case: Case) -> TaskRefusedError:
 def _screen(handle: OpenTask, pool: CasePool, key: str) -> float:
     found, slots = [], handle.slots[f"{pool.name}/baselines"]
     queue_ns = 0
+    table = bursts.Table(pool.calls, pool.input_bytes) if pool.one_by_one else None
     for number in range(SCREENING_BURSTS):
         chosen = bursts.group(pool, number).sets
         calls, patience = list(range(len(chosen))), bursts.patience(queue_ns)
-        result = bursts.run(handle.baseline_worker, slots, key, chosen, calls, COMPILE_SECONDS, queue_ns=patience)
+        if table is not None:
+            result = bursts.run_one_by_one(handle.baseline_worker, slots, table, key, chosen, COMPILE_SECONDS)
+        else:
+            result = bursts.run(handle.baseline_worker, slots, key, chosen, calls, COMPILE_SECONDS, queue_ns=patience)
         queue_ns = max(queue_ns, result.queued_ns)
         found.append(result.inside_ns / 1e3 / len(chosen))
     return sorted(found)[len(found) // 2]

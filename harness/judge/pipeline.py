@@ -90,12 +90,11 @@ def _profile(run: Run) -> dict[str, Any]:
 
 def _diagnose(run: Run) -> dict[str, Any]:
     static = (*run.static, *run.language.explain(run.reports[0].data.get("static", {})))
-    measured = []
-    for case in run.cases:
-        if case.name in run.results and not case.held_out:
-            pool = run.task.pools[case.name]
-            working_set = max(pool.timing_bytes, pool.input_bytes + pool.slot_bytes)
-            measured.append(diagnosis.Measured(case, run.results[case.name], working_set))
+    measured = [
+        diagnosis.Measured(case, run.results[case.name], run.task.pools[case.name].working_set)
+        for case in run.cases
+        if case.name in run.results and not case.held_out
+    ]
     run.signals += diagnosis.diagnose(measured, run.machine.ceilings_of(run.task.family), static)
     return {}
 

@@ -11,7 +11,7 @@ import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..workers import buffers, operators
+from ..workers import buffers, gate, operators
 from ..workers.families import FAMILIES, SHIFT
 from . import memory, oracle
 from .endings import WorkerFailed
@@ -48,6 +48,7 @@ class CasePool:
     alone: list[Group] = field(default_factory=list)  # of one set each, where a device's burst has several calls
     bursts: int = 0  # that the timing sets were drawn for, if they were small
     calls: int = 1
+    one_by_one: bool = False  # whether the calls of a burst are handed over one by one
     usual_rms: list[float] = field(default_factory=list)  # of each output, over all timing sets; see oracle
     allowances: list[oracle.Allowance] = field(default_factory=list)
     families: list[str] = field(default_factory=list)
@@ -70,6 +71,12 @@ class CasePool:
     def timing_bytes(self) -> int:
         """What the timing sets hold."""
         return len(self.timing) * self.calls * (self.input_bytes + self.slot_bytes)
+
+    @property
+    def working_set(self) -> int:
+        """Bytes that the timed calls go through; those handed over one by one find their inputs as the judge has just written them."""
+        one = self.input_bytes + self.slot_bytes
+        return one if self.one_by_one else max(self.timing_bytes, one)
 
     @property
     def reduction(self) -> int:
@@ -167,6 +174,7 @@ class Drawer:
         count = max(4, min(max(BURSTS * pool.calls, few), min(POOL_BYTES, memory.available() // 8) // each))
         if not pool.timing:
             pool.calls = max(1, min(pool.calls, count // 4))
+        pool.one_by_one = on_host and pool.calls > 1 and gate.usable()
         self.state(pool, 0)
         pool.bursts = bursts
         pool.timing += [self._group(pool, pool.calls) for _ in range(count // pool.calls - len(pool.timing))]

@@ -168,8 +168,11 @@ def time_process(
     cancel: CancelToken | None,
     rng: random.Random,
     seconds: float,
+    *,
+    spare_core: bool = True,
 ) -> Block:
-    """One fresh candidate process against the reference worker, for one case. Raises WrongWhenTimed."""
+    """One fresh candidate process against the reference worker, for one case. spare_core: whether the judge has a core to itself, as it needs
+    to hand calls over one by one. Raises WrongWhenTimed."""
     pool = task.pools[case.name]
     warm = [s for state, s in pool.checking if state == 0 and s.family == "dense"][:1]
     sides: list[tuple[str, Worker, str]] = [("", worker, case.name)]
@@ -177,17 +180,15 @@ def time_process(
     rounds = len(pool.timing)
     found: dict[str, list[float]] = {name: [] for name, _, _ in sides}
     received = {name: slots if not name else task.slots[f"{case.name}/baselines"] for name, _, _ in sides}
-    on_host = task.family.NAME == "cpu"
     # for each process one of its own: what lies in it were inputs to come for another
-    tables = (
-        [bursts.Table(pool.calls, pool.input_bytes) for _ in (worker, task.baseline_worker)] if on_host and pool.calls > 1 else []
-    )
+    one_by_one = pool.one_by_one and spare_core
+    tables = [bursts.Table(pool.calls, pool.input_bytes) for _ in (worker, task.baseline_worker)] if one_by_one else []
     processes = (worker.pid, task.baseline_worker.pid)
     for name in baselines:  # the first call of a fresh process may compile, which is never done under the lock
         with _side(name):
             bursts.run(task.baseline_worker, received[name], f"{case.name}/{name}", warm, [0], COMPILE_SECONDS)
     with lock.hold(cancel), aside(task.timing_cpus):
-        most = MOST_WARM_BURSTS if on_host else WARM_BURSTS
+        most = MOST_WARM_BURSTS if task.family.NAME == "cpu" else WARM_BURSTS
         queue_ns = 0
         for name, side, key in sides:
             with _side(name):
@@ -208,6 +209,8 @@ def time_process(
                 else:
                     order = list(range(len(chosen.sets)))
                     result = bursts.run(side, received[name], key, chosen.sets, order, seconds, queue_ns=wait_ns)
+            if not result.kept:
+                _lost(case.name, name)
             outputs = received[name].put(shelf[0 if name else 1 + len(kept)])
             if not name:
                 kept.append((outputs, chosen))
@@ -251,6 +254,13 @@ def _warm(side: Worker, slots: bursts.Slots, key: str, sets: list[InputSet], cal
         if number + 1 >= WARM_BURSTS and result.minor_faults == 0:
             break
     return result.queued_ns
+
+
+def _lost(case: str, side: str) -> None:
+    text = "outputs changed after they were handed over: one buffer for several calls"
+    if side:
+        raise BaselineLost(f"baseline {side}: {text}")
+    raise WrongWhenTimed(case, oracle.Finding("wrong.held_output", 1.0, 0.0, 0.0, text))
 
 
 def _note(block: Block, result: bursts.BurstResult, calls: int, *, candidate: bool) -> None:

@@ -1,7 +1,7 @@
 """Tensors as named buffers in memfds: layouts, sealed files, and the torch adapter on both sides.
 
 The judge creates every file and knows every size in advance. A layout is a list of entries, one per leaf of the arguments:
-tensors with offset, shape, stride and dtype; everything else as a JSON value. Inputs are mapped private and read-only.
+tensors with offset, shape, stride and dtype; everything else as a JSON value. Inputs are mapped read-only.
 """
 
 from __future__ import annotations

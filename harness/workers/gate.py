@@ -5,6 +5,8 @@ The judge gives the inputs of a call when it holds the outputs of the one before
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Callable
 
 from . import buffers
@@ -13,8 +15,14 @@ GIVEN, DONE = 0, 16  # places of the two counters, on lines of their own
 SPINS = 1000  # looks before something else is attended to: some 50 us
 
 
+def usable() -> bool:
+    """Both sides look again and again, so each needs a core; and counters follow what they announce, as x86 keeps the order of stores."""
+    return platform.machine() in ("x86_64", "AMD64") and len(os.sched_getaffinity(os.getpid())) > 1
+
+
 class Gate:
-    """given: calls whose inputs are there. done: 1 when the worker is ready for the first, one more for each call whose outputs are there.
+    """given: calls whose inputs are there. done: 1 when the worker is ready for the first, one more for each call whose outputs are there. One
+    more of each in the end: all outputs are handed over again, and one buffer for several calls shows.
     Either side can write both; a wrong one gives the worker inputs that are not there, or the judge outputs that are not."""
 
     def __init__(self, fd: int) -> None:
