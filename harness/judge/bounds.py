@@ -21,6 +21,11 @@ def memory_us(case: Case, ceilings: Ceilings, working_set: int) -> float:
     return 1e6 * (read / ceilings.bandwidth[from_level] + case.bytes_written / ceilings.bandwidth[to_level])
 
 
+def copying_us(case: Case, ceilings: Ceilings) -> float:
+    """Time to read the outputs of one call from the slowest level."""
+    return 1e6 * case.bytes_written / min(ceilings.bandwidth.values())
+
+
 def compute_us(case: Case, ceilings: Ceilings) -> float:
     """Operations over the measured multiply-add rate of the outputs' dtype (float32 for what was not measured)."""
     dtype = next((o.dtype for o in case.outputs if o.dtype in ceilings.operations), "float32")

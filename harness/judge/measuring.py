@@ -124,7 +124,7 @@ def _why_raised(run: Run, times: timing.CaseTimes, baseline: str) -> str:
 
 def _conclude_case(run: Run, case: Case, rng: Any) -> None:
     times = run.times[case.name]
-    if times.clock_disagrees:
+    if times.clock_disagrees(bounds.copying_us(case, run.machine.ceilings_of(run.task.family))):
         text = (
             f"case {case.name}: a burst took at least {times.seen_ns / 1e3:.0f} us by the judge's clock and {times.claimed_ns / 1e3:.0f} us by the "
             "candidate's own, and the baseline shows no such gap: work is done outside the timed calls"

@@ -33,26 +33,34 @@ def speedup(found: CaseTimes) -> float:
 @pytest.mark.parametrize("noise_ns", [10_000.0, 400_000.0])
 def test_an_honest_figure_is_left_alone(noise_ns: float) -> None:
     found = times([1.0] * ROUNDS, noise_ns)
-    assert not found.clock_disagrees
+    assert not found.clock_disagrees()
     assert speedup(found) == pytest.approx(1.0, abs=0.15 if noise_ns > 1e5 else 0.01)
 
 
 @pytest.mark.parametrize("honest_rounds", [0, 1, 2, 3])
 def test_a_lie_in_most_rounds_changes_nothing(honest_rounds: int) -> None:
     found = times([1.0] * honest_rounds + [0.25] * (ROUNDS - honest_rounds))
-    assert found.clock_disagrees
+    assert found.clock_disagrees()
     assert speedup(found) == pytest.approx(1.0, abs=0.05)
 
 
 def test_a_lie_below_the_accusation_does_not_count_either() -> None:
     found = times([0.8] * ROUNDS)
-    assert not found.clock_disagrees
+    assert not found.clock_disagrees()
+    assert speedup(found) == pytest.approx(1.0, abs=0.05)
+
+
+def test_outputs_that_passed_the_caches_by_are_no_accusation() -> None:
+    """Handing them over takes longer than the baseline's: seen on a machine with much cache, where an honest kernel was accused."""
+    found = times([0.7] * ROUNDS)
+    assert found.clock_disagrees()
+    assert not found.clock_disagrees(copying_us=0.4 * TRUE_NS / 1e3)
     assert speedup(found) == pytest.approx(1.0, abs=0.05)
 
 
 def test_a_really_faster_candidate_keeps_its_figure() -> None:
     found = times([1.0] * ROUNDS, true_ns=TRUE_NS / 4)
-    assert not found.clock_disagrees
+    assert not found.clock_disagrees()
     assert speedup(found) == pytest.approx(4.0, rel=0.02)
 
 
