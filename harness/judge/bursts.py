@@ -95,7 +95,10 @@ class Slots:
 
     def unchanged(self) -> bool:
         """Whether the worker's slots still hold what was taken of them."""
-        return bool(self._shared.view[: len(self._held)] == self._held)
+        import torch
+
+        now, then = (torch.frombuffer(each, dtype=torch.uint8) for each in (self._shared.view[: len(self._held)], self._held))
+        return torch.equal(now, then)  # memoryview compares byte by byte
 
     def tensors(self, layout: buffers.Layout, index: int) -> list[torch.Tensor]:
         """The outputs of one call as they were taken, valid until the next `take` of any slots."""
