@@ -140,7 +140,7 @@ class WrongWhenTimed(Exception):
     """A timed output was wrong."""
 
     def __init__(self, case: str, finding: oracle.Finding) -> None:
-        off = f" (off by {finding.error:.2g} of its norm, {finding.limit:.2g} allowed)" if finding.limit else ""  # 0: not compared
+        off = f" (off by {finding.error:.2g} of its norm, {finding.limit:.2g} allowed)" if finding.limit else ""
         super().__init__(f"case {case}: an output of a timed call is wrong{off}: {finding.detail}")
         self.case, self.finding = case, finding
 
