@@ -97,7 +97,7 @@ class Draws:
 
     def __iter__(self) -> Iterator[tuple[CasePool, list[Any]]]:
         for name in self._names:
-            pool = self._open.drawer.describe(name, gradients=False)
+            pool = self._open.drawer.describe(name)
             self._open.drawer.checking(pool)
             yield pool, [(state, held) for state, held in pool.checking if held.family != "special"]
             pool.close()
@@ -113,7 +113,7 @@ def outputs_of(module: Any, pool: CasePool, state: int, held: Any) -> list[Any]:
     if wanted:
         values = list(buffers.read(pool.states[state], pool.describe["state_layout"]))
         modules.copy_state(modules.match_state(wanted, model), values)
-    return host.forward(model, False)(buffers.read(held.file.fd, held.layout))
+    return host.forward(model)(buffers.read(held.file.fd, held.layout))
 
 
 def honest_texts(kernel: Kernel) -> dict[str, str]:

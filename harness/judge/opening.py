@@ -87,7 +87,7 @@ class OpenTask:
     def described(self, name: str) -> CasePool:
         """The pool of a case, with layouts only where nobody has asked for more."""
         if name not in self.pools:
-            pool = self.pools[name] = self.drawer.describe(name, bool(self.opened["gradients"]))
+            pool = self.pools[name] = self.drawer.describe(name)
             needed, there = SETS_HELD * (pool.input_bytes + 3 * pool.slot_bytes), memory.available()
             if needed > there:
                 raise TaskRefusedError(
@@ -256,14 +256,15 @@ def _name(path: str, source: str) -> str:
 def learn_case(handle: OpenTask, case: Case) -> Case:
     """The case with what its pool knows: tensors, bytes, operations, input families."""
     pool = handle.pools[case.name]
-    inputs = [leaf for leaf in pool.describe["inputs"]["leaves"] if "value" not in leaf]
+    read = [leaf for leaf in pool.describe["inputs"]["leaves"] if "value" not in leaf]
+    inputs = read[: len(read) - len(pool.upstream)]
     written = sum(leaf["nbytes"] for leaf in pool.outputs["leaves"])
     state = _tensor_bytes(pool.describe["state_layout"])
     return replace(
         case,
         inputs=tuple(_spec(leaf) for leaf in inputs),
         outputs=tuple(_spec(leaf) for leaf in pool.outputs["leaves"]),
-        bytes_min=sum(leaf["nbytes"] for leaf in inputs) + state + written,
+        bytes_min=sum(leaf["nbytes"] for leaf in read) + state + written,
         bytes_written=written,
         operations=float(pool.describe["operations"]),
         families=tuple(pool.families),

@@ -39,7 +39,6 @@ class CasePool:
 
     name: str
     describe: dict[str, Any]
-    gradients: bool
     seed: int = field(default_factory=lambda: secrets.randbits(48))
     init_fd: int = -1
     states: dict[int, int] = field(default_factory=dict)  # state seed -> descriptor of the parameter values
@@ -93,9 +92,14 @@ class CasePool:
         return int(self.describe["results"])
 
     @property
+    def upstream(self) -> list[int]:
+        """Outputs from which gradients flow back, by number; the gradients with respect to them are the last inputs of every set."""
+        return list(self.describe["upstream"])
+
+    @property
     def exact(self) -> bool:
         """Whether nothing is rounded: the reference only moves, chooses or compares values."""
-        return not self.gradients and operators.is_exact(self.describe["operators"])
+        return not self.upstream and operators.is_exact(self.describe["operators"])
 
     def release(self, *, checking: bool = False) -> None:
         """Give the memory of the timing sets back; with `checking` that of the checking sets, too, but for the two plain ones, which
@@ -117,11 +121,11 @@ class Drawer:
     def __init__(self, worker: Worker, device: str = "cpu") -> None:
         self._worker, self._device = worker, device
 
-    def describe(self, case: str, gradients: bool) -> CasePool:
+    def describe(self, case: str) -> CasePool:
         """Construct the case's reference and learn its layouts. Raises WorkerFailed("task")."""
         seed = secrets.randbits(48)
         reply = self._worker.ask("describe", seconds=TASK_SECONDS, case=case, seed=seed)
-        pool = CasePool(case, self._worker.data(reply), gradients, seed)
+        pool = CasePool(case, self._worker.data(reply), seed)
         pool.init_fd = buffers.create("init", int(pool.describe["init"]["bytes"]))
         self._worker.ask("init", [pool.init_fd], seconds=TASK_SECONDS, case=case)
         buffers.seal(pool.init_fd)
@@ -129,7 +133,7 @@ class Drawer:
 
     def construct(self, pool: CasePool) -> None:
         """Construct the reference of a case that another process has described."""
-        known = {"outputs": pool.outputs, "doubled": pool.describe["doubled"]}
+        known = {"outputs": pool.outputs, "doubled": pool.describe["doubled"], "upstream": pool.upstream}
         self._worker.ask("construct", seconds=TASK_SECONDS, case=pool.name, seed=pool.seed, **known)
 
     def state(self, pool: CasePool, seed: int) -> int:

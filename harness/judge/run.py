@@ -168,7 +168,7 @@ def prepare(run: Run, worker: Worker, pool: CasePool, count: int, before: bursts
             slot_bytes=pool.slot_bytes,
             state=pool.describe["state"],
             seed=pool.seed,
-            gradients=pool.gradients,
+            upstream=pool.upstream,
             device=run.task.family.TORCH_DEVICE,
         )
         set_state(worker, pool, 0)

@@ -50,10 +50,10 @@ class CandidateHost(host.Host):
         slot_bytes: int,
         state: dict[str, list[Any]],
         seed: int,
-        gradients: bool,
+        upstream: list[int],
         device: str = "cpu",
     ) -> None:
-        """Construct the model for one case. Descriptors: init inputs, output slots."""
+        """Construct the model for one case. upstream: see host.forward. Descriptors: init inputs, output slots."""
         if self._recorder is not None:
             self._recorder.case = key
         arguments = buffers.read(fds[0], init)
@@ -62,7 +62,7 @@ class CandidateHost(host.Host):
             model = model.to(device)
         targets = modules.match_state({k: (v[0], v[1]) for k, v in state.items()}, model)
         mapped = buffers.shared(fds[1], slots * slot_bytes)
-        self.prepared[key] = host.Prepared(host.forward(model, gradients), outputs, mapped, slot_bytes, device, targets)
+        self.prepared[key] = host.Prepared(host.forward(model, upstream), outputs, mapped, slot_bytes, device, targets)
 
     def on_state(self, fds: list[int], key: str, layout: buffers.Layout) -> None:
         """Take over the reference's parameters."""

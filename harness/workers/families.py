@@ -2,12 +2,12 @@
 
 Floating tensors keep shape, strides and dtype; integers keep the range that was seen, because they may be indices, and a sorted
 tensor stays as it is, because it may be a table. A family counts only where the reference and the framework bear it (the judge
-decides).
+decides). The upstream gradients of a task with gradients are varied with its inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 SHIFT = 20.0  # standard deviations
@@ -24,6 +24,21 @@ FAMILIES: dict[str, str] = {
     "exact": "0 and 1 (and -1 where there are negative values), whose sums and products are exact",
     "special": "one tensor with NaN, infinities, signed zero, the smallest and largest numbers",
 }
+
+
+def upstream(outputs: Sequence[tuple[list[int], Any]], seed: int) -> list[Any]:
+    """Gradients with respect to outputs of these shapes and dtypes, that nobody knows without reading them.
+    They are of either sign and 0.5 to 1.5 in magnitude: an output of a few elements, a loss, must not draw one that vanishes."""
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    found = []
+    for shape, dtype in outputs:
+        parts = [*shape, 2] if dtype.is_complex else shape
+        signs = torch.randint(2, parts, generator=generator) * 2 - 1
+        values = (torch.rand(parts, generator=generator) + 0.5) * signs
+        found.append((torch.view_as_complex(values) if dtype.is_complex else values).to(dtype))
+    return found
 
 
 def vary(inputs: list[Any], family: str, seed: int) -> list[Any]:

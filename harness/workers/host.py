@@ -14,7 +14,7 @@ import resource
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,11 +45,12 @@ class Prepared:
         return self._views[:count]
 
 
-def forward(model: Callable[..., Any], gradients: bool) -> Callable[[Any], list[Any]]:
-    """inputs -> flat list of output tensors; with gradients, followed by those of the floating inputs and the parameters."""
+def forward(model: Callable[..., Any], upstream: Sequence[int] = ()) -> Callable[[Any], list[Any]]:
+    """inputs -> flat list of output tensors. upstream: numbers of outputs from which gradients flow back; the last inputs are the
+    gradients with respect to these, one each, and the outputs are followed by the gradients of the floating inputs and the parameters."""
     import torch
 
-    if not gradients:
+    if not upstream:
 
         def plain(inputs: Any) -> list[Any]:
             with torch.no_grad():
@@ -57,21 +58,51 @@ def forward(model: Callable[..., Any], gradients: bool) -> Callable[[Any], list[
 
         return plain
 
+    count = len(upstream)
+
     def backward(inputs: Any) -> list[Any]:
-        leaves = [t.detach().requires_grad_() if _floating(t) else t for t in inputs]
+        leaves = _leaves(inputs[:-count])
         sources = [t for t in leaves if _floating(t)]
         sources += list(model.parameters()) if hasattr(model, "parameters") else []
         outputs = flatten(model(*leaves))
-        roots = [o for o in outputs if o.requires_grad]
-        if not roots:
-            raise modules.LoadError("structure", "no output requires grad, but the task asks for gradients")
-        weights = [torch.linspace(-1, 1, o.numel(), dtype=o.dtype, device=o.device).view_as(o) for o in roots]
-        found = torch.autograd.grad(roots, sources, weights, allow_unused=True)
+        pairs = [(_root(outputs, number, given), given) for number, given in zip(upstream, inputs[-count:], strict=True)]
+        pairs = [(root, given.to(root.dtype)) for root, given in pairs if root.requires_grad]  # another dtype is refused later
+        if not pairs:
+            raise modules.LoadError("structure", _NO_GRADIENTS)
+        found = torch.autograd.grad([r for r, _ in pairs], sources, [g for _, g in pairs], allow_unused=True)
         return [o.detach() for o in outputs] + [
             torch.zeros_like(s) if g is None else g for g, s in zip(found, sources, strict=True)
         ]
 
     return backward
+
+
+def roots(model: Callable[..., Any], inputs: Any) -> dict[int, Any]:
+    """The outputs, by number, from which gradients flow back: those of a task decide. Raises LoadError("structure") without one."""
+    outputs = flatten(model(*_leaves(inputs)))
+    if found := {number: o.detach() for number, o in enumerate(outputs) if o.requires_grad}:
+        return found
+    raise modules.LoadError("structure", _NO_GRADIENTS)
+
+
+_NO_GRADIENTS = "no output requires grad, but the task asks for gradients"
+
+
+def _leaves(inputs: Any) -> list[Any]:
+    return [t.detach().requires_grad_() if _floating(t) else t for t in inputs]
+
+
+def _root(outputs: list[Any], number: int, given: Any) -> Any:
+    """The output that a gradient is with respect to."""
+    if number >= len(outputs):
+        raise modules.LoadError("structure", f"{len(outputs)} outputs; the reference has a differentiable output {number}")
+    if outputs[number].shape != given.shape:
+        raise modules.LoadError("shape", _other_shape(number, outputs[number], given))
+    return outputs[number]
+
+
+def _other_shape(number: int, tensor: Any, wanted: Any) -> str:
+    return f"output {number} has shape {tuple(tensor.shape)}, the reference's has {tuple(wanted.shape)}"
 
 
 def flatten(value: Any) -> list[Any]:
@@ -257,9 +288,7 @@ def _hand_over(tensors: list[Any], slots: list[Any]) -> None:
         raise modules.LoadError("structure", f"{len(tensors)} outputs instead of {len(slots)}")
     for number, (tensor, slot) in enumerate(zip(tensors, slots, strict=True)):
         if tensor.shape != slot.shape:
-            raise modules.LoadError(
-                "shape", f"output {number} has shape {tuple(tensor.shape)}, the reference's has {tuple(slot.shape)}"
-            )
+            raise modules.LoadError("shape", _other_shape(number, tensor, slot))
         if tensor.dtype != slot.dtype:
             raise modules.LoadError("dtype", f"output {number} is {tensor.dtype}, the reference's is {slot.dtype}")
         slot.copy_(tensor.detach())

@@ -13,7 +13,7 @@ import os
 import random
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,8 @@ _CALL = "Model(*get_init_inputs())(*get_inputs())"
 
 @dataclass
 class Live:
-    """One case: the model in the working dtype and in double precision, its initial state, the outputs' layout, the inputs' specs."""
+    """One case: the model in the working dtype and in double precision, its initial state, the outputs' layout, the outputs from which
+    gradients flow back, the inputs' specs."""
 
     spec: CaseSpec
     model: Callable[..., Any]
@@ -35,6 +36,7 @@ class Live:
     initial_state: dict[str, Any]
     outputs: buffers.Layout
     doubled: bool  # False where the reference cannot run in float64: its own dtype is then the best there is
+    upstream: Sequence[int] = ()
     specs: list[Any] = field(default_factory=list)
 
 
@@ -88,13 +90,15 @@ class ReferenceHost(host.Host):
         """Construct one case's model and run it once: layouts, state, operators, counts."""
         return self._problem(lambda: self._describe(case, seed))  # type: ignore[no-any-return]
 
-    def on_construct(self, fds: list[int], case: str, seed: int, outputs: buffers.Layout, doubled: bool) -> None:
-        """Construct one case's model as another process has, which described it with this seed: `outputs` and `doubled` are its answers."""
+    def on_construct(
+        self, fds: list[int], case: str, seed: int, outputs: buffers.Layout, doubled: bool, upstream: list[int]
+    ) -> None:
+        """Construct one case's model as another process has, which described it with this seed: the rest is what it answered."""
 
         def construct() -> None:
             spec, init, model = self._model(case, seed)
             kept = {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
-            self.live[case] = Live(spec, model, _double(model) if doubled else model, init, kept, outputs, doubled)
+            self.live[case] = Live(spec, model, _double(model) if doubled else model, init, kept, outputs, doubled, upstream)
 
         self._problem(construct)
 
@@ -162,10 +166,16 @@ class ReferenceHost(host.Host):
         spec, init, model = self._model(name, seed)
         with self._all_threads():
             drawn = self._draw(spec, seed)
-            layout = self._plan(drawn, "get_inputs")
-            inputs = placement.move(drawn, self._device)
+            self._plan(drawn, "get_inputs")
             init_layout = self._plan(init, "get_init_inputs")
-            call = host.forward(model, self.file.gradients)
+            inputs, roots = placement.move(drawn, self._device), {}
+            if self.file.gradients:
+                roots = task_file.attempt(lambda: host.roots(model, inputs), _CALL, lines, *FORWARD)
+            upstream = list(roots)
+            given = [*drawn, *families.upstream([(list(o.shape), o.dtype) for o in roots.values()], seed)]
+            layout = buffers.plan(given)
+            inputs = placement.move(given, self._device)
+            call = host.forward(model, upstream)
             recorder = operators.Recorder()
             before = [t.clone() for t in buffers.tensors_of(inputs)]
             with recorder:
@@ -188,8 +198,8 @@ class ReferenceHost(host.Host):
             outputs = buffers.dense(buffers.plan(first))
             state = {k: [list(v.shape), str(v.dtype).removeprefix("torch.")] for k, v in modules.state(model).items()}
             flops = operators.flops(call, inputs)
-            precise, doubled = self._precise(model, inputs)
-            self.live[name] = Live(spec, model, precise, init, kept, outputs, doubled, _specs(drawn))
+            precise, doubled = self._precise(model, upstream, inputs)
+            self.live[name] = Live(spec, model, precise, init, kept, outputs, doubled, upstream, _specs(drawn))
         counts = recorder.counts()
         elementwise = sum(elements for op, (_, elements, _) in counts.items() if not operators.is_free(op))
         return {
@@ -201,7 +211,8 @@ class ReferenceHost(host.Host):
             "operators": {k: v[0] for k, v in counts.items()},
             "operations": float(flops + elementwise),
             "doubled": doubled,
-            "results": len(host.forward(model, False)(inputs)),
+            "results": len(host.forward(model)(inputs[: len(drawn)])),
+            "upstream": upstream,
         }
 
     def _draw(self, spec: CaseSpec, seed: int) -> list[Any]:
@@ -226,7 +237,7 @@ class ReferenceHost(host.Host):
             kept = [(t if d.is_floating_point else t.to(d)).contiguous().cpu() for t, d in zip(expected, dtypes, strict=True)]
             expected_layout = buffers.plan(kept)
             buffers.write(fds[1], expected_layout, kept)
-            own = [t.contiguous().cpu() for t in host.forward(live.model, self.file.gradients)(there)]
+            own = [t.contiguous().cpu() for t in host.forward(live.model, live.upstream)(there)]
             buffers.write(fds[2], live.outputs, own)
         return {"layout": layout, "expected": expected_layout, "finite": finite}
 
@@ -244,15 +255,19 @@ class ReferenceHost(host.Host):
         return layout
 
     def _answer(self, live: Live, seed: int, family: str) -> tuple[list[Any], list[Any], list[Any]]:
-        """Inputs, the same on the device, and what the reference in high precision makes of them."""
+        """Inputs, upstream gradients among them, the same on the device, and what the reference in high precision makes of them."""
+        import torch
+
         drawn = self._draw(live.spec, seed)
         if _specs(drawn) != live.specs:
             raise TaskProblem(
                 f"{self.lines.at('get_inputs')}: get_inputs(): shapes, strides or dtypes differ from draw to draw; they must be fixed for a case "
                 "(shapes vary through CASES)"
             )
-        inputs = families.vary(drawn, family, seed + 1)
-        call = host.forward(live.precise, self.file.gradients)
+        roots = [live.outputs["leaves"][number] for number in live.upstream]
+        upstream = families.upstream([(leaf["shape"], getattr(torch, leaf["dtype"])) for leaf in roots], seed + 2)
+        inputs = families.vary([*drawn, *upstream], family, seed + 1)
+        call = host.forward(live.precise, live.upstream)
         there = placement.move(inputs, self._device)
         arguments = _doubled(there) if live.doubled else there
         expected = task_file.attempt(lambda: call(arguments), f"{_CALL} in float64", self.lines, *FORWARD)
@@ -285,15 +300,15 @@ class ReferenceHost(host.Host):
             if hasattr(model, "to"):
                 model = model.to(self._device)
                 targets = modules.match_state(wanted, model)
-        call = host.forward(model, self.file.gradients)
+        call = host.forward(model, live.upstream)
         mapped = buffers.shared(slots_fd, slots * slot_bytes)
         self.prepared[f"{case}/{name}"] = host.Prepared(call, live.outputs, mapped, slot_bytes, self._device, targets)
 
-    def _precise(self, model: Any, inputs: list[Any]) -> tuple[Any, bool]:
+    def _precise(self, model: Any, upstream: list[int], inputs: list[Any]) -> tuple[Any, bool]:
         """The model in float64, if it can run so."""
         try:
             precise = _double(model)
-            host.forward(precise, self.file.gradients)(_doubled(inputs))
+            host.forward(precise, upstream)(_doubled(inputs))
         except Exception:  # a dtype written into the reference; the caller reports it as a note
             return model, False
         return precise, True

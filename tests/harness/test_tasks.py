@@ -137,6 +137,7 @@ def test_sugar_and_gradients(bench: Bench) -> None:
     ast.parse(source)
     task = bench.run(bench.executor.open_task(source, "", "cpu", timed=False))
     assert task.gradients
+    assert len(task.cases[0].inputs) == 1  # its own; those that flow back from the outputs are no inputs of the task
     assert len(task.cases[0].outputs) == 2  # the result and the gradient of its input
     right = "import torch\n\ndef kernel(x):\n    return x.sin()\n"
     wrong = "import torch\n\ndef kernel(x):\n    return x.detach().sin() + 0 * x\n"
