@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,16 @@ from .. import native
 from ..languages import LANGUAGES
 from ..targets.cubin import KernelText
 from ..types import CodecError, from_json, to_json
-from ..workers import buffers
-from ..workers.compiler import CudaReport
+from ..workers import buffers, frames
+from ..workers.compiler import CompileResult, CudaReport
 from ..workers.confine import Confinement
-from .endings import CancelToken, WorkerDied, WorkerTimeout
+from .endings import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .leaving import Leaving
 from .processes import ForkServer, Worker
+from .words import printable
 
 _LIBRARY_BYTES, _LISTING_BYTES = 64 << 20, 32 << 20
+_ORDER_CHARS, _ORDER_TEXTS = 16_000, 200  # of flags, defines and names together: they cross in one packet
 _FLAG = re.compile(r"^-[A-Za-z0-9_+=.,\-]{1,200}$|^-D\w+(=[^\0]{0,200})?$")
 _ARCHITECTURE = re.compile(r"^sm_\d{2,3}[a-z]?$")
 
@@ -43,7 +45,8 @@ class Product:
 
 @dataclass(frozen=True)
 class BuildRecord:
-    """One build a candidate asked for. missing: what compiles the language is not installed. identity: equal for equal builds."""
+    """One build a candidate asked for. missing: what compiles the language is not installed. refused: it was no order for a compiler.
+    identity: equal for equal builds."""
 
     ok: bool
     cached: bool
@@ -52,6 +55,7 @@ class BuildRecord:
     flags: tuple[str, ...]
     timed_out: bool = False
     missing: bool = False
+    refused: bool = False
     language: str = "cpp"
     identity: str = ""
     product: Product = field(default_factory=Product)
@@ -77,14 +81,19 @@ class BuildService:
         self._rules = replace(rules, readable=(*rules.readable, *self._toolkit.folders))
         self.records: list[BuildRecord] = []
 
-    def handle(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
-        """Answer one request of a worker, a native.Order: {"symbols", "identity"} with a descriptor, or {"error": text}."""
+    def handle(self, request: Any) -> tuple[dict[str, Any], list[int]]:
+        """Answer one request of a worker, a native.Order: {"symbols", "identity"} with a descriptor, or {"error": text}. Raises Interfered
+        for what `harness.native` never sends."""
+        if not isinstance(request, dict) or set(request) != {f.name for f in fields(native.Order)}:
+            raise Interfered("what it wants built is not an order for the build service")
         try:
             order = from_json(native.Order, request)
+            refused = _refused(order)
         except CodecError as error:
-            return {"error": f"not a build request: {error}"}, []
-        if refused := _refused(order):
-            return {"error": refused}, []
+            refused = printable(f"what a build is asked with has to be text: {error}")
+        if refused:
+            self.records.append(BuildRecord(False, False, 0.0, refused, (), refused=True))
+            return {"error": _fitting(refused)}, []
         started, digest = time.monotonic(), _digest(order, self._versions[order.language])
         record = BuildRecord(True, True, 0.0, "", order.flags, language=order.language, identity=digest)
         path = self._folder / f"{digest}.bin"
@@ -96,7 +105,7 @@ class BuildService:
             taken = time.monotonic() - started
             failed = replace(record, ok=False, cached=False, seconds=taken, log=failure.log)
             self.records.append(replace(failed, timed_out=failure.timed_out, missing=failure.missing))
-            return {"error": failure.log if failure.missing else f"the compiler refused the source:\n{failure.log}"}, []
+            return {"error": failure.log if failure.missing else _fitting(f"the compiler refused the source:\n{failure.log}")}, []
         self.records.append(replace(record, seconds=time.monotonic() - started, product=product))
         return {"symbols": product.symbols, "identity": digest}, [buffers.from_bytes("library", path.read_bytes())]
 
@@ -117,13 +126,15 @@ class BuildService:
         )
         try:
             result = self._ask(worker, [text, library, listing], order)
-            if result["returncode"] != 0:
-                raise _BuildFailed(result["log"], timed_out=bool(result.get("timeout")))
-            product = _product(order, os.pread(listing, int(result["listing"]), 0).decode(errors="replace"))
-            self._keep(path, os.pread(library, int(result["bytes"]), 0), product)
+            if result.returncode != 0:
+                raise _BuildFailed(printable(result.log), timed_out=result.timeout)
+            product = _product(order, os.pread(listing, _within(result.listing, _LISTING_BYTES), 0).decode(errors="replace"))
+            self._keep(path, os.pread(library, _within(result.bytes, _LIBRARY_BYTES), 0), product)
             return product
         except WorkerTimeout as error:
             raise _BuildFailed(f"the compiler did not end within {self._seconds:.0f} s", timed_out=True) from error
+        except (WorkerFailed, Interfered) as error:
+            raise _BuildFailed(f"the compiler's process failed: {error}") from error
         except WorkerDied as error:
             raise _BuildFailed(f"the compiler's process {error}; the source may need more memory than a build may use") from error
         finally:
@@ -131,7 +142,7 @@ class BuildService:
             for fd in (text, library, listing):
                 os.close(fd)
 
-    def _ask(self, worker: Worker, fds: list[int], order: native.Order) -> Any:
+    def _ask(self, worker: Worker, fds: list[int], order: native.Order) -> CompileResult:
         """Tell the confined worker to compile, with what this machine has."""
         limit = {"seconds": self._seconds + 5, "limit_s": self._seconds}
         flags = list(order.flags)
@@ -139,10 +150,10 @@ class BuildService:
             if not self._versions["cuda"]:
                 raise _BuildFailed(native.MISSING, missing=True)
             given = {"toolkit": to_json(self._toolkit), "architecture": order.architecture, "names": list(order.names)}
-            return worker.data(worker.ask("compile_cuda", fds, flags=flags, **given, **limit))
+            return _result(worker, worker.ask("compile_cuda", fds, flags=flags, **given, **limit))
         if self._compiler is None:
             raise _BuildFailed("no C++ compiler on this machine; install g++ (Debian: apt-get install g++)", missing=True)
-        return worker.data(worker.ask("compile", fds, flags=flags, compiler=self._compiler, disassemble=True, **limit))
+        return _result(worker, worker.ask("compile", fds, flags=flags, compiler=self._compiler, disassemble=True, **limit))
 
     def _keep(self, path: Path, data: bytes, product: Product) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -158,8 +169,38 @@ class _BuildFailed(Exception):
         self.log, self.timed_out, self.missing = log, timed_out, missing
 
 
+def _result(worker: Worker, reply: frames.Reply) -> CompileResult:
+    try:
+        return from_json(CompileResult, worker.data(reply))
+    except CodecError as error:
+        raise Interfered(f"it reported what cannot be read: {error}") from error
+
+
+def _within(size: int, most: int) -> int:
+    """A size that the compiler's process reported. Raises Interfered."""
+    if not 0 <= size <= most:
+        raise Interfered(f"it reported a file of {size} bytes")
+    return size
+
+
+def _fitting(text: str) -> str:
+    """As much of it as a packet takes, however its characters are written there."""
+    while len(json.dumps(text)) > frames.MAX_PACKET // 2:
+        text = text[: len(text) // 2]
+    return text
+
+
 def _refused(order: native.Order) -> str:
     """Why an order is not one for a compiler, "" for a good one."""
+    if (line := _not_unicode(order.source)) is not None:
+        return (
+            f"line {line} of the native source is not valid Unicode: it holds half of a surrogate pair (\\ud800 to \\udfff), which no file can. "
+            "Write the character itself, or \\U and its eight digits"
+        )
+    if any(_not_unicode(text) is not None for text in (*order.flags, *order.names, order.language, order.architecture)):
+        return "a flag, a define or the name of a kernel is not valid Unicode; write them in plain letters"
+    if sum(map(len, (*order.flags, *order.names))) > _ORDER_CHARS or len(order.flags) + len(order.names) > _ORDER_TEXTS:
+        return f"flags, defines and names of kernels are {_ORDER_TEXTS} at most, with {_ORDER_CHARS} characters; put the rest into the source"
     if order.language not in ("cpp", "cuda"):
         return f"there is no compiler for the language {order.language!r}; there are cpp and cuda"
     if bad := [f for f in order.flags if not _FLAG.match(f)]:
@@ -169,13 +210,26 @@ def _refused(order: native.Order) -> str:
     return ""
 
 
+def _not_unicode(text: str) -> int | None:
+    """The first line, from 1, that cannot be encoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return text.count("\n", 0, error.start) + 1
+    return None
+
+
 def _product(order: native.Order, listing: str) -> Product:
     if order.language == "cpp":
         return Product(facts=LANGUAGES["cpp"].read_listing(listing))
     try:
         report = from_json(CudaReport, json.loads(listing))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _BuildFailed(f"the compiler's process reported what cannot be read: {error}") from error
+    if len(json.dumps(report.symbols)) > frames.MAX_PACKET // 2:
+        raise _BuildFailed(
+            "the mangled names of the kernels are too long to be handed over; give them shorter types, or fewer in one build"
+        )
     return Product(symbols=report.symbols, kernels=report.kernels)
 
 

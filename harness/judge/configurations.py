@@ -10,6 +10,7 @@ from .pool import CasePool
 from .processes import Worker
 from .run import LOAD_SECONDS, Run, set_state
 from .sets import InputSet
+from .words import printable
 
 MOST = 16  # of one kernel, in each case: interpreting is slow
 _LABEL = 200  # characters of a configuration's name, which is the candidate's text
@@ -47,7 +48,7 @@ def _kernels(told: Any) -> dict[str, list[str]]:
     if not isinstance(told, dict):
         return {}
     return {
-        str(name)[:_LABEL]: [str(label)[:_LABEL] for label in labels]
+        printable(name)[:_LABEL]: [printable(str(label)[:_LABEL]) for label in labels]
         for name, labels in told.items()
         if isinstance(labels, list) and labels
     }

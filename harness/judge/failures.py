@@ -49,6 +49,7 @@ _DEVICE_FAULT = re.compile(
 )  # what CUDA says once a kernel has broken its context
 _WRITTEN_INPUT = re.compile(r"write to byte \d+ inside input \d")
 _BESIDE = re.compile(r"memory \d+ bytes (before|after)")
+READ_CHARS = 16_000  # of a compiler's words that are read for a meaning
 NEARLY = 0.8  # of the memory limit: close enough to explain a death
 _DEATHS = {
     signal.SIGSEGV: (
@@ -99,8 +100,13 @@ def explain(error: Exception, where: str, log: str, flooded: bool, builds: Seque
 
 def compile_failure(text: str, log: str, language: Language) -> Failure:
     """A compiler inside the worker refused the candidate's text (`text`), perhaps after printing why (`log`)."""
-    signals = _with_general(language.read_log(f"{log}\n{text}" if log else text))
+    signals = _with_general(language.read_log(_shortened(f"{log}\n{text}" if log else text)))
     return Failure("build_failed", signals[0].message, signals, f"{text}\n{log}".strip())
+
+
+def _shortened(text: str) -> str:
+    """Both ends of it. The text is the candidate's: what reads it may take the square of its length."""
+    return text if len(text) <= READ_CHARS else f"{text[: READ_CHARS // 4]}\n{text[-3 * READ_CHARS // 4 :]}"
 
 
 def _with_general(signals: tuple[Signal, ...]) -> tuple[Signal, ...]:
@@ -111,9 +117,11 @@ def _with_general(signals: tuple[Signal, ...]) -> tuple[Signal, ...]:
 def _build_failure(record: BuildRecord) -> Failure:
     if record.timed_out:
         return Failure("build_failed", record.log, (Signal("timeout.build", record.log),), record.log)
+    if record.refused:
+        return Failure("build_failed", record.log, (Signal("compile_error", record.log),), record.log)
     if record.missing:
         return Failure("build_failed", record.log, (Signal("toolchain_missing", record.log),), record.log)
-    signals = _with_general(LANGUAGES[record.language].read_log(record.log))
+    signals = _with_general(LANGUAGES[record.language].read_log(_shortened(record.log)))
     return Failure("build_failed", signals[0].message, signals, record.log)
 
 

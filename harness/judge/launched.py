@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
 
 from ..targets import Architecture, Binary
 from ..targets.cubin import own_shared
-from ..types import CodecError, from_json
 from ..workers import buffers
 from ..workers.kernels import TEXT_CHARS, Captured
+from . import words
 from .builds import BuildRecord
-from .endings import Interfered
 from .processes import Worker
 from .run import Run
 
@@ -27,7 +25,7 @@ def collect(run: Run, worker: Worker, seconds: float) -> tuple[list[Captured], i
     try:
         reply = run.guard("collecting", worker, lambda: worker.ask("collect", [fd], seconds=seconds))
         size, left_out = reply.values[:2]
-        return run.guard("collecting", worker, lambda: _decode(os.pread(fd, max(0, min(size, RESULT_BYTES)), 0))), left_out
+        return run.guard("collecting", worker, lambda: words.captured(os.pread(fd, max(0, min(size, RESULT_BYTES)), 0))), left_out
     finally:
         os.close(fd)
 
@@ -54,11 +52,3 @@ def _refused(kernel: Captured, architecture: Architecture) -> str:
         return ""
     asked = f"a block of {kernel.num_warps} warps with {kernel.shared} bytes of shared memory"
     return f"too many resources requested for launch: {asked} ({kernel.resources}) does not fit a multiprocessor: {occupancy.limiter}"
-
-
-def _decode(data: bytes) -> list[Captured]:
-    """Untrusted: it comes from the candidate's process. Raises Interfered."""
-    try:
-        return [from_json(Captured, entry) for entry in json.loads(data)]
-    except (ValueError, TypeError, RecursionError, CodecError) as error:
-        raise Interfered(f"what it says it compiled cannot be read: {str(error)[:200]}") from error

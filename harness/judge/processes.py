@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import re
 import select
 import shutil
 import signal
@@ -27,19 +25,13 @@ from .bubblewrap import outer_pid
 from .endings import Cancelled, CancelToken, Interfered, Refused, ServerLost, WorkerDied, WorkerFailed, WorkerTimeout
 from .environment import scrubbed_environment
 from .freezing import parent_of
+from .words import in_range, parsed, printable
 
 LOG_BYTES = 256 * 1024
 
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def printable(text: str) -> str:
-    """Without control characters: what a task or a candidate prints must not steer a terminal."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-BuildHandler = Callable[[dict[str, Any]], "tuple[dict[str, Any], list[int]]"]
+BuildHandler = Callable[[Any], "tuple[dict[str, Any], list[int]]"]
+_DEAF = "it answers without reading what it is told"
 
 
 def harness_root() -> str:
@@ -88,14 +80,16 @@ class Worker:
         """Send a command."""
         self.sent += 1
         try:
-            frames.send(self.sock, {"op": op, **arguments}, fds)
+            frames.send(self.sock, {"op": op, **arguments}, fds, wait=False)
+        except BlockingIOError as error:
+            raise self._interfered(_DEAF) from error
         except (frames.WorkerGone, OSError) as error:
             raise self._ended() from error
 
     def go(self, inputs: list[int]) -> None:
         """The start signal of a burst, with its inputs."""
         with contextlib.suppress(OSError):
-            socket.send_fds(self.sock, [b"go"], inputs)
+            socket.send_fds(self.sock, [b"go"], inputs, socket.MSG_DONTWAIT)
 
     def wait(self, wanted: int, seconds: float) -> frames.Reply:
         """The next reply; time spent in builds does not count."""
@@ -108,8 +102,7 @@ class Worker:
             elif reply.code == wanted:
                 return reply
             else:
-                self.kill()
-                raise Interfered(f"reply {reply.code} where {wanted} was due")
+                raise self._interfered(f"reply {reply.code} where {wanted} was due")
 
     def attend(self) -> tuple[frames.Reply | None, float]:
         """Look after a worker that is busy with a command: its reply if it is there already, and the seconds that a build took which it asked
@@ -125,12 +118,11 @@ class Worker:
             raise self._ended()
         try:
             reply = frames.Reply.unpack(packet)
-        except frames.ProtocolError as error:
-            self.kill()
-            raise Interfered(str(error)) from error
+            in_range(reply.values)
+        except (frames.ProtocolError, Interfered) as error:
+            raise self._interfered(str(error)) from error
         if reply.sequence != self.sent:
-            self.kill()
-            raise Interfered(f"a reply to command {reply.sequence} where {self.sent} was the last")
+            raise self._interfered(f"a reply to command {reply.sequence} where {self.sent} was the last")
         if reply.code == frames.BUILD and self.on_build is not None:
             return None, self._build(reply)
         if reply.code == frames.ERROR:
@@ -144,10 +136,9 @@ class Worker:
         if not reply.text:
             return None
         try:
-            return json.loads(self.read_text(reply))
-        except ValueError as error:
-            self.kill()
-            raise Interfered("the text beside a reply is not JSON") from error
+            return parsed(self.read_text(reply))
+        except Interfered as error:
+            raise self._interfered(str(error)) from error
 
     def read_text(self, reply: frames.Reply) -> str:
         return printable(bytes(self.text[: reply.text]).decode(errors="replace"))
@@ -205,9 +196,14 @@ class Worker:
         started = time.monotonic()
         request = self.data(reply)
         assert self.on_build is not None
-        answer, fds = self.on_build(request if isinstance(request, dict) else {})
         try:
-            frames.send(self.sock, answer, fds)
+            answer, fds = self.on_build(request)
+        except Interfered as error:
+            raise self._interfered(str(error)) from error
+        try:
+            frames.send(self.sock, answer, fds, wait=False)
+        except BlockingIOError as error:
+            raise self._interfered(_DEAF) from error
         except frames.WorkerGone as error:
             raise self._ended() from error
         finally:
@@ -215,6 +211,10 @@ class Worker:
                 os.close(fd)
         self.build_seconds += time.monotonic() - started
         return time.monotonic() - started
+
+    def _interfered(self, what: str) -> Interfered:
+        self.kill()
+        return Interfered(what)
 
     def _ended(self) -> Exception:
         """How the worker ended, from the process that waited for it."""

@@ -142,14 +142,23 @@ def keep_compiled(run: Run) -> None:
         return
     fd = buffers.create("compiled", 0, fixed=False)
     worker = run.loaded
-    found = worker.data(
-        run.guard("handing over what was compiled", worker, lambda: worker.ask("pack", [fd], seconds=LOAD_SECONDS))
-    )
-    if isinstance(found, dict) and isinstance(found.get("bytes"), int) and found["bytes"] > 0:
-        buffers.seal(fd)
-        run.compiled = fd
-    else:
-        os.close(fd)
+
+    def pack() -> bool:
+        found = worker.data(worker.ask("pack", [fd], seconds=LOAD_SECONDS))
+        if not isinstance(found, dict) or not isinstance(found.get("bytes"), int) or found["bytes"] <= 0:
+            return False
+        try:
+            buffers.seal(fd)
+        except OSError as error:
+            raise Interfered("it keeps hold of the file in which it handed over what it compiled") from error
+        return True
+
+    try:
+        if run.guard("handing over what was compiled", worker, pack):
+            run.compiled = fd
+    finally:
+        if run.compiled is None:
+            os.close(fd)
 
 
 def prepare(run: Run, worker: Worker, pool: CasePool, count: int, before: bursts.Slots | None = None) -> bursts.Slots:

@@ -98,7 +98,8 @@ class TaskWorkers:
         """Spare later processes with this task the compiling that this one did. Unread: it came from the sandbox and goes back."""
         fd = buffers.create("compiled", 0, fixed=False)
         try:
-            size = worker.data(worker.ask("pack", [fd], seconds=TASK_SECONDS))["bytes"]
+            said = worker.data(worker.ask("pack", [fd], seconds=TASK_SECONDS))
+            size = said.get("bytes") if isinstance(said, dict) else None
             if isinstance(size, int) and 0 < size <= compiled.MOST_BYTES:
                 self._kept.parent.mkdir(parents=True, exist_ok=True)
                 with tempfile.NamedTemporaryFile(dir=self._kept.parent, delete=False) as part:

@@ -8,7 +8,7 @@ from typing import Any
 from ..targets import DeviceFamily
 from ..types import Case, Signal
 from ..workers import operators
-from . import bursts, oracle
+from . import bursts, oracle, words
 from .endings import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .failures import Failure
 from .processes import Worker
@@ -25,18 +25,9 @@ LAUNCH_US, MOST_LAUNCHES = (
 
 def note_library(run: Run, counted: Any) -> None:
     """Operators of the framework that computed something (the worker's own count, so it informs only)."""
-    for name, (calls, _, _) in _counts(counted).items():
+    for name, (calls, _, _) in words.counts(counted).items():
         if not operators.is_free(name):
             run.library[name] = run.library.get(name, 0) + calls
-
-
-def _counts(told: Any) -> dict[str, tuple[int, int, int]]:
-    """What the candidate's process says of the framework's operators: calls, elements, nanoseconds by name. Anything else is left out."""
-    return {
-        name: (entry[0], entry[1], entry[2])
-        for name, entry in (told.items() if isinstance(told, dict) else ())
-        if isinstance(name, str) and isinstance(entry, list) and len(entry) == 3 and all(isinstance(v, int) for v in entry)
-    }
 
 
 def police(run: Run) -> None:
@@ -94,7 +85,7 @@ def _meter(run: Run, case: Case, worker: Worker, slots: bursts.Slots, held: Inpu
         for _ in range(METERED):
             result = bursts.run(worker, slots, case.name, [held], [0], seconds, record=True)
             launches, own = worker.ask("works", seconds=LOAD_SECONDS, mode="meter").values[:2]
-            library = sum(ns for _, _, ns in _counts(result.data).values()) if run.task.family.NAME == "cpu" else 0
+            library = sum(ns for _, _, ns in words.counts(result.data).values()) if run.task.family.NAME == "cpu" else 0
             total = max(1, result.inside_ns - library)
             found.append((max(0, total - own) / 1e3, min(1.0, own / total), launches))
         worker.ask("works", seconds=LOAD_SECONDS, mode="silence")

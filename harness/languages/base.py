@@ -39,15 +39,23 @@ class Language(ABC):
         """Static facts -> signals that can explain a slow kernel."""
 
 
+UNREADABLE = (
+    SyntaxError,
+    ValueError,
+    RecursionError,
+    MemoryError,
+)  # what Python's parser raises; the last two for text nested too deeply
+
+
 def parse_entry(source: str) -> Signal | None:
     """The check that every language shares: valid Python with `ModelNew` or `kernel`."""
     import ast
 
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError) as error:
+    except UNREADABLE as error:
         line = getattr(error, "lineno", None) or 1
-        reason = getattr(error, "msg", None) or str(error)
+        reason = getattr(error, "msg", None) or str(error) or type(error).__name__
         return Signal("structure.syntax_error", f"line {line}: not valid Python: {reason}")
     bound: set[str] = set()
     for node in tree.body:

@@ -18,7 +18,7 @@ _MESSAGES = (
      r"invalid operands|no match for", "compile_error.type_mismatch"),
     (r"expected|stray|unterminated|missing terminating|extraneous|before .* token", "compile_error.syntax"),
 )  # fmt: skip
-_ERROR_LINE = re.compile(r"^(.*?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE)
+_ERROR_LINE = re.compile(r"^(.*?):(\d{1,9}):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE)
 _PACKED = re.compile(r"^v?(?:f(?:n?m(?:add|sub))\d*|add|sub|mul|div|sqrt|max|min|cvt\w*2|rcp14|rsqrt14|and|or|xor)p[sd]$")
 _SCALAR = re.compile(r"^v?(?:f(?:n?m(?:add|sub))\d*|add|sub|mul|div|sqrt|max|min)s[sd]$")
 

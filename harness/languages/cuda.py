@@ -24,7 +24,7 @@ _MESSAGES = (
     (r"expected|unrecognized token|missing closing quote|not allowed|extra text|unterminated|Parsing error|syntax error", "compile_error.syntax"),
 )  # fmt: skip
 _ERROR = re.compile(
-    r"^(?:\S*?\((?P<line>\d+)\)|\S*?:(?P<line2>\d+):\d+|ptxas\b(?:[^;:\n]*;)?|nvrtc|nvcc|nvlink)\s*:? *"
+    r"^(?:\S*?\((?P<line>\d{1,9})\)|\S*?:(?P<line2>\d{1,9}):\d+|ptxas\b(?:[^;:\n]*;)?|nvrtc|nvcc|nvlink)\s*:? *"
     r"(?:fatal|catastrophic)?\s*(?:error|fatal)\s*(?:#\S+)?\s*:\s*(?P<said>.*)$",
     re.MULTILINE,
 )

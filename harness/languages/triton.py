@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from ..types import Signal, Target
-from .base import parse_entry
+from .base import UNREADABLE, parse_entry
 from .device import DeviceLanguage
 
 # What Triton 3.6 to 3.9, its compiler passes and ptxas say -> the signal it means. First match of a text wins.
@@ -28,7 +28,7 @@ _MESSAGES = (
      "compile_error.syntax"),
 )  # fmt: skip
 _PLACE = re.compile(
-    r"^(?:CompilationError: |CompileTimeAssertionFailure: |UnsupportedLanguageConstruct: )?at (\d+):(\d+):", re.MULTILINE
+    r"^(?:CompilationError: |CompileTimeAssertionFailure: |UnsupportedLanguageConstruct: )?at (\d{1,9}):(\d+):", re.MULTILINE
 )
 _DIAGNOSTIC = re.compile(r"^.*?(?:error|ERROR)\s*: (.*)$", re.MULTILINE)
 _QUOTED = re.compile(r"^(?:InterpreterError: )?(\w+(?:Error|Exception))\((['\"])(.*)\2,?\)$")
@@ -92,7 +92,7 @@ def _words(source: str) -> tuple[set[str], set[str]]:
     host code does not count."""
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError):
+    except UNREADABLE:
         return set(), set()
     narrow: set[str] = set()
     names: set[str] = set()

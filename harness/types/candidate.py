@@ -75,9 +75,9 @@ class Candidate:
 def _assignment(source: str, name: str) -> ast.Assign | None:
     try:
         module = ast.parse(source)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two where it is nested too deeply
         line = getattr(error, "lineno", None) or 1
-        raise CandidateError(f"line {line}: not valid Python: {error}") from error
+        raise CandidateError(f"line {line}: not valid Python: {error or type(error).__name__}") from error
     for statement in module.body:
         if isinstance(statement, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in statement.targets):
             return statement

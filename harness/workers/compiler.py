@@ -25,6 +25,18 @@ class CudaReport:
     kernels: dict[str, cubin.KernelText]
 
 
+@dataclass(frozen=True)
+class CompileResult:
+    """returncode: of the compiler; other than 0 with `log`, its words. bytes, listing: sizes of what was written. seconds: it took."""
+
+    returncode: int
+    log: str = ""
+    bytes: int = 0
+    listing: int = 0
+    timeout: bool = False
+    seconds: float = 0.0
+
+
 class CompilerHost(host.Host):
     """One command a language: compile text into a descriptor."""
 

@@ -62,14 +62,15 @@ def pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
-def send(sock: socket.socket, message: dict[str, Any], fds: list[int] | None = None) -> None:
-    """One JSON packet, with copies of `fds`. Raises WorkerGone."""
+def send(sock: socket.socket, message: dict[str, Any], fds: list[int] | None = None, *, wait: bool = True) -> None:
+    """One JSON packet, with copies of `fds`. Raises WorkerGone; without `wait` BlockingIOError where the other side has not read what came
+    before."""
     data = json.dumps(message, separators=(",", ":")).encode()
     if len(data) > MAX_PACKET:
         raise ProtocolError(f"a packet of {len(data)} bytes; large texts go through a memfd")
     ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
     try:
-        sock.sendmsg([data], ancillary)
+        sock.sendmsg([data], ancillary, 0 if wait else socket.MSG_DONTWAIT)
     except (BrokenPipeError, ConnectionResetError) as error:
         raise WorkerGone(str(error)) from error
 

@@ -1,0 +1,84 @@
+"""What an untrusted process says, taken apart with suspicion: nonsense is a finding about the process, never the judge's own trouble."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from ..types import CodecError, from_json
+from ..workers.kernels import KERNELS, Captured
+from .endings import Interfered
+
+DEEPEST = 100  # levels of an answer; inputs of a task may be nested, and nobody nests them so
+LARGEST = 1 << 60  # of a figure: nanoseconds of 36 years
+MOST_COUNT = 1 << 31  # of what a kernel has: threads, bytes, launches
+_KINDS = ("ptx", "sass", "amdgcn")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_ENDLESS = re.compile(
+    r"\b(?:REG|STACK|LOCAL|SHARED):\d{10}|_(?:count|size):\s+\d{10}"
+)  # figures that architectures read in texts
+
+
+def printable(text: str) -> str:
+    """Without control characters, which could steer a terminal, and without halves of surrogate pairs, which nobody can encode."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def parsed(text: str | bytes) -> Any:
+    """JSON. Raises Interfered for anything else, and for what is nested too deeply to be handled."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Interfered(f"what it says is not JSON: {str(error)[:200]}") from error
+    level: list[Any] = [value]
+    for _ in range(DEEPEST):
+        level = [
+            v for node in level if isinstance(node, (list, dict)) for v in (node.values() if isinstance(node, dict) else node)
+        ]
+        if not level:
+            return value
+    raise Interfered(f"what it says is nested more than {DEEPEST} levels deep")
+
+
+def in_range(figures: tuple[int, ...]) -> None:
+    """Raises Interfered: times, counts and sizes are never negative, nor longer than anybody has waited."""
+    if bad := [f for f in figures if not 0 <= f <= LARGEST]:
+        raise Interfered(f"a figure of {bad[0]} beside a reply")
+
+
+def counts(told: Any) -> dict[str, tuple[int, int, int]]:
+    """What the candidate's process says of the framework's operators: calls, elements, nanoseconds by name. Anything else is left out."""
+    return {
+        printable(name)[:200]: (entry[0], entry[1], entry[2])
+        for name, entry in (told.items() if isinstance(told, dict) else ())
+        if isinstance(entry, list) and len(entry) == 3 and all(isinstance(v, int) and 0 <= v <= LARGEST for v in entry)
+    }
+
+
+def captured(data: bytes) -> list[Captured]:
+    """The kernels that a candidate's process says it launched. Raises Interfered."""
+    entries = parsed(data)
+    if not isinstance(entries, list) or len(entries) > KERNELS:
+        raise Interfered(f"what it says it compiled is not a list of at most {KERNELS} kernels")
+    try:
+        found = [from_json(Captured, _cleaned(entry)) for entry in entries]
+    except CodecError as error:
+        raise Interfered(f"what it says it compiled cannot be read: {str(error)[:200]}") from error
+    for kernel in found:
+        figures = (
+            kernel.num_warps, kernel.num_stages, kernel.num_ctas, kernel.shared, kernel.tensor, kernel.launches, *kernel.grid, *kernel.block,
+        )  # fmt: skip
+        said = [kernel.resources, kernel.texts.get("amdgcn", "")]
+        good = all(0 <= f < MOST_COUNT for f in figures) and len(kernel.grid) == len(kernel.block) == 3
+        if not good or not set(kernel.texts) <= set(_KINDS) or any(_ENDLESS.search(text) for text in said):
+            raise Interfered(f"what it says of the kernel {kernel.name[:100]!r} cannot be: sizes, or kinds of text")
+    return found
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_cleaned(v) for v in value]
+    return {printable(k): _cleaned(v) for k, v in value.items()} if isinstance(value, dict) else value
