@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import native
-from ..languages import LANGUAGES
+from ..languages import LANGUAGES, flags
 from ..targets.cubin import KernelText
 from ..types import CodecError, from_json, to_json
 from ..workers import buffers, frames
@@ -29,8 +29,7 @@ from .words import printable
 
 _LIBRARY_BYTES, _LISTING_BYTES = 64 << 20, 32 << 20
 _ORDER_CHARS, _ORDER_TEXTS = 16_000, 200  # of flags, defines and names together: they cross in one packet
-_FLAG = re.compile(r"^-[A-Za-z0-9_+=.,\-]{1,200}$|^-D\w+(=[^\0]{0,200})?$")
-_ARCHITECTURE = re.compile(r"^sm_\d{2,3}[a-z]?$")
+_ARCHITECTURE = re.compile(r"sm_\d{2,3}[a-z]?")
 
 
 @dataclass(frozen=True)
@@ -145,15 +144,15 @@ class BuildService:
     def _ask(self, worker: Worker, fds: list[int], order: native.Order) -> CompileResult:
         """Tell the confined worker to compile, with what this machine has."""
         limit = {"seconds": self._seconds + 5, "limit_s": self._seconds}
-        flags = list(order.flags)
+        wanted = list(order.flags)
         if order.language == "cuda":
             if not self._versions["cuda"]:
                 raise _BuildFailed(native.MISSING, missing=True)
             given = {"toolkit": to_json(self._toolkit), "architecture": order.architecture, "names": list(order.names)}
-            return _result(worker, worker.ask("compile_cuda", fds, flags=flags, **given, **limit))
+            return _result(worker, worker.ask("compile_cuda", fds, flags=wanted, **given, **limit))
         if self._compiler is None:
             raise _BuildFailed("no C++ compiler on this machine; install g++ (Debian: apt-get install g++)", missing=True)
-        return _result(worker, worker.ask("compile", fds, flags=flags, compiler=self._compiler, disassemble=True, **limit))
+        return _result(worker, worker.ask("compile", fds, flags=wanted, compiler=self._compiler, disassemble=True, **limit))
 
     def _keep(self, path: Path, data: bytes, product: Product) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -203,9 +202,9 @@ def _refused(order: native.Order) -> str:
         return f"flags, defines and names of kernels are {_ORDER_TEXTS} at most, with {_ORDER_CHARS} characters; put the rest into the source"
     if order.language not in ("cpp", "cuda"):
         return f"there is no compiler for the language {order.language!r}; there are cpp and cuda"
-    if bad := [f for f in order.flags if not _FLAG.match(f)]:
-        return f"the flag {bad[0]!r} is not accepted; flags look like -O2, -ffast-math, --use_fast_math or -DNAME=VALUE"
-    if order.language == "cuda" and not _ARCHITECTURE.match(order.architecture):
+    if said := next(filter(None, (flags.refused(order.language, f) for f in order.flags)), ""):
+        return said
+    if order.language == "cuda" and not _ARCHITECTURE.fullmatch(order.architecture):
         return f"{order.architecture!r} is no architecture of a GPU; they look like sm_90a"
     return ""
 
