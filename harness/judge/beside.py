@@ -42,7 +42,7 @@ def _all_cores(run: Run, case: Case, cores: list[int], rng: random.Random) -> Al
         finally:
             worker.close()
     processes = times.confirmed(baseline)
-    compared = statistics.compare(processes, run.task.family.MARGIN, rng)
+    compared = statistics.compare(processes, run.task.family.MARGIN, rng, open_us=times.open_us)
     return AllCores(
         len(cores),
         statistics.median([own for pairs in processes for _, own in pairs]),

@@ -22,7 +22,7 @@ def time_case(
     """One block: a candidate process against baselines, on the timing core or on `cores` with a thread each."""
     pool = run.task.pools[case.name]
     run.task.drawer.timing(pool, min(case.baselines_us.values()), CONFIRMING_BURSTS if run.confirming else MORE_BURSTS)
-    slots = prepare(run, worker, pool, pool.calls)
+    slots = prepare(run, worker, pool, 1 if pool.one_by_one else pool.calls)
     run.task.drawer.state(pool, 0)
     run.task.prepare(case.name, baselines)
     threads: dict[str, Any] = {"count": len(cores) or 1, "cpus": list(cores or run.task.timing_cpus)}
@@ -33,7 +33,7 @@ def time_case(
             f"case {case.name}, timed",
             worker,
             lambda: timing.time_process(
-                run.task, case, worker, slots, baselines, run.lock, run.cancel, rng, seconds, spare_core=not cores
+                run.task, case, worker, slots, baselines, run.lock, run.cancel, rng, seconds, one_core=not cores
             ),
         )
     except timing.WrongWhenTimed as wrong:
@@ -42,6 +42,8 @@ def time_case(
         text = f"{wrong} (right while it was checked, {when})"
         raise Failure("incorrect", text, (Signal(wrong.finding.signal or "wrong.values", text),)) from wrong
     finally:
+        if run.confirming or pool.cheap:
+            pool.release()  # no other process sees these inputs
         run.task.baseline_worker.ask("threads", seconds=60, count=1, cpus=sorted(os.sched_getaffinity(0)))
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..workers import buffers, frames, gate
-from .endings import Interfered, WorkerTimeout
+from ..workers import buffers, frames
+from .endings import Interfered
 from .pool import CasePool
 from .processes import Worker
 from .sets import Group, InputSet
@@ -29,8 +29,8 @@ HELD_CALLS, HELD_BYTES = 24, 256 << 20  # of one longer checking burst: outputs 
 @dataclass(frozen=True)
 class BurstResult:
     """Nanoseconds by the worker's clock (calls only: a claim) and by the judge's (from sending the inputs to holding the
-    outputs; of calls one by one the sum). queued_ns: what the host took to issue the calls; on a CPU the same as inside_ns. Faults and involuntary switches are the worker's own count over the calls. kept: whether
-    outputs handed over one by one were still the same when all calls were done."""
+    outputs). queued_ns: what the host took to issue the calls; on a CPU the same as inside_ns. Faults and involuntary switches are the
+    worker's own count over the calls."""
 
     inside_ns: int
     outside_ns: int
@@ -39,7 +39,6 @@ class BurstResult:
     switches: int
     queued_ns: int
     data: Any = None
-    kept: bool = True
 
 
 _copy = bytearray()  # one for all slots: the judge looks at the outputs of one burst before it runs the next
@@ -83,23 +82,6 @@ class Slots:
         self._held = memoryview(_copy)[:size]
         self._held[:] = self._shared.view[:size]
 
-    def take_one(self, index: int, count: int) -> None:
-        """Copy one slot of `count`, the first of them first."""
-        global _copy
-        if not index:
-            if len(_copy) < count * self.slot_bytes:
-                _copy = bytearray(count * self.slot_bytes)
-            self._held = memoryview(_copy)[: count * self.slot_bytes]
-        place = slice(index * self.slot_bytes, (index + 1) * self.slot_bytes)
-        self._held[place] = self._shared.view[place]
-
-    def unchanged(self) -> bool:
-        """Whether the worker's slots still hold what was taken of them."""
-        import torch
-
-        now, then = (torch.frombuffer(each, dtype=torch.uint8) for each in (self._shared.view[: len(self._held)], self._held))
-        return torch.equal(now, then)  # memoryview compares byte by byte
-
     def tensors(self, layout: buffers.Layout, index: int) -> list[torch.Tensor]:
         """The outputs of one call as they were taken, valid until the next `take` of any slots."""
         return buffers.tensors(layout, self._held, index * self.slot_bytes)
@@ -108,33 +90,6 @@ class Slots:
         """A copy of the outputs as they were taken, in memory of the caller's."""
         place[: len(self._held)] = self._held
         return place[: len(self._held)]
-
-
-class Table:
-    """Memory in which the inputs of calls appear one by one, and the gate to it; for one worker, which cannot write the inputs. size: of
-    one call's inputs, at most."""
-
-    def __init__(self, calls: int, size: int) -> None:
-        self.stride = -(-max(size, 1) // buffers.ALIGN) * buffers.ALIGN
-        self.fd = buffers.create("arriving", calls * self.stride)
-        self._view = memoryview(buffers.shared(self.fd, calls * self.stride))
-        buffers.seal_for_others(self.fd)
-        self.gate_fd = buffers.create("gate", buffers.ALIGN)
-        buffers.seal(self.gate_fd, writable=True)
-        self.gate = gate.Gate(self.gate_fd)
-
-    def serve(self, number: int, held: InputSet) -> None:
-        """Put the inputs of a call where the worker expects them."""
-        start, done, size = number * self.stride, 0, int(held.layout["bytes"])
-        while done < size:
-            read = os.preadv(held.file.fd, [self._view[start + done : start + min(size, self.stride)]], held.base + done)
-            if not read:
-                raise ValueError(f"{size} bytes of inputs where there are {done}")
-            done += read
-
-    def __del__(self) -> None:
-        os.close(self.fd)
-        os.close(self.gate_fd)
 
 
 def shelf(places: int, size: int) -> list[memoryview]:
@@ -197,47 +152,6 @@ def run(
     slots.take(len(order))
     end = time.perf_counter_ns()
     return _result(worker, reply, end - start, worker.data(reply) if record else None)
-
-
-def run_one_by_one(worker: Worker, slots: Slots, table: Table, key: str, sets: Sequence[InputSet], seconds: float) -> BurstResult:
-    """The same with a call for each set, whose inputs the worker gets when its outputs of the call before are held: nothing can be computed
-    ahead, and the judge's clock spans each call alone. On the host only. Raises what Worker.wait raises."""
-    layouts = {id(s.layout): s.layout for s in sets}
-    numbers = {each: number for number, each in enumerate(layouts)}
-    where = [(0, number * table.stride, numbers[id(s.layout)]) for number, s in enumerate(sets)]
-    table.gate.reset()
-    order = list(range(len(sets)))
-    worker.send("burst", key=key, layouts=[*layouts.values()], sets=where, order=order, one_by_one=True)
-    worker.wait(frames.READY, seconds)
-    worker.go([table.fd, table.gate_fd])
-    deadline, outside_ns, answer = time.monotonic() + seconds, 0, None
-
-    def attend() -> None:
-        """The reply may come before the last counter was looked at, and no sooner."""
-        nonlocal deadline, answer
-        reply, building = worker.attend()
-        deadline += building
-        if reply is not None:
-            if answer is not None or reply.code != frames.OK or not table.gate.reached(gate.DONE, len(sets) + 2):
-                worker.kill()
-                raise Interfered("a reply before the command was done")
-            answer = reply
-        elif time.monotonic() > deadline:
-            worker.kill()
-            raise WorkerTimeout
-
-    table.gate.wait(gate.DONE, 1, attend)
-    for number, held in enumerate(sets):
-        start = time.perf_counter_ns()  # before the worker can see anything of them
-        table.serve(number, held)
-        table.gate.tell(gate.GIVEN, number + 1)
-        table.gate.wait(gate.DONE, number + 2, attend)
-        slots.take_one(number, len(sets))
-        outside_ns += time.perf_counter_ns() - start
-    table.gate.tell(gate.GIVEN, len(sets) + 1)
-    table.gate.wait(gate.DONE, len(sets) + 2, attend)
-    kept = slots.unchanged()
-    return replace(_result(worker, answer or worker.wait(frames.OK, seconds), outside_ns), kept=kept)
 
 
 def _result(worker: Worker, reply: frames.Reply, outside_ns: int, data: Any = None) -> BurstResult:

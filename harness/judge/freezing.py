@@ -71,18 +71,18 @@ def descendants(root: int) -> list[int]:
     """Process ids below `root`, nearest first."""
     found, new = [], [root]
     while new:
-        new = [child for pid in new for child in _children(pid)]
+        new = [child for pid in new for child in children(pid)]
         found += new
     return found
 
 
 def parent_of(pid: int) -> int:
     """The parent's process id, 0 for a process that is gone."""
-    fields = _stat(pid)
+    fields = fields_of(pid)
     return int(fields[1]) if fields else 0
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
     """Of all its threads."""
     found: list[int] = []
     with contextlib.suppress(OSError):
@@ -92,11 +92,11 @@ def _children(pid: int) -> list[int]:
 
 
 def _state(pid: int) -> str:
-    fields = _stat(pid)
+    fields = fields_of(pid)
     return fields[0] if fields else "X"
 
 
-def _stat(pid: int) -> list[str]:
+def fields_of(pid: int) -> list[str]:
     """The fields of /proc/PID/stat after the name, which may hold anything; [] for a process that is gone."""
     return _read(f"/proc/{pid}/stat").rpartition(b")")[2].decode().split()
 

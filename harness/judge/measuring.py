@@ -19,6 +19,7 @@ MOST_PROCESSES = 36  # of a confirmation, for cases that the first processes lea
 PAUSE_S = 0.25  # before one of them: what disturbed it may pass
 
 UNCONFIRMED = "the judge's clock does not reproduce the candidate's own, which said faster: the figure is the judge's"
+WAITS = "a call takes longer by the judge's clock than its process ran: it waits for others, and the figure counts that"
 MERGED = "a call takes longer alone than as one of several, by more than the baseline's does: the figure is that of a call alone"
 
 
@@ -73,6 +74,7 @@ def time_candidate(run: Run) -> dict[str, Any]:
     return {
         "processes": {n: len(t.blocks) for n, t in run.times.items()},
         "clocks_us": {n: (t.claimed_ns / 1e3, t.seen_ns / 1e3) for n, t in run.times.items()},
+        "nothing_us": {n: t.nothing_us for n, t in run.times.items()},
         "alone": {n: t.alone_factor(_strongest(t)) for n, t in run.times.items()},
         "blocks": {n: blocks.report(t) for n, t in run.times.items()},
     }
@@ -93,15 +95,23 @@ def _undecided(run: Run, rng: Any) -> list[Case]:
     found = []
     for case in run.cases:
         times = run.times[case.name]
-        if not case.held_out and _compared(run, times.confirmed(_strongest(times)), rng).verdict == "unclear":
+        compared = _compared(run, times, _strongest(times), rng)
+        if not case.held_out and compared.verdict == "unclear" and not compared.doubted:
             found.append(case)
     return found
 
 
-def _compared(run: Run, pairs: list[list[tuple[float, float]]], rng: Any) -> statistics.Comparison:
+def _compared(run: Run, times: timing.CaseTimes, baseline: str, rng: Any) -> statistics.Comparison:
     """Under what is known of this device, and of a search's one baseline process."""
     family = run.task.family
-    return statistics.compare(pairs, family.MARGIN, rng, one_baseline=not run.confirming, process_us=family.PROCESS_US)
+    return statistics.compare(
+        times.confirmed(baseline),
+        family.MARGIN,
+        rng,
+        one_baseline=not run.confirming,
+        process_us=family.PROCESS_US,
+        open_us=times.open_us,
+    )
 
 
 def _strongest(times: timing.CaseTimes) -> str:
@@ -119,12 +129,14 @@ def _why_raised(run: Run, times: timing.CaseTimes, baseline: str) -> str:
     """Why the figure is not the candidate's own. Below the margin it is raised, too, but that is noise and says nothing of anyone."""
     if times.alone_factor(baseline) > times.clock_factor:
         return MERGED
-    return UNCONFIRMED if times.clock_factor > run.task.family.MARGIN else ""
+    said = WAITS if run.task.family.NAME == "cpu" else UNCONFIRMED
+    return said if times.clock_factor > run.task.family.MARGIN else ""
 
 
 def _conclude_case(run: Run, case: Case, rng: Any) -> None:
     times = run.times[case.name]
-    if times.clock_disagrees(bounds.copying_us(case, run.machine.ceilings_of(run.task.family))):
+    on_host = times.nothing_us is not None
+    if not on_host and times.clock_disagrees(bounds.copying_us(case, run.machine.ceilings_of(run.task.family))):
         text = (
             f"case {case.name}: a burst took at least {times.seen_ns / 1e3:.0f} us by the judge's clock and {times.claimed_ns / 1e3:.0f} us by the "
             "candidate's own, and the baseline shows no such gap: work is done outside the timed calls"
@@ -132,7 +144,7 @@ def _conclude_case(run: Run, case: Case, rng: Any) -> None:
         raise Failure("cheated", text, (Signal("cheat.clock", text),))
     best = _strongest(times)
     confirmed = times.confirmed(best)
-    compared = _compared(run, confirmed, rng)
+    compared = _compared(run, times, best, rng)
     latency = statistics.median([p[1] for process in confirmed for p in process])
     run.signals += blocks.doubts(case.name, times)
     floor_us = bounds.impossible_us(case, run.machine.ceilings_of(run.task.family)) if case.bytes_written else 0.0
@@ -142,6 +154,12 @@ def _conclude_case(run: Run, case: Case, rng: Any) -> None:
     if case.roofline_us and latency < 0.6 * case.roofline_us and latency > 1.0:
         text = f"case {case.name}: {latency:.1f} us beats the measured roofline of {case.roofline_us:.1f} us"
         run.signals.append(Signal("suspect.implausible_speed", text))
+    if compared.doubted:
+        text = (
+            f"case {case.name}: the figure is {compared.speedup:.2f}x, but the judge's clock leaves open whether a call takes up to "
+            f"{times.open_us:.1f} us more than {latency:.1f} us, so it is not called faster"
+        )
+        run.signals.append(Signal("clock_open", text, {"open_us": times.open_us, "latency_us": latency}))
     run.results[case.name] = replace(
         run.results[case.name],
         speedup=compared.speedup,
@@ -150,6 +168,8 @@ def _conclude_case(run: Run, case: Case, rng: Any) -> None:
         baseline=best,
         baselines={**{b: us for b, us in case.baselines_us.items() if us}, **_medians(times)},
         latency_us=latency,
+        clock="judge" if on_host else "candidate",
+        open_us=times.open_us,
         hot_us=times.beside("hot_us", ""),
         baseline_hot_us=times.beside("hot_us", best),
         call_us=times.beside("call_us", ""),

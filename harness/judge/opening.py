@@ -101,7 +101,7 @@ class OpenTask:
         """Make baselines of a case ready for bursts of the pool's length, in the present reference worker."""
         pool = self.pools[name]
         key = f"{name}/baselines"
-        wanted = max(2, pool.calls)  # it is checked with two
+        wanted = max(2, pool.warm + pool.calls)  # it is checked with two
         if key not in self.slots or self.slots[key].count < wanted:
             self.slots[key] = bursts.Slots(wanted, pool.slot_bytes)
         held = self.slots[key]
@@ -306,7 +306,7 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
             _note_failing(handle, case, baseline, error)
     if not single:
         raise _no_baseline(handle, case)
-    handle.drawer.timing(pool, min(single.values()))
+    handle.drawer.timing(pool, min(single.values()), SCREENING_BURSTS)
     times: dict[str, float] = {}
     for baseline in single:
         key = f"{case.name}/{baseline}"
@@ -316,12 +316,13 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
                 handle.baseline_worker, handle.slots[f"{case.name}/baselines"], key, [pool.checking[0][1]], [0], COMPILE_SECONDS
             )
             with lock.hold(), aside(handle.timing_cpus):
-                times[baseline] = _screen(handle, pool, key)
+                times[baseline] = _screen(handle, pool, baseline)
         except WorkerFailed as error:
             _note_failing(handle, case, baseline, error)
     if not times:
         raise _no_baseline(handle, case)
     handle.screening[case.name] = times
+    pool.release()
     roofline = bounds.roofline_us(case, handle.machine.ceilings_of(handle.family), pool.working_set)
     return replace(
         case, baselines_us=times, roofline_us=roofline, families=tuple(pool.families), dropped_families=dict(pool.dropped)
@@ -337,17 +338,14 @@ def _no_baseline(handle: OpenTask, case: Case) -> TaskRefusedError:
     return TaskRefusedError(f"{where}: case {case.name!r}: there is nothing to compare with. {'. '.join(handle.notes)}")
 
 
-def _screen(handle: OpenTask, pool: CasePool, key: str) -> float:
-    found, slots = [], handle.slots[f"{pool.name}/baselines"]
-    queue_ns = 0
-    table = bursts.Table(pool.calls, pool.input_bytes) if pool.one_by_one else None
+def _screen(handle: OpenTask, pool: CasePool, baseline: str) -> float:
+    """Median microseconds of a call."""
+    worker, key, slots = handle.baseline_worker, f"{pool.name}/{baseline}", handle.slots[f"{pool.name}/baselines"]
+    found, queue_ns = [], 0
     for number in range(SCREENING_BURSTS):
         chosen = bursts.group(pool, number).sets
         calls, patience = list(range(len(chosen))), bursts.patience(queue_ns)
-        if table is not None:
-            result = bursts.run_one_by_one(handle.baseline_worker, slots, table, key, chosen, COMPILE_SECONDS)
-        else:
-            result = bursts.run(handle.baseline_worker, slots, key, chosen, calls, COMPILE_SECONDS, queue_ns=patience)
+        result = bursts.run(worker, slots, key, chosen, calls, COMPILE_SECONDS, queue_ns=patience)
         queue_ns = max(queue_ns, result.queued_ns)
         found.append(result.inside_ns / 1e3 / len(chosen))
     return sorted(found)[len(found) // 2]

@@ -1,17 +1,18 @@
 """Input sets of one case: drawn from secret seeds by the reference worker, held by the judge, shown to a worker once.
 
 Checking sets keep the expected outputs in double precision and the framework's own result. Timing sets keep the expected
-outputs rounded to the output's dtype; there are as many as one process is timed on, so that no process sees a set twice.
+outputs rounded to the output's dtype; no process sees one twice.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..workers import buffers, gate, operators
+from ..workers import buffers, operators
 from ..workers.families import FAMILIES, SHIFT
 from . import memory, oracle
 from .endings import WorkerFailed
@@ -24,11 +25,16 @@ if TYPE_CHECKING:
 
 POOL_BYTES = 1 << 30  # of timing sets per case
 FEW_BYTES, FEW_SECONDS = 256 << 20, 0.15  # of those beyond BURSTS, and of calls on them
-HOST_BURST_US, DEVICE_BURST_US = 500.0, 200.0  # calls are timed in bursts of about this length; a core has slept before
+HOST_BURST_US, DEVICE_BURST_US = 100.0, 200.0  # calls are timed in bursts of about this length
+SHORT_US = 1_000.0  # calls that are handed over by packet
+# Calls on a CPU that go before and are not measured, below so many microseconds: both sides find caches as their own calls left them. A
+# copy of eager that warmed itself looked 1.15 to 1.5 times as fast at 14 us.
+WARM_CALLS = ((6, 100.0), (2, SHORT_US), (1, 50_000.0), (0, math.inf))
 BURSTS = 8  # per process; more where a case is small: the interval narrows with their number
 MORE_BURSTS, CONFIRMING_BURSTS = (max(BURSTS, round(timing_effort() * bursts)) for bursts in (64, 128))
-MAX_CALLS = 32
+MAX_CALLS, MOST_HOST_CALLS = 32, 8
 TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))  # for each thing a task is asked to do
+CHEAP_BYTES = 256 << 10  # of one set: a third of a millisecond to draw and answer
 LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
 ALONE = 8  # per process of a device: calls that are a burst of their own, fewer where a set is large
 
@@ -45,9 +51,11 @@ class CasePool:
     checking: list[tuple[int, InputSet]] = field(default_factory=list)  # (state seed, set)
     timing: list[Group] = field(default_factory=list)
     alone: list[Group] = field(default_factory=list)  # of one set each, where a device's burst has several calls
-    bursts: int = 0  # that the timing sets were drawn for, if they were small
-    calls: int = 1
-    one_by_one: bool = False  # whether the calls of a burst are handed over one by one
+    calls: int = 1  # measured, of a burst
+    warm: int = 0  # calls before them that are not measured
+    short: bool = False  # whether a call is
+    one_by_one: bool = False  # whether calls are handed over one by one
+    rotating_bytes: int = 0  # of the timing sets of one pair of processes
     usual_rms: list[float] = field(default_factory=list)  # of each output, over all timing sets; see oracle
     allowances: list[oracle.Allowance] = field(default_factory=list)
     families: list[str] = field(default_factory=list)
@@ -69,13 +77,18 @@ class CasePool:
     @property
     def timing_bytes(self) -> int:
         """What the timing sets hold."""
-        return len(self.timing) * self.calls * (self.input_bytes + self.slot_bytes)
+        return sum(len(group.sets) for group in self.timing) * (self.input_bytes + self.slot_bytes)
+
+    @property
+    def cheap(self) -> bool:
+        """Whether drawing sets takes no time to speak of."""
+        return self.input_bytes + self.slot_bytes <= CHEAP_BYTES
 
     @property
     def working_set(self) -> int:
-        """Bytes that the timed calls go through; those handed over one by one find their inputs as the judge has just written them."""
+        """Bytes that the timed calls go through. On a CPU calls come one by one, and find their inputs as the judge has just written them."""
         one = self.input_bytes + self.slot_bytes
-        return one if self.one_by_one else max(self.timing_bytes, one)
+        return one if self.one_by_one else max(self.rotating_bytes, one)
 
     @property
     def reduction(self) -> int:
@@ -167,23 +180,24 @@ class Drawer:
             self.state(pool, 0)
 
     def timing(self, pool: CasePool, us: float, bursts: int = MORE_BURSTS) -> None:
-        """Fill the timing sets for a kernel of about `us` microseconds a call: for so many bursts where the case is small."""
-        if pool.bursts >= bursts and pool.timing:
+        """Draw timing sets for a kernel of about `us` microseconds a call: for so many bursts where the case is small. None where there are
+        some."""
+        if pool.timing:
             return
         on_host = self._device == "cpu"
         each = pool.input_bytes + pool.slot_bytes + 2 * buffers.ALIGN
-        if not pool.timing:
-            pool.calls = max(1, min(MAX_CALLS, round((HOST_BURST_US if on_host else DEVICE_BURST_US) / max(us, 1.0))))
-        few = min(bursts * pool.calls, FEW_BYTES // each, round(1e6 * FEW_SECONDS / max(us, 1.0))) if on_host else 0
-        count = max(4, min(max(BURSTS * pool.calls, few), min(POOL_BYTES, memory.available() // 8) // each))
-        if not pool.timing:
-            pool.calls = max(1, min(pool.calls, count // 4))
-        pool.one_by_one = on_host and pool.calls > 1 and gate.usable()
+        length_us, most = (HOST_BURST_US, MOST_HOST_CALLS) if on_host else (DEVICE_BURST_US, MAX_CALLS)
+        pool.short = us < SHORT_US
+        pool.one_by_one, pool.warm = on_host, next(n for n, limit in WARM_CALLS if us < limit) if on_host else 0
+        affordable = max(4, min(POOL_BYTES, memory.available() // 8) // each)
+        pool.calls = max(1, min(most, round(length_us / max(us, 1.0)), affordable // 4))
+        spent_us = (pool.calls + pool.warm) * max(us, 1.0)
+        few = min(bursts, FEW_BYTES // (pool.calls * each), round(1e6 * FEW_SECONDS / spent_us)) if on_host else 0
         self.state(pool, 0)
-        pool.bursts = bursts
-        pool.timing += [self._group(pool, pool.calls) for _ in range(count // pool.calls - len(pool.timing))]
+        pool.timing = [self._group(pool, pool.calls) for _ in range(max(1, min(max(BURSTS, few), affordable // pool.calls)))]
         if pool.calls > 1 and not on_host:
-            pool.alone += [self._group(pool, 1) for _ in range(min(ALONE, count // 4) - len(pool.alone))]
+            pool.alone = [self._group(pool, 1) for _ in range(min(ALONE, affordable // 4))]
+        pool.rotating_bytes = pool.timing_bytes
         drawn = (held.expected for group in pool.timing for held in group.sets)
         pool.usual_rms = [oracle.usual_rms(of_output) for of_output in zip(*drawn, strict=True)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..workers import buffers
@@ -18,6 +19,11 @@ class InputFile:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
+
+    @cached_property
+    def view(self) -> memoryview:
+        """Its bytes."""
+        return memoryview(buffers.mapped(self.fd))
 
     def __del__(self) -> None:
         os.close(self.fd)

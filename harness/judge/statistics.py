@@ -10,7 +10,7 @@ from statistics import fmean, median, variance
 
 from ..types import Verdict
 
-__all__ = ["Comparison", "compare", "least_difference", "median"]
+__all__ = ["Comparison", "compare", "least_difference", "median", "quantile"]
 
 RESAMPLES = 800
 MIN_PROCESSES = 3
@@ -21,12 +21,14 @@ STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
 
 @dataclass(frozen=True)
 class Comparison:
-    """speedup: exp of the median log ratio, baseline over candidate. interval: of 95 %, see `compare`."""
+    """speedup: exp of the median log ratio, baseline over candidate. interval: of 95 %, see `compare`. doubted: faster by the figures, and not
+    by more than the judge's clock leaves open."""
 
     speedup: float
     interval: tuple[float, float]
     verdict: Verdict
     pairs: int
+    doubted: bool = False
 
 
 def compare(
@@ -36,10 +38,12 @@ def compare(
     *,
     one_baseline: bool = False,
     process_us: float = 0.0,
+    open_us: float = 0.0,
 ) -> Comparison:
     """processes: for each fresh candidate process its (baseline, candidate) times in microseconds. Nothing is dropped. one_baseline: the
     same baseline process stood beside all of them. process_us: by how much equal processes are known to differ (standard deviation).
-    margin: how far above 1 the lower bound must lie to be called faster (and its inverse for slower).
+    margin: how far above 1 the lower bound must lie to be called faster (and its inverse for slower). open_us: by how much a candidate's call
+    may be longer than its figure without the judge's clock showing it: whose advantage lies within it is not called faster.
 
     The interval holds two: a bootstrap of the median that draws processes first and pairs within them, and Student's of the processes'
     medians. The first knows how pairs scatter; three processes are too few for it to know how processes differ (where memory lies
@@ -53,18 +57,26 @@ def compare(
         center, half = _between(ratios, rng, one_baseline, 2 * (process_us / usual) ** 2)
         low, high = min(low, center - half), max(high, center + half)
     least = math.log(margin)
+    own = median([us for process in processes for _, us in process])
+    vouched = low - math.log1p(open_us / own)
     enough = len(ratios) >= MIN_PROCESSES
     verdict: Verdict = "unclear"
-    if enough and low > least:
+    if enough and vouched > least:
         verdict = "faster"
     elif enough and high < -least:
         verdict = "slower"
     elif -least <= low and high <= least:
         verdict = "same"
-    return Comparison(math.exp(median(pooled)), (math.exp(low), math.exp(high)), verdict, len(pooled))
+    doubted = enough and vouched <= least < low
+    return Comparison(math.exp(median(pooled)), (math.exp(low), math.exp(high)), verdict, len(pooled), doubted)
 
 
-def least_difference(larger: Sequence[float], smaller: Sequence[float], quantile: float = 0.25) -> float:
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value below which that share of them lies."""
+    return sorted(values)[int(share * (len(values) - 1))]
+
+
+def least_difference(larger: Sequence[float], smaller: Sequence[float], share: float = 0.25) -> float:
     """The lower end of the 95 % bootstrap interval of the difference of two quantiles; the same for equal values."""
     import torch
 
@@ -72,7 +84,7 @@ def least_difference(larger: Sequence[float], smaller: Sequence[float], quantile
 
     def quantiles(values: Sequence[float]) -> torch.Tensor:
         drawn = torch.randint(len(values), (RESAMPLES, len(values)), generator=generator)
-        return torch.tensor(values, dtype=torch.float64)[drawn].sort(1).values[:, int(quantile * len(values))]
+        return torch.tensor(values, dtype=torch.float64)[drawn].sort(1).values[:, int(share * len(values))]
 
     differences = (quantiles(larger) - quantiles(smaller)).sort().values
     return float(differences[int(0.025 * RESAMPLES)])

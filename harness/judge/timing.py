@@ -17,22 +17,28 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from ..targets.state import DeviceState, Disturbance, disturbances
 from ..types import Case
 from ..workers import buffers
 from . import bursts, oracle, statistics
+from .distance import same_bits
 from .endings import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .freezing import aside, turns
 from .locks import DeviceLock
-from .opening import COMPILE_SECONDS, OpenTask
-from .pool import CasePool
+from .opening import OpenTask
+from .pool import BURSTS, CasePool
 from .processes import Worker
 from .sets import Group, InputSet
+from .sides import InBursts, OneByOne, Timed
+
+if TYPE_CHECKING:
+    import torch
 
 PROCESSES = 3
+MOST_SECONDS = 0.5  # of one side's calls in a block, where that is enough for BURSTS: a slow candidate needs no more
 KEPT_BYTES = 32 << 20  # of timed outputs that wait for being verified
-WARM_BURSTS, MOST_WARM_BURSTS = 2, 10
 GAP_NOISE = 0.03  # seen on an H200: handing over 160 MB took one honest process 200 us longer than the other, of some 40 ms
 HIDDEN_SHARE, HIDDEN_NS = 0.25, 100_000  # excess of the outer clock that is more than the noise of messages
 # Of a device's call alone beside one of a burst: honest ones came to 0.7 to 1.05 on an H200, merged ones to 4 and more.
@@ -58,6 +64,8 @@ class Block:
     host_us: list[float] = field(default_factory=list)
     baseline_faults: list[float] = field(default_factory=list)
     switches: int = 0
+    calls: int = 1
+    null_ns: list[tuple[int, int]] = field(default_factory=list)
     hot_us: dict[str, float] = field(default_factory=dict)
     call_us: dict[str, float] = field(default_factory=dict)
 
@@ -96,6 +104,26 @@ class CaseTimes:
         if not outer:
             return 0.0
         return max(0.0, statistics.least_difference(outer, gaps) - GAP_NOISE * statistics.median(gaps))
+
+    @property
+    def nothing_us(self) -> tuple[float, float] | None:
+        """What a call that does nothing takes, and how much of it passes inside the worker; of baselines' processes."""
+        found = [each for block in self.blocks for each in block.null_ns]
+        return (statistics.median([a for a, _ in found]) / 1e3, statistics.median([b for _, b in found]) / 1e3) if found else None
+
+    @property
+    def open_us(self) -> float:
+        """By how much a call may be longer than its figure, and the judge's clock would not show it. On a CPU that clock gives the figure; of
+        the evaluator's own part of a call a candidate could save what passes inside its process. On a device it gives the figure itself: only
+        the whole burst is known, with inputs and outputs moved."""
+        if self.nothing_us is not None:
+            return self.nothing_us[1]
+        gaps = [
+            (out - own) / block.calls / 1e3
+            for block in self.blocks
+            for out, own in zip(block.outer_ns, block.inner_ns, strict=True)
+        ]
+        return max(0.0, statistics.quantile(gaps, 0.25)) if gaps else 0.0
 
     @property
     def claimed_ns(self) -> float:
@@ -171,95 +199,73 @@ def time_process(
     rng: random.Random,
     seconds: float,
     *,
-    spare_core: bool = True,
+    one_core: bool = True,
 ) -> Block:
-    """One fresh candidate process against the reference worker, for one case. spare_core: whether the judge has a core to itself, as it needs
-    to hand calls over one by one. Raises WrongWhenTimed."""
+    """One fresh candidate process against the reference worker, for one case. one_core: both are pinned to the timing core. Raises
+    WrongWhenTimed."""
     pool = task.pools[case.name]
-    warm = [s for state, s in pool.checking if state == 0 and s.family == "dense"][:1]
-    sides: list[tuple[str, Worker, str]] = [("", worker, case.name)]
-    sides += [(name, task.baseline_worker, f"{case.name}/{name}") for name in baselines]
+    names = ["", *baselines]
     rounds = len(pool.timing)
-    found: dict[str, list[float]] = {name: [] for name, _, _ in sides}
-    received = {name: slots if not name else task.slots[f"{case.name}/baselines"] for name, _, _ in sides}
-    # for each process one of its own: what lies in it were inputs to come for another
-    one_by_one = pool.one_by_one and spare_core
-    tables = [bursts.Table(pool.calls, pool.input_bytes) for _ in (worker, task.baseline_worker)] if one_by_one else []
+    found: dict[str, list[float]] = {name: [] for name in names}
+    warm = next(s for state, s in pool.checking if state == 0 and s.family == "dense")
     processes = (worker.pid, task.baseline_worker.pid)
+    kind = OneByOne if pool.one_by_one else InBursts
+    sides = kind(task, pool, worker, slots, baselines, seconds, warm, one_core=one_core)
     for name in baselines:  # the first call of a fresh process may compile, which is never done under the lock
         with _side(name):
-            bursts.run(task.baseline_worker, received[name], f"{case.name}/{name}", warm, [0], COMPILE_SECONDS)
+            sides.compile(name)
     with lock.hold(cancel), aside(task.timing_cpus):
-        most = MOST_WARM_BURSTS if task.family.NAME == "cpu" else WARM_BURSTS
-        queue_ns = 0
-        for name, side, key in sides:
-            with _side(name):
-                queue_ns = max(queue_ns, _warm(side, received[name], key, warm, pool.calls, most, seconds))
-        wait_ns = bursts.patience(queue_ns)  # one for all bursts of the block: it lies inside the judge's clock
         before = task.family.state(processes)
-        block = Block({}, before, before)
-        offset = rng.randrange(rounds)
-        # outputs of the candidate's bursts that were not looked at yet; each side's are put aside alike
-        size = pool.calls * pool.slot_bytes
-        shelf = bursts.shelf(1 + max(1, min(rounds, KEPT_BYTES // size)), size)
-        kept: list[tuple[memoryview, Group]] = []
+        block = Block({}, before, before, calls=pool.calls)
+        with sides:
+            offset = rng.randrange(rounds)
+            # outputs of the candidate's bursts that were not looked at yet; each side's are put aside alike
+            size = (pool.warm + pool.calls) * pool.slot_bytes
+            shelf = bursts.shelf(1 + max(1, min(rounds, KEPT_BYTES // size)), size)
+            kept: list[tuple[memoryview, Group]] = []
 
-        def timed(name: str, side: Worker, key: str, chosen: Group) -> bursts.BurstResult:
-            with _side(name), turn(side.root):
-                if tables:
-                    result = bursts.run_one_by_one(side, received[name], tables[bool(name)], key, chosen.sets, seconds)
-                else:
-                    order = list(range(len(chosen.sets)))
-                    result = bursts.run(side, received[name], key, chosen.sets, order, seconds, queue_ns=wait_ns)
-            if not name and not result.kept:
-                text = "outputs changed after they were handed over: one buffer for several calls"
-                raise WrongWhenTimed(case.name, oracle.Finding("wrong.held_output", 1.0, 0.0, 0.0, text))
-            outputs = received[name].put(shelf[0 if name else 1 + len(kept)])
-            if not name:
-                kept.append((outputs, chosen))
-            return result
+            def timed(name: str, chosen: Group) -> Timed:
+                with _side(name):
+                    result = sides.burst(name, chosen.sets, shelf[0 if name else 1 + len(kept)], turn)
+                if not name:
+                    if not result.kept:
+                        text = "outputs changed after they were handed over: one buffer for several calls"
+                        raise WrongWhenTimed(case.name, oracle.Finding("wrong.held_output", 1.0, 0.0, 0.0, text))
+                    kept.append((shelf[1 + len(kept)], chosen))
+                    if len(kept) == len(shelf) - 1:
+                        _verify(case.name, pool, kept, warm)
+                return result
 
-        with turns(worker.root, task.baseline_worker.root) as turn:
-            for number in range(rounds):
-                rng.shuffle(sides)
-                for position, (name, side, key) in enumerate(sides):
-                    # each side reads sets that the others have not just read, so that nobody finds warm caches
-                    shift = 0 if not name else (1 + position) * max(1, rounds // (len(sides) + 1))
-                    result = timed(name, side, key, bursts.group(pool, number + offset + shift))
-                    found[name].append(result.inside_ns / 1e3 / pool.calls)
-                    if name == baselines[0]:
-                        block.gap_ns.append(float(result.outside_ns - result.inside_ns))
-                    _note(block, result, pool.calls, candidate=not name)
-                if len(kept) == len(shelf) - 1:
-                    _verify(case.name, pool, kept)
-            for number in range(len(pool.alone)):
-                rng.shuffle(sides)
-                for name, side, key in sides:
-                    result = timed(name, side, key, pool.alone[number])
-                    block.alone_us.setdefault(name, []).append(result.inside_ns / 1e3)
-                if len(kept) == len(shelf) - 1:
-                    _verify(case.name, pool, kept)
+            with turns(worker.root, task.baseline_worker.root) as turn:
+                for name in names:
+                    with _side(name):
+                        burst_ns = sides.settle(name, shelf[0], turn) * (1 + pool.warm / pool.calls)
+                    rounds = min(rounds, max(BURSTS, round(1e9 * MOST_SECONDS / max(burst_ns, 1))))
+                for number in range(rounds):
+                    rng.shuffle(names)
+                    for position, name in enumerate(names):
+                        # each side reads sets that the others have not just read, so that nobody finds warm caches
+                        shift = 0 if not name else (1 + position) * max(1, rounds // (len(names) + 1))
+                        result = timed(name, bursts.group(pool, number + offset + shift))
+                        found[name].append(result.inside_ns / 1e3 / pool.calls)
+                        if name == baselines[0]:
+                            block.gap_ns.append(float(result.outside_ns - result.inside_ns))
+                        _note(block, result, pool.calls, candidate=not name)
+                    block.null_ns += sides.nothing(turn)
+                for chosen in pool.alone:
+                    rng.shuffle(names)
+                    for name in names:
+                        block.alone_us.setdefault(name, []).append(timed(name, chosen).inside_ns / 1e3)
         block.after = task.family.state(processes)
-        for name, side, key in sides:
+        for name in names:
             with _side(name):
-                warm_us = bursts.hot(side, key, pool.timing[0].sets[0], pool.calls, seconds, wait_ns)
-            block.hot_us[name], block.call_us[name] = warm_us
-    _verify(case.name, pool, kept)
+                block.hot_us[name], block.call_us[name] = sides.hot(name)
+    _verify(case.name, pool, kept, warm)
     block.pairs = {name: list(zip(found[name], found[""], strict=True)) for name in baselines}
     return block
 
 
-def _warm(side: Worker, slots: bursts.Slots, key: str, sets: list[InputSet], calls: int, most: int, seconds: float) -> int:
-    """Until the allocator has settled: a fresh heap grows for several bursts, and its page faults would count as the kernel's.
-    The nanoseconds that the last burst took to be queued."""
-    for number in range(most):
-        result = bursts.run(side, slots, key, sets, [0] * calls, seconds)
-        if number + 1 >= WARM_BURSTS and result.minor_faults == 0:
-            break
-    return result.queued_ns
-
-
-def _note(block: Block, result: bursts.BurstResult, calls: int, *, candidate: bool) -> None:
+def _note(block: Block, result: Timed, calls: int, *, candidate: bool) -> None:
     if candidate:
         block.inner_ns.append(float(result.inside_ns))
         block.outer_ns.append(float(result.outside_ns))
@@ -270,19 +276,30 @@ def _note(block: Block, result: bursts.BurstResult, calls: int, *, candidate: bo
     block.switches += result.switches
 
 
-def _verify(case: str, pool: CasePool, kept: list[tuple[memoryview, Group]]) -> None:
-    """Every timed output against expectations rounded to the output's dtype. Bursts that follow each other closely share what the machine
-    does meanwhile, and a comparison takes longer than a small burst: so outputs are kept for a while."""
+def _verify(case: str, pool: CasePool, kept: list[tuple[memoryview, Group]], warm: InputSet) -> None:
+    """Every timed output against expectations rounded to the output's dtype, and those of the calls before against `warm`'s. Bursts that
+    follow each other closely share what the machine does meanwhile, and a comparison takes longer than a small burst: so outputs are kept
+    for a while."""
+    right: list[torch.Tensor] = []
     for memory, chosen in kept:
-        outputs = buffers.stacked(pool.outputs, memory, len(chosen.sets), pool.slot_bytes)
-        for stack, expected, allowed, usual in zip(outputs, chosen.expected, pool.allowances, pool.usual_rms, strict=True):
-            if oracle.surely_right(stack, expected, allowed, usual):
+        outputs = buffers.stacked(pool.outputs, memory, pool.warm + len(chosen.sets), pool.slot_bytes)
+        for number, (stack, allowed, usual) in enumerate(zip(outputs, pool.allowances, pool.usual_rms, strict=True)):
+            for own in stack[: pool.warm]:
+                if len(right) > number and same_bits(own, right[number]):
+                    continue
+                _raise_if_wrong(case, oracle.compare(own, warm.expected[number], warm.allowed[number], warm.framework[number]))
+                right = right if len(right) > number else [*right, own]
+            timed, expected = stack[pool.warm :], chosen.expected[number]
+            if oracle.surely_right(timed, expected, allowed, usual):
                 continue
-            for own, want in zip(stack, expected, strict=True):
-                finding = oracle.compare(own, want, oracle.of_timed_call(allowed, want, usual))
-                if finding.signal is not None:
-                    raise WrongWhenTimed(case, finding)
+            for own, want in zip(timed, expected, strict=True):
+                _raise_if_wrong(case, oracle.compare(own, want, oracle.of_timed_call(allowed, want, usual)))
     kept.clear()
+
+
+def _raise_if_wrong(case: str, finding: oracle.Finding) -> None:
+    if finding.signal is not None:
+        raise WrongWhenTimed(case, finding)
 
 
 def strongest(case: Case) -> str:

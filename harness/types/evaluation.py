@@ -13,7 +13,7 @@ from .environment import Environment
 from .policy import Policy
 from .signal import Signal
 
-PROTOCOL_VERSION = 6  # raise it whenever a figure measured before could differ now
+PROTOCOL_VERSION = 7  # raise it whenever a figure measured before could differ now
 
 Status = Literal["rejected", "build_failed", "crashed", "timed_out", "incorrect", "cheated", "flagged", "correct"]
 Stage = Literal["build", "verify", "time", "profile", "diagnose"]
@@ -66,7 +66,8 @@ class CaseResult:
     error / framework_error: norm-wise error against the high-precision reference, of the candidate and of the framework.
     speedup: baseline time / candidate time (median of paired ratios) against `baseline`, the strongest; interval: its 95 %
     interval. baselines: median microseconds by name. latency_us: the candidate's median
-    (device time on a GPU), with cold caches. host_us: what issuing one call takes on the host; on a CPU the same.
+    (device time on a GPU). clock: whose clock the figure comes from, "judge" or "candidate" (the events in its process, on a GPU). open_us: by
+    how much a call may be longer without the judge's clock showing it; an advantage within it is not called faster. host_us: what issuing one call takes on the host; on a CPU the same.
     hot_us, baseline_hot_us: the same figure with warm caches (one input over and over). call_us, baseline_call_us: one call as a
     caller sees it who waits for its end, warm: on a GPU with launching and waiting. These four are shown, never judged.
     all_cores: with all threads of a CPU, of confirmations.
@@ -90,6 +91,8 @@ class CaseResult:
     baseline: str | None = None
     baselines: dict[str, float] = field(default_factory=dict)
     latency_us: float | None = None
+    clock: str = ""
+    open_us: float | None = None
     host_us: float | None = None
     hot_us: float | None = None
     baseline_hot_us: float | None = None

@@ -61,9 +61,10 @@ VOCABULARY: dict[str, str] = {
     "wrong.gradients": "the forward agrees, the gradients do not",
     "special_values": "with NaN or infinity in the inputs the result is another than the reference's; that fails no candidate",
     # honesty
-    "cheat.clock": "the candidate's own clock disagrees with the judge's",
+    "cheat.clock": "the candidate's own clock disagrees with the judge's (on a device)",
     "cheat.impossible_speed": "faster than the device can write the outputs",
     "cheat.protocol": "the candidate interfered with the evaluation protocol",
+    "clock_open": "faster by the figure, but by less than the judge's clock leaves open",
     "suspect.implausible_speed": "a speed-up that is rarely true; a person should look",
     # why it is slow (or fast enough)
     "memory_bound": "time is explained by bytes over the measured bandwidth",

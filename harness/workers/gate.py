@@ -1,47 +1,249 @@
-"""The calls of a burst one by one: inputs and outputs change hands through memory that judge and worker both see, without a message for each.
+"""Calls one by one: the judge hands over the inputs of a call when it holds the outputs of the one before.
 
-The judge gives the inputs of a call when it holds the outputs of the one before, so that no call can be computed ahead.
+Orders stand in a gate that both sides see. There are two ways for inputs and outputs. Short calls get them as one packet and answer with one:
+a packet is there at once and whole, and is a copy when it is sent. For others inputs appear in memory that the worker can only read, an
+event wakes the worker, which sleeps in between, and it says where its outputs lie, for the judge to read them there.
 """
 
 from __future__ import annotations
 
+import ctypes
+import gc
+import json
 import os
-import platform
+import time
 from collections.abc import Callable
+from typing import Any
 
-from . import buffers
+from . import buffers, modules
 
-GIVEN, DONE = 0, 16  # places of the two counters, on lines of their own
-SPINS = 1000  # looks before something else is attended to: some 50 us
+CALL, NOTHING, AGAIN, FORGET, END = (
+    1,
+    2,
+    3,
+    4,
+    5,
+)  # a call; one that does nothing; outputs of a call once more; give held outputs up; the last
+_ORDER, _NUMBER, _VALUES, _DONE, _SHARE = 0, 1, 2, 8, 9  # 64-bit words; the worker writes the last two
+_OUTPUTS, _WORDS = 16, 16  # where outputs are described, and words for each: address, bytes, dimensions, strides in elements
+MOST_DIMENSIONS = _WORDS - 3
+TEXT_BYTES = 1 << 14  # of inputs that are no tensors, as JSON
+MOST_SPREAD = 4  # times the bytes of an output that lie between its first and last element; others are copied
+PACKET_BYTES = 64 << 10  # of inputs, and of outputs, that fit into a packet
+DONT_WAIT, NO_SIGNAL = 0x40, 0x4000  # MSG_DONTWAIT, MSG_NOSIGNAL of Linux
+
+Outputs = list[tuple[Any, Any, int]]  # of each the shape and dtype that it must have, and its bytes
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
-def usable() -> bool:
-    """Both sides look again and again, so each needs a core; and counters follow what they announce, as x86 keeps the order of stores."""
-    return platform.machine() in ("x86_64", "AMD64") and len(os.sched_getaffinity(os.getpid())) > 1
+class Part(ctypes.Structure):
+    """struct iovec of sys/uio.h."""
+
+    _fields_ = (("address", ctypes.c_void_p), ("size", ctypes.c_size_t))
+
+
+class Message(ctypes.Structure):
+    """struct msghdr of sys/socket.h."""
+
+    _fields_ = (
+        ("name", ctypes.c_void_p), ("name_size", ctypes.c_uint), ("parts", ctypes.POINTER(Part)), ("count", ctypes.c_size_t),
+        ("control", ctypes.c_void_p), ("control_size", ctypes.c_size_t), ("flags", ctypes.c_int),
+    )  # fmt: skip
+
+    @classmethod
+    def of(cls, count: int) -> Message:
+        """With so many parts, still empty."""
+        return cls(parts=(Part * max(1, count))(), count=count)
+
+
+def gate_bytes(outputs: int) -> int:
+    """Of the gate's memory."""
+    return 8 * (_OUTPUTS + _WORDS * outputs) + TEXT_BYTES
 
 
 class Gate:
-    """given: calls whose inputs are there. done: 1 when the worker is ready for the first, one more for each call whose outputs are there. One
-    more of each in the end: all outputs are handed over again, and one buffer for several calls shows.
-    Either side can write both; a wrong one gives the worker inputs that are not there, or the judge outputs that are not."""
+    """One side's view. Both can write all of it: a wrong word gives the worker inputs that are not there, or the judge outputs that are
+    not."""
 
-    def __init__(self, fd: int) -> None:
-        self._counts = memoryview(buffers.shared(fd, buffers.ALIGN)).cast("I")
+    def __init__(self, fd: int, outputs: int) -> None:
+        self._memory = memoryview(buffers.shared(fd, gate_bytes(outputs)))
+        self._words = self._memory[: 8 * (_OUTPUTS + _WORDS * outputs)].cast("Q")
+        self._text = self._memory[8 * (_OUTPUTS + _WORDS * outputs) :]
+        self._copies: list[Any] = []  # of outputs, as long as these are held
 
-    def reset(self) -> None:
-        self._counts[GIVEN] = self._counts[DONE] = 0
+    # ---- the judge's side
 
-    def tell(self, place: int, number: int) -> None:
-        """Raise a counter, GIVEN or DONE."""
-        self._counts[place] = number
+    def order(self, order: int, number: int, values: list[Any] | None) -> None:
+        """What to do next, with which model or call. values: of the inputs that are no tensors, where they are not those of the layout."""
+        data = b"" if values is None else json.dumps(values).encode()
+        if len(data) > TEXT_BYTES:
+            raise ValueError(f"inputs that are no tensors take {len(data)} bytes as JSON; {TEXT_BYTES} are accepted")
+        self._text[: len(data)] = data
+        self._words[_ORDER], self._words[_NUMBER], self._words[_VALUES] = order, number, len(data)
 
-    def reached(self, place: int, number: int) -> bool:
-        return self._counts[place] >= number
+    @property
+    def done(self) -> int:
+        """Orders that were followed."""
+        return self._words[_DONE]
 
-    def wait(self, place: int, number: int, attend: Callable[[], object]) -> None:
-        """Until a counter has come to `number`. attend: called now and then meanwhile; what it raises ends the wait."""
-        spins = 0
-        while not self.reached(place, number):
-            spins += 1
-            if not spins % SPINS:
-                attend()
+    @property
+    def share_ns(self) -> int:
+        """Of the last order NOTHING: what passed inside the worker."""
+        return self._words[_SHARE]
+
+    def output(self, number: int) -> tuple[int, int, list[int] | None]:
+        """Of an output of the last call: its address, the bytes from its first to its last element and, unless it is contiguous, its strides in
+        elements."""
+        address, size, dimensions, *strides = self._words[_OUTPUTS + _WORDS * number : _OUTPUTS + _WORDS * (number + 1)]
+        return address, size, strides[:dimensions] if 0 < dimensions <= MOST_DIMENSIONS else None
+
+    # ---- the worker's side
+
+    def serve(self, link: Link, models: list[Callable[[Any], list[Any]]], layout: buffers.Layout, outputs: Outputs) -> None:
+        """Follow orders until the last. models: by number."""
+        words, held = self._words, list[list[Any]]()
+        plain, nothing = buffers.build(layout, link.memory), _nothing(outputs)
+        gc.disable()
+        try:
+            while True:
+                link.wait()
+                began = time.perf_counter_ns()
+                order = words[_ORDER]
+                if order == CALL:
+                    found = models[words[_NUMBER]](plain if not words[_VALUES] else self._with_values(layout, link.memory))
+                    self._show(found, outputs, link)
+                    held.append(found)
+                elif order == NOTHING:
+                    self._show(nothing(plain), outputs, link)
+                    words[_SHARE] = time.perf_counter_ns() - began
+                elif order == AGAIN:
+                    self._show(held[words[_NUMBER]], outputs, link)
+                elif order == FORGET:
+                    held.clear()
+                    self._copies.clear()
+                words[_DONE] += 1
+                link.answer(whole=order in (CALL, NOTHING, AGAIN))
+                if order == END:
+                    return
+        finally:
+            gc.enable()
+
+    def _with_values(self, layout: buffers.Layout, memory: Any) -> Any:
+        values = iter(json.loads(bytes(self._text[: self._words[_VALUES]])))
+        leaves = [{"value": next(values)} if "value" in leaf else leaf for leaf in layout["leaves"]]
+        return buffers.build({**layout, "leaves": leaves}, memory)
+
+    def _show(self, found: list[Any], outputs: Outputs, link: Link) -> None:
+        """Say where outputs lie."""
+        if len(found) != len(outputs):
+            raise modules.LoadError("structure", f"{len(found)} outputs instead of {len(outputs)}")
+        words, start = self._words, _OUTPUTS
+        for tensor, (shape, dtype, size), part in zip(found, outputs, link.parts, strict=True):
+            if tensor.shape != shape or tensor.dtype != dtype:
+                raise _misfit(tensor, shape, dtype)
+            words[start + 2] = 0
+            if not tensor.is_contiguous() or tensor.is_neg() or tensor.is_conj():
+                tensor, size = self._spread(start, tensor)
+            words[start] = part.address = tensor.data_ptr()
+            words[start + 1] = part.size = size
+            start += _WORDS
+
+    def _spread(self, start: int, tensor: Any) -> tuple[Any, int]:
+        """An output with gaps, and the bytes that it takes; copied where they are many, or its values are lazy."""
+        size = spread_bytes(tensor.shape, tensor.stride(), tensor.itemsize)
+        if tensor.is_neg() or tensor.is_conj() or size > MOST_SPREAD * tensor.nbytes or tensor.dim() > MOST_DIMENSIONS:
+            tensor = tensor.resolve_conj().resolve_neg().contiguous()
+            self._copies.append(tensor)
+            return tensor, tensor.nbytes
+        self._words[start + 2] = tensor.dim()
+        for axis, step in enumerate(tensor.stride()):
+            self._words[start + 3 + axis] = step
+        return tensor, size
+
+
+class Link:
+    """How a worker learns of an order, and answers. memory: where inputs are. parts: of the outputs that were shown."""
+
+    def __init__(self, memory: Any, outputs: int) -> None:
+        self.memory, self._out = memory, Message.of(outputs)
+        self.parts = [self._out.parts[number] for number in range(outputs)]
+
+    def wait(self) -> None:
+        """Until there is an order."""
+        raise NotImplementedError
+
+    def answer(self, *, whole: bool) -> None:
+        """The order was followed. whole: outputs were shown."""
+        raise NotImplementedError
+
+
+class Asleep(Link):
+    """Woken by an event; inputs lie in memory that shows what the judge writes. The gate itself says that an order was followed."""
+
+    def __init__(self, table: int, wake: int, outputs: int) -> None:
+        super().__init__(buffers.watched(table), outputs)
+        self._wake = wake
+
+    def wait(self) -> None:
+        os.read(self._wake, 8)
+
+    def answer(self, *, whole: bool) -> None:
+        """The judge looks at the gate."""
+
+
+class Packets(Link):
+    """Looks for a packet again and again, so that the core stays as it is."""
+
+    def __init__(self, socket: int, layout: buffers.Layout, outputs: int) -> None:
+        memory = bytearray(int(layout["bytes"]))
+        super().__init__(memory, outputs)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        leaves = [leaf for leaf in layout["leaves"] if leaf.get("nbytes")]
+        self._socket, self._in, self._short = socket, Message.of(len(leaves)), Message.of(1)
+        for number, leaf in enumerate(leaves):
+            self._in.parts[number] = Part(start + leaf["offset"], leaf["nbytes"])
+        self._byte = ctypes.c_char(b"-")
+        self._short.parts[0] = Part(ctypes.addressof(self._byte), 1)
+        self._whole, self._said = ctypes.byref(self._out), ctypes.byref(self._short)
+
+    def wait(self) -> None:
+        receive, socket, message = _libc.recvmsg, self._socket, ctypes.byref(self._in)
+        while receive(socket, message, DONT_WAIT) < 0:
+            pass
+
+    def answer(self, *, whole: bool) -> None:
+        _libc.sendmsg(self._socket, self._whole if whole else self._said, NO_SIGNAL)
+
+
+def expected(layout: buffers.Layout) -> Outputs:
+    """Shape, dtype and bytes of each output."""
+    import torch
+
+    return [(torch.Size(leaf["shape"]), getattr(torch, leaf["dtype"]), leaf["nbytes"]) for leaf in layout["leaves"]]
+
+
+def spread_bytes(shape: Any, strides: Any, item: int) -> int:
+    """Bytes from the first element to the end of the last."""
+    return int(item * (1 + sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True))))
+
+
+def _misfit(tensor: Any, shape: Any, dtype: Any) -> modules.LoadError:
+    if tensor.shape != shape:
+        return modules.LoadError("shape", f"an output has shape {tuple(tensor.shape)}, the reference's has {tuple(shape)}")
+    return modules.LoadError("dtype", f"an output is {tensor.dtype}, the reference's is {dtype}")
+
+
+def _nothing(outputs: Outputs) -> Callable[[Any], list[Any]]:
+    """The smallest call that a candidate can be: a module that allocates its outputs and calls a native function, through what every call
+    goes through. Code that replaces the loop above spares all of it."""
+    import torch
+
+    from . import host
+
+    class Nothing(torch.nn.Module):
+        def forward(self, *inputs: Any) -> Any:
+            _libc.abs(0)
+            return [torch.empty(shape, dtype=dtype) for shape, dtype, _ in outputs]
+
+    return host.forward(Nothing())

@@ -53,6 +53,8 @@ def forward(model: Callable[..., Any], upstream: Sequence[int] = ()) -> Callable
     if not upstream:
 
         def plain(inputs: Any) -> list[Any]:
+            if not torch.is_grad_enabled():  # where short calls are timed: entering takes 2 us
+                return flatten(model(*inputs))
             with torch.no_grad():
                 return flatten(model(*inputs))
 
@@ -203,12 +205,10 @@ class Host:
         order: list[int],
         record: bool = False,
         queue_ns: int = 0,
-        one_by_one: bool = False,
     ) -> tuple[Any, tuple[int, ...]]:
         """Say READY, receive the input sets with the start signal, call the model once for each entry of `order`, copy the
         outputs to their slots. sets: of each the number of its file, where it starts there, the number of its layout. queue_ns: how long
-        a device waits for its launches to be queued, at least. one_by_one: the files are memory in which the inputs of a call appear when the
-        outputs of the one before are handed over, and a gate. values: nanoseconds, minor faults, major faults, involuntary context
+        a device waits for its launches to be queued, at least. values: nanoseconds, minor faults, major faults, involuntary context
         switches of the calls alone."""
         model = self.prepared[key]
         slots, clock = model.views(len(order)), self._clock(model.device)
@@ -218,8 +218,6 @@ class Host:
         if not packet:
             os._exit(0)
         fds += files  # closed with the command
-        if one_by_one:
-            return None, _one_by_one(model.call, _arriving(files[0], layouts, sets), slots, clock, gate.Gate(files[1]))
         guard = guards.Guard() if self.guarded else None
         values = _inputs(files, layouts, sets, model.device, guard)
         arguments = [values[i] for i in order]
@@ -237,6 +235,20 @@ class Host:
         if guard is not None:
             guards.rest()
         return (recorder.counts() if recorder else None), figures
+
+    def on_calls(self, fds: list[int], keys: list[str], layout: buffers.Layout, outputs: buffers.Layout, gradients: bool) -> None:
+        """Say READY, then make calls one by one as the judge orders. Descriptors: the gate and, for packets, their socket; or the memory in
+        which inputs appear and the event that wakes."""
+        import torch
+
+        models = [self.prepared[key].call for key in keys]
+        wanted = gate.expected(outputs)
+        count = len(wanted)
+        link = gate.Packets(fds[1], layout, count) if len(fds) == 2 else gate.Asleep(fds[1], fds[2], count)
+        door = gate.Gate(fds[0], count)
+        self.reply(frames.READY)
+        with torch.set_grad_enabled(gradients):
+            door.serve(link, models, layout, wanted)
 
     def on_drop(self, fds: list[int], key: str) -> None:
         """Forget a case's model and slots, and the memory that was kept for its tensors."""
@@ -277,12 +289,6 @@ def _inputs(
     return [guards.inputs(value, device, guard) for value in read]
 
 
-def _arriving(file: int, layouts: list[buffers.Layout], sets: list[tuple[int, int, int]]) -> list[Any]:
-    """Input sets in memory whose contents are still to come."""
-    memory = buffers.watched(file)
-    return [buffers.build(layouts[layout], memory, base) for _, base, layout in sets]
-
-
 def _hand_over(tensors: list[Any], slots: list[Any]) -> None:
     if len(tensors) != len(slots):
         raise modules.LoadError("structure", f"{len(tensors)} outputs instead of {len(slots)}")
@@ -307,36 +313,6 @@ def run(call: Callable[[Any], list[Any]], arguments: list[Any], clock: placement
     after = resource.getrusage(resource.RUSAGE_SELF)
     gc.enable()
     return outputs, _figures(elapsed, before, after, queued)
-
-
-def _one_by_one(
-    call: Callable[[Any], list[Any]],
-    arguments: list[Any],
-    slots: list[list[Any]],
-    clock: placement.HostClock | placement.DeviceClock,
-    calls: gate.Gate,
-) -> tuple[int, ...]:
-    """The same figures as `run` gives, of calls whose inputs come one by one. Every output is held until all are done, as there."""
-    outputs: list[list[Any]] = []
-    figures = [0] * 5
-    gc.disable()
-    calls.tell(gate.DONE, 1)
-    for number, (inputs, slot) in enumerate(zip(arguments, slots, strict=True), 1):
-        calls.wait(gate.GIVEN, number, os.sched_yield)
-        before = resource.getrusage(resource.RUSAGE_SELF)
-        clock.start(1)
-        outputs.append(call(inputs))
-        elapsed, queued = clock.stop()
-        after = resource.getrusage(resource.RUSAGE_SELF)
-        _hand_over(outputs[-1], slot)
-        figures = [a + b for a, b in zip(figures, _figures(elapsed, before, after, queued), strict=True)]
-        calls.tell(gate.DONE, number + 1)
-    calls.wait(gate.GIVEN, len(slots) + 1, os.sched_yield)
-    for tensors, slot in zip(outputs, slots, strict=True):
-        _hand_over(tensors, slot)
-    calls.tell(gate.DONE, len(slots) + 2)
-    gc.enable()
-    return tuple(figures)
 
 
 def _figures(elapsed: int, before: resource.struct_rusage, after: resource.struct_rusage, queued: int) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from . import buffers, compiled, families, host, modules, operators, placement, 
 from .lines import CONSTRUCTOR, FORWARD, Lines
 from .task_file import CaseSpec, TaskFile, TaskProblem
 
+SMALL_BYTES = 1 << 20  # below it a second thread costs more than it saves
 _CALL = "Model(*get_init_inputs())(*get_inputs())"
 
 
@@ -137,10 +138,11 @@ class ReferenceHost(host.Host):
     def on_make_group(self, fds: list[int], case: str, seeds: list[int], stride: int, slot_bytes: int) -> list[buffers.Layout]:
         """Draw plain input sets, a seed each, `stride` bytes apart, and their expected outputs, rounded to the outputs' dtypes, in slots of
         their own. Descriptors: inputs, expected. The sets' layouts."""
-        return [
-            self._problem(lambda n=number, s=seed: self._make_one(fds, case, s, n * stride, n * slot_bytes))  # type: ignore[misc]
-            for number, seed in enumerate(seeds)
-        ]
+        with self._all_threads() if stride + slot_bytes > SMALL_BYTES else contextlib.nullcontext():
+            return [
+                self._problem(lambda n=number, s=seed: self._make_one(fds, case, s, n * stride, n * slot_bytes))  # type: ignore[misc]
+                for number, seed in enumerate(seeds)
+            ]
 
     def on_baseline(self, fds: list[int], case: str, name: str, slots: int, slot_bytes: int) -> None:
         """Prepare a baseline of a case under the key "case/name". Descriptor: output slots."""
@@ -245,13 +247,12 @@ class ReferenceHost(host.Host):
         import torch
 
         live = self.live[case]
-        with self._all_threads():
-            inputs, _, expected = self._answer(live, seed, "dense")
-            layout = self._plan(inputs, "get_inputs")
-            buffers.write(fds[0], layout, inputs, base)
-            dtypes = (getattr(torch, leaf["dtype"]) for leaf in live.outputs["leaves"])
-            kept = [t.to(d).contiguous().cpu() for t, d in zip(expected, dtypes, strict=True)]
-            buffers.write(fds[1], live.outputs, kept, expected_base)
+        inputs, _, expected = self._answer(live, seed, "dense")
+        layout = self._plan(inputs, "get_inputs")
+        buffers.write(fds[0], layout, inputs, base)
+        dtypes = (getattr(torch, leaf["dtype"]) for leaf in live.outputs["leaves"])
+        kept = [t.to(d).contiguous().cpu() for t, d in zip(expected, dtypes, strict=True)]
+        buffers.write(fds[1], live.outputs, kept, expected_base)
         return layout
 
     def _answer(self, live: Live, seed: int, family: str) -> tuple[list[Any], list[Any], list[Any]]:

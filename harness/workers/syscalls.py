@@ -91,6 +91,23 @@ def die_with_parent() -> None:
     _check(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "prctl")
 
 
+class _Action(ctypes.Structure):
+    """struct sigaction as glibc has it."""
+
+    _fields_ = (
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_char * 128),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    )
+
+
+def only_ended_children() -> None:
+    """No SIGCHLD for children that stop or go on."""
+    sigchld, no_stopped = 17, 1
+    _check(_libc.sigaction(sigchld, ctypes.byref(_Action(flags=no_stopped)), None), "sigaction")
+
+
 def become_subreaper() -> None:
     """Orphaned descendants become our children."""
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")

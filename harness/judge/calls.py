@@ -1,0 +1,417 @@
+"""Calls on a CPU one by one, each timed from outside.
+
+Nothing that the worker says about time counts, and nothing is deducted. There are two ways:
+
+* `ByPacket`, for short calls: the judge's clock runs from before the packet of inputs is handed to the kernel until the packet of outputs
+  has come. Before, there is nothing to work on; what is done later does not get into a copy that was sent.
+* `ByBill`, for others: the worker sleeps until the inputs are there and again when its outputs are, which the judge then reads in the
+  worker's memory. The kernel's count of the processor time of its process is the figure: whatever it does, and whenever it says that it is
+  done, it pays for. What waits for others' work has a longer time by the judge's clock, which is noted as well.
+
+Nobody else can work for it: a timed worker cannot leave its core, starts no process, and is stopped outside its turns.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import math
+import os
+import socket
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..workers import buffers, frames, gate
+from .endings import Interfered, WorkerTimeout
+from .freezing import Turn, children, fields_of
+from .pool import CasePool
+from .processes import Worker
+from .sets import InputSet
+
+SPINS = 1000  # looks before something else is attended to: some 50 us
+SLEEP_S = 20e-6  # between two looks where the worker needs the judge's core
+STOPPED_NS = 200_000  # of processor time while it is stopped: each of its threads takes a while to notice
+COMPARED_BYTES = 64 << 20  # of the outputs of a turn, which are looked at again when all calls are done
+MOST_PARTS = 512  # of memory in one system call; IOV_MAX is 1024
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class TurnResult:
+    """Of the measured calls of one turn, all together. own_ns: the figure. seen_ns: by the judge's clock, from before a call's inputs can be
+    seen until its outputs are said to be there. kept: whether all outputs were still the same in the end."""
+
+    own_ns: int
+    seen_ns: int
+    minor_faults: int
+    kept: bool
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """Where a worker has an output: address, bytes from its first to its last element, strides in elements unless it is contiguous."""
+
+    address: int
+    size: int
+    strides: list[int] | None
+    leaf: dict[str, Any]
+
+
+class Caller:
+    """A worker that makes calls on one case, of models that it has prepared (by key). alone: the judge has a core to itself, so that it may
+    look again and again. Everything raises what Worker.wait raises."""
+
+    def __init__(
+        self, worker: Worker, pool: CasePool, keys: Sequence[str], layout: buffers.Layout, seconds: float, *, alone: bool
+    ) -> None:
+        self._worker, self._outputs, self._slot_bytes = worker, pool.outputs["leaves"], pool.slot_bytes
+        self._layout, self._values, self._models = layout, _values(layout), {key: number for number, key in enumerate(keys)}
+        self._seconds, self._alone, self._warm = seconds, alone, pool.warm
+        self._gate_fd = buffers.create("gate", gate.gate_bytes(len(self._outputs)))
+        buffers.seal(self._gate_fd, writable=True)
+        self._gate = gate.Gate(self._gate_fd, len(self._outputs))
+        self._process = _process_of(worker)
+        self._clock = (~self._process << 3) | 2  # CPUCLOCK_SCHED of a process: include/linux/posix-timers_types.h of the kernel
+        self._stopped_ns: int | None = None
+        self._drifts: list[int] = []  # processor time while it was stopped
+        fds, gradients = [self._gate_fd, *self._link(pool)], bool(pool.upstream)
+        worker.send("calls", fds, keys=list(keys), layout=layout, outputs=pool.outputs, gradients=gradients)
+        worker.wait(frames.READY, seconds)
+
+    def turn(self, key: str, sets: Sequence[InputSet], warm: int, place: memoryview, turn: Turn) -> TurnResult:
+        """A call on each of the sets, of which the first `warm` are not measured. Their outputs lie in `place` then, a slot each. The
+        worker runs in this turn only."""
+        if self._stopped_ns is not None:
+            self._drifts.append(self._used_ns() - self._stopped_ns)
+        with turn(self._worker.root):
+            self._order(gate.FORGET)
+            shown = [self._call(key, held, self._slot(place, number)) for number, held in enumerate(sets[:warm])]
+            before_ns, faults = self._so_far()
+            shown += [self._call(key, held, self._slot(place, number)) for number, held in enumerate(sets[warm:], warm)]
+            after_ns, faults_after = self._so_far()
+            kept = len(sets) * self._slot_bytes > COMPARED_BYTES or self._kept([where for where, _ in shown], place)
+        self._stopped_ns = self._used_ns()
+        seen_ns = sum(seen for _, seen in shown[warm:])
+        return TurnResult(self._figure(seen_ns, after_ns - before_ns), seen_ns, faults_after - faults, kept)
+
+    def nothing(self, times: int, turn: Turn) -> list[tuple[int, int]]:
+        """The figures of calls that do nothing, and what of each passed inside the worker: nanoseconds. For a worker that is trusted."""
+        found, slot = [], memoryview(bytearray(self._slot_bytes))
+        with turn(self._worker.root):
+            for _ in range(self._warm):
+                self._order(gate.NOTHING)
+                self._collect(slot)
+            for _ in range(times):
+                before_ns, _ = self._so_far()
+                seen_ns = self._order(gate.NOTHING)
+                self._collect(slot)
+                found.append((self._figure(seen_ns, self._so_far()[0] - before_ns), self._gate.share_ns))
+        self._stopped_ns = self._used_ns()
+        return found
+
+    def end(self) -> None:
+        """The worker takes other commands again. Raises Interfered if it has run while it was stopped: not once, since what a hypervisor takes
+        while a process stops counts for it, but usually."""
+        if self._drifts and statistics.median(self._drifts) > STOPPED_NS:
+            raise self._nonsense("it ran while it was stopped")
+        self._order(gate.END)
+        self._worker.wait(frames.OK, self._seconds)
+
+    def close(self) -> None:
+        os.close(self._gate_fd)
+
+    # ---- what differs
+
+    def _link(self, pool: CasePool) -> list[int]:
+        """What the worker needs besides the gate: descriptors."""
+        raise NotImplementedError
+
+    def _give(self, held: InputSet | None) -> int:
+        """Hand over inputs, or nothing, and wake. When that began, by the judge's clock: not later than the worker could see any of it."""
+        raise NotImplementedError
+
+    def _answered(self) -> bool:
+        raise NotImplementedError
+
+    def _collect(self, slot: memoryview) -> list[_Shown]:
+        """Take the outputs that were just shown, dense, each where its layout has it."""
+        raise NotImplementedError
+
+    def _figure(self, seen_ns: int, bill_ns: int) -> int:
+        raise NotImplementedError
+
+    def _kept(self, shown: list[list[_Shown]], place: memoryview) -> bool:
+        """Whether outputs of earlier calls are still what they were."""
+        raise NotImplementedError
+
+    # ---- what both do
+
+    def _call(self, key: str, held: InputSet, slot: memoryview) -> tuple[list[_Shown], int]:
+        """Where its outputs lie, and nanoseconds by the judge's clock."""
+        values = None if held.layout is self._layout else _values(held.layout)
+        seen_ns = self._order(gate.CALL, self._models[key], None if values == self._values else values, held)
+        return self._collect(slot), seen_ns
+
+    def _order(self, order: int, number: int = 0, values: list[Any] | None = None, held: InputSet | None = None) -> int:
+        """Give an order and wait for the answer. Nanoseconds by the judge's clock."""
+        deadline, looks = time.monotonic() + self._seconds, 0
+        self._gate.order(order, number, values)
+        began = self._give(held)
+        while not self._answered():
+            looks += 1
+            if not self._alone:
+                time.sleep(SLEEP_S)
+            elif looks % SPINS:
+                continue
+            reply, building = self._worker.attend()
+            deadline += building
+            if reply is not None:
+                raise self._nonsense("a reply before the command was done")
+            if time.monotonic() > deadline:
+                self._worker.kill()
+                raise WorkerTimeout
+        return time.perf_counter_ns() - began
+
+    def _used_ns(self) -> int:
+        """Processor time of the worker's process so far: exact while it does not run."""
+        try:
+            return time.clock_gettime_ns(self._clock)
+        except OSError:  # it has ended
+            self._worker.wait(frames.OK, 1.0)
+            raise
+
+    def _so_far(self) -> tuple[int, int]:
+        """Processor time and minor faults so far."""
+        state = fields_of(self._process)
+        return self._used_ns(), int(state[7]) if state else 0
+
+    def _slot(self, place: memoryview, number: int) -> memoryview:
+        return place[number * self._slot_bytes : (number + 1) * self._slot_bytes]
+
+    def _shown(self) -> list[_Shown]:
+        """Where the worker says that its outputs lie."""
+        found = []
+        for number, leaf in enumerate(self._outputs):
+            address, size, strides = self._gate.output(number)
+            right = size == leaf["nbytes"]
+            if strides is not None:
+                item = leaf["nbytes"] // max(1, _count(leaf))
+                right = len(strides) == len(leaf["shape"]) and gate.spread_bytes(leaf["shape"], strides, item) == size
+            if not right or size > gate.MOST_SPREAD * leaf["nbytes"]:
+                raise self._nonsense(f"output {number} is said to take {size} bytes")
+            found.append(_Shown(address, size, strides, leaf))
+        return found
+
+    def _nonsense(self, text: str) -> Interfered:
+        self._worker.kill()
+        return Interfered(text)
+
+
+class ByBill(Caller):
+    """The worker sleeps between calls, and pays with processor time."""
+
+    def _link(self, pool: CasePool) -> list[int]:
+        self._table, self._wake, self._followed = Table(int(self._layout["bytes"])), os.eventfd(0, os.EFD_CLOEXEC), 0
+        return [self._table.fd, self._wake]
+
+    def _give(self, held: InputSet | None) -> int:
+        if held is not None:
+            self._table.put(held)
+        self._followed += 1
+        began = time.perf_counter_ns()
+        os.eventfd_write(self._wake, 1)
+        return began
+
+    def _answered(self) -> bool:
+        return self._gate.done >= self._followed
+
+    def _so_far(self) -> tuple[int, int]:
+        """Once it sleeps: one that goes on after it said that it was done is waited for."""
+        deadline = time.monotonic() + self._seconds
+        while True:
+            state = fields_of(self._process)
+            if not state or state[0] != "R":
+                return self._used_ns(), int(state[7]) if state else 0
+            if time.monotonic() > deadline:
+                self._worker.kill()
+                raise WorkerTimeout
+
+    def _collect(self, slot: memoryview) -> list[_Shown]:
+        shown = self._shown()
+        self._read(shown, slot)
+        return shown
+
+    def _figure(self, seen_ns: int, bill_ns: int) -> int:
+        return bill_ns
+
+    def _kept(self, shown: list[list[_Shown]], place: memoryview) -> bool:
+        again = memoryview(bytearray(self._slot_bytes))
+        for number, where in enumerate(shown[:-1]):
+            self._read(where, again)
+            if not _same(again, self._slot(place, number), self._outputs):
+                return False
+        return True
+
+    def _read(self, shown: list[_Shown], slot: memoryview) -> None:
+        """Outputs in the worker's memory, dense."""
+        parts = [(one, one.leaf["offset"]) for one in shown if one.size]
+        self._copy([(one.address, slot[offset : offset + one.size]) for one, offset in parts if one.strides is None])
+        for one, offset in parts:
+            if one.strides is not None:
+                spread = bytearray(one.size)
+                self._copy([(one.address, memoryview(spread))])
+                _dense(memoryview(spread), one, slot[offset : offset + one.leaf["nbytes"]])
+
+    def _copy(self, parts: list[tuple[int, memoryview]]) -> None:
+        """process_vm_readv(2), as often as it takes."""
+        for start in range(0, len(parts), MOST_PARTS):
+            some = parts[start : start + MOST_PARTS]
+            here = (gate.Part * len(some))(*(gate.Part(_address(to), len(to)) for _, to in some))
+            there = (gate.Part * len(some))(*(gate.Part(address, len(to)) for address, to in some))
+            count = ctypes.c_ulong(len(some))
+            read = _libc.process_vm_readv(self._process, here, count, there, count, ctypes.c_ulong(0))
+            if read != sum(len(to) for _, to in some):
+                self._unread(ctypes.get_errno() if read < 0 else errno.EFAULT)
+
+    def _unread(self, number: int) -> None:
+        if number == errno.ESRCH:
+            self._worker.wait(frames.OK, 1.0)  # it has ended: raises how
+        if number == errno.EFAULT:
+            raise self._nonsense("an output is not in its memory")
+        raise OSError(number, f"reading outputs in the worker's memory: {os.strerror(number)}")
+
+    def close(self) -> None:
+        super().close()
+        os.close(self._wake)
+
+
+class ByPacket(Caller):
+    """The worker looks for packets all the time, so that its core and caches are as in a loop of calls."""
+
+    def _link(self, pool: CasePool) -> list[int]:
+        self._socket, theirs = frames.pair()
+        for end in (self._socket, theirs):  # what it takes, twice: the kernel counts its own use
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, gate.MOST_SPREAD * gate.PACKET_BYTES)
+        self._theirs = theirs  # closed when the worker has it
+        self._leaves = [leaf for leaf in self._layout["leaves"] if leaf.get("nbytes")]
+        self._socket.setblocking(False)
+        return [theirs.fileno()]
+
+    def _give(self, held: InputSet | None) -> int:
+        parts: list[memoryview] | list[bytes] = [b"-"]
+        if held is not None:
+            view = held.file.view
+            parts = [view[held.base + leaf["offset"] :][: leaf["nbytes"]] for leaf in self._leaves]
+        if self._answered():
+            raise self._nonsense("outputs before there were inputs")
+        began = time.perf_counter_ns()
+        self._socket.sendmsg(parts)
+        return began
+
+    def _answered(self) -> bool:
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _collect(self, slot: memoryview) -> list[_Shown]:
+        shown = self._shown()
+        spread = {number: memoryview(bytearray(one.size)) for number, one in enumerate(shown) if one.strides is not None}
+        parts = [
+            spread[number] if number in spread else slot[one.leaf["offset"] :][: one.size] for number, one in enumerate(shown)
+        ]
+        size = self._socket.recvmsg_into([*parts, bytearray(1)])[0]
+        if size != sum(one.size for one in shown):
+            raise self._nonsense(f"outputs of {size} bytes")
+        for number, found in spread.items():
+            leaf = shown[number].leaf
+            _dense(found, shown[number], slot[leaf["offset"] :][: leaf["nbytes"]])
+        return shown
+
+    def _order(self, order: int, number: int = 0, values: list[Any] | None = None, held: InputSet | None = None) -> int:
+        seen_ns = super()._order(order, number, values, held)
+        if order in (gate.FORGET, gate.END):
+            self._socket.recv(1)
+        return seen_ns
+
+    def _figure(self, seen_ns: int, bill_ns: int) -> int:
+        return seen_ns
+
+    def _kept(self, shown: list[list[_Shown]], place: memoryview) -> bool:
+        again = memoryview(bytearray(self._slot_bytes))
+        for number in range(len(shown)):
+            self._order(gate.AGAIN, number)
+            self._collect(again)
+            if not _same(again, self._slot(place, number), self._outputs):
+                return False
+        return True
+
+    def close(self) -> None:
+        super().close()
+        self._socket.close()
+        self._theirs.close()
+
+
+class Table:
+    """Memory in which the inputs of a call appear, for one worker, which cannot write it."""
+
+    def __init__(self, size: int) -> None:
+        self._size = max(size, buffers.ALIGN)
+        self.fd = buffers.create("arriving", self._size)
+        self._view = memoryview(buffers.shared(self.fd, self._size))
+        buffers.seal_for_others(self.fd)
+
+    def put(self, held: InputSet) -> None:
+        """Make these the inputs that are there."""
+        done, size = 0, int(held.layout["bytes"])
+        while done < size:
+            read = os.preadv(held.file.fd, [self._view[done:size]], held.base + done)
+            if not read:
+                raise ValueError(f"{size} bytes of inputs where there are {done}")
+            done += read
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+
+def caller(worker: Worker, pool: CasePool, keys: Sequence[str], layout: buffers.Layout, seconds: float, *, alone: bool) -> Caller:
+    """By packet where calls are short, inputs and outputs fit into one, and the judge has a core to look for it."""
+    given, taken = (sum(leaf.get("nbytes", 0) for leaf in each["leaves"]) for each in (layout, pool.outputs))
+    fits = 0 < given <= gate.PACKET_BYTES and 0 < taken <= gate.PACKET_BYTES
+    kind = ByPacket if alone and fits and pool.short else ByBill
+    return kind(worker, pool, keys, layout, seconds, alone=alone)
+
+
+def _process_of(worker: Worker) -> int:
+    """The process that runs the calls, as this one counts: the first child of a namespace's first process, which may start no other."""
+    pid = worker.pid
+    return next(iter(children(pid)), pid) if worker.root == pid else pid
+
+
+def _values(layout: buffers.Layout) -> list[Any]:
+    """Inputs that are no tensors."""
+    return [leaf["value"] for leaf in layout["leaves"] if "value" in leaf]
+
+
+def _count(leaf: dict[str, Any]) -> int:
+    return math.prod(leaf["shape"])
+
+
+def _address(memory: memoryview) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+def _dense(spread: memoryview, one: _Shown, place: memoryview) -> None:
+    """An output with gaps, without them."""
+    lies = buffers.tensor(spread, {**one.leaf, "stride": one.strides, "nbytes": len(spread), "offset": 0})
+    buffers.tensor(place, {**one.leaf, "offset": 0}).copy_(lies)
+
+
+def _same(one: memoryview, other: memoryview, outputs: list[dict[str, Any]]) -> bool:
+    parts = [slice(leaf["offset"], leaf["offset"] + leaf["nbytes"]) for leaf in outputs]
+    return all(bytes(one[part]) == bytes(other[part]) for part in parts)  # views are compared byte by byte

@@ -1,0 +1,149 @@
+"""The two sides of one timed block, and how a burst of either is run: on a CPU call by call, on a device all calls at once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from . import bursts
+from .calls import Caller, caller
+from .endings import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
+from .freezing import Turn
+from .opening import COMPILE_SECONDS, OpenTask
+from .pool import CasePool
+from .processes import Worker
+from .sets import InputSet
+
+WARM_BURSTS, MOST_WARM_BURSTS = 2, 10
+NOTHINGS = 2  # calls that do nothing, in each round
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One burst. inside_ns: its measured calls: on a CPU what the kernel billed the process for, on a device what the process itself says.
+    outside_ns: by the judge's clock, of the same calls on a CPU, of the whole burst on a device. queued_ns: what the host took to issue
+    them; on a CPU the same as inside_ns. kept: whether all outputs were still the same in the end."""
+
+    inside_ns: int
+    outside_ns: int
+    minor_faults: int
+    switches: int
+    queued_ns: int
+    kept: bool = True
+
+
+class Sides:
+    """A candidate's worker ("") and the baselines (by name) on one case; a context in which bursts are run. warm: inputs that are known to be right, for calls which are not measured. one_core: both sides are pinned to
+    the timing core, and run there with one thread."""
+
+    def __init__(
+        self,
+        task: OpenTask,
+        pool: CasePool,
+        worker: Worker,
+        slots: bursts.Slots,
+        baselines: list[str],
+        seconds: float,
+        warm: InputSet,
+        *,
+        one_core: bool = True,
+    ) -> None:
+        self.pool, self.seconds, self.warm, self.one_core = pool, seconds, warm, one_core
+        self.spare = one_core and not set(os.sched_getaffinity(0)) <= set(task.timing_cpus)
+        self.workers = {"": worker, **dict.fromkeys(baselines, task.baseline_worker)}
+        self.slots = {"": slots, **dict.fromkeys(baselines, task.slots[f"{pool.name}/baselines"])}
+        self.keys = {"": pool.name, **{name: f"{pool.name}/{name}" for name in baselines}}
+        self.queue_ns = 0
+
+    def compile(self, name: str) -> None:
+        """One call of a baseline that nobody looks at."""
+        bursts.run(self.workers[name], self.slots[name], self.keys[name], [self.warm], [0], COMPILE_SECONDS)
+
+    def settle(self, name: str, place: memoryview, turn: Turn) -> int:
+        """Until the allocator has settled: a fresh heap grows for several bursts, and its page faults would count as the kernel's. The
+        nanoseconds of the last burst."""
+        raise NotImplementedError
+
+    def burst(self, name: str, sets: Sequence[InputSet], place: memoryview, turn: Turn) -> Timed:
+        """A burst on these sets, after calls that are not measured; a slot for each call lies in `place` then."""
+        raise NotImplementedError
+
+    def nothing(self, turn: Turn) -> list[tuple[int, int]]:
+        """Calls that do nothing, in the baselines' process: nanoseconds by the bill, and inside the worker."""
+        return []
+
+    def hot(self, name: str) -> tuple[float, float]:
+        """Microseconds a call with warm caches, and of one that is waited for: the worker's own claim."""
+        held = self.pool.timing[0].sets[0]
+        return bursts.hot(
+            self.workers[name], self.keys[name], held, self.pool.calls, self.seconds, bursts.patience(self.queue_ns)
+        )
+
+    def __enter__(self) -> None:
+        """Bursts begin."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """No further burst."""
+
+
+class OneByOne(Sides):
+    """On a CPU. Each call is billed by what its process has run."""
+
+    def __enter__(self) -> None:
+        layout = self.pool.timing[0].sets[0].layout
+        by_worker: dict[int, list[str]] = {}
+        for name, worker in self.workers.items():
+            by_worker.setdefault(id(worker), []).append(name)
+        self._callers: dict[str, Caller] = {}
+        for names in by_worker.values():
+            keys = [self.keys[name] for name in names]
+            found = caller(self.workers[names[0]], self.pool, keys, layout, self.seconds, alone=self.spare)
+            self._callers.update(dict.fromkeys(names, found))
+
+    def settle(self, name: str, place: memoryview, turn: Turn) -> int:
+        for number in range(MOST_WARM_BURSTS):
+            result = self.burst(name, [self.warm] * self.pool.calls, place, turn)
+            if number + 1 >= WARM_BURSTS and result.minor_faults == 0:
+                break
+        return result.inside_ns
+
+    def burst(self, name: str, sets: Sequence[InputSet], place: memoryview, turn: Turn) -> Timed:
+        before = [self.warm] * self.pool.warm
+        found = self._callers[name].turn(self.keys[name], [*before, *sets], len(before), place, turn)
+        own_ns = found.own_ns if self.one_core else found.seen_ns  # of several threads the bill is the sum
+        return Timed(own_ns, found.seen_ns, found.minor_faults, 0, own_ns, found.kept)
+
+    def nothing(self, turn: Turn) -> list[tuple[int, int]]:
+        return next(c for name, c in self._callers.items() if name).nothing(NOTHINGS, turn)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """The baselines' process is used again, whatever the candidate's has done."""
+        for name, used in {id(c): (n, c) for n, c in self._callers.items()}.values():
+            with contextlib.suppress(
+                WorkerFailed, WorkerDied, WorkerTimeout, Interfered
+            ):  # was raised, or will be by the next command
+                if name or error is None:
+                    used.end()
+            used.close()
+
+
+class InBursts(Sides):
+    """On a device, whose calls of a burst are queued together; the process says how long they took."""
+
+    def settle(self, name: str, place: memoryview, turn: Turn) -> int:
+        for _ in range(WARM_BURSTS):
+            result = self._run(name, [self.warm], [0] * self.pool.calls)
+        self.queue_ns = max(self.queue_ns, result.queued_ns)  # one for all bursts of the block: it lies inside the judge's clock
+        return result.inside_ns
+
+    def burst(self, name: str, sets: Sequence[InputSet], place: memoryview, turn: Turn) -> Timed:
+        with turn(self.workers[name].root):
+            found = self._run(name, sets, list(range(len(sets))), bursts.patience(self.queue_ns))
+        self.slots[name].put(place)
+        return Timed(found.inside_ns, found.outside_ns, found.minor_faults, found.switches, found.queued_ns)
+
+    def _run(self, name: str, sets: Sequence[InputSet], order: list[int], queue_ns: int = 0) -> bursts.BurstResult:
+        return bursts.run(self.workers[name], self.slots[name], self.keys[name], sets, order, self.seconds, queue_ns=queue_ns)
