@@ -26,7 +26,7 @@ from typing import Any
 
 from ..workers import buffers, frames, gate
 from .endings import Interfered, WorkerTimeout
-from .freezing import Turn, children, fields_of
+from .freezing import Turn, children, fields_of, read
 from .pool import CasePool
 from .processes import Worker
 from .sets import InputSet
@@ -91,12 +91,14 @@ class Caller:
             self._order(gate.FORGET)
             shown = [self._call(key, held, self._slot(place, number)) for number, held in enumerate(sets[:warm])]
             before_ns, faults = self._so_far()
+            waited_ns = self._waited_ns()
             shown += [self._call(key, held, self._slot(place, number)) for number, held in enumerate(sets[warm:], warm)]
             after_ns, faults_after = self._so_far()
+            waited_ns = self._waited_ns() - waited_ns
             kept = len(sets) * self._slot_bytes > COMPARED_BYTES or self._kept([where for where, _ in shown], place)
         self._stopped_ns = self._used_ns()
-        seen_ns = sum(seen for _, seen in shown[warm:])
-        return TurnResult(self._figure(seen_ns, after_ns - before_ns), seen_ns, faults_after - faults, kept)
+        seen_ns, bill_ns = sum(seen for _, seen in shown[warm:]), after_ns - before_ns
+        return TurnResult(*self._figures(seen_ns, bill_ns, waited_ns), faults_after - faults, kept)
 
     def nothing(self, times: int, turn: Turn) -> list[tuple[int, int]]:
         """The figures of calls that do nothing, and what of each passed inside the worker: nanoseconds. For a worker that is trusted."""
@@ -109,7 +111,8 @@ class Caller:
                 before_ns, _ = self._so_far()
                 seen_ns = self._order(gate.NOTHING)
                 self._collect(slot)
-                found.append((self._figure(seen_ns, self._so_far()[0] - before_ns), self._gate.share_ns))
+                own_ns, _ = self._figures(seen_ns, self._so_far()[0] - before_ns, 0)
+                found.append((own_ns, self._gate.share_ns))
         self._stopped_ns = self._used_ns()
         return found
 
@@ -141,7 +144,8 @@ class Caller:
         """Take the outputs that were just shown, dense, each where its layout has it."""
         raise NotImplementedError
 
-    def _figure(self, seen_ns: int, bill_ns: int) -> int:
+    def _figures(self, seen_ns: int, bill_ns: int, waited_ns: int) -> tuple[int, int]:
+        """The figure, and what the judge's clock says to it. waited_ns: for a core that others had."""
         raise NotImplementedError
 
     def _kept(self, shown: list[list[_Shown]], place: memoryview) -> bool:
@@ -188,6 +192,11 @@ class Caller:
         """Processor time and minor faults so far."""
         state = fields_of(self._process)
         return self._used_ns(), int(state[7]) if state else 0
+
+    def _waited_ns(self) -> int:
+        """How long the process was ready to run so far, and had no core."""
+        fields = read(f"/proc/{self._process}/schedstat").split()
+        return int(fields[1]) if len(fields) > 1 else 0
 
     def _slot(self, place: memoryview, number: int) -> memoryview:
         return place[number * self._slot_bytes : (number + 1) * self._slot_bytes]
@@ -245,8 +254,8 @@ class ByBill(Caller):
         self._read(shown, slot)
         return shown
 
-    def _figure(self, seen_ns: int, bill_ns: int) -> int:
-        return bill_ns
+    def _figures(self, seen_ns: int, bill_ns: int, waited_ns: int) -> tuple[int, int]:
+        return bill_ns, seen_ns - waited_ns
 
     def _kept(self, shown: list[list[_Shown]], place: memoryview) -> bool:
         again = memoryview(bytearray(self._slot_bytes))
@@ -339,8 +348,8 @@ class ByPacket(Caller):
             self._socket.recv(1)
         return seen_ns
 
-    def _figure(self, seen_ns: int, bill_ns: int) -> int:
-        return seen_ns
+    def _figures(self, seen_ns: int, bill_ns: int, waited_ns: int) -> tuple[int, int]:
+        return seen_ns, seen_ns  # where others have the core is told from the device's state: own threads may have it, too
 
     def _kept(self, shown: list[list[_Shown]], place: memoryview) -> bool:
         again = memoryview(bytearray(self._slot_bytes))

@@ -87,7 +87,7 @@ def children(pid: int) -> list[int]:
     found: list[int] = []
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
-            found += map(int, _read(f"/proc/{pid}/task/{task}/children").split())
+            found += map(int, read(f"/proc/{pid}/task/{task}/children").split())
     return found
 
 
@@ -98,10 +98,10 @@ def _state(pid: int) -> str:
 
 def fields_of(pid: int) -> list[str]:
     """The fields of /proc/PID/stat after the name, which may hold anything; [] for a process that is gone."""
-    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].decode().split()
+    return read(f"/proc/{pid}/stat").rpartition(b")")[2].decode().split()
 
 
-def _read(path: str) -> bytes:
+def read(path: str) -> bytes:
     """Some of these are read between any two bursts: without what Python's own files do besides. b"" for what is gone."""
     with contextlib.suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

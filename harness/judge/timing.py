@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..targets.state import DeviceState, Disturbance, disturbances
 from ..types import Case
