@@ -77,7 +77,7 @@ class BuildService:
         self._folder = cache / "builds"
         self._compiler, self._toolkit = native.find_compiler(), native.find_toolkit()
         self._versions = {"cpp": compiler_version(self._compiler), "cuda": self._toolkit.version}
-        self._rules = replace(rules, readable=(*rules.readable, *self._toolkit.folders))
+        self._rules = replace(rules, readable=(*rules.readable, *self._toolkit.folders), tools=True)
         self.records: list[BuildRecord] = []
 
     def handle(self, request: Any) -> tuple[dict[str, Any], list[int]]:

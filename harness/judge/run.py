@@ -102,7 +102,9 @@ def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -
     process as the reference's: where code and libraries lie is decided there. Equal calls of 11 us differed by 4 % before, by 1 to 2 %
     since (seen on a CPU)."""
     family, pinned = run.task.family, tuple(cores or run.task.timing_cpus)
-    rules = replace(run.machine.rules(run.level, family), cpus=() if poison else pinned)
+    rules = run.machine.rules(run.level, family)
+    if not poison:  # a GPU's driver and compilers start processes, a kernel that is timed on the host has no need to
+        rules = replace(rules, cpus=pinned, forks=run.place.mode == "compile" or family.NAME != "cpu")
     server = run.place.server
     if run.place.mode == "execute" and not poison:
         server = run.machine.task_server(family, run.task.text.folder, level=run.level)
@@ -132,7 +134,7 @@ def start_ahead(run: Run) -> None:
     """Begin with the worker that will check the next candidate."""
     family = run.task.family
     if run.place.mode == "execute":
-        rules = replace(run.machine.rules(run.level, family), cpus=())
+        rules = run.machine.rules(run.level, family)
         run.machine.ahead.start(run.place.server, run.place.worker, rules, run.machine.scratch, family.TORCH_DEVICE)
 
 
