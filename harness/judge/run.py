@@ -112,8 +112,8 @@ def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -
     worker = ahead or server.worker(run.place.worker, rules, run.machine.scratch)
     worker.cancel, worker.on_build = run.cancel, run.builds.handle
     source = buffers.from_bytes("candidate", run.request.candidate.source.encode())
-    given = [source] if run.compiled is None else [source, run.compiled]
     try:
+        given = [source] if run.compiled is None else [source, *worker.own(run.compiled)]
         if run.place.device:
             run.guard("loading", worker, lambda: worker.ask("device", seconds=LOAD_SECONDS, **run.place.device))
         run.guard("loading", worker, lambda: worker.ask("load", given, seconds=LOAD_SECONDS, poison=poison))
@@ -170,7 +170,7 @@ def prepare(run: Run, worker: Worker, pool: CasePool, count: int, before: bursts
     def prepare() -> None:
         worker.ask(
             "case",
-            [pool.init_fd, slots.fd],
+            [*worker.own(pool.init_fd), slots.fd],
             seconds=LOAD_SECONDS,
             key=pool.name,
             init=pool.describe["init"],
@@ -191,7 +191,7 @@ def prepare(run: Run, worker: Worker, pool: CasePool, count: int, before: bursts
 def set_state(worker: Worker, pool: CasePool, seed: int) -> None:
     if pool.describe["state"]:
         layout = pool.describe["state_layout"]
-        worker.ask("state", [pool.states[seed]], seconds=LOAD_SECONDS, key=pool.name, layout=layout)
+        worker.ask("state", worker.own(pool.states[seed]), seconds=LOAD_SECONDS, key=pool.name, layout=layout)
 
 
 def call_seconds(case: Case, calls: int) -> float:

@@ -179,12 +179,14 @@ def _restrict(rules: Confinement, *, drop_user: bool) -> None:
         os.setresuid(rules.user, rules.user, rules.user)
     syscalls.no_new_privileges()
     syscalls.die_with_parent()  # again: the change of user has cleared it
+    syscalls.set_dumpable(
+        True
+    )  # libraries read /proc/self, and the process beside it counts its files; there is nobody else to look
     if rules.level != "process":
         with contextlib.suppress(OSError):
             syscalls.drop_capabilities()
         _landlock(rules)
         syscalls.seccomp(pinned=bool(rules.cpus), alone=rules.level == "namespaces", tools=rules.tools, forks=rules.forks)
-    syscalls.set_dumpable(True)  # libraries read /proc/self; there is nobody else to look
 
 
 def _landlock(rules: Confinement) -> None:

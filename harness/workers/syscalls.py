@@ -53,7 +53,7 @@ _DENIED_ALARMS = {
     "mq_notify": (244, 184), "io_setup": (206, 0), "io_submit": (209, 2),
 }  # fmt: skip
 # name: its number, which argument, values of it: the owner and the signal of a descriptor that announces what happens to it, and hints and
-# flags of a file; the signal at the end of a parent.
+# flags of a file; the signal at the end of a parent; hiding from whoever counts its files.
 _DENIED_REQUESTS = {
     "fcntl": (
         (72, 25),
@@ -62,7 +62,7 @@ _DENIED_REQUESTS = {
     ),  # F_SETOWN, _SETSIG, _SETOWN_EX, _SETLEASE, _NOTIFY, _SET(_FILE)_RW_HINT
     "ioctl": ((16, 29), 1, (0x5452, 0x8901, 0x8902, 0x40086602, 0x40046602, 0x401C5820)),  # FIOASYNC, FIOSETOWN, SIOCSPGRP,
     # FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR
-    "prctl": ((157, 167), 0, (1,)),  # PR_SET_PDEATHSIG
+    "prctl": ((157, 167), 0, (1, 4)),  # PR_SET_PDEATHSIG, _DUMPABLE
 }
 _F_SETFL, _O_ASYNC = 4, 0o20000
 _STARTING = {"fork": (57, -1), "vfork": (58, -1), "execve": (59, 221), "execveat": (322, 281)}
