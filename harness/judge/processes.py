@@ -30,6 +30,7 @@ from .words import in_range, parsed, printable
 LOG_BYTES = 256 * 1024
 COPIES_BYTES = 256 << 20  # of files that are kept for one worker; what it needs at once is more where it is larger
 _TRUSTED = ("reference",)  # kinds that hold the judge's own files: no candidate runs there
+_INTERPRETED = "interpreted"  # the kind that may say of a candidate that nothing can be said here: it is then not stored
 
 
 BuildHandler = Callable[[Any], "tuple[dict[str, Any], list[int]]"]
@@ -65,7 +66,7 @@ class Worker:
     folder: str = ""  # private, removed with the worker
     server: subprocess.Popen[bytes] | None = None  # that it was forked from, and dies with
     memory_bytes: int = 0  # that it can map, 0 for any
-    shares: bool = False  # it is trusted with files that other workers get, too
+    kind: str = ""  # of fork_server
     killed_before: int = field(default_factory=lambda: _killed_for_memory())
     _copies: dict[int, tuple[int, int]] = field(default_factory=dict)  # inode -> descriptor, bytes; the last used is the last
 
@@ -78,7 +79,7 @@ class Worker:
     def own(self, *fds: int) -> list[int]:
         """Memory files with these contents for this worker alone: whatever a process can leave on a file besides what it holds (its offset,
         attributes, times, locks) reaches no other one. Valid until the next call; those that are shown again are copied once."""
-        if self.shares:
+        if self.kind in _TRUSTED:
             return list(fds)
         wanted = []
         for fd in fds:
@@ -148,8 +149,12 @@ class Worker:
             return None, self._build(reply)
         if reply.code == frames.ERROR:
             kind = reply.values[0]
-            known = 0 <= kind < len(host.ERROR_KINDS)
-            raise WorkerFailed(host.ERROR_KINDS[kind] if known else "exception", self.read_text(reply))
+            name = host.ERROR_KINDS[kind] if 0 <= kind < len(host.ERROR_KINDS) else "exception"
+            if name == "unfit" and self.kind != _INTERPRETED:
+                raise self._interfered(
+                    "it says that a verdict here would be worth nothing, which no process of this kind finds out"
+                )
+            raise WorkerFailed(name, self.read_text(reply))
         return reply, 0.0
 
     def data(self, reply: frames.Reply) -> Any:
@@ -380,7 +385,7 @@ class ForkServer:
             raise Refused(str(error)) from error
         return Worker(
             ours, text, log_fd, pidfd, status_r,
-            root=root, folder=folder, server=self._process, memory_bytes=rules.memory_bytes, shares=kind in _TRUSTED,
+            root=root, folder=folder, server=self._process, memory_bytes=rules.memory_bytes, kind=kind,
         )  # fmt: skip
 
     def close(self) -> None:

@@ -110,7 +110,7 @@ def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -
         server = run.machine.task_server(family, run.task.text.folder, level=run.level)
     ahead = run.machine.ahead.take(server, run.place.worker, rules, run.cancel) if poison else None
     worker = ahead or server.worker(run.place.worker, rules, run.machine.scratch)
-    worker.cancel, worker.on_build = run.cancel, run.builds.handle
+    worker.cancel, worker.on_build = run.cancel, run.builds.desk()
     source = buffers.from_bytes("candidate", run.request.candidate.source.encode())
     try:
         given = [source] if run.compiled is None else [source, *worker.own(run.compiled)]

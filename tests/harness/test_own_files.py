@@ -45,7 +45,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> dict[int, dict[int, str]]:
     send, go = Worker.send, Worker.go
 
     def note(worker: Worker, op: str, fds: list[int]) -> None:
-        if not worker.shares:
+        if worker.kind != "reference":
             found.setdefault(worker.kill_fd << 20 | worker.pid, {}).update({os.fstat(fd).st_ino: op for fd in fds})
 
     def sent(worker: Worker, op: str, fds: list[int] | None = None, **arguments: Any) -> None:
