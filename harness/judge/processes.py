@@ -29,7 +29,6 @@ from .words import in_range, parsed, printable
 
 LOG_BYTES = 256 * 1024
 COPIES_BYTES = 256 << 20  # of files that are kept for one worker; what it needs at once is more where it is larger
-_TRUSTED = ("reference",)  # kinds that hold the judge's own files: no candidate runs there
 _INTERPRETED = "interpreted"  # the kind that may say of a candidate that nothing can be said here: it is then not stored
 
 
@@ -78,9 +77,8 @@ class Worker:
 
     def own(self, *fds: int) -> list[int]:
         """Memory files with these contents for this worker alone: whatever a process can leave on a file besides what it holds (its offset,
-        attributes, times, locks) reaches no other one. Valid until the next call; those that are shown again are copied once."""
-        if self.kind in _TRUSTED:
-            return list(fds)
+        attributes, times, locks) reaches no other one. Valid until the next call; those that are shown again are copied once. Baselines get
+        copies, too: both sides of a comparison find their inputs as warm."""
         wanted = []
         for fd in fds:
             about = os.fstat(fd)
