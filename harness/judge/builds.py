@@ -24,10 +24,12 @@ from ..workers.compiler import CompileResult, CudaReport
 from ..workers.confine import Confinement
 from .endings import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .leaving import Leaving
-from .processes import ForkServer, Worker
+from .processes import BuildHandler, ForkServer, Worker
 from .words import printable
 
 _LIBRARY_BYTES, _LISTING_BYTES = 64 << 20, 32 << 20
+MOST_ORDERS = 100  # of one process
+MOST_BUILDS = 10  # of as long as one may take, in one evaluation: a candidate waits for its builds, and its deadlines with it
 _ORDER_CHARS, _ORDER_TEXTS = 16_000, 200  # of flags, defines and names together: they cross in one packet
 _ARCHITECTURE = re.compile(r"sm_\d{2,3}[a-z]?")
 
@@ -45,7 +47,7 @@ class Product:
 @dataclass(frozen=True)
 class BuildRecord:
     """One build a candidate asked for. missing: what compiles the language is not installed. refused: it was no order for a compiler.
-    identity: equal for equal builds."""
+    identity: equal for equal builds. said: what the candidate's process was told of one that failed."""
 
     ok: bool
     cached: bool
@@ -57,11 +59,14 @@ class BuildRecord:
     refused: bool = False
     language: str = "cpp"
     identity: str = ""
+    said: str = ""
     product: Product = field(default_factory=Product)
 
 
 class BuildService:
     """What one candidate has compiled: `records`. Not thread-safe."""
+
+    spent_s: float = 0.0  # by compilers
 
     def __init__(
         self,
@@ -77,8 +82,27 @@ class BuildService:
         self._folder = cache / "builds"
         self._compiler, self._toolkit = native.find_compiler(), native.find_toolkit()
         self._versions = {"cpp": compiler_version(self._compiler), "cuda": self._toolkit.version}
-        self._rules = replace(rules, readable=(*rules.readable, *self._toolkit.folders))
+        self._rules = replace(rules, readable=(*rules.readable, *self._toolkit.folders), tools=True)
         self.records: list[BuildRecord] = []
+
+    def desk(self) -> BuildHandler:
+        """What takes the orders of one process, which are bounded."""
+        orders = 0
+
+        def handle(request: Any) -> tuple[dict[str, Any], list[int]]:
+            nonlocal orders
+            orders += 1
+            if orders <= MOST_ORDERS:
+                return self.handle(request)
+            said = (
+                f"more than {MOST_ORDERS} builds in one process. Put the kernels into fewer sources, build each once when the module is "
+                "loaded, and keep what load_cpp and load_cuda return"
+            )
+            if orders == MOST_ORDERS + 1:
+                self.records.append(BuildRecord(False, False, 0.0, said, (), refused=True, said=said))
+            return {"error": said}, []
+
+        return handle
 
     def handle(self, request: Any) -> tuple[dict[str, Any], list[int]]:
         """Answer one request of a worker, a native.Order: {"symbols", "identity"} with a descriptor, or {"error": text}. Raises Interfered
@@ -91,8 +115,9 @@ class BuildService:
         except CodecError as error:
             refused = printable(f"what a build is asked with has to be text: {error}")
         if refused:
-            self.records.append(BuildRecord(False, False, 0.0, refused, (), refused=True))
-            return {"error": _fitting(refused)}, []
+            said = _fitting(refused)
+            self.records.append(BuildRecord(False, False, 0.0, refused, (), refused=True, said=said))
+            return {"error": said}, []
         started, digest = time.monotonic(), _digest(order, self._versions[order.language])
         record = BuildRecord(True, True, 0.0, "", order.flags, language=order.language, identity=digest)
         path = self._folder / f"{digest}.bin"
@@ -101,10 +126,10 @@ class BuildService:
             if product is None:
                 product, record = self._compile(path, order), replace(record, cached=False)
         except _BuildFailed as failure:
-            taken = time.monotonic() - started
-            failed = replace(record, ok=False, cached=False, seconds=taken, log=failure.log)
+            said = failure.log if failure.missing else _fitting(f"the compiler refused the source:\n{failure.log}")
+            failed = replace(record, ok=False, cached=False, seconds=time.monotonic() - started, log=failure.log, said=said)
             self.records.append(replace(failed, timed_out=failure.timed_out, missing=failure.missing))
-            return {"error": failure.log if failure.missing else _fitting(f"the compiler refused the source:\n{failure.log}")}, []
+            return {"error": said}, []
         self.records.append(replace(record, seconds=time.monotonic() - started, product=product))
         return {"symbols": product.symbols, "identity": digest}, [buffers.from_bytes("library", path.read_bytes())]
 
@@ -116,6 +141,19 @@ class BuildService:
             return None
 
     def _compile(self, path: Path, order: native.Order) -> Product:
+        if self.spent_s > MOST_BUILDS * self._seconds:
+            raise _BuildFailed(
+                f"compilers have worked on this candidate for {self.spent_s:.0f} s, and {MOST_BUILDS * self._seconds:.0f} s are the limit of all "
+                "builds of an evaluation together; build less, or with fewer templates and lower optimization",
+                timed_out=True,
+            )
+        started = time.monotonic()
+        try:
+            return self._made(path, order)
+        finally:
+            self.spent_s += time.monotonic() - started
+
+    def _made(self, path: Path, order: native.Order) -> Product:
         worker = self._server.worker("compiler", self._rules, self._scratch)
         worker.cancel = self._cancel
         text, library, listing = (

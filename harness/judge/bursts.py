@@ -111,7 +111,7 @@ def hot(worker: Worker, key: str, held: InputSet, calls: int, seconds: float, qu
     """Microseconds a call on one set of inputs over and over: with warm caches, and as a caller sees it who waits for each call.
     The worker's own claim, on inputs that it has seen before: shown beside the verdict, never judged. Raises what Worker.wait raises."""
     where = {"layout": held.layout, "base": held.base}
-    reply = worker.ask("hot", [held.file.fd], seconds=seconds, key=key, calls=calls, queue_ns=queue_ns, **where)
+    reply = worker.ask("hot", worker.own(held.file.fd), seconds=seconds, key=key, calls=calls, queue_ns=queue_ns, **where)
     return reply.values[0] / 1e3 / calls, reply.values[1] / 1e3 / calls
 
 
@@ -144,10 +144,11 @@ def run(
     layouts = {id(s.layout): s.layout for s in sets}
     file_numbers, layout_numbers = ({key: number for number, key in enumerate(each)} for each in (files, layouts))
     where = [(file_numbers[id(s.file)], s.base, layout_numbers[id(s.layout)]) for s in sets]
+    own = worker.own(*files.values())
     worker.send("burst", key=key, layouts=[*layouts.values()], sets=where, order=order, record=record, queue_ns=queue_ns)
     worker.wait(frames.READY, seconds)
     start = time.perf_counter_ns()
-    worker.go([*files.values()])
+    worker.go(own)
     reply = worker.wait(frames.OK, seconds)
     slots.take(len(order))
     end = time.perf_counter_ns()

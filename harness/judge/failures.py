@@ -49,6 +49,7 @@ _DEVICE_FAULT = re.compile(
 )  # what CUDA says once a kernel has broken its context
 _WRITTEN_INPUT = re.compile(r"write to byte \d+ inside input \d")
 _BESIDE = re.compile(r"memory \d+ bytes (before|after)")
+QUOTED_CHARS = 200  # of what a candidate was told of a failed build, by which its error is known
 READ_CHARS = 16_000  # of a compiler's words that are read for a meaning
 NEARLY = 0.8  # of the memory limit: close enough to explain a death
 _DEATHS = {
@@ -70,8 +71,7 @@ _DEATHS = {
 
 def explain(error: Exception, where: str, log: str, flooded: bool, builds: Sequence[BuildRecord], language: Language) -> Failure:
     """`where`: what the candidate was doing, for the message."""
-    failed = next((b for b in builds if not b.ok), None)
-    if failed is not None and isinstance(error, (WorkerFailed, WorkerDied)):
+    if isinstance(error, WorkerFailed) and (failed := _reason(str(error), builds)) is not None:
         return _build_failure(failed)
     if flooded:
         text = f"{where}: it printed more than the log holds (256 KiB)"
@@ -96,6 +96,11 @@ def explain(error: Exception, where: str, log: str, flooded: bool, builds: Seque
     if isinstance(error, WorkerDied):
         return _death(error, where, log)
     raise error
+
+
+def _reason(text: str, builds: Sequence[BuildRecord]) -> BuildRecord | None:
+    """The failed build that an error is about: it quotes what was said of it. One that was caught explains nothing that came later."""
+    return next((b for b in builds if not b.ok and b.said and b.said[:QUOTED_CHARS].strip() in text), None)
 
 
 def compile_failure(text: str, log: str, language: Language) -> Failure:

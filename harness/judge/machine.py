@@ -142,6 +142,7 @@ class Machine:
             processes=max(512, 16 * (os.cpu_count() or 1)),
             scratch_bytes=2 << 30,
             user=_user() + 1,
+            tools=True,
         )
 
     @cached_property

@@ -61,7 +61,7 @@ def _capture(run: Run, worker: Worker, name: str) -> None:
     run.guard(
         where,
         worker,
-        lambda: worker.ask("capture", [held.file.fd], seconds=COMPILE_SECONDS, key=name, layout=held.layout),
+        lambda: worker.ask("capture", worker.own(held.file.fd), seconds=COMPILE_SECONDS, key=name, layout=held.layout),
     )
     run.guard(f"case {name}", worker, lambda: worker.ask("drop", seconds=LOAD_SECONDS, key=name))
 

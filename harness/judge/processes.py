@@ -28,6 +28,8 @@ from .freezing import parent_of
 from .words import in_range, parsed, printable
 
 LOG_BYTES = 256 * 1024
+COPIES_BYTES = 256 << 20  # of files that are kept for one worker; what it needs at once is more where it is larger
+_INTERPRETED = "interpreted"  # the kind that may say of a candidate that nothing can be said here: it is then not stored
 
 
 BuildHandler = Callable[[Any], "tuple[dict[str, Any], list[int]]"]
@@ -63,13 +65,31 @@ class Worker:
     folder: str = ""  # private, removed with the worker
     server: subprocess.Popen[bytes] | None = None  # that it was forked from, and dies with
     memory_bytes: int = 0  # that it can map, 0 for any
+    kind: str = ""  # of fork_server
     killed_before: int = field(default_factory=lambda: _killed_for_memory())
+    _copies: dict[int, tuple[int, int]] = field(default_factory=dict)  # inode -> descriptor, bytes; the last used is the last
 
     @property
     def pid(self) -> int:
         """Of the process whose death ends the worker, as this process counts; 0 once it is gone."""
         with open(f"/proc/self/fdinfo/{self.kill_fd}") as file:
             return max(0, next((int(line.split()[1]) for line in file if line.startswith("Pid:")), 0))
+
+    def own(self, *fds: int) -> list[int]:
+        """Memory files with these contents for this worker alone: whatever a process can leave on a file besides what it holds (its offset,
+        attributes, times, locks) reaches no other one. Valid until the next call; those that are shown again are copied once. Baselines get
+        copies, too: both sides of a comparison find their inputs as warm."""
+        wanted = []
+        for fd in fds:
+            about = os.fstat(fd)
+            found = self._copies.pop(about.st_ino, None)  # the kernel numbers memory files anew and never twice
+            self._copies[about.st_ino] = found or (buffers.copy("own", fd), about.st_blocks << 9)
+            wanted.append(self._copies[about.st_ino][0])
+        for inode in list(self._copies):
+            if sum(size for _, size in self._copies.values()) <= COPIES_BYTES or self._copies[inode][0] in wanted:
+                break
+            os.close(self._copies.pop(inode)[0])
+        return wanted
 
     def ask(self, op: str, fds: list[int] | None = None, *, seconds: float, **arguments: Any) -> frames.Reply:
         """Send a command and wait for OK. Raises WorkerFailed, WorkerDied, WorkerTimeout, Interfered or Cancelled."""
@@ -127,8 +147,12 @@ class Worker:
             return None, self._build(reply)
         if reply.code == frames.ERROR:
             kind = reply.values[0]
-            known = 0 <= kind < len(host.ERROR_KINDS)
-            raise WorkerFailed(host.ERROR_KINDS[kind] if known else "exception", self.read_text(reply))
+            name = host.ERROR_KINDS[kind] if 0 <= kind < len(host.ERROR_KINDS) else "exception"
+            if name == "unfit" and self.kind != _INTERPRETED:
+                raise self._interfered(
+                    "it says that a verdict here would be worth nothing, which no process of this kind finds out"
+                )
+            raise WorkerFailed(name, self.read_text(reply))
         return reply, 0.0
 
     def data(self, reply: frames.Reply) -> Any:
@@ -165,8 +189,9 @@ class Worker:
         _readable(self.kill_fd, 10)  # readable once the process, and so its whole PID namespace, has ended
         _read_status(self.status_fd, 10.0, to_end=True)  # whoever waited for it has cleaned up
         self.sock.close()
-        for fd in (self.log_fd, self.kill_fd, self.status_fd):
+        for fd in (self.log_fd, self.kill_fd, self.status_fd, *(fd for fd, _ in self._copies.values())):
             os.close(fd)
+        self._copies.clear()
         self.text.close()
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -358,7 +383,7 @@ class ForkServer:
             raise Refused(str(error)) from error
         return Worker(
             ours, text, log_fd, pidfd, status_r,
-            root=root, folder=folder, server=self._process, memory_bytes=rules.memory_bytes,
+            root=root, folder=folder, server=self._process, memory_bytes=rules.memory_bytes, kind=kind,
         )  # fmt: skip
 
     def close(self) -> None:

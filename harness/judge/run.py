@@ -102,16 +102,18 @@ def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -
     process as the reference's: where code and libraries lie is decided there. Equal calls of 11 us differed by 4 % before, by 1 to 2 %
     since (seen on a CPU)."""
     family, pinned = run.task.family, tuple(cores or run.task.timing_cpus)
-    rules = replace(run.machine.rules(run.level, family), cpus=() if poison else pinned)
+    rules = run.machine.rules(run.level, family)
+    if not poison:  # a GPU's driver and compilers start processes, a kernel that is timed on the host has no need to
+        rules = replace(rules, cpus=pinned, forks=run.place.mode == "compile" or family.NAME != "cpu")
     server = run.place.server
     if run.place.mode == "execute" and not poison:
         server = run.machine.task_server(family, run.task.text.folder, level=run.level)
     ahead = run.machine.ahead.take(server, run.place.worker, rules, run.cancel) if poison else None
     worker = ahead or server.worker(run.place.worker, rules, run.machine.scratch)
-    worker.cancel, worker.on_build = run.cancel, run.builds.handle
+    worker.cancel, worker.on_build = run.cancel, run.builds.desk()
     source = buffers.from_bytes("candidate", run.request.candidate.source.encode())
-    given = [source] if run.compiled is None else [source, run.compiled]
     try:
+        given = [source] if run.compiled is None else [source, *worker.own(run.compiled)]
         if run.place.device:
             run.guard("loading", worker, lambda: worker.ask("device", seconds=LOAD_SECONDS, **run.place.device))
         run.guard("loading", worker, lambda: worker.ask("load", given, seconds=LOAD_SECONDS, poison=poison))
@@ -132,7 +134,7 @@ def start_ahead(run: Run) -> None:
     """Begin with the worker that will check the next candidate."""
     family = run.task.family
     if run.place.mode == "execute":
-        rules = replace(run.machine.rules(run.level, family), cpus=())
+        rules = run.machine.rules(run.level, family)
         run.machine.ahead.start(run.place.server, run.place.worker, rules, run.machine.scratch, family.TORCH_DEVICE)
 
 
@@ -168,7 +170,7 @@ def prepare(run: Run, worker: Worker, pool: CasePool, count: int, before: bursts
     def prepare() -> None:
         worker.ask(
             "case",
-            [pool.init_fd, slots.fd],
+            [*worker.own(pool.init_fd), slots.fd],
             seconds=LOAD_SECONDS,
             key=pool.name,
             init=pool.describe["init"],
@@ -189,7 +191,7 @@ def prepare(run: Run, worker: Worker, pool: CasePool, count: int, before: bursts
 def set_state(worker: Worker, pool: CasePool, seed: int) -> None:
     if pool.describe["state"]:
         layout = pool.describe["state_layout"]
-        worker.ask("state", [pool.states[seed]], seconds=LOAD_SECONDS, key=pool.name, layout=layout)
+        worker.ask("state", worker.own(pool.states[seed]), seconds=LOAD_SECONDS, key=pool.name, layout=layout)
 
 
 def call_seconds(case: Case, calls: int) -> float:

@@ -102,4 +102,9 @@ def pack(fd: int) -> int:
 def unpack(fd: int) -> None:
     """Put packed caches into this worker's folders."""
     with tarfile.open(fileobj=io.BytesIO(buffers.read_all(fd)), mode="r") as archive:
-        archive.extractall(os.path.dirname(os.environ["TRITON_CACHE_DIR"]), filter="data")
+        archive.extractall(os.path.dirname(os.environ["TRITON_CACHE_DIR"]), filter=_bare)
+
+
+def _bare(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
+    """Without modes and times, which a candidate's process cannot set."""
+    return tarfile.data_filter(member, folder).replace(mode=None, mtime=None)  # type: ignore[arg-type]  # documented, and not in the stubs

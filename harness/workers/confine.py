@@ -26,7 +26,8 @@ class Confinement:
     """level: how strong. readable: paths beyond the system's (interpreter, libraries). memory_bytes: address space on top of what
     the process has now, resident_bytes: what it and its descendants may hold together; 0 for no limit. processes: tasks that may
     exist. scratch_bytes: size of the private /tmp. cpus: where it runs with all it starts, and cannot leave; () for anywhere.
-    user: whom a root process becomes, where it can become somebody."""
+    user: whom a root process becomes, where it can become somebody. tools: it runs compilers, which set modes and times of files: whoever
+    judges a candidate by what one process knows must not let it leave such marks for the next. forks: it may start processes."""
 
     level: str
     readable: tuple[str, ...] = ()
@@ -38,6 +39,8 @@ class Confinement:
     devices: tuple[str, ...] = ()
     cpus: tuple[int, ...] = ()
     user: int = 65534  # nobody
+    tools: bool = False
+    forks: bool = True
 
 
 def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
@@ -175,13 +178,15 @@ def _restrict(rules: Confinement, *, drop_user: bool) -> None:
         os.setresgid(rules.user, rules.user, rules.user)
         os.setresuid(rules.user, rules.user, rules.user)
     syscalls.no_new_privileges()
+    syscalls.die_with_parent()  # again: the change of user has cleared it
+    syscalls.set_dumpable(
+        True
+    )  # libraries read /proc/self, and the process beside it counts its files; there is nobody else to look
     if rules.level != "process":
         with contextlib.suppress(OSError):
             syscalls.drop_capabilities()
         _landlock(rules)
-        syscalls.seccomp(pinned=bool(rules.cpus), alone=rules.level == "namespaces")
-    syscalls.set_dumpable(True)  # libraries read /proc/self; there is nobody else to look
-    syscalls.die_with_parent()  # cleared by the change of user
+        syscalls.seccomp(pinned=bool(rules.cpus), alone=rules.level == "namespaces", tools=rules.tools, forks=rules.forks)
 
 
 def _landlock(rules: Confinement) -> None:

@@ -1,6 +1,7 @@
 """The Linux calls that Python does not offer: namespaces, mounts, landlock, seccomp, capabilities, through ctypes.
 
-Numbers are from the kernel's syscall tables of x86_64 and aarch64; structures from include/uapi/linux/{landlock,seccomp,filter}.h.
+Numbers are from the kernel's syscall tables of x86_64 and aarch64 (include/uapi/asm-generic/unistd.h; -1 for a call that aarch64 does not
+have); structures from include/uapi/linux/{landlock,seccomp,filter}.h.
 """
 
 from __future__ import annotations
@@ -33,9 +34,39 @@ _DENIED = {
     "open_by_handle_at": (304, 265), "kcmp": (312, 272), "pidfd_getfd": (438, 438), "settimeofday": (164, 170),
     "clock_settime": (227, 112), "clock_adjtime": (305, 266), "adjtimex": (159, 171), "acct": (163, 89), "quotactl": (179, 60),
     "syslog": (103, 116), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "fsmount": (432, 432),
-    "mount_setattr": (442, 442),
+    "mount_setattr": (442, 442), "open_tree_attr": (467, 467), "memfd_secret": (447, 447), "name_to_handle_at": (303, 264),
     "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "msgget": (68, 186),
 }  # fmt: skip
+# What is kept on a file besides its contents: it outlives the process that leaves it there, and write seals do not cover it.
+_DENIED_MARKS = {
+    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "getxattr": (191, 8), "lgetxattr": (192, 9),
+    "fgetxattr": (193, 10), "listxattr": (194, 11), "llistxattr": (195, 12), "flistxattr": (196, 13), "removexattr": (197, 14),
+    "lremovexattr": (198, 15), "fremovexattr": (199, 16), "setxattrat": (463, 463), "getxattrat": (464, 464),
+    "listxattrat": (465, 465), "removexattrat": (466, 466), "file_getattr": (468, 468), "file_setattr": (469, 469),
+    "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, -1), "fchown": (93, 55),
+    "lchown": (94, -1), "fchownat": (260, 54), "utime": (132, -1), "utimes": (235, -1), "futimesat": (261, -1),
+    "utimensat": (280, 88),
+}  # fmt: skip
+# What signals a process later, which SIGCONT does to one that is stopped as well.
+_DENIED_ALARMS = {
+    "timer_create": (222, 107), "setitimer": (38, 103), "alarm": (37, -1), "timerfd_create": (283, 85), "mq_open": (240, 180),
+    "mq_notify": (244, 184), "io_setup": (206, 0), "io_submit": (209, 2),
+}  # fmt: skip
+# name: its number, which argument, values of it: the owner and the signal of a descriptor that announces what happens to it, and hints and
+# flags of a file; the signal at the end of a parent; hiding from whoever counts its files.
+_DENIED_REQUESTS = {
+    "fcntl": (
+        (72, 25),
+        1,
+        (8, 10, 15, 1024, 1026, 1036, 1038),
+    ),  # F_SETOWN, _SETSIG, _SETOWN_EX, _SETLEASE, _NOTIFY, _SET(_FILE)_RW_HINT
+    "ioctl": ((16, 29), 1, (0x5452, 0x8901, 0x8902, 0x40086602, 0x40046602, 0x401C5820)),  # FIOASYNC, FIOSETOWN, SIOCSPGRP,
+    # FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR
+    "prctl": ((157, 167), 0, (1, 4)),  # PR_SET_PDEATHSIG, _DUMPABLE
+}
+_F_SETFL, _O_ASYNC = 4, 0o20000
+_STARTING = {"fork": (57, -1), "vfork": (58, -1), "execve": (59, 221), "execveat": (322, 281)}
+_CLONE_THREAD, _X32 = 0x10000, 0x40000000
 # What reaches other processes of the same user, which a worker without process ids of its own can name.
 _DENIED_AMONG_OTHERS = {
     "setpriority": (141, 140), "sched_setscheduler": (144, 119), "sched_setparam": (142, 118), "sched_setattr": (314, 274),
@@ -175,36 +206,76 @@ def _landlock_path(ruleset: int, path: str, allowed: int) -> None:
         os.close(fd)
 
 
-def seccomp(*, pinned: bool = False, alone: bool = True) -> None:
+_Step = tuple[int, int, int, int]
+_LOAD, _AND, _EQUAL, _AT_LEAST, _ANY_OF, _GIVE = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # where they lie in struct seccomp_data
+_ALLOW, _REFUSE, _MISSING = 0x7FFF0000, 0x00050000 | 1, 0x00050000 | 38
+
+
+def seccomp(*, pinned: bool = False, alone: bool = True, tools: bool = False, forks: bool = True) -> None:
     """Refuse (EPERM) what no kernel needs: tracing, mounting, namespaces, keys, BPF, perf, memory and queues that outlive it, sockets other
-    than AF_UNIX. pinned: and leaving the processors that it may use now. alone: no other process can be named from here."""
+    than AF_UNIX, calls of other architectures. pinned: and leaving the processors that it may use now. alone: no other process can be named
+    from here. tools: it may leave marks on files and have itself signalled later, as compilers do. forks: it may start processes, not only
+    threads."""
     if _MACHINE not in _AUDIT_ARCH:
         raise OSError(95, f"no seccomp filter for {_MACHINE}")
-    load, jump_equal, jump_set, give = 0x20, 0x15, 0x45, 0x06
-    allow, refuse, missing = 0x7FFF0000, 0x00050000 | 1, 0x00050000 | 38
-    program: list[tuple[int, int, int, int]] = [
-        (load, 0, 0, 4),
-        (jump_equal, 1, 0, _AUDIT_ARCH[_MACHINE]),
-        (give, 0, 0, refuse),
-        (load, 0, 0, 0),
-    ]
-    among = [] if alone else [*_DENIED_AMONG_OTHERS.values()]
-    for numbers in (*_DENIED.values(), *among, *([_OWN_ONLY["sched_setaffinity"]] if pinned else [])):
-        program += [(jump_equal, 0, 1, numbers[_ARM]), (give, 0, 0, refuse)]
-    for numbers in [] if alone else _OWN_ONLY.values():
-        program += [(jump_equal, 0, 4, numbers[_ARM]), (load, 0, 0, 16), (jump_equal, 1, 0, 0), (give, 0, 0, refuse)]
-        program.append((give, 0, 0, allow))
-    program += [(jump_equal, 0, 1, _CLONE3), (give, 0, 0, missing)]  # glibc then uses clone, whose flags can be read
-    program += [
-        (jump_equal, 0, 4, _CLONE),
-        (load, 0, 0, 16),
-        (jump_set, 0, 1, 0x7E020000),
-        (give, 0, 0, refuse),
-        (give, 0, 0, allow),
-    ]
-    program += [(jump_equal, 0, 4, _SOCKET), (load, 0, 0, 16), (jump_equal, 1, 0, 1), (give, 0, 0, refuse), (give, 0, 0, allow)]
-    program.append((give, 0, 0, allow))
+    program = _program(pinned=pinned, alone=alone, tools=tools, forks=forks)
     code = b"".join(struct.pack("<HBBI", *step) for step in program)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = ctypes.create_string_buffer(struct.pack("<HxxxxxxQ", len(program), ctypes.addressof(buffer)), 16)
     _check(_libc.prctl(_PR_SET_SECCOMP, 2, header, 0, 0), "seccomp")
+
+
+def _program(*, pinned: bool, alone: bool, tools: bool, forks: bool) -> list[_Step]:
+    program: list[_Step] = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_EQUAL, 1, 0, _AUDIT_ARCH[_MACHINE]),
+        (_GIVE, 0, 0, _REFUSE),
+        (_LOAD, 0, 0, _NUMBER),
+        (_AT_LEAST, 0, 1, _X32),  # the same calls by other numbers
+        (_GIVE, 0, 0, _REFUSE),
+    ]
+    if not tools:
+        for name, (numbers, argument, values) in _DENIED_REQUESTS.items():
+            own = _asynchronous() if name == "fcntl" else []
+            program += _only(numbers[_ARM], argument, [*own, *(step for value in values for step in _refused(value))])
+    denied = [
+        *_DENIED.values(),
+        *([] if alone else _DENIED_AMONG_OTHERS.values()),
+        *([_OWN_ONLY["sched_setaffinity"]] if pinned else []),
+    ]
+    denied += [] if tools else [*_DENIED_MARKS.values(), *_DENIED_ALARMS.values()]
+    denied += [] if forks else _STARTING.values()
+    for numbers in denied:
+        program += _refused(numbers[_ARM]) if numbers[_ARM] >= 0 else []
+    for numbers in [] if alone else _OWN_ONLY.values():
+        program += _only(numbers[_ARM], 0, [(_EQUAL, 1, 0, 0), (_GIVE, 0, 0, _REFUSE)])
+    program += [(_EQUAL, 0, 1, _CLONE3), (_GIVE, 0, 0, _MISSING)]  # glibc then uses clone, whose flags can be read
+    program += _only(_CLONE, 0, _cloning(tools=tools, forks=forks))
+    program += _only(_SOCKET, 0, [(_EQUAL, 1, 0, 1), (_GIVE, 0, 0, _REFUSE)])
+    return [*program, (_GIVE, 0, 0, _ALLOW)]
+
+
+def _only(number: int, argument: int, steps: list[_Step]) -> list[_Step]:
+    """A call that goes through unless `steps`, which see the lower half of one argument, refuse it."""
+    body = [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument), *steps, (_GIVE, 0, 0, _ALLOW)]
+    return [(_EQUAL, 0, len(body), number), *body]
+
+
+def _refused(value: int) -> list[_Step]:
+    return [(_EQUAL, 0, 1, value), (_GIVE, 0, 0, _REFUSE)]
+
+
+def _asynchronous() -> list[_Step]:
+    """Of fcntl: flags with which a descriptor signals."""
+    steps = [(_LOAD, 0, 0, _ARGUMENTS + 16), (_ANY_OF, 0, 1, _O_ASYNC), (_GIVE, 0, 0, _REFUSE), (_GIVE, 0, 0, _ALLOW)]
+    return [(_EQUAL, 0, len(steps), _F_SETFL), *steps]
+
+
+def _cloning(*, tools: bool, forks: bool) -> list[_Step]:
+    steps = [(_ANY_OF, 0, 1, 0x7E020000), (_GIVE, 0, 0, _REFUSE)]  # namespaces
+    if not forks:
+        steps += [(_ANY_OF, 1, 0, _CLONE_THREAD), (_GIVE, 0, 0, _REFUSE)]
+    if not tools:  # the signal at the end of a child
+        steps += [(_AND, 0, 0, 0xFF), (_EQUAL, 2, 0, 0), (_EQUAL, 1, 0, 17), (_GIVE, 0, 0, _REFUSE)]
+    return steps

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-import resource
 import signal
 
 from . import syscalls
@@ -39,15 +39,51 @@ def watch(worker: int, status_fd: int, *, resident_bytes: int, namespace: bool) 
 
 
 def _resident(namespace: bool) -> int:
-    """Bytes: what each process holds for itself, and the largest share of what can be shared."""
+    """Bytes: what each process holds for itself, the largest share of what can be shared, and memory in files, mapped or not."""
     pids = [int(p) for p in os.listdir("/proc") if p.isdigit() and p != "1"] if namespace else _descendants()
-    own, shared = 0, 0
+    own, libraries, mapped = 0, 0, 0
+    files: dict[int, int] = {}
     for pid in pids:
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/statm") as file:  # it may have ended
-            fields = file.read().split()
-            own += int(fields[1]) - int(fields[2])
-            shared = max(shared, int(fields[2]))
-    return (own + shared) * resource.getpagesize()
+        with contextlib.suppress(OSError, ValueError, KeyError):  # it may have ended
+            said = _status(pid)
+            own += said["RssAnon"]
+            libraries, mapped = max(libraries, said["RssFile"]), max(mapped, said["RssShmem"])
+            files.update(_memory_files(pid))
+    return own + libraries + max(mapped, sum(files.values()) + (_scratch() if namespace else 0))
+
+
+def _status(pid: int) -> dict[str, int]:
+    """Bytes by name, of those fields that are sizes of what is resident."""
+    with open(f"/proc/{pid}/status") as file:
+        rows = (line.split() for line in file if line.startswith("Rss"))
+        return {row[0].rstrip(":"): int(row[1]) << 10 for row in rows}
+
+
+def _memory_files(pid: int) -> dict[int, int]:
+    """Bytes of the memory files that a process has open, by inode: nobody need map them."""
+    device, found = _memory_device(), {}
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):  # closed meanwhile
+            about = os.stat(f"/proc/{pid}/fd/{fd}")
+            if about.st_dev == device:
+                found[about.st_ino] = about.st_blocks << 9
+    return found
+
+
+@functools.cache
+def _memory_device() -> int:
+    """Where the kernel keeps memory files."""
+    fd = os.memfd_create("where", os.MFD_CLOEXEC)
+    try:
+        return os.fstat(fd).st_dev
+    finally:
+        os.close(fd)
+
+
+def _scratch() -> int:
+    """Bytes in the folders of a namespace that lie in memory."""
+    said = [os.statvfs(folder) for folder in ("/tmp", "/dev/shm")]
+    return sum((each.f_blocks - each.f_bfree) * each.f_frsize for each in said)
 
 
 def _descendants() -> list[int]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from harness.judge import bubblewrap
 from harness.judge.endings import Refused, WorkerDied, WorkerFailed
 from harness.judge.freezing import descendants, turns
 from harness.judge.processes import ForkServer, Worker
-from harness.workers import buffers
+from harness.workers import buffers, syscalls
 from harness.workers.confine import Confinement
 from kevolve_mcp.errors import TaskRefused
 from kevolve_mcp.executors import LocalExecutor
@@ -59,19 +61,19 @@ def secret(tmp_path: Path) -> Path:
     return path
 
 
-def start(servers: Servers, level: str, scratch: Path) -> Worker:
+def start(servers: Servers, level: str, scratch: Path, **rules: Any) -> Worker:
     try:
         return servers.at(level, scratch).worker(
-            "candidate", Confinement(level, READABLE), "" if level == "namespaces" else str(scratch)
+            "candidate", Confinement(level, READABLE, **rules), "" if level == "namespaces" else str(scratch)
         )
     except (Refused, WorkerDied) as reason:
         pytest.skip(f"this machine cannot give {level}: {reason}")
 
 
-def attempt(server: Servers, level: str, scratch: Path, lines: str) -> str | None:
+def attempt(server: Servers, level: str, scratch: Path, lines: str, **rules: Any) -> str | None:
     """Run lines inside; None if they went through, else what they raised."""
     try:
-        load(start(server, level, scratch), f"{lines}\nclass ModelNew: pass\n")
+        load(start(server, level, scratch, **rules), f"{lines}\nclass ModelNew: pass\n")
         return None
     except WorkerFailed as error:
         return str(error)
@@ -130,6 +132,124 @@ def test_no_shared_memory_outlives_it(server: Servers, tmp_path: Path, level: st
     lines = "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\nassert libc.{} >= 0, ctypes.get_errno()"
     for call in ("shmget(0x6b65, 4096, 0o1600)", "semget(0x6b65, 1, 0o1600)", "msgget(0x6b65, 0o1600)"):
         assert "AssertionError: 1" in (attempt(server, level, tmp_path, lines.format(call)) or "")
+
+
+CALLS = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+went = []
+
+def refused(name, number, *arguments):
+    ctypes.set_errno(0)
+    libc.syscall(ctypes.c_long(number), *(ctypes.c_long(a) for a in arguments))
+    if ctypes.get_errno() != 1:
+        went.append((name, ctypes.get_errno()))
+"""
+
+
+def refusals(calls: dict[str, tuple[tuple[int, int], tuple[int, ...]]]) -> str:
+    """Lines that raise unless each call is refused; arguments that an unconfined process would get other errors for."""
+    arm = platform.machine() == "aarch64"
+    lines = [f"refused({name!r}, {n[arm]}, *{arguments})" for name, (n, arguments) in calls.items() if n[arm] >= 0]
+    return "\n".join([CALLS, *lines, "assert not went, went"])
+
+
+@pytest.mark.parametrize("level", LEVELS[:3])
+def test_no_mark_is_left_on_a_file(server: Servers, tmp_path: Path, level: str) -> None:
+    marks = {name: (numbers, (-1, 0, 0, 0, 0)) for name, numbers in syscalls._DENIED_MARKS.items()}
+    assert attempt(server, level, tmp_path, refusals(marks)) is None
+    for line in ("os.setxattr(1, 'user.x', b'x')", "os.chmod(1, 0)", "os.utime(1)", "os.chown('.', 0, 0)", "os.chmod('.', 0)"):
+        assert "not permitted" in (attempt(server, level, tmp_path, f"import os\n{line}") or ""), line
+    cloned = "import fcntl, struct\nfcntl.ioctl(1, 0x40086602, struct.pack('<q', 0x40))"  # FS_IOC_SETFLAGS
+    assert "not permitted" in (attempt(server, level, tmp_path, cloned) or "")
+
+
+@pytest.mark.parametrize("level", LEVELS[:3])
+def test_nothing_signals_it_later(server: Servers, tmp_path: Path, level: str) -> None:
+    alarms = {name: (numbers, (-1, 0, 0, 0, 0)) for name, numbers in syscalls._DENIED_ALARMS.items()}
+    assert attempt(server, level, tmp_path, refusals(alarms)) is None
+    lines = """
+import ctypes, fcntl, os, signal, struct
+refused = []
+libc = ctypes.CDLL(None, use_errno=True)
+reads, writes = os.pipe()
+flags = fcntl.fcntl(reads, fcntl.F_GETFL)
+fcntl.fcntl(reads, fcntl.F_SETFL, flags | os.O_NONBLOCK)
+fcntl.fcntl(reads, fcntl.F_DUPFD, 3)
+for name, request in {
+    "owner": lambda: fcntl.fcntl(reads, fcntl.F_SETOWN, os.getpid()),
+    "signal": lambda: fcntl.fcntl(reads, 10, signal.SIGCONT),
+    "asynchronous": lambda: fcntl.fcntl(reads, fcntl.F_SETFL, flags | os.O_ASYNC),
+    "lease": lambda: fcntl.fcntl(reads, fcntl.F_SETLEASE, fcntl.F_RDLCK),
+    "notice": lambda: fcntl.fcntl(os.open(".", os.O_RDONLY), fcntl.F_NOTIFY, 1),
+    "hint": lambda: fcntl.fcntl(reads, 1036, struct.pack("<Q", 2)),
+    "by ioctl": lambda: fcntl.ioctl(reads, 0x5452, struct.pack("<i", 1)),
+    "owner by ioctl": lambda: fcntl.ioctl(reads, 0x8901, struct.pack("<i", os.getpid())),
+}.items():
+    try:
+        request()
+    except PermissionError:
+        refused.append(name)
+assert libc.prctl(1, signal.SIGCONT, 0, 0, 0) == -1 and ctypes.get_errno() == 1
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.syscall(CLONE, signal.SIGCONT, 0, 0, 0, 0) == -1 and ctypes.get_errno() == 1
+assert len(refused) == 8, refused
+""".replace("CLONE", str(syscalls._CLONE))
+    assert attempt(server, level, tmp_path, lines) is None
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="other numbers are of x86_64")
+def test_calls_by_other_numbers_are_refused(server: Servers, tmp_path: Path) -> None:
+    """Those of 32 bits (int 0x80) and of x32."""
+    lines = """
+import ctypes, mmap, os
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.syscall(0x40000000 | 39) == -1 and ctypes.get_errno() == 1
+memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+memory.write(bytes.fromhex("b814000000cd80c3"))  # mov eax, 20 (getpid); int 0x80; ret
+call = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(memory)))
+child = os.fork()
+if child == 0:
+    os._exit(0 if call() == -1 else 1)
+status = os.waitpid(child, 0)[1]
+assert status == 0 or os.WIFSIGNALED(status), status  # without emulation it is a fault
+"""
+    assert attempt(server, "namespaces", tmp_path, lines) is None
+
+
+@pytest.mark.parametrize("level", LEVELS[:3])
+def test_one_that_may_start_no_process_starts_threads_alone(server: Servers, tmp_path: Path, level: str) -> None:
+    lines = """
+import ctypes, os, subprocess, sys, threading
+done = []
+thread = threading.Thread(target=done.append, args=(1,))
+thread.start()
+thread.join()
+assert done == [1]
+libc = ctypes.CDLL(None, use_errno=True)
+for name, start in {
+    "fork": os.fork,
+    "spawn": lambda: os.posix_spawn("/bin/true", ["true"], {}),
+    "subprocess": lambda: subprocess.run(["/bin/true"]),
+    "exec": lambda: os.execv("/bin/true", ["true"]),
+    "exec of a file": lambda: os.execve(os.open("/bin/true", os.O_RDONLY), ["true"], {}),
+}.items():
+    try:
+        start()
+    except PermissionError:
+        continue
+    raise RuntimeError(name)
+if FORK >= 0:
+    assert libc.syscall(FORK) == -1 and ctypes.get_errno() == 1
+""".replace("FORK", str(-1 if syscalls._ARM else 57))
+    assert attempt(server, level, tmp_path, lines, forks=False) is None
+
+
+@pytest.mark.parametrize("level", LEVELS[:3])
+def test_what_runs_compilers_keeps_the_tools(server: Servers, tmp_path: Path, level: str) -> None:
+    lines = "import os, signal\nopen('x', 'w').close()\nos.chmod('x', 0o700)\nos.utime('x')\nsignal.setitimer(signal.ITIMER_REAL, 1000)"
+    assert attempt(server, level, tmp_path, lines, tools=True) is None
 
 
 @pytest.mark.parametrize("level", LEVELS[1:3])

@@ -135,8 +135,9 @@ def test_the_machine_says_so(bench: Bench) -> None:
 
 
 def test_a_missing_compiler_is_the_machines_fault_and_not_an_error_in_the_text() -> None:
-    record = BuildRecord(False, False, 0.0, "nothing here compiles CUDA C++", (), missing=True, language="cuda")
-    failure = explain(WorkerFailed("native", "no"), "loading", "", False, [record], Cuda())
+    text = "nothing here compiles CUDA C++"
+    record = BuildRecord(False, False, 0.0, text, (), missing=True, language="cuda", said=text)
+    failure = explain(WorkerFailed("native", f"NativeError: {text}"), "loading", "", False, [record], Cuda())
     assert failure.status == "build_failed"
     assert [s.name for s in failure.signals] == ["toolchain_missing"]
 

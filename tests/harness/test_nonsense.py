@@ -33,7 +33,7 @@ def order(**changes):
 
     asked = {"language": "cpp", "source": "int f;", "flags": [], "architecture": "", "names": [], **changes}
     say(json.dumps({k: v for k, v in asked.items() if v is not None}), frames.BUILD)
-    frames.receive(talker._sock)
+    return frames.receive(talker._sock)[0].get("error")
 
 
 """
@@ -52,6 +52,7 @@ SAID = {
     "another command's number": "say('null', sequence=1 << 30)",
     "counts of another type": 'say(\'{"aten.mm": [1e999, null, "x"], "\\\\ud800": [1, 1, 1], "aten.add": [1, 2]}\')',
     "counts beyond numbers": "say('{\"aten.mm\": [' + '9' * 4000 + ', 1, 1]}')",
+    "that nothing can be said here": "say('', frames.ERROR, (host.ERROR_KINDS.index('unfit'),))",
     "deaf": "while True:\n            say('x' * 100, frames.BUILD)",
 }
 ASKED = {
@@ -90,7 +91,7 @@ def test_nonsense_as_an_order(bench: Bench, correct: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_an_order_that_no_compiler_takes(bench: Bench, correct: str, name: str) -> None:
-    found = bench.evaluate(f"{TALK}{REFUSED[name]}\nraise ValueError('it said no')\n{correct}")
+    found = bench.evaluate(f"{TALK}raise ValueError({REFUSED[name]})\n{correct}")
     assert found.status == "build_failed", found.message
     assert "compile_error" in [s.name for s in found.signals]
 
