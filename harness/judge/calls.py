@@ -78,8 +78,8 @@ class Caller:
         self._clock = (~self._process << 3) | 2  # CPUCLOCK_SCHED of a process: include/linux/posix-timers_types.h of the kernel
         self._stopped_ns: int | None = None
         self._drifts: list[int] = []  # processor time while it was stopped
-        fds, gradients = [self._gate_fd, *self._link(pool)], bool(pool.upstream)
-        worker.send("calls", fds, keys=list(keys), layout=layout, outputs=pool.outputs, gradients=gradients)
+        about = {"layout": layout, "outputs": pool.outputs, "results": pool.results, "upstream": list(pool.upstream)}
+        worker.send("calls", [self._gate_fd, *self._link(pool)], keys=list(keys), **about)
         worker.wait(frames.READY, seconds)
 
     def turn(self, key: str, sets: Sequence[InputSet], warm: int, place: memoryview, turn: Turn) -> TurnResult:

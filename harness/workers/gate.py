@@ -12,7 +12,8 @@ import gc
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from . import buffers, modules
@@ -100,10 +101,10 @@ class Gate:
 
     # ---- the worker's side
 
-    def serve(self, link: Link, models: list[Callable[[Any], list[Any]]], layout: buffers.Layout, outputs: Outputs) -> None:
+    def serve(self, link: Link, models: list[Callable[[Any], list[Any]]], task: Task) -> None:
         """Follow orders until the last. models: by number."""
-        words, held = self._words, list[list[Any]]()
-        plain, nothing = buffers.build(layout, link.memory), _nothing(outputs)
+        words, held, layout, outputs = self._words, list[list[Any]](), task.layout, task.outputs
+        plain, nothing = buffers.build(layout, link.memory), task.nothing()
         gc.disable()
         try:
             while True:
@@ -234,16 +235,56 @@ def _misfit(tensor: Any, shape: Any, dtype: Any) -> modules.LoadError:
     return modules.LoadError("dtype", f"an output is {tensor.dtype}, the reference's is {dtype}")
 
 
-def _nothing(outputs: Outputs) -> Callable[[Any], list[Any]]:
-    """The smallest call that a candidate can be: a module that allocates its outputs and calls a native function, through what every call
-    goes through. Code that replaces the loop above spares all of it."""
+@dataclass(frozen=True)
+class Task:
+    """What calls are like. outputs: with gradients behind the results. results: how many outputs `forward` returns. upstream: numbers of
+    those from which gradients flow back."""
+
+    layout: buffers.Layout
+    outputs: Outputs
+    results: int
+    upstream: Sequence[int] = ()
+
+    def nothing(self) -> Callable[[Any], list[Any]]:
+        """The smallest call that a candidate can be: a module that allocates its outputs and calls a native function, through what every call
+        goes through. Code that replaces the loop above spares all of it."""
+        import torch
+
+        from . import host
+
+        def made(some: Outputs) -> list[Any]:
+            _libc.abs(0)
+            return [torch.empty(shape, dtype=dtype) for shape, dtype, _ in some]
+
+        results, gradients = self.outputs[: self.results], self.outputs[self.results :]
+        tensors = [leaf for leaf in self.layout["leaves"] if "value" not in leaf]
+        given = tensors[: len(tensors) - len(self.upstream)]
+
+        class Through(torch.autograd.Function):
+            @staticmethod
+            def forward(context: Any, *_: Any) -> Any:
+                found = made(results)
+                context.mark_non_differentiable(*(t for n, t in enumerate(found) if n not in self.upstream))
+                return tuple(found)
+
+            @staticmethod
+            def backward(context: Any, *_: Any) -> Any:
+                found = iter(made(gradients))
+                return tuple(next(found) if needed else None for needed in context.needs_input_grad)
+
+        class Nothing(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                of_inputs = sum(_floating(leaf) for leaf in given)
+                self.values = torch.nn.ParameterList(torch.empty(shape, dtype=dtype) for shape, dtype, _ in gradients[of_inputs:])
+
+            def forward(self, *inputs: Any) -> Any:
+                return Through.apply(*inputs, *self.values) if gradients else made(results)  # type: ignore[no-untyped-call]
+
+        return host.forward(Nothing(), self.upstream)
+
+
+def _floating(leaf: dict[str, Any]) -> bool:
     import torch
 
-    from . import host
-
-    class Nothing(torch.nn.Module):
-        def forward(self, *inputs: Any) -> Any:
-            _libc.abs(0)
-            return [torch.empty(shape, dtype=dtype) for shape, dtype, _ in outputs]
-
-    return host.forward(Nothing())
+    return bool(getattr(torch, leaf["dtype"]).is_floating_point)

@@ -184,9 +184,7 @@ class Host:
 
     def on_threads(self, fds: list[int], count: int, cpus: list[int]) -> None:
         """Pin this process and set torch's thread count."""
-        import torch
-
-        torch.set_num_threads(count)
+        placement.use_threads(count)
         if cpus:
             os.sched_setaffinity(0, cpus)
 
@@ -236,19 +234,27 @@ class Host:
             guards.rest()
         return (recorder.counts() if recorder else None), figures
 
-    def on_calls(self, fds: list[int], keys: list[str], layout: buffers.Layout, outputs: buffers.Layout, gradients: bool) -> None:
+    def on_calls(
+        self,
+        fds: list[int],
+        keys: list[str],
+        layout: buffers.Layout,
+        outputs: buffers.Layout,
+        results: int,
+        upstream: list[int],
+    ) -> None:
         """Say READY, then make calls one by one as the judge orders. Descriptors: the gate and, for packets, their socket; or the memory in
         which inputs appear and the event that wakes."""
         import torch
 
         models = [self.prepared[key].call for key in keys]
-        wanted = gate.expected(outputs)
-        count = len(wanted)
+        task = gate.Task(layout, gate.expected(outputs), results, upstream)
+        count = len(task.outputs)
         link = gate.Packets(fds[1], layout, count) if len(fds) == 2 else gate.Asleep(fds[1], fds[2], count)
         door = gate.Gate(fds[0], count)
         self.reply(frames.READY)
-        with torch.set_grad_enabled(gradients):
-            door.serve(link, models, layout, wanted)
+        with torch.set_grad_enabled(bool(upstream)):
+            door.serve(link, models, task)
 
     def on_drop(self, fds: list[int], key: str) -> None:
         """Forget a case's model and slots, and the memory that was kept for its tensors."""

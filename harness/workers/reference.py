@@ -44,6 +44,7 @@ class Live:
 class ReferenceHost(host.Host):
     """Commands of the reference worker, besides those of every host."""
 
+    _settled = False  # whether its threads have made a first call
     file: TaskFile
     live: dict[str, Live]
     lines: Lines
@@ -337,7 +338,11 @@ class ReferenceHost(host.Host):
         """Preparation may use every core; timing never does."""
         import torch
 
-        torch.set_num_threads(self._cpus)
+        if self._settled:
+            torch.set_num_threads(self._cpus)
+        else:
+            placement.use_threads(self._cpus)
+            self._settled = True
         try:
             yield
         finally:

@@ -122,7 +122,7 @@ class Pair:
         self.ours, theirs = frames.pair()
         self.judge = gate.Gate(fd, 1)
         link, door = gate.Packets(theirs.fileno(), self.layout, 1), gate.Gate(fd, 1)
-        self._thread = threading.Thread(target=lambda: door.serve(link, [model], self.layout, self.outputs))
+        self._thread = threading.Thread(target=lambda: door.serve(link, [model], gate.Task(self.layout, self.outputs, 1)))
         self._thread.start()
         self._theirs = theirs
 
