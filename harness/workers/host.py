@@ -184,9 +184,9 @@ class Host:
 
     def on_threads(self, fds: list[int], count: int, cpus: list[int]) -> None:
         """Pin this process and set torch's thread count."""
-        placement.use_threads(count)
         if cpus:
-            os.sched_setaffinity(0, cpus)
+            os.sched_setaffinity(0, cpus)  # first: threads stay where they are started
+        placement.use_threads(count)
 
     def on_arrive(self, fds: list[int], device: str) -> None:
         """Have a context on the device."""
