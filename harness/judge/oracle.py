@@ -74,13 +74,20 @@ def floor(dtype: str, reduction: int, growth: float = 1.0) -> float:
 
 
 def few_rows(shape: Sequence[int]) -> float:
-    """The least growth for an output of this shape: 16 / sqrt(rows), where it is above 1.
+    """The least growth for an output of this shape, unless it is steady: 16 / sqrt(rows), where it is above 1.
 
     Simulated: of 80,000 plain float32 sums of 96 normal terms, spread along one row, one was off by 8.2e-6 of its norm (14 times v sqrt(K)), and
     6 % by more than 2 u + v sqrt(K); of 7 rows 8.2e-7; of 64 rows 3.2e-7, half of it."""
     count = math.prod(shape)
     rows = count // max(1, shape[-1]) if len(shape) > 1 else count
     return max(1.0, 16.0 / math.sqrt(max(rows, 1)))
+
+
+def are_steady(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two draws of an output of few rows resemble each other: its terms do not cancel, so its norm is not small by chance (a loss, a
+    mean of positive values). For others it does not matter."""
+    apart, both = rms(one.double() - other.double()), rms(one.double() + other.double())
+    return apart <= 0.1 * both
 
 
 def framework_factor(dtype: str) -> float:
@@ -95,11 +102,13 @@ def allowance(
     rule: Rule = "rounding",
     growth: float = 1.0,
     relief: float = 1.0,
+    *,
+    steady: bool = False,
 ) -> Allowance:
     """Measure the framework's error for an output and derive what a candidate may be off by.
 
     rule: asked for; it holds only where the framework itself is exact. growth: see floor(). relief: multiplies the floor, where the inputs were
-    scaled down and what matters is the error at the task's own scale.
+    scaled down and what matters is the error at the task's own scale. steady: its size is not small by chance, see there.
     """
     expected, framework = _real(expected), _real(framework)
     if not framework.is_floating_point():
@@ -107,7 +116,8 @@ def allowance(
     import torch
 
     dtype = _dtype(framework)
-    base, factor = floor(dtype, reduction, max(growth, few_rows(expected.shape))) * relief, framework_factor(dtype)
+    growth = max(growth, 1.0 if steady else few_rows(expected.shape))
+    base, factor = floor(dtype, reduction, growth) * relief, framework_factor(dtype)
     finite = torch.isfinite(expected) & torch.isfinite(framework)
     if not bool(finite.all()):
         expected, framework = expected.masked_fill(~finite, 0), framework.masked_fill(~finite, 0)

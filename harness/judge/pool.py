@@ -1,7 +1,8 @@
 """Input sets of one case: drawn from secret seeds by the reference worker, held by the judge, shown to a worker once.
 
 Checking sets keep the expected outputs in double precision and the framework's own result. Timing sets keep the expected
-outputs rounded to the output's dtype; no process sees one twice.
+outputs rounded to the output's dtype; they are drawn anew for each pair of processes: whatever one process tells a later one is
+of no use to it.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ SHORT_US = 1_000.0  # calls that are handed over by packet
 # copy of eager that warmed itself looked 1.15 to 1.5 times as fast at 14 us.
 WARM_CALLS = ((6, 100.0), (2, SHORT_US), (1, 50_000.0), (0, math.inf))
 BURSTS = 8  # per process; more where a case is small: the interval narrows with their number
+DEAR_BYTES, DEAR_BURSTS = 512 << 10, 4  # of a set that takes long to draw, and how many of them a search draws at least
 MORE_BURSTS, CONFIRMING_BURSTS = (max(BURSTS, round(timing_effort() * bursts)) for bursts in (64, 128))
 MAX_CALLS, MOST_HOST_CALLS = 32, 8
 TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))  # for each thing a task is asked to do
-CHEAP_BYTES = 256 << 10  # of one set: a third of a millisecond to draw and answer
 LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
 ALONE = 8  # per process of a device: calls that are a burst of their own, fewer where a set is large
 
@@ -58,6 +59,7 @@ class CasePool:
     rotating_bytes: int = 0  # of the timing sets of one pair of processes
     usual_rms: list[float] = field(default_factory=list)  # of each output, over all timing sets; see oracle
     allowances: list[oracle.Allowance] = field(default_factory=list)
+    steady: list[bool] = field(default_factory=list)  # of each output: whether draws resemble each other in size
     families: list[str] = field(default_factory=list)
     dropped: dict[str, str] = field(default_factory=dict)
 
@@ -80,24 +82,21 @@ class CasePool:
         return sum(len(group.sets) for group in self.timing) * (self.input_bytes + self.slot_bytes)
 
     @property
-    def cheap(self) -> bool:
-        """Whether drawing sets takes no time to speak of."""
-        return self.input_bytes + self.slot_bytes <= CHEAP_BYTES
-
-    @property
     def working_set(self) -> int:
         """Bytes that the timed calls go through. On a CPU calls come one by one, and find their inputs as the judge has just written them."""
         one = self.input_bytes + self.slot_bytes
         return one if self.one_by_one else max(self.rotating_bytes, one)
 
     @property
-    def reduction(self) -> int:
-        """K for the oracle's floor: how many input elements can meet in one output element."""
-        inputs = [_count(leaf["shape"]) for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf]
-        state = [_count(shape) for shape, _ in self.describe["state"].values()]
-        outputs = [_count(leaf["shape"]) for leaf in self.outputs["leaves"]]
-        largest = [max(leaf["shape"], default=1) for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf]
-        return max([1, *largest, sum(inputs + state) // max(1, min(outputs, default=1))])
+    def reductions(self) -> list[int]:
+        """K of each output for the oracle's floor: how many input elements can meet in one of its elements, as far as its size and the reference's
+        operators say; the longest axis in any case. A loss is a sum of rows, not of all that the rows were made of."""
+        inputs = [leaf["shape"] for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf]
+        state = [shape for shape, _ in self.describe["state"].values()]
+        longest = max((extent for shape in inputs for extent in shape), default=1)
+        given = sum(_count(shape) for shape in [*inputs, *state])
+        wanted = [_count(leaf["shape"]) for leaf in self.outputs["leaves"]]
+        return [max(1, longest, min(given // max(1, count), int(self.describe["terms"]))) for count in wanted]
 
     @property
     def results(self) -> int:
@@ -180,8 +179,8 @@ class Drawer:
             self.state(pool, 0)
 
     def timing(self, pool: CasePool, us: float, bursts: int = MORE_BURSTS) -> None:
-        """Draw timing sets for a kernel of about `us` microseconds a call: for so many bursts where the case is small. None where there are
-        some."""
+        """Draw timing sets for one pair of processes and a kernel of about `us` microseconds a call: for so many bursts where the case is
+        small. None where there are some."""
         if pool.timing:
             return
         on_host = self._device == "cpu"
@@ -193,8 +192,11 @@ class Drawer:
         pool.calls = max(1, min(most, round(length_us / max(us, 1.0)), affordable // 4))
         spent_us = (pool.calls + pool.warm) * max(us, 1.0)
         few = min(bursts, FEW_BYTES // (pool.calls * each), round(1e6 * FEW_SECONDS / spent_us)) if on_host else 0
+        if pool.input_bytes > DEAR_BYTES:  # 7 ms and more to draw and answer one
+            few = min(few, BURSTS if bursts > MORE_BURSTS else DEAR_BURSTS)
+        least = min(BURSTS, max(few, DEAR_BURSTS)) if pool.input_bytes > DEAR_BYTES else BURSTS
         self.state(pool, 0)
-        pool.timing = [self._group(pool, pool.calls) for _ in range(max(1, min(max(BURSTS, few), affordable // pool.calls)))]
+        pool.timing = [self._group(pool, pool.calls) for _ in range(max(1, min(max(least, few), affordable // pool.calls)))]
         if pool.calls > 1 and not on_host:
             pool.alone = [self._group(pool, 1) for _ in range(min(ALONE, affordable // 4))]
         pool.rotating_bytes = pool.timing_bytes
@@ -214,10 +216,15 @@ class Drawer:
                 raise
             pool.dropped[family] = f"the reference raises there: {str(error).splitlines()[0][:200]}"
             return None
-        rule: oracle.Rule = "integers" if family == "exact" else "rounding"
+        if not pool.steady:
+            again = self._draw(pool, "dense")
+            pool.steady = [oracle.are_steady(*both) for both in zip(held.expected, again.expected, strict=True)]
+        rule: oracle.Rule = "equal" if pool.exact else "integers" if family == "exact" else "rounding"
         held.allowed = [
-            oracle.allowance(e, f, pool.reduction, "equal" if pool.exact else rule, _growth(pool, family), relief)
-            for e, f, relief in zip(held.expected, held.framework, _reliefs(pool, held), strict=True)
+            oracle.allowance(wanted, own, terms, rule, _growth(terms, family), relief, steady=steady)
+            for wanted, own, terms, steady, relief in zip(
+                held.expected, held.framework, pool.reductions, pool.steady, _reliefs(pool, held), strict=True
+            )
         ]
         reason = _unbearable(pool, held)
         if reason and family != "dense":
@@ -296,11 +303,11 @@ def _families(pool: CasePool) -> list[str]:
     return found
 
 
-def _growth(pool: CasePool, family: str) -> float:
+def _growth(terms: int, family: str) -> float:
     """What honest sums lose in a family, as a factor on their part of the oracle's floor. Few, equal or nearly equal values, or many beside a
     large one: rounding errors repeat instead of cancelling and grow with K, not its root. Shifted values: sums are off in proportion to
     the shift (one pass for mean and variance by its square: that shows)."""
-    repeated = max(1.0, pool.reduction**0.5 / 2)
+    repeated = max(1.0, terms**0.5 / 2)
     growths = {"shifted": 1.5 * SHIFT, "negative": 4.0, "scaled": 1.0, "dense": 1.0, "special": 1.0}
     return float(growths.get(family, repeated))
 
@@ -334,8 +341,8 @@ def _unbearable(pool: CasePool, held: InputSet) -> str:
     for own, leaf in zip(held.framework, pool.outputs["leaves"], strict=True):
         if leaf["dtype"] in oracle.ROUNDOFF and not bool(torch.isfinite(own).all()):
             return "the framework itself overflows there"
-    for allowed, leaf in zip(held.allowed, pool.outputs["leaves"], strict=True):
-        if leaf["dtype"] in oracle.ROUNDOFF and allowed.framework_error > 64 * oracle.floor(leaf["dtype"], pool.reduction):
+    for allowed, leaf, terms in zip(held.allowed, pool.outputs["leaves"], pool.reductions, strict=True):
+        if leaf["dtype"] in oracle.ROUNDOFF and allowed.framework_error > 64 * oracle.floor(leaf["dtype"], terms):
             return "the framework itself is inaccurate there"
     return ""
 

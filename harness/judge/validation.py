@@ -52,7 +52,7 @@ def _disagreement(pool: CasePool, held: InputSet) -> str:
             continue
         if not bool(own.isfinite().all()):
             return f"output {number} overflows in {dtype} and is finite in float64. Use a smaller scale or a wider dtype."
-        if allowed.framework_error > min(HOPELESS, max(DISAGREES, 64 * oracle.floor(dtype, pool.reduction))):
+        if allowed.framework_error > min(HOPELESS, max(DISAGREES, 64 * oracle.floor(dtype, pool.reductions[number]))):
             return (
                 f"output {number} is off by {allowed.framework_error:.1%} from the same in float64, so rounding cannot be judged. "
                 "Use inputs that cancel less, or a wider dtype; let nothing in forward depend on the dtype."

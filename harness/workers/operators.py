@@ -56,11 +56,12 @@ class Recorder:
         self._elements: Counter[str] = Counter()
         self._ns: Counter[str] = Counter()
         self._mode: Any = None
+        self.terms = 0  # how many, one after the other, can meet in an element: the sum of what each operator adds up
 
     def __enter__(self) -> Recorder:
         from torch.utils._python_dispatch import TorchDispatchMode
 
-        calls, elements, spent = self._calls, self._elements, self._ns
+        calls, elements, spent, recorder = self._calls, self._elements, self._ns, self
 
         class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
             def __torch_dispatch__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -69,6 +70,7 @@ class Recorder:
                 name = str(func)
                 spent[name] += time.perf_counter_ns() - start
                 calls[name] += 1
+                recorder.terms += _terms(name, args, result)
                 for item in result if isinstance(result, (list, tuple)) else (result,):
                     elements[name] += item.numel() if hasattr(item, "numel") else 0
                 return result
@@ -83,6 +85,26 @@ class Recorder:
     def counts(self) -> dict[str, list[int]]:
         """name -> [calls, elements written, nanoseconds]."""
         return {name: [count, self._elements[name], self._ns[name]] for name, count in self._calls.items()}
+
+
+def _terms(name: str, args: Any, result: Any) -> int:
+    """How many products or elements one operator adds up for an element of its result, 0 for those that add nothing: by the ratio of sizes
+    unless its kind is known. A softmax reads one axis and keeps the size; whoever asks counts the longest axis anyway."""
+    given = [t.numel() for t in args if hasattr(t, "numel")]
+    made = [t.numel() for t in (result if isinstance(result, (list, tuple)) else [result]) if hasattr(t, "numel") and t.numel()]
+    if not given or not made or is_free(name):
+        return 0
+    kind = name.split(".")[1]
+    if kind in ("mm", "bmm", "mv", "dot"):
+        return int(args[0].shape[-1])
+    if kind in ("addmm", "baddbmm", "addmv"):
+        return int(args[1].shape[-1])
+    if kind == "convolution":
+        return int(args[1].numel() // max(1, min(args[1].shape[0], args[1].shape[1])))
+    if kind.startswith("nll_loss") and not kind.endswith("backward"):
+        return int(args[1].numel())
+    ratio = max(given) // min(made)
+    return ratio if ratio > 1 else 0
 
 
 def flops(call: Callable[[Any], Any], inputs: Any) -> int:

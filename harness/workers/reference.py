@@ -216,6 +216,7 @@ class ReferenceHost(host.Host):
             "doubled": doubled,
             "results": len(host.forward(model)(inputs[: len(drawn)])),
             "upstream": upstream,
+            "terms": recorder.terms,
         }
 
     def _draw(self, spec: CaseSpec, seed: int) -> list[Any]:
