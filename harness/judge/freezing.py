@@ -42,7 +42,7 @@ def _stop(root: int, stopped: set[int]) -> None:
     for number in range(PASSES):
         if number > AT_ONCE:
             time.sleep(PASS_S)
-        running = [pid for pid in descendants(root) if _state(pid) not in "TtZX"]
+        running = [pid for pid in descendants(root) if _runs(pid)]
         if not running:
             break
         for pid in running:
@@ -91,9 +91,24 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def _state(pid: int) -> str:
-    fields = fields_of(pid)
-    return fields[0] if fields else "X"
+def _runs(pid: int) -> bool:
+    """Whether a process is neither stopped nor gone. One whose first thread has ended says that it is gone, while others may run on."""
+    state = _state(f"/proc/{pid}/stat")
+    if state != "Z":
+        return state not in "TtX"
+    with contextlib.suppress(OSError):
+        return any(_state(f"/proc/{pid}/task/{task}/stat") not in "TtZX" for task in os.listdir(f"/proc/{pid}/task"))
+    return False
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process, or its first thread, has ended."""
+    return _state(f"/proc/{pid}/stat") in "ZX"
+
+
+def _state(path: str) -> str:
+    fields = read(path).rpartition(b")")[2].split()
+    return fields[0].decode() if fields else "X"
 
 
 def fields_of(pid: int) -> list[str]:

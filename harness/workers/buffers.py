@@ -252,14 +252,14 @@ def tensors(layout: Layout, mapped: Any, base: int = 0) -> list[Any]:
 
 
 def dense(layout: Layout) -> Layout:
-    """The same tensors as a flat list in contiguous layout: how outputs are written."""
+    """The same tensors as a flat list in contiguous layout: how outputs are written. "as": their strides before."""
     leaves, total = [], 0
     for entry in _entries(layout):
         count = 1
         for extent in entry["shape"]:
             count *= extent
         nbytes = count * _itemsize(entry["dtype"])
-        leaves.append({**entry, "stride": contiguous(entry["shape"]), "offset": total, "nbytes": nbytes})
+        leaves.append({**entry, "stride": contiguous(entry["shape"]), "as": entry["stride"], "offset": total, "nbytes": nbytes})
         total += -(-nbytes // ALIGN) * ALIGN
     return {"bytes": total, "leaves": leaves, "tree": {"list": list(range(len(leaves)))}}
 

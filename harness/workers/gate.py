@@ -144,17 +144,17 @@ class Gate:
             if tensor.shape != shape or tensor.dtype != dtype:
                 raise _misfit(tensor, shape, dtype)
             words[start + 2] = 0
-            if not tensor.is_contiguous() or tensor.is_neg() or tensor.is_conj():
+            if not tensor.is_contiguous():
                 tensor, size = self._spread(start, tensor)
             words[start] = part.address = tensor.data_ptr()
             words[start + 1] = part.size = size
             start += _WORDS
 
     def _spread(self, start: int, tensor: Any) -> tuple[Any, int]:
-        """An output with gaps, and the bytes that it takes; copied where they are many, or its values are lazy."""
+        """An output with gaps, and the bytes that it takes; copied where they are many."""
         size = spread_bytes(tensor.shape, tensor.stride(), tensor.itemsize)
-        if tensor.is_neg() or tensor.is_conj() or size > MOST_SPREAD * tensor.nbytes or tensor.dim() > MOST_DIMENSIONS:
-            tensor = tensor.resolve_conj().resolve_neg().contiguous()
+        if size > MOST_SPREAD * tensor.nbytes or tensor.dim() > MOST_DIMENSIONS:
+            tensor = tensor.contiguous()
             self._copies.append(tensor)
             return tensor, tensor.nbytes
         self._words[start + 2] = tensor.dim()

@@ -38,6 +38,9 @@ class Prepared:
     targets: dict[str, Any] = field(default_factory=dict)
     _views: list[list[Any]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.call = in_layout(self.call, self.outputs)
+
     def views(self, count: int) -> list[list[Any]]:
         """The tensors of the first slots."""
         for number in range(len(self._views), count):
@@ -77,6 +80,23 @@ def forward(model: Callable[..., Any], upstream: Sequence[int] = ()) -> Callable
         ]
 
     return backward
+
+
+def in_layout(call: Callable[[Any], list[Any]], outputs: buffers.Layout) -> Callable[[Any], list[Any]]:
+    """The same call, with outputs contiguous or in the reference's own strides, and no value left to be computed by who reads it: what that
+    takes is a part of the call."""
+    wanted = [tuple(leaf.get("as", leaf["stride"])) for leaf in outputs["leaves"]]
+
+    def made(inputs: Any) -> list[Any]:
+        found = call(inputs)
+        for number, (tensor, stride) in enumerate(zip(found, wanted, strict=False)):  # how many there must be is looked at later
+            if tensor.is_conj() or tensor.is_neg():
+                tensor = found[number] = tensor.resolve_conj().resolve_neg()
+            if tensor.stride() != stride and not tensor.is_contiguous():
+                found[number] = tensor.contiguous()
+        return found
+
+    return made
 
 
 def roots(model: Callable[..., Any], inputs: Any) -> dict[int, Any]:
