@@ -1,6 +1,8 @@
-"""The build service: compiles what a candidate asks for, in a confined process, and keeps the result by content.
+"""The build service: compiles what a candidate asks for, in a confined process, and keeps the result for equal orders of this candidate.
 
-The cache is written by the judge only. A worker receives a sealed copy in memory, never a path into the cache.
+The cache is written by the judge only. A worker receives a sealed copy in memory, never a path into the cache. A build that is there at
+once was ordered before, which is one bit for whoever asks: so no candidate shares with another one, what is ordered once inputs are known
+ends with the evaluation, and what processes after the first one may get is decided by that one.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -32,6 +36,10 @@ MOST_ORDERS = 100  # of one process
 MOST_BUILDS = 10  # of as long as one may take, in one evaluation: a candidate waits for its builds, and its deadlines with it
 _ORDER_CHARS, _ORDER_TEXTS = 16_000, 200  # of flags, defines and names together: they cross in one packet
 _ARCHITECTURE = re.compile(r"sm_\d{2,3}[a-z]?")
+LATE = (
+    "a build was ordered for the first time in a process that is timed; load what you need when the module is loaded or in the first calls. "
+    "A process that is timed gets what the one before it, which was checked, has ordered with the same text, flags and defines"
+)
 
 
 @dataclass(frozen=True)
@@ -63,8 +71,16 @@ class BuildRecord:
     product: Product = field(default_factory=Product)
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """What came of an order, and where the binary is."""
+
+    record: BuildRecord
+    path: Path
+
+
 class BuildService:
-    """What one candidate has compiled: `records`. Not thread-safe."""
+    """What one candidate has compiled in one evaluation: `records`. Not thread-safe. Close it when the evaluation ends."""
 
     spent_s: float = 0.0  # by compilers
 
@@ -77,36 +93,49 @@ class BuildService:
         seconds: float,
         leaving: Leaving,
         cancel: CancelToken | None,
+        candidate: str,
     ) -> None:
+        """candidate: its digest."""
         self._server, self._scratch, self._seconds, self._leaving, self._cancel = server, scratch, seconds, leaving, cancel
-        self._folder = cache / "builds"
+        self._lasting, self._passing = cache / "builds" / candidate, ""
+        self._loading, self._desks = True, 0
+        self._ordered: dict[str, _Kept] = {}
         self._compiler, self._toolkit = native.find_compiler(), native.find_toolkit()
         self._versions = {"cpp": compiler_version(self._compiler), "cuda": self._toolkit.version}
         self._rules = replace(rules, readable=(*rules.readable, *self._toolkit.folders), tools=True)
         self.records: list[BuildRecord] = []
 
+    def loaded(self) -> None:
+        """The module is loaded, and inputs may follow: what is ordered from now on is kept for this evaluation only."""
+        self._loading = False
+
+    def close(self) -> None:
+        """Remove what was kept for this evaluation only."""
+        if self._passing:
+            shutil.rmtree(self._passing, ignore_errors=True)
+
     def desk(self) -> BuildHandler:
-        """What takes the orders of one process, which are bounded."""
-        orders = 0
+        """What takes the orders of one process, which are bounded. The first process is the one that is checked, or only compiles; later
+        ones get what it has ordered."""
+        orders, first = 0, not self._desks
+        self._desks += 1
 
         def handle(request: Any) -> tuple[dict[str, Any], list[int]]:
             nonlocal orders
             orders += 1
             if orders <= MOST_ORDERS:
-                return self.handle(request)
+                return self.handle(request, fixed=not first)
             said = (
                 f"more than {MOST_ORDERS} builds in one process. Put the kernels into fewer sources, build each once when the module is "
                 "loaded, and keep what load_cpp and load_cuda return"
             )
-            if orders == MOST_ORDERS + 1:
-                self.records.append(BuildRecord(False, False, 0.0, said, (), refused=True, said=said))
-            return {"error": said}, []
+            return self._refuse(said) if orders == MOST_ORDERS + 1 else ({"error": said}, [])
 
         return handle
 
-    def handle(self, request: Any) -> tuple[dict[str, Any], list[int]]:
-        """Answer one request of a worker, a native.Order: {"symbols", "identity"} with a descriptor, or {"error": text}. Raises Interfered
-        for what `harness.native` never sends."""
+    def handle(self, request: Any, *, fixed: bool = False) -> tuple[dict[str, Any], list[int]]:
+        """Answer one request of a worker, a native.Order: {"symbols", "identity"} with a descriptor, or {"error": text}. fixed: only with
+        what was ordered before in this evaluation. Raises Interfered for what `harness.native` never sends."""
         if not isinstance(request, dict) or set(request) != {f.name for f in fields(native.Order)}:
             raise Interfered("what it wants built is not an order for the build service")
         try:
@@ -115,23 +144,46 @@ class BuildService:
         except CodecError as error:
             refused = printable(f"what a build is asked with has to be text: {error}")
         if refused:
-            said = _fitting(refused)
-            self.records.append(BuildRecord(False, False, 0.0, refused, (), refused=True, said=said))
-            return {"error": said}, []
-        started, digest = time.monotonic(), _digest(order, self._versions[order.language])
+            return self._refuse(refused)
+        digest = _digest(order, self._versions[order.language])
+        kept = self._ordered.get(digest)
+        if kept is not None:
+            self.records.append(replace(kept.record, cached=kept.record.ok, seconds=0.0))
+        elif fixed:
+            return self._refuse(LATE)
+        else:
+            kept = self._ordered[digest] = self._order(order, digest)
+            self.records.append(kept.record)
+        if not kept.record.ok:
+            return {"error": kept.record.said}, []
+        answer = {"symbols": kept.record.product.symbols, "identity": digest}
+        return answer, [buffers.from_bytes("library", kept.path.read_bytes())]
+
+    def _refuse(self, why: str) -> tuple[dict[str, Any], list[int]]:
+        said = _fitting(why)
+        self.records.append(BuildRecord(False, False, 0.0, why, (), refused=True, said=said))
+        return {"error": said}, []
+
+    def _order(self, order: native.Order, digest: str) -> _Kept:
+        """The first order of its kind in this evaluation. A failure is kept as well: later processes find what the first one found."""
         record = BuildRecord(True, True, 0.0, "", order.flags, language=order.language, identity=digest)
-        path = self._folder / f"{digest}.bin"
+        started = time.monotonic()
+        path = self._folder() / f"{digest}.bin"
         try:
             product = self._load(path)
             if product is None:
                 product, record = self._compile(path, order), replace(record, cached=False)
+            return _Kept(replace(record, seconds=time.monotonic() - started, product=product), path)
         except _BuildFailed as failure:
             said = failure.log if failure.missing else _fitting(f"the compiler refused the source:\n{failure.log}")
             failed = replace(record, ok=False, cached=False, seconds=time.monotonic() - started, log=failure.log, said=said)
-            self.records.append(replace(failed, timed_out=failure.timed_out, missing=failure.missing))
-            return {"error": said}, []
-        self.records.append(replace(record, seconds=time.monotonic() - started, product=product))
-        return {"symbols": product.symbols, "identity": digest}, [buffers.from_bytes("library", path.read_bytes())]
+            return _Kept(replace(failed, timed_out=failure.timed_out, missing=failure.missing), path)
+
+    def _folder(self) -> Path:
+        if self._loading:
+            return self._lasting
+        self._passing = self._passing or tempfile.mkdtemp(prefix="builds-", dir=self._scratch)
+        return Path(self._passing)
 
     def _load(self, path: Path) -> Product | None:
         try:

@@ -29,6 +29,7 @@ def evaluate(run: Run) -> Evaluation:
     finally:
         if run.loaded is not None:
             run.loaded.close()
+        run.builds.close()
     seconds = time.monotonic() - started
     report = StageReport(
         "build", failure is None, seconds, failure.message if failure else "", failure.log if failure else "", data

@@ -52,6 +52,7 @@ def evaluate(run: Run) -> Evaluation:
             run.loaded.close()
         if run.compiled is not None:
             os.close(run.compiled)
+        run.builds.close()
     return _conclude(run, failure, time.monotonic() - started)
 
 

@@ -89,7 +89,8 @@ def begin(
     language, compiles = LANGUAGES[request.candidate.language], place.mode == "compile"
     seconds = COMPILE_SECONDS if compiles else BUILD_SECONDS
     rules, scratch = machine.rules(level), machine.scratch
-    builds = BuildService(machine.fork_server, rules, scratch, machine.cache, seconds, machine.leaving, cancel)
+    digest = request.candidate.digest
+    builds = BuildService(machine.fork_server, rules, scratch, machine.cache, seconds, machine.leaving, cancel, digest)
     if request.purpose == "confirm" and place.mode == "execute" and task.family.NAME == "cpu":
         machine.expect_naive(task.family, task.text.folder)
     lock = DeviceLock(place.environment.device if compiles else task.family.device_id())
@@ -98,7 +99,8 @@ def begin(
 
 def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -> Worker:
     """A fresh confined worker with the candidate loaded: on the timing core with one thread, or on `cores` with a thread each. It
-    cannot leave them, unless it only verifies (`poison`): races are looked for on all cores. One that is timed is a fork of the same
+    cannot leave them, unless it only verifies (`poison`): races are looked for on all cores. The first worker of an evaluation
+    decides what is built for it. One that is timed is a fork of the same
     process as the reference's: where code and libraries lie is decided there. Equal calls of 11 us differed by 4 % before, by 1 to 2 %
     since (seen on a CPU)."""
     family, pinned = run.task.family, tuple(cores or run.task.timing_cpus)
@@ -117,6 +119,7 @@ def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -
         if run.place.device:
             run.guard("loading", worker, lambda: worker.ask("device", seconds=LOAD_SECONDS, **run.place.device))
         run.guard("loading", worker, lambda: worker.ask("load", given, seconds=LOAD_SECONDS, poison=poison))
+        run.builds.loaded()
         run.guard(
             "loading",
             worker,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from harness.judge import builds
 from harness.judge.builds import BuildService
 from harness.judge.machine import Machine
+from harness.judge.processes import BuildHandler
 from harness.native import find_compiler
 from harness.native.building import Order
 from harness.types import to_json
@@ -43,13 +45,22 @@ def machine(judge_cache: Path) -> Iterator[Machine]:
     found.close()
 
 
-def service(machine: Machine, level: str, seconds: float = 60.0) -> BuildService:
-    return BuildService(machine.fork_server, machine.rules(level), machine.scratch, machine.cache, seconds, machine.leaving, None)
+def service(machine: Machine, level: str, seconds: float = 60.0, candidate: str = "one") -> BuildService:
+    rules = machine.rules(level)
+    return BuildService(machine.fork_server, rules, machine.scratch, machine.cache, seconds, machine.leaving, None, candidate)
 
 
 def order(source: str) -> dict[str, Any]:
     asked: dict[str, Any] = to_json(Order("cpp", source))
     return asked
+
+
+def ask(handle: BuildHandler, source: str) -> str:
+    """Why an order was refused, "" for one that was served."""
+    answer, fds = handle(order(source))
+    for fd in fds:
+        os.close(fd)
+    return str(answer.get("error", ""))
 
 
 def test_a_process_may_order_so_many_builds(machine: Machine) -> None:
@@ -74,6 +85,45 @@ def test_compilers_work_so_long_for_one_evaluation(machine: Machine, monkeypatch
     assert found.records[-1].timed_out
 
 
+def test_only_what_is_ordered_while_the_module_is_loaded_is_kept_for_its_candidate(machine: Machine) -> None:
+    early, late = (f'extern "C" int {name}() {{ return {time.time_ns()}; }}' for name in ("early", "late"))
+
+    def evaluation(candidate: str) -> list[bool]:
+        """Whether either was there before."""
+        found = service(machine, machine.level, candidate=candidate)
+        desk = found.desk()
+        assert not ask(desk, early)
+        found.loaded()
+        assert not ask(desk, late)
+        assert not ask(desk, late)
+        found.close()
+        assert found.records[2].cached
+        return [record.cached for record in found.records[:2]]
+
+    assert evaluation("one") == [False, False]
+    assert evaluation("one") == [True, False]
+    assert evaluation("two") == [False, False]
+    assert not list(Path(machine.scratch).glob("builds-*"))
+
+
+def test_later_processes_get_what_the_first_has_ordered(machine: Machine) -> None:
+    found = service(machine, machine.level, candidate=str(time.time_ns()))
+    first, failing = found.desk(), "int f() { return nothing; }"
+    assert not ask(first, "int f() { return 1; }")
+    found.loaded()
+    assert not ask(first, "int f() { return 2; }")
+    said = ask(first, failing)
+    assert "nothing" in said
+    spent = found.spent_s
+    for later in (found.desk(), found.desk()):
+        assert not ask(later, "int f() { return 1; }")
+        assert not ask(later, "int f() { return 2; }")
+        assert ask(later, failing) == said
+        assert "for the first time in a process that is timed" in ask(later, "int f() { return 3; }")
+    assert found.spent_s == spent
+    found.close()
+
+
 def test_builds_without_end_are_a_failed_build(bench: Bench, correct: str) -> None:
     head, brace, tail = correct.partition("class ModelNew")
     many = MANY.replace("COUNT", str(builds.MOST_ORDERS)).replace("return {number}", "return \\ud800")
@@ -90,7 +140,7 @@ def test_a_source_sees_nothing_of_tasks_candidates_and_judges(machine: Machine, 
     answer, fds = found.handle(order(f"int another() {{ return {os.getpid()}; }}"))
     for fd in fds:
         os.close(fd)
-    product = machine.cache / "builds" / f"{answer['identity']}.bin"
+    product = machine.cache / "builds" / "one" / f"{answer['identity']}.bin"
     assert product.exists()
     (tmp_path / "secret").write_text("1")
     pids = (os.getpid(), os.getppid(), machine.fork_server._process.pid)  # type: ignore[union-attr]

@@ -54,9 +54,8 @@ def task(judge: Opened, request: pytest.FixtureRequest) -> Task:
 
 
 def evaluated(judge: Opened, task: Task, deed: str) -> Evaluation:
-    request = EvaluationRequest(
-        Candidate(CANDIDATE.replace("DEED", deed), "cpp"), "search", "time", Policy(library_calls="allow")
-    )
+    source = CANDIDATE.replace("DEED", deed)
+    request = EvaluationRequest(Candidate(source, "cpp"), "search", "time", Policy(library_calls="allow"))
     return judge.run(judge.executor.evaluate(task, request, "cpu"))
 
 
@@ -88,13 +87,19 @@ def test_outputs_with_gaps_are_read_as_they_are(judge: Opened, task: Task, form:
 
 
 @pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler on this machine")
-def test_a_kernel_may_be_built_in_a_timed_call(judge: Opened, task: Task) -> None:
-    deed = """
-            if not hasattr(self, "built"):
-                from harness.native import load_cpp
-                self.built = load_cpp('extern "C" int built_in_a_timed_call() { return 1; }')"""
-    found = evaluated(judge, task, f"pass{deed}")
-    assert found.status == "correct", found.message
+@pytest.mark.parametrize(
+    ("when", "status"), [("frame is not None", "build_failed"), ("True", "correct"), ("frame is None", "correct")]
+)
+def test_a_timed_call_gets_what_was_built_while_it_was_checked(judge: Opened, task: Task, when: str, status: str) -> None:
+    """The last: what is not ordered while it is timed."""
+    deed = f"""
+            pass
+        if {when} and not hasattr(self, "built"):
+            from harness.native import load_cpp
+            self.built = load_cpp('extern "C" int built_in_a_call() {{ return 1; }}')"""
+    found = evaluated(judge, task, deed)
+    assert found.status == status, found.message
+    assert status == "correct" or "load what you need when the module is loaded" in found.message
 
 
 def test_the_clock_is_the_judges_and_says_what_it_leaves_open(judge: Opened, task: Task) -> None:
