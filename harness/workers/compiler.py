@@ -46,6 +46,7 @@ class CompilerHost(host.Host):
         """Descriptors: source text, file for the library, file for the disassembly. Sizes and the compiler's words come back."""
         with open(_SOURCE, "wb") as file:
             file.write(buffers.read_all(fds[0]))
+        os.utime(_SOURCE, (0, 0))  # __TIMESTAMP__
         command = native.compile_command(compiler, _SOURCE, _LIBRARY, [*flags, "-fdiagnostics-color=never"])
         started = time.monotonic()
         try:
@@ -101,4 +102,5 @@ def _write(data: bytes, fd: int) -> int:
 
 def serve(sock: Any, text_fd: int) -> None:
     """Entry of the forked, confined child."""
+    os.environ["SOURCE_DATE_EPOCH"] = "0"  # __DATE__ and __TIME__ would tell whether a build was ordered before
     CompilerHost(sock, text_fd).serve()

@@ -9,6 +9,7 @@ Levels, strongest first: `namespaces` (own root built from read-only binds, PID,
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import tempfile
@@ -18,6 +19,7 @@ from . import syscalls, watcher
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sys", "/nix")
 ETC = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime", "/etc/OpenCL")
+_PROCESSORS = "/sys/devices/system/cpu"
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
@@ -42,6 +44,12 @@ class Confinement:
     tools: bool = False
     forks: bool = True
 
+    @property
+    def bare(self) -> bool:
+        """Whether it is shown of the machine what a processor's kernels need and no more: neither a driver nor a compiler asks, and
+        whatever counts for the whole machine carries words from one process to a later one."""
+        return not self.tools and not self.devices
+
 
 def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
     """Confine this process. `status_fd` receives "P pid" (as seen outside) and, at the end, "S wait-status".
@@ -57,7 +65,7 @@ def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
         _new_namespaces(root, rules.user)
         _build_root(rules)
         _stay_outside(status_fd)  # returns in the init of the new PID namespace
-        syscalls.mount("proc", "/new/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
+        _mount_proc(bare=rules.bare)
         os.chdir("/new")
         syscalls.pivot_root(".", ".")
         syscalls.detach(".")
@@ -99,13 +107,26 @@ def _build_root(rules: Confinement) -> None:
     os.mkdir("/new/tmp")
     for scratch in ("/new/tmp", "/new/dev/shm"):  # before the binds: an interpreter may well live below /tmp
         syscalls.mount("tmpfs", scratch, "tmpfs", plain, f"mode=1777,size={rules.scratch_bytes}")
-    for path in without_nested((*SYSTEM, *ETC, *rules.readable)):
+    system = [_PROCESSORS if path == "/sys" and rules.bare else path for path in SYSTEM]
+    for path in without_nested((*system, *ETC, *rules.readable)):
         _bind(path)
     for name in (*(f"/dev/{d}" for d in _DEVICES), *rules.devices):
         _bind(name, read_only=False)
     os.makedirs("/new/proc", exist_ok=True)
     os.makedirs("/new/etc", exist_ok=True)
     _put("/new/etc/passwd", f"kernel:x:{rules.user}:{rules.user}::/tmp:/bin/sh\n")
+
+
+def _mount_proc(*, bare: bool) -> None:
+    """bare: with processes alone, where the kernel can (5.8)."""
+    flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
+    if bare:
+        try:
+            return syscalls.mount("proc", "/new/proc", "proc", flags, "subset=pid")
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+    return syscalls.mount("proc", "/new/proc", "proc", flags)
 
 
 def _bind(path: str, *, read_only: bool = True) -> None:
@@ -170,6 +191,8 @@ def _restrict(rules: Confinement, *, drop_user: bool) -> None:
             resource.setrlimit(kind, (value, value))
     if rules.cpus:
         os.sched_setaffinity(0, rules.cpus)
+    if rules.bare:  # mmap can lock as well; a driver of a device may count on it
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
     if rules.memory_bytes:
         limit = _address_space() + rules.memory_bytes
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -55,7 +55,7 @@ def _warm() -> None:
 
     torch.set_num_threads(1)
     with operators.Recorder():  # imports torch._dynamo behind the scenes, which takes half a second
-        torch.nn.Linear(2, 2)(torch.ones(1, 2))
+        torch.nn.Linear(2, 2)(torch.ones(1, 2))  # torch then knows the processor, of which a candidate's /proc may say nothing
 
 
 def _reap() -> None:

@@ -47,6 +47,11 @@ _DENIED_MARKS = {
     "lchown": (94, -1), "fchownat": (260, 54), "utime": (132, -1), "utimes": (235, -1), "futimesat": (261, -1),
     "utimensat": (280, 88),
 }  # fmt: skip
+# What the kernel keeps in memory of files that everybody reads, and counters of locked pages, which outlive the process too.
+_DENIED_MEMORY = {
+    "fadvise64": (221, 223), "cachestat": (451, 451), "mincore": (27, 232), "process_madvise": (440, 440), "mlock": (149, 228),
+    "munlock": (150, 229), "mlockall": (151, 230), "munlockall": (152, 231), "mlock2": (325, 284),
+}  # fmt: skip
 # What signals a process later, which SIGCONT does to one that is stopped as well.
 _DENIED_ALARMS = {
     "timer_create": (222, 107), "setitimer": (38, 103), "alarm": (37, -1), "timerfd_create": (283, 85), "mq_open": (240, 180),
@@ -63,11 +68,14 @@ _DENIED_REQUESTS = {
     "ioctl": ((16, 29), 1, (0x5452, 0x8901, 0x8902, 0x40086602, 0x40046602, 0x401C5820)),  # FIOASYNC, FIOSETOWN, SIOCSPGRP,
     # FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR
     "prctl": ((157, 167), 0, (1, 4)),  # PR_SET_PDEATHSIG, _DUMPABLE
+    "madvise": ((28, 233), 2, (20, 21, 22, 23, 25)),  # MADV_COLD, _PAGEOUT, _POPULATE_READ, _POPULATE_WRITE, _COLLAPSE
 }
 _F_SETFL, _O_ASYNC = 4, 0o20000
+_PREADV2 = (327, 286)  # its flags say whether a page is in memory, or drop it
 _STARTING = {"fork": (57, -1), "vfork": (58, -1), "execve": (59, 221), "execveat": (322, 281)}
 _CLONE_THREAD, _X32 = 0x10000, 0x40000000
-# What reaches other processes of the same user, which a worker without process ids of its own can name.
+# What reaches other processes of the same user, which a worker without process ids of its own can name; and how a candidate is scheduled
+# is the judge's affair.
 _DENIED_AMONG_OTHERS = {
     "setpriority": (141, 140), "sched_setscheduler": (144, 119), "sched_setparam": (142, 118), "sched_setattr": (314, 274),
     "ioprio_set": (251, 30),
@@ -215,8 +223,8 @@ _ALLOW, _REFUSE, _MISSING = 0x7FFF0000, 0x00050000 | 1, 0x00050000 | 38
 def seccomp(*, pinned: bool = False, alone: bool = True, tools: bool = False, forks: bool = True) -> None:
     """Refuse (EPERM) what no kernel needs: tracing, mounting, namespaces, keys, BPF, perf, memory and queues that outlive it, sockets other
     than AF_UNIX, calls of other architectures. pinned: and leaving the processors that it may use now. alone: no other process can be named
-    from here. tools: it may leave marks on files and have itself signalled later, as compilers do. forks: it may start processes, not only
-    threads."""
+    from here. tools: it may leave marks on files and in the kernel's memory of them, change how it is scheduled, and have itself signalled
+    later, as compilers do. forks: it may start processes, not only threads."""
     if _MACHINE not in _AUDIT_ARCH:
         raise OSError(95, f"no seccomp filter for {_MACHINE}")
     program = _program(pinned=pinned, alone=alone, tools=tools, forks=forks)
@@ -239,12 +247,13 @@ def _program(*, pinned: bool, alone: bool, tools: bool, forks: bool) -> list[_St
         for name, (numbers, argument, values) in _DENIED_REQUESTS.items():
             own = _asynchronous() if name == "fcntl" else []
             program += _only(numbers[_ARM], argument, [*own, *(step for value in values for step in _refused(value))])
+        program += _only(_PREADV2[_ARM], 5, [(_EQUAL, 1, 0, 0), (_GIVE, 0, 0, _REFUSE)])
     denied = [
         *_DENIED.values(),
-        *([] if alone else _DENIED_AMONG_OTHERS.values()),
+        *([] if alone and tools else _DENIED_AMONG_OTHERS.values()),
         *([_OWN_ONLY["sched_setaffinity"]] if pinned else []),
     ]
-    denied += [] if tools else [*_DENIED_MARKS.values(), *_DENIED_ALARMS.values()]
+    denied += [] if tools else [*_DENIED_MARKS.values(), *_DENIED_MEMORY.values(), *_DENIED_ALARMS.values()]
     denied += [] if forks else _STARTING.values()
     for numbers in denied:
         program += _refused(numbers[_ARM]) if numbers[_ARM] >= 0 else []

@@ -155,6 +155,14 @@ def test_a_source_sees_nothing_of_tasks_candidates_and_judges(machine: Machine, 
         os.close(fd)
 
 
+def test_a_build_does_not_tell_when_it_was_made(bench: Bench, correct: str) -> None:
+    """Else a process would know whether an earlier one had ordered the same."""
+    tells = 'static_assert(!__builtin_strcmp(__DATE__ " " __TIME__, "Jan  1 1970 00:00:00"));\nstatic_assert(__TIMESTAMP__[20] < \'2\');\n'
+    assert 'extern "C"' in correct
+    found = bench.evaluate(correct.replace('extern "C"', f'{tells}extern "C"', 1))
+    assert found.status == "correct", found.message
+
+
 def test_a_failed_build_that_was_caught_explains_nothing_later(bench: Bench, correct: str) -> None:
     head, brace, tail = correct.partition("class ModelNew")
     caught = head + BROKEN

@@ -166,6 +166,66 @@ def test_no_mark_is_left_on_a_file(server: Servers, tmp_path: Path, level: str) 
 
 
 @pytest.mark.parametrize("level", LEVELS[:3])
+def test_it_neither_asks_nor_says_what_the_kernel_keeps_in_memory(server: Servers, tmp_path: Path, level: str) -> None:
+    denied = {**syscalls._DENIED_MEMORY, **syscalls._DENIED_AMONG_OTHERS}
+    lines = refusals({name: (numbers, (-1, 0, 0, 0, 0)) for name, numbers in denied.items()})
+    assert attempt(server, level, tmp_path, lines) is None
+    lines = """
+import ctypes, mmap, os
+for advice in (20, 21, 22, 23, 25):
+    try:
+        mmap.mmap(-1, 1 << 16).madvise(advice)
+    except PermissionError:
+        continue
+    raise RuntimeError(advice)
+mmap.mmap(-1, 1 << 16).madvise(mmap.MADV_DONTNEED)
+mmap.mmap(-1, 1 << 22).madvise(mmap.MADV_HUGEPAGE)
+file = os.open(os.__file__, os.O_RDONLY)
+assert os.preadv(file, [bytearray(1)], 0) == 1
+libc = ctypes.CDLL(None, use_errno=True)
+buffer = ctypes.create_string_buffer(1)
+vector = (ctypes.c_size_t * 2)(ctypes.addressof(buffer), 1)
+preadv2 = lambda flags: libc.syscall(*map(ctypes.c_long, (PREADV2, file, ctypes.addressof(vector), 1, 0, 0, flags)))
+assert preadv2(0) == 1
+assert preadv2(os.RWF_NOWAIT) == -1 and ctypes.get_errno() == 1
+""".replace("PREADV2", str(syscalls._PREADV2[syscalls._ARM]))
+    assert attempt(server, level, tmp_path, lines) is None
+
+
+def test_no_count_of_the_whole_machine_is_shown(server: Servers, tmp_path: Path) -> None:
+    """Except to what runs compilers, or drives a device."""
+    lines = """
+import mmap, os
+shown = {name for name in ("vmstat", "stat", "meminfo", "loadavg", "interrupts", "sys") if os.path.exists(f"/proc/{name}")}
+assert bool(shown) == SHOWN == os.path.exists("/sys/devices/system/clocksource") == os.path.exists("/sys/kernel"), shown
+assert os.listdir("/proc/self/fd") and open("/proc/self/maps").read() and os.listdir("/sys/devices/system/cpu")
+if not SHOWN:
+    try:
+        mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x2000)  # MAP_LOCKED
+    except OSError:
+        pass
+    else:
+        raise RuntimeError("locked")
+"""
+    for tools in (False, True):
+        assert attempt(server, "namespaces", tmp_path, lines.replace("SHOWN", str(tools)), tools=tools) is None
+    assert not Confinement("namespaces", devices=("/dev/dri",)).bare
+
+
+def test_the_processor_is_known_where_it_is_not_shown(tmp_path: Path) -> None:
+    """Torch reads /proc/cpuinfo, once."""
+    import torch
+
+    fork_server = ForkServer(["torch"])
+    worker = fork_server.worker("candidate", Confinement("namespaces", READABLE))
+    here = torch.backends.cpu.get_cpu_capability()
+    try:
+        load(worker, f"import torch\nassert torch.backends.cpu.get_cpu_capability() == {here!r}\nclass ModelNew: pass\n")
+    finally:
+        fork_server.close()
+
+
+@pytest.mark.parametrize("level", LEVELS[:3])
 def test_nothing_signals_it_later(server: Servers, tmp_path: Path, level: str) -> None:
     alarms = {name: (numbers, (-1, 0, 0, 0, 0)) for name, numbers in syscalls._DENIED_ALARMS.items()}
     assert attempt(server, level, tmp_path, refusals(alarms)) is None
