@@ -76,6 +76,10 @@ class Cancelled(Exception):
     """The caller withdrew the request; the worker was killed."""
 
 
+class TaskRefusedError(Exception):
+    """The task cannot be judged; the message names the line where there is one, and the mend."""
+
+
 class CancelToken:
     """Set from another thread; wakes every wait of the request that holds it."""
 

@@ -23,15 +23,17 @@ from ..languages import LANGUAGES
 from ..targets import FAMILIES, DeviceFamily, cpu
 from ..types import STAGES, Evaluation, EvaluationRequest, Target, Task, from_json, to_json
 from . import offline, pipeline
-from .endings import Cancelled, CancelToken
+from .endings import Cancelled, CancelToken, TaskRefusedError, WorkerFailed
 from .failures import Unfit
 from .health import Health, Unwell
 from .locks import LockBroken
 from .machine import Machine
-from .opening import OpenTask, TaskRefusedError, open_task
+from .opening import OpenTask, open_task
 from .places import Place
 from .run import begin
+from .tasks import differing
 
+REFUSED_HINT = "Mend the task file and open it again."
 MOST_DESCRIPTORS = 1 << 16
 UNFIT_HINT = (
     "Verify it on a GPU (target cuda), verify a float32 or float16 version here, or compile it for one: "
@@ -99,7 +101,7 @@ class Judge:
                 self._machine.leaving.wait()  # its processes are gone when the caller hears of it
                 answer = _error(number, "cancelled", "cancelled", "")
             except TaskRefusedError as error:
-                answer = _error(number, "task_refused", str(error), "Mend the task file and open it again.")
+                answer = _error(number, "task_refused", str(error), REFUSED_HINT)
             except Unavailable as error:
                 answer = _error(number, "unavailable", str(error), error.hint)
             except Unfit as error:
@@ -109,15 +111,15 @@ class Judge:
                 answer = _error(number, "failed", str(error), error.hint)
             except LockBroken as error:
                 answer = _error(number, "failed", str(error), "Mend the lock file, then repeat the call.")
-            except Exception as error:  # the evaluator's own trouble: reported as such, never as a verdict
-                traceback.print_exc()
+            except WorkerFailed as error:
                 self._forget()
-                answer = _error(
-                    number,
-                    "failed",
-                    f"{type(error).__name__}: {error}",
-                    "See the judge's log on stderr; the call may be repeated.",
-                )
+                if error.kind == "task":  # in a step that opening it does not take, such as a held-out case
+                    answer = _error(number, "task_refused", str(error), REFUSED_HINT)
+                else:
+                    answer = _failed(number, error)
+            except Exception as error:  # the evaluator's own trouble: reported as such, never as a verdict
+                self._forget()
+                answer = _failed(number, error)
             with self._lock:
                 self._tokens.pop(number).close()
             _say(answer)
@@ -140,11 +142,11 @@ class Judge:
         source, path, number = message["source"], message["path"], message["id"]
         if self._machine.only_compiles(target):
             handle, task = self._start_task(source, path, number, token, cpu, timed=False, checked=False)
-            self._keep(cpu.NAME + task.digest, handle)
+            self._keep(_key(cpu, task), handle)
             return to_json(task)
         family = _family(target)
         handle, task = self._start_task(source, path, number, token, family, timed=bool(message.get("timed", True)))
-        self._keep(family.NAME + task.digest, handle)
+        self._keep(_key(family, task), handle)
         return to_json(task)
 
     def _evaluate(self, message: dict[str, Any], token: CancelToken) -> Any:
@@ -179,6 +181,7 @@ class Judge:
             handle, fresh = self._start_task(
                 task.source, task.path, message["id"], token, family, timed=False, known=True, timed_later=timed
             )
+            _check_same(task, handle)
             known_us = {c.name: c for c in task.cases}
             cases = tuple(c if c.held_out else known_us.get(c.name, c) for c in fresh.cases)
             judged = replace(fresh, cases=cases, name=task.name)
@@ -196,10 +199,11 @@ class Judge:
 
     def _opened(self, task: Task, number: int, token: CancelToken, family: DeviceFamily, **how: bool) -> OpenTask:
         """how: of `open_task`, where it is not open."""
-        key = family.NAME + task.digest
+        key = _key(family, task)
         opened = self._open.get(key)
         if opened is None:
             opened, _ = self._start_task(task.source, task.path, number, token, family, timed=False, known=True, **how)
+            _check_same(task, opened)
             self._keep(key, opened)
         elif how.get("timed_later"):  # it may have been opened for a check alone
             self._machine.expect_task(family, opened.text.folder, compiles=True)
@@ -252,6 +256,28 @@ def _family(target: Target) -> DeviceFamily:
     if target.arch and not family.device_key().split(":sm_")[-1].startswith(target.arch.removeprefix("sm_")):
         raise Unavailable(f"target {target} is not the device here ({family.device_key()})", hint)
     return family
+
+
+def _key(family: DeviceFamily, task: Task) -> str:
+    """Under which a task is held open: one with neighbours reads its own folder again at each start of a process."""
+    return "\0".join((family.NAME, task.digest, task.path if task.neighbours else ""))
+
+
+def _check_same(task: Task, handle: OpenTask) -> None:
+    """Raises TaskRefusedError, with the task closed, unless what was opened now is what the task was."""
+    if handle.digest == task.digest:
+        return
+    changed = differing(task.neighbours, handle.neighbours) or "its held-out companion"
+    where = handle.text.lines.at()
+    handle.close()
+    raise TaskRefusedError(f"{where}: the task is another one now: {changed} changed since it was opened; open the task again")
+
+
+def _failed(number: int, error: Exception) -> dict[str, Any]:
+    """Called where it is handled."""
+    traceback.print_exc()
+    hint = "See the judge's log on stderr; the call may be repeated."
+    return _error(number, "failed", f"{type(error).__name__}: {error}", hint)
 
 
 def _error(number: int, kind: str, message: str, hint: str) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ..targets import DeviceFamily, cpu
-from ..types import Case, Task, TensorSpec
+from ..types import Case, Task, TensorSpec, task_digest
 from ..workers import buffers, operators
 from ..workers.lines import FORWARD
 from . import bounds, bursts, memory, oracle, validation
-from .endings import CancelToken, WorkerFailed
+from .endings import CancelToken, TaskRefusedError, WorkerFailed
 from .freezing import aside
 from .locks import DeviceLock
 from .machine import Machine
@@ -30,10 +30,6 @@ SETS_HELD = 4  # at the least at one time, each with outputs in the framework's 
 COMPILE_SECONDS = 300.0
 # of the memory that is allowed; above it a confirmation draws the timing sets of each case anew for each process
 CROWDED_SHARE = 0.125
-
-
-class TaskRefusedError(Exception):
-    """The task cannot be judged; the message names the line where there is one, and the mend."""
 
 
 @dataclass
@@ -76,7 +72,12 @@ class OpenTask:
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(f"{self.text.source}\0{self.text.held_out}".encode()).hexdigest()
+        return task_digest(self.text.source, self.text.held_out, self.neighbours)
+
+    @property
+    def neighbours(self) -> dict[str, str]:
+        """What the task takes from its folder besides its text: names and digests."""
+        return self.workers.known or {}
 
     def pool(self, name: str) -> CasePool:
         """The pool of a case, described and with its checking sets."""
@@ -124,6 +125,7 @@ class OpenTask:
         if self._baseline_worker is not None:
             self.workers.keep(self._baseline_worker)
             self._baseline_worker.close()
+            self._baseline_worker = None  # also where no other can be started
         self._baseline_worker = self.workers.start(compiles=True)[0] if at_once else None
         self._constructed.clear()
 
@@ -211,6 +213,11 @@ def open_task(
 
 def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
     declared = handle.opened["cases"]
+    for entry in declared:  # all of them first: a later opening, which validates nothing, must find the same neighbours
+        if not entry["held_out"]:
+            tell("open", f"case {entry['name']}: shapes", 0.02)
+            handle.described(entry["name"])
+    handle.workers.known = handle.worker.data(handle.worker.ask("neighbours", seconds=TASK_SECONDS))
     cases: list[Case] = []
     for number, entry in enumerate(declared):
         name = entry["name"]
@@ -218,7 +225,6 @@ def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
         if entry["held_out"]:
             cases.append(Case(name, entry["weight"], False, True, entry["arguments"]))
             continue
-        handle.described(name)
         if validated and (reason := validation.problem(handle.pool(name))):
             raise TaskRefusedError(f"{handle.text.lines.at(*FORWARD)}: case {name!r}: {reason}")
         cases.append(learn_case(handle, Case(name, entry["weight"], entry["protected"], False, entry["arguments"])))
@@ -241,6 +247,7 @@ def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
         operators={k: v for k, v in first.describe["operators"].items() if not operators.is_free(k)},
         parameters=tuple(f"{k} {dtype}{shape}" for k, (shape, dtype) in first.describe["state"].items()),
         notes=tuple(handle.notes),
+        neighbours=handle.neighbours,
     )
 
 

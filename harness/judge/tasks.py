@@ -14,7 +14,7 @@ from ..targets import DeviceFamily
 from ..workers import buffers, compiled
 from ..workers.lines import FORWARD, Lines
 from . import memory
-from .endings import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
+from .endings import CancelToken, Interfered, TaskRefusedError, WorkerDied, WorkerFailed, WorkerTimeout
 from .machine import Machine
 from .pool import TASK_SECONDS
 from .processes import Worker
@@ -49,10 +49,13 @@ class TaskText:
 
 
 class TaskWorkers:
-    """Starts processes for one task on one device family, and hands what one has compiled to the next."""
+    """Starts processes for one task on one device family, and hands what one has compiled to the next.
+
+    known: what the first of them took from the task's folder, names and digests, once that is learned: the others must find the same."""
 
     def __init__(self, machine: Machine, family: DeviceFamily, text: TaskText) -> None:
         self._machine, self._family, self.text = machine, family, text
+        self.known: dict[str, str] | None = None
         self._stack = buffers.create("stack", 0, fixed=False)
         key = hashlib.sha256("\0".join((text.source, text.held_out, text.folder)).encode()).hexdigest()
         self._kept = machine.cache / "compiled" / f"{key[:32]}.tar"
@@ -60,7 +63,8 @@ class TaskWorkers:
     def start(
         self, cancel: CancelToken | None = None, *, compiles: bool = False, allocation: bool = True
     ) -> tuple[Worker, dict[str, Any]]:
-        """A confined process with the task open, and what the task declares. Raises what Worker.wait raises.
+        """A confined process with the task open, and what the task declares. Raises what Worker.wait raises, and TaskRefusedError
+        where what the task loads from its folder changed since the first process.
 
         compiles: it runs baselines, of which torch.compile is one. allocation: under the allocator policy of every comparison; False for the
         allocator's defaults."""
@@ -83,8 +87,13 @@ class TaskWorkers:
                 cpus=len(os.sched_getaffinity(0)),
                 device=self._family.TORCH_DEVICE,
                 patience_s=STACK_SHARE * TASK_SECONDS,
+                known=self.known,
             )
             opened: dict[str, Any] = worker.data(reply)
+            if self.known is not None and (changed := differing(self.known, opened["neighbours"])):
+                raise TaskRefusedError(
+                    f"{self.text.lines.at()}: {changed} beside the task changed since it was opened; open the task again"
+                )
             return worker, opened
         except BaseException as error:
             reason = self.refusal(error, worker)
@@ -139,3 +148,8 @@ class TaskWorkers:
 
     def close(self) -> None:
         os.close(self._stack)
+
+
+def differing(known: dict[str, str], found: dict[str, str]) -> str:
+    """The names under which two processes took different contents from a task's folder."""
+    return ", ".join(sorted(name for name in {*known, *found} if known.get(name) != found.get(name)))

@@ -32,7 +32,7 @@ from .goal import Budget, Goal, GoalKind, Spent
 from .policy import Policy
 from .signal import VOCABULARY, Signal
 from .target import Mode, Target, TargetReport
-from .task import Case, Task, TensorSpec
+from .task import Case, Task, TensorSpec, task_digest
 
 __all__ = [
     "ISOLATION_LEVELS",
@@ -77,5 +77,6 @@ __all__ = [
     "fitness",
     "from_json",
     "promotable",
+    "task_digest",
     "to_json",
 ]

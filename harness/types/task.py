@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,7 +47,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Task:
-    """digest: SHA-256 of the task's text (and its held-out companion), the identity used in evaluation keys.
+    """digest: `task_digest`, the identity used in evaluation keys. neighbours: what it loads from its folder, as relative names and the
+    SHA-256 of their contents.
 
     operators: the aten operators one eager call executed, with counts, the task's signature for similarity.
     notes: what a reader of results should know (dropped input families, a baseline that failed to compile …).
@@ -62,8 +65,16 @@ class Task:
     operators: dict[str, int] = field(default_factory=dict)
     parameters: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    neighbours: dict[str, str] = field(default_factory=dict)
 
     @property
     def visible_cases(self) -> tuple[Case, ...]:
         """The cases an author may see."""
         return tuple(c for c in self.cases if not c.held_out)
+
+
+def task_digest(source: str, held_out: str = "", neighbours: Mapping[str, str] | None = None) -> str:
+    """SHA-256 over a task's text, that of its held-out companion, and the names and digests of what it loads from its folder: everything that
+    decides what it asks for."""
+    named = "".join(f"\0{name}\0{digest}" for name, digest in sorted((neighbours or {}).items()))
+    return hashlib.sha256(f"{source}\0{held_out}{named}".encode()).hexdigest()

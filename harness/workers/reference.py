@@ -19,6 +19,7 @@ from typing import Any
 
 from . import buffers, compiled, families, host, modules, operators, placement, task_file
 from .lines import CONSTRUCTOR, FORWARD, Lines
+from .neighbours import Neighbours
 from .task_file import CaseSpec, TaskFile, TaskProblem
 
 SMALL_BYTES = 1 << 20  # below it a second thread costs more than it saves
@@ -60,12 +61,14 @@ class ReferenceHost(host.Host):
         cpus: int,
         device: str,
         patience_s: float,
+        known: dict[str, str] | None,
     ) -> dict[str, Any]:
         """Load the task and learn the declared cases and options.
 
         Descriptors: the text; its held-out companion; where the stack of a crash goes, or of a step that takes longer than
         `patience_s`; what an earlier process compiled. All but the first may be empty. folder: the task's, "" where it is not
-        to be seen. search_path: of programs, for inductor's compiler.
+        to be seen. search_path: of programs, for inductor's compiler. known: what another process with this task took from its folder, for
+        one that is compared with it; None for one that learns it.
         """
         import torch
 
@@ -74,6 +77,9 @@ class ReferenceHost(host.Host):
         faulthandler.enable(self._stack)
         _settle(folder, search_path, fds[3])
         torch.set_num_threads(1)
+        self._neighbours = Neighbours(folder, (filename, held_out_name))
+        if known is None:
+            self._neighbours.watch()
         text, held_out = (buffers.read_all(fd).decode() for fd in fds[:2])
         self.lines = Lines(text, filename)
         self.file = self._problem(lambda: task_file.read(text, filename, held_out, held_out_name, seed))
@@ -86,7 +92,12 @@ class ReferenceHost(host.Host):
             "tolerance": self.file.tolerance,
             "gradients": self.file.gradients,
             "baselines": list(self.file.baselines),
+            "neighbours": {} if known is None else self._neighbours.pin(known),
         }
+
+    def on_neighbours(self, fds: list[int]) -> dict[str, str]:
+        """What the task took from its folder so far: names and digests. It may take nothing else from now on."""
+        return self._problem(self._neighbours.pin)  # type: ignore[no-any-return]
 
     def on_describe(self, fds: list[int], case: str, seed: int) -> dict[str, Any]:
         """Construct one case's model and run it once: layouts, state, operators, counts."""
@@ -328,7 +339,10 @@ class ReferenceHost(host.Host):
         os.lseek(self._stack, 0, os.SEEK_SET)
         faulthandler.dump_traceback_later(self._patience_s, file=self._stack)
         try:
-            return task_file.attempt(action, _CALL, self.lines, *FORWARD)
+            found = task_file.attempt(action, _CALL, self.lines, *FORWARD)
+            if reason := self._neighbours.problem():
+                raise TaskProblem(f"{self.lines.at(*FORWARD)}: {reason}")
+            return found
         except TaskProblem as error:
             raise modules.LoadError("task", str(error)) from error
         finally:

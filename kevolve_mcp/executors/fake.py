@@ -7,7 +7,8 @@ Markers are comment lines `# fake: NAME=VALUE`, in a candidate:
 * `confirm=incorrect`: the status that only the purposes "confirm" and "export" find
 * `seconds=0.2`: how long one evaluation takes; `unavailable=2`: how many evaluations fail first
 
-and in a task: `refused=REASON`, `cases=small,large`, `operators=aten.mul,aten.add`, `seconds=0.2`, `held_out=edge`.
+and in a task: `refused=REASON`, `cases=small,large`, `operators=aten.mul,aten.add`, `seconds=0.2`, `held_out=edge`,
+`imports=helper.py` (of its folder).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import re
 import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import anyio
 
@@ -45,6 +47,7 @@ from harness.types import (
     Verdict,
     fitness,
     promotable,
+    task_digest,
 )
 from kevolve_mcp.errors import EvaluatorUnavailable, TaskRefused, Unavailable
 
@@ -75,6 +78,7 @@ class FakeExecutor(Executor):
         self.evaluated: list[str] = []
         self.cancelled: list[str] = []
         self.opened: list[str] = []
+        self.tasks: list[Task] = []
         self.requests: list[EvaluationRequest] = []
         self._failures: Counter[str] = Counter()
         self._closed = False
@@ -105,7 +109,10 @@ class FakeExecutor(Executor):
         _tell(progress, "open", "importing the reference", 0.1)
         await anyio.sleep(float(markers.get("seconds", 0)))
         _tell(progress, "open", "timing baselines", 0.9)
-        digest = hashlib.sha256(source.encode()).hexdigest()
+        companion = Path(path).with_name(f"{Path(path).stem}.heldout.py") if path else None
+        imported = [Path(path).with_name(name) for name in _words(markers.get("imports", ""))]
+        neighbours = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in imported}
+        digest = task_digest(source, companion.read_text() if companion and companion.is_file() else "", neighbours)
         self.opened.append(digest)
         name = re.sub(r"\W+", "_", path.rsplit("/", 1)[-1].removesuffix(".py")) or "task"
         if name == "task" and path.count("/") > 1:
@@ -120,6 +127,7 @@ class FakeExecutor(Executor):
             cases=(*cases, *(replace(_case(n), held_out=True) for n in held_out)),
             baselines=("eager", "compile"),
             operators=dict.fromkeys(_words(markers.get("operators", "aten.mul.Tensor")), 1),
+            neighbours=neighbours,
         )
 
     async def evaluate(
@@ -130,6 +138,7 @@ class FakeExecutor(Executor):
         markers = _markers(candidate.source)
         self.started.append(candidate.digest)
         self.requests.append(request)
+        self.tasks.append(task)
         seconds = float(markers.get("seconds", 0))
         try:
             for step, stage in enumerate(STAGES):

@@ -202,8 +202,8 @@ class Finishing:
         return over.sentence if over else "Finished on request, before a termination rule held."
 
     def _order(self, record: SessionRecord, task: Task, request: EvaluationRequest) -> Order:
-        near = str(record.options.get("path", ""))
-        executor = self._shared.pool.get(record.python, Path(near).parent if near else None)
+        task = replace(task, path=str(record.options.get("path", task.path)))  # an equal one may have been opened elsewhere
+        executor = self._shared.pool.get(record.python, Path(task.path).parent if task.path else None)
         return Order(task, request, record.target, executor, record.id)
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import os
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.types import Candidate
+from harness.types import Candidate, task_digest
 from kevolve_mcp.errors import UsageError
 
 from .types import Text
 
 MAX_BYTES = 2_000_000
+_MODULES = (".py", ".pyc", ".so")
 LANGUAGES = {"cpu": "cpp", "cuda": "triton", "hip": "triton"}  # the usual language of a target family
 
 
@@ -38,6 +40,31 @@ def load_task(text: Text) -> Loaded:
 def load_kernel(text: Text, name: str = "") -> Loaded:
     """A candidate file. name: the prefix of the argument in messages ("start_"). Raises UsageError."""
     return _load(text, name, "start.py")
+
+
+def digest(task: Loaded, neighbours: Iterable[str]) -> str:
+    """The identity that a task has as its files are now, if it loads these of its folder; "" where one of them cannot be read."""
+    path = Path(task.path)
+    held_out = path.with_name(f"{path.stem}.heldout.py")
+    try:
+        companion = held_out.read_text() if task.path and held_out.is_file() else ""
+        return task_digest(
+            task.source, companion, {n: hashlib.sha256((path.parent / n).read_bytes()).hexdigest() for n in neighbours}
+        )
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def beside(task: Loaded) -> list[str]:
+    """Names of the modules and packages in the task's folder: one more can come before what was imported."""
+    if task.folder is None:
+        return []
+    try:
+        with os.scandir(task.folder) as entries:
+            names = [e.name for e in entries if e.name.endswith(_MODULES) or os.path.isfile(os.path.join(e.path, "__init__.py"))]
+    except OSError:
+        return []
+    return sorted(names)
 
 
 def companion_start(task: str, language: str) -> str:

@@ -48,6 +48,7 @@ async def open_session(shared: Shared, request: OpenRequest) -> JobView:
     payload = {
         "source": task.source,
         "path": task.path,
+        "beside": await shared.thread(inputs.beside, task),
         "target": request.target,
         "language": language,
         "goal": str(request.goal),
@@ -94,7 +95,12 @@ class Opening:
             selection=p["selection"],
             seed=int(p["session"].rsplit("-", 1)[-1], 16) if p["seed"] is None else p["seed"],
             python=python,
-            options={"notes": [] if starts.found else list(starts.notes), "skills": p["skills"], "path": p["path"]},
+            options={
+                "notes": [] if starts.found else list(starts.notes),
+                "skills": p["skills"],
+                "path": p["path"],
+                "beside": p["beside"],
+            },
         )
         record, joined = await shared.thread(_created, store, new, p["session"], p["new"])
         if not joined:
@@ -183,20 +189,28 @@ def find_starts(shared: Shared, store: Store, task: Task, p: dict[str, Any]) -> 
 
 
 async def _joinable(shared: Shared, p: dict[str, Any]) -> SessionRecord | None:
-    """The open session of the same text, target and language, found without examining the task again."""
+    """The open session of the same task, target and language, found without examining the task again: one of the same file, where the text,
+    the held-out companion and all that was loaded from the folder are as they were. Others may turn out to be the same once examined."""
     store = await shared.store()
 
     def find() -> SessionRecord | None:
         for summary in store.sessions.list("open"):
             record = summary.session
             same = (record.target, record.language, str(record.goal)) == (p["target"], p["language"], p["goal"])
-            if not same or to_json(record.policy) != p["policy"] or store.tasks.get(record.task).source != p["source"]:
+            if not same or to_json(record.policy) != p["policy"] or not _unchanged(store.tasks.get(record.task), record, p):
                 continue
             if record.budget.exceeded(store.sessions.spent(record.id)) is None:  # a spent one can only be finished
                 return record
         return None
 
     return await shared.thread(find)
+
+
+def _unchanged(task: Task, record: SessionRecord, p: dict[str, Any]) -> bool:
+    """Whether to examine the task would find the one of this session again."""
+    if (task.source, record.options.get("path"), record.options.get("beside")) != (p["source"], p["path"], p["beside"]):
+        return False
+    return inputs.digest(inputs.Loaded(p["source"], p["path"]), task.neighbours) == task.digest
 
 
 async def _joined(shared: Shared, record: SessionRecord, p: dict[str, Any]) -> JobView:

@@ -248,8 +248,8 @@ async def _session_order(
     shared: Shared, store: Store, record: SessionRecord, candidate: Candidate, depth: Depth, target: str = ""
 ) -> Order:
     task = await shared.thread(store.tasks.get, record.task)
-    near = str(record.options.get("path", ""))
-    executor = shared.pool.get(record.python, Path(near).parent if near else None)
+    task = replace(task, path=str(record.options.get("path", task.path)))  # an equal one may have been opened elsewhere
+    executor = shared.pool.get(record.python, Path(task.path).parent if task.path else None)
     purpose, until = STAGES[depth]
     return Order(task, EvaluationRequest(candidate, purpose, until, record.policy), target or record.target, executor, record.id)
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import hashlib
+import py_compile
 import re
 from pathlib import Path
 
 import pytest
 
+from harness.types import Candidate, EvaluationRequest, Policy, Purpose, Stage, Status, Task
 from kevolve_mcp.errors import TaskRefused
 from kevolve_mcp.executors import LocalExecutor
 
@@ -147,3 +150,80 @@ def test_sugar_and_gradients(bench: Bench) -> None:
     for text, status in ((right, "correct"), (wrong, "incorrect")):
         request = EvaluationRequest(Candidate(text, "cpp"), "check", "verify", policy)
         assert bench.run(bench.executor.evaluate(task, request, "cpu")).status == status
+
+
+NEIGHBOURLY = (
+    "import torch\nfrom activation import activation\n\nHELD_OUT = [{'rows': (9, 20)}]\n\n"
+    "def reference(x):\n    return activation(x)\n\ndef get_inputs(rows=8):\n    return [torch.randn(rows, 32)]\n"
+)
+RELU = "import torch\n\ndef kernel(x):\n    return torch.relu(x)\n"
+
+
+def _with_helper(folder: Path, function: str, text: str = NEIGHBOURLY) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "activation.py").write_text(f"import torch\n\ndef activation(x):\n    return torch.nn.functional.{function}(x)\n")
+    (folder / "task.py").write_text(text)
+    return folder / "task.py"
+
+
+def _opened(bench: Bench, path: Path) -> Task:
+    return bench.run(bench.executor.open_task(path.read_text(), str(path), "cpu", timed=False))
+
+
+def _judged(bench: Bench, task: Task, purpose: Purpose = "check", until: Stage = "verify") -> Status:
+    request = EvaluationRequest(Candidate(RELU, "cpp"), purpose, until, Policy(library_calls="allow"))
+    return bench.run(bench.executor.evaluate(task, request, "cpu")).status
+
+
+def test_a_helper_in_the_folder_belongs_to_the_identity(bench: Bench, tmp_path: Path) -> None:
+    one, other = (_with_helper(tmp_path / function, function) for function in ("relu", "gelu"))
+    tasks = [_opened(bench, path) for path in (one, other)]
+    assert tasks[0].digest != tasks[1].digest
+    assert [list(t.neighbours) for t in tasks] == [["activation.py"]] * 2
+    assert [_judged(bench, t) for t in tasks] == ["correct", "incorrect"]
+    assert _opened(bench, _with_helper(tmp_path / "again", "relu")).digest == tasks[0].digest
+
+
+def test_without_helpers_text_and_companion_are_the_identity(bench: Bench) -> None:
+    companion = Path(bench.task.path).with_name("task.heldout.py")
+    held_out = companion.read_text() if companion.is_file() else ""
+    assert bench.task.neighbours == {}
+    assert bench.task.digest == hashlib.sha256(f"{bench.task.source}\0{held_out}".encode()).hexdigest()
+
+
+def test_an_edited_helper_makes_another_task(bench: Bench, tmp_path: Path) -> None:
+    path = _with_helper(tmp_path / "task", "relu")
+    py_compile.compile(str(path.with_name("activation.py")), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    before = _opened(bench, path)
+    _with_helper(tmp_path / "task", "selu")  # of equal length, and perhaps in the same second
+    with pytest.raises(TaskRefused, match=r"activation\.py beside the task changed .* open the task again"):
+        _judged(bench, before, "search", "time")  # where a process for baselines is started
+    with pytest.raises(TaskRefused, match=r"activation\.py changed .* open the task again"):
+        _judged(bench, before, "confirm")
+    after = _opened(bench, path)
+    assert after.digest != before.digest
+    assert _judged(bench, after) == "incorrect"
+
+
+def test_data_read_from_the_folder_belongs_to_the_identity(bench: Bench, tmp_path: Path) -> None:
+    folder = tmp_path / "task"
+    folder.mkdir()
+    (folder / "scale.txt").write_text("2.0")
+    path = folder / "task.py"
+    path.write_text(
+        "import torch\n\ndef reference(x):\n    return x * float(open('scale.txt').read())\n\n"
+        "def get_inputs():\n    return [torch.randn(8, 32)]\n"
+    )
+    before = _opened(bench, path)
+    assert list(before.neighbours) == ["scale.txt"]  # though it is read when forward runs
+    (folder / "scale.txt").write_text("3.0")
+    assert _opened(bench, path).digest != before.digest
+
+
+def test_a_helper_that_only_a_held_out_case_imports_is_refused(bench: Bench, tmp_path: Path) -> None:
+    late = "def reference(x):\n    if len(x) == 8:\n        return torch.relu(x)\n    from activation import activation\n"
+    text = NEIGHBOURLY.replace("from activation import activation\n", "").replace("def reference(x):\n", late)
+    task = _opened(bench, _with_helper(tmp_path / "task", "relu", text))
+    assert task.neighbours == {}
+    with pytest.raises(TaskRefused, match=r"activation\.py beside the task .* at module level"):
+        _judged(bench, task, "confirm")

@@ -75,6 +75,37 @@ async def test_opening_again_joins(bench: Bench) -> None:
     assert len(bench.executor.opened) == 3
 
 
+async def test_another_helper_or_companion_is_another_session(bench: Bench) -> None:
+    """Of equal texts: in another folder, and after an edit in place."""
+    text = TASK + "# fake: imports=helper.py\n"
+    one, other = (OpenRequest(bench.task(text, f"{name}/task.py")) for name in ("one", "other"))
+    for name in ("one", "other"):
+        (bench.home / name / "helper.py").write_text(f"# {name}\n")
+    async with bench.service() as service:
+        first, second = await opened(service, one), await opened(service, other)
+        assert first != second
+        told_first = await told(service, first, kernel(2.0))
+        told_second = await told(service, second, kernel(2.0))
+        assert not told_second.cached
+        assert told_first.evaluation.id != told_second.evaluation.id
+        assert [r.path for r in bench.executor.tasks] == [one.task.path, other.task.path]
+        assert (await opened(service, one), len(bench.executor.opened)) == (first, 2)  # joined without examining it
+
+        (bench.home / "other" / "helper.py").write_text("# one\n")
+        assert await opened(service, other) == first  # now they are one task
+        (bench.home / "one" / "helper.py").write_text("# edited\n")
+        third = await opened(service, one)
+        assert third not in (first, second)
+        (bench.home / "one" / "task.heldout.py").write_text("CASES = {}\n")
+        fourth = await opened(service, one)
+        assert fourth not in (first, second, third)
+        (bench.home / "one" / "helper").mkdir()
+        (bench.home / "one" / "helper" / "__init__.py").touch()  # it would come before helper.py
+        before = len(bench.executor.opened)
+        assert await opened(service, one) == fourth
+        assert len(bench.executor.opened) == before + 1
+
+
 async def test_the_id_is_known_while_the_task_is_opened(bench: Bench) -> None:
     async with bench.service() as service:
         request = OpenRequest(bench.task(TASK + "# fake: seconds=0.5\n"))
