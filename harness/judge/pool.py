@@ -254,11 +254,13 @@ class Drawer:
             buffers.create("inputs", calls * stride),
             buffers.create("expected", calls * pool.slot_bytes),
         )
+        chosen = buffers.integers(pool.outputs)
+        own = [buffers.create("framework", calls * pool.slot_bytes)] if chosen else []
         held = InputFile(inputs)
         try:
             reply = self._worker.ask(
                 "make_group",
-                [inputs, expected],
+                [inputs, expected, *own],
                 seconds=calls * TASK_SECONDS,
                 case=pool.name,
                 seeds=[secrets.randbits(48) for _ in range(calls)],
@@ -267,16 +269,18 @@ class Drawer:
             )
             layouts = self._worker.data(reply)
             buffers.seal(inputs)
-            mapped = buffers.mapped(expected)
+            mapped = [buffers.mapped(fd) for fd in (expected, *own)]
         finally:
-            os.close(expected)
-        wanted = self._placed(buffers.stacked(pool.outputs, mapped, calls, pool.slot_bytes))
+            for fd in (expected, *own):
+                os.close(fd)
+        wanted, *others = (self._placed(buffers.stacked(pool.outputs, each, calls, pool.slot_bytes)) for each in mapped)
+        framework = [others[0][number] if number in chosen else None for number in range(len(wanted))]
         one = layouts[0]  # most often of all: then the same object, so that it is sent once
         sets = [
             InputSet(held, number * stride, one if layout == one else layout, [output[number] for output in wanted])
             for number, layout in enumerate(layouts)
         ]
-        return Group(sets, wanted)
+        return Group(sets, wanted, framework)
 
     def _placed(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """Expectations stay where comparing is fastest: in the judge's own memory on the device."""

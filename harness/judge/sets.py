@@ -49,7 +49,8 @@ class InputSet:
 @dataclass
 class Group:
     """The sets of one timed burst, in one file: mapping a file takes longer than a small call. expected: of each output, one behind the
-    other for all sets."""
+    other for all sets. framework: the framework's own, likewise, of outputs that are not floating; None of others."""
 
     sets: list[InputSet]
     expected: list[torch.Tensor]
+    framework: list[torch.Tensor | None]

@@ -289,11 +289,12 @@ def _verify(case: str, pool: CasePool, kept: list[tuple[memoryview, Group]], war
                     continue
                 _raise_if_wrong(case, oracle.compare(own, warm.expected[number], warm.allowed[number], warm.framework[number]))
                 right = right if len(right) > number else [*right, own]
-            timed, expected = stack[pool.warm :], chosen.expected[number]
-            if oracle.surely_right(timed, expected, allowed, usual):
+            timed, expected, framework = stack[pool.warm :], chosen.expected[number], chosen.framework[number]
+            if oracle.surely_right(timed, expected, allowed, usual, framework):
                 continue
-            for own, want in zip(timed, expected, strict=True):
-                _raise_if_wrong(case, oracle.compare(own, want, oracle.of_timed_call(allowed, want, usual)))
+            for call, (own, want) in enumerate(zip(timed, expected, strict=True)):
+                other = None if framework is None else framework[call]
+                _raise_if_wrong(case, oracle.compare(own, want, oracle.of_timed_call(allowed, want, usual), other))
     kept.clear()
 
 

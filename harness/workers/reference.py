@@ -138,7 +138,7 @@ class ReferenceHost(host.Host):
 
     def on_make_group(self, fds: list[int], case: str, seeds: list[int], stride: int, slot_bytes: int) -> list[buffers.Layout]:
         """Draw plain input sets, a seed each, `stride` bytes apart, and their expected outputs, rounded to the outputs' dtypes, in slots of
-        their own. Descriptors: inputs, expected. The sets' layouts."""
+        their own. Descriptors: inputs, expected and, where outputs are not floating, the framework's own of these. The sets' layouts."""
         with self._all_threads() if stride + slot_bytes > SMALL_BYTES else contextlib.nullcontext():
             return [
                 self._problem(lambda n=number, s=seed: self._make_one(fds, case, s, n * stride, n * slot_bytes))  # type: ignore[misc]
@@ -248,12 +248,17 @@ class ReferenceHost(host.Host):
         import torch
 
         live = self.live[case]
-        inputs, _, expected = self._answer(live, seed, "dense")
+        inputs, there, expected = self._answer(live, seed, "dense")
         layout = self._plan(inputs, "get_inputs")
         buffers.write(fds[0], layout, inputs, base)
         dtypes = (getattr(torch, leaf["dtype"]) for leaf in live.outputs["leaves"])
         kept = [t.to(d).contiguous().cpu() for t, d in zip(expected, dtypes, strict=True)]
         buffers.write(fds[1], live.outputs, kept, expected_base)
+        if len(fds) > 2:
+            own = [t.contiguous().cpu() for t in host.forward(live.model, live.upstream)(there)]
+            chosen = buffers.integers(live.outputs)
+            leaves = [live.outputs["leaves"][number] for number in chosen]
+            buffers.write(fds[2], {**live.outputs, "leaves": leaves}, [own[number] for number in chosen], expected_base)
         return layout
 
     def _answer(self, live: Live, seed: int, family: str) -> tuple[list[Any], list[Any], list[Any]]:
