@@ -124,12 +124,13 @@ class ReferenceHost(host.Host):
                 changed = value.float() * (1 + 0.25 * noise) + (0 if positive else 0.25 * scale) * noise.flip(0)
                 value = (changed.abs() if positive else changed).to(value.dtype)
             values.append(value)
-        modules.copy_state(modules.state(live.model), values)  # copies to the device where the model is
-        modules.copy_state(modules.state(live.precise), values)
-        for key, prepared in self.prepared.items():
-            if key.startswith(f"{case}/") and prepared.targets:
-                modules.copy_state(prepared.targets, values)
+        self._take(case, values)
         buffers.write(fds[0], buffers.plan(values), values)
+
+    def on_take_state(self, fds: list[int], case: str) -> None:
+        """Set the parameters to what another process has written."""
+        layout = buffers.plan(list(self.live[case].initial_state.values()))
+        self._take(case, list(buffers.read(fds[0], layout)))
 
     def on_make_set(self, fds: list[int], case: str, seed: int, family: str) -> dict[str, Any]:
         """Draw one input set, and its expected outputs in float64 where they are floating. Descriptors: inputs, expected, the
@@ -150,6 +151,14 @@ class ReferenceHost(host.Host):
         self._problem(lambda: self._baseline(fds[0], case, name, slots, slot_bytes))
 
     # ---- behind the commands ---------------------------------------------------------------------------------------
+
+    def _take(self, case: str, values: list[Any]) -> None:
+        live = self.live[case]
+        modules.copy_state(modules.state(live.model), values)  # copies to the device where the model is
+        modules.copy_state(modules.state(live.precise), values)
+        for key, prepared in self.prepared.items():
+            if key.startswith(f"{case}/") and prepared.targets:
+                modules.copy_state(prepared.targets, values)
 
     def _model(self, name: str, seed: int) -> tuple[CaseSpec, Any, Any]:
         """A case, the arguments of its constructor, and what they construct."""
