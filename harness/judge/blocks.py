@@ -11,9 +11,9 @@ from typing import Any
 from ..types import Case, Signal
 from . import timing
 from .failures import Failure
-from .pool import CONFIRMING_BURSTS, MORE_BURSTS
+from .pool import CONFIRMING_BURSTS, MORE_BURSTS, Drawer
 from .processes import Worker
-from .run import Run, call_seconds, prepare
+from .run import Run, call_seconds, prepare, set_state
 
 
 def time_case(
@@ -27,15 +27,24 @@ def time_case(
     run.task.prepare(case.name, baselines)
     threads: dict[str, Any] = {"count": len(cores) or 1, "cpus": list(cores or run.task.timing_cpus)}
     run.task.baseline_worker.ask("threads", seconds=60, **threads)
-    seconds = call_seconds(case, pool.calls)
-    try:
-        return run.guard(
-            f"case {case.name}, timed",
-            worker,
-            lambda: timing.time_process(
-                run.task, case, worker, slots, baselines, run.lock, run.cancel, rng, seconds, one_core=not cores
-            ),
+    seconds, changes = call_seconds(case, pool.calls), len(pool.halves) > 1
+
+    def change(name: str, state: int) -> None:
+        if name:
+            Drawer(run.task.baseline_worker).take(pool, state)  # of all baselines: they share a process
+        else:
+            set_state(worker, pool, state)
+
+    def measure() -> timing.Block:
+        block = timing.time_process(
+            run.task, case, worker, slots, baselines, run.lock, run.cancel, rng, seconds, change, one_core=not cores
         )
+        if changes:
+            change("", 0)
+        return block
+
+    try:
+        return run.guard(f"case {case.name}, timed", worker, measure)
     except timing.WrongWhenTimed as wrong:
         run.results[case.name] = replace(run.results[case.name], correct=False, detail=wrong.finding.detail)
         when = f"wrong with {len(cores)} threads" if cores else "wrong while it was timed"
@@ -43,6 +52,8 @@ def time_case(
         raise Failure("incorrect", text, (Signal(wrong.finding.signal or "wrong.values", text),)) from wrong
     finally:
         pool.release()  # no other process sees these inputs
+        if changes:
+            change("baselines", 0)
         run.task.baseline_worker.ask("threads", seconds=60, count=1, cpus=sorted(os.sched_getaffinity(0)))
 
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..workers import buffers, operators
 from ..workers.families import FAMILIES, SHIFT
-from . import memory, oracle
+from . import memory, oracle, sets
 from .endings import WorkerFailed
 from .environment import timing_effort
 from .processes import Worker
-from .sets import Group, InputFile, InputSet
+from .sets import Group, Half, InputFile, InputSet
 
 if TYPE_CHECKING:
     import torch
@@ -51,13 +51,15 @@ class CasePool:
     states: dict[int, int] = field(default_factory=dict)  # state seed -> descriptor of the parameter values
     checking: list[tuple[int, InputSet]] = field(default_factory=list)  # (state seed, set)
     timing: list[Group] = field(default_factory=list)
-    alone: list[Group] = field(default_factory=list)  # of one set each, where a device's burst has several calls
+    halves: list[Half] = field(default_factory=list)  # of `timing`: two where there are parameters, which change between them
+    alone: list[Group] = field(
+        default_factory=list
+    )  # of one set each, where a device's burst has several calls; of the last half
     calls: int = 1  # measured, of a burst
     warm: int = 0  # calls before them that are not measured
     short: bool = False  # whether a call is
     one_by_one: bool = False  # whether calls are handed over one by one
     rotating_bytes: int = 0  # of the timing sets of one pair of processes
-    usual_rms: list[float] = field(default_factory=list)  # of each output, over all timing sets; see oracle
     allowances: list[oracle.Allowance] = field(default_factory=list)
     steady: list[bool] = field(default_factory=list)  # of each output: whether draws resemble each other in size
     families: list[str] = field(default_factory=list)
@@ -116,7 +118,10 @@ class CasePool:
     def release(self, *, checking: bool = False) -> None:
         """Give the memory of the timing sets back; with `checking` that of the checking sets, too, but for the two plain ones, which
         warm processes up and show who works. Timing sets are drawn anew where they are wanted again."""
-        self.timing, self.alone = [], []
+        for half in self.halves:
+            if half.state and (fd := self.states.pop(half.state, -1)) >= 0:
+                os.close(fd)
+        self.timing, self.halves, self.alone = [], [], []
         if checking:
             del self.checking[2:]
 
@@ -124,7 +129,7 @@ class CasePool:
         for fd in (self.init_fd, *self.states.values()):
             if fd >= 0:
                 os.close(fd)
-        self.checking, self.timing, self.alone = [], [], []
+        self.checking, self.timing, self.halves, self.alone = [], [], [], []
 
 
 class Drawer:
@@ -158,6 +163,10 @@ class Drawer:
         else:
             pool.states[seed] = fd
         return pool.states[seed]
+
+    def take(self, pool: CasePool, seed: int) -> None:
+        """Put the reference into a state that another process was put into."""
+        self._worker.ask("take_state", [pool.states[seed]], seconds=TASK_SECONDS, case=pool.name)
 
     def checking(self, pool: CasePool) -> None:
         """Fill the checking sets: two plain draws, one of each family that this task can bear, one after a parameter change."""
@@ -196,12 +205,28 @@ class Drawer:
             few = min(few, BURSTS if bursts > MORE_BURSTS else DEAR_BURSTS)
         least = min(BURSTS, max(few, DEAR_BURSTS)) if pool.input_bytes > DEAR_BYTES else BURSTS
         self.state(pool, 0)
-        pool.timing = [self._group(pool, pool.calls) for _ in range(max(1, min(max(least, few), affordable // pool.calls)))]
+        pool.halves = self._halves(pool, max(1, min(max(least, few), affordable // pool.calls)))
+        pool.timing = [group for half in pool.halves for group in half.groups]
         if pool.calls > 1 and not on_host:
             pool.alone = [self._group(pool, 1) for _ in range(min(ALONE, affordable // 4))]
         pool.rotating_bytes = pool.timing_bytes
-        drawn = (held.expected for group in pool.timing for held in group.sets)
-        pool.usual_rms = [oracle.usual_rms(of_output) for of_output in zip(*drawn, strict=True)]
+        if len(pool.halves) > 1:
+            self.state(pool, 0)
+
+    def _halves(self, pool: CasePool, bursts: int) -> list[Half]:
+        """So many bursts; where there are parameters, half of them after these have changed: who keeps what depends on them alone while it is
+        timed shows there. The reference is left in the last state."""
+        changes = bool(pool.describe["state"]) and bursts > 1
+        dense = next(held for state, held in pool.checking if state == 0 and held.family == "dense")
+        groups = [self._group(pool, pool.calls) for _ in range(bursts - bursts // 2 if changes else bursts)]
+        halves = [Half(0, groups, dense, sets.usual_rms(groups))]
+        if changes:
+            changed = secrets.randbits(40) + 1
+            self.state(pool, changed)
+            groups = [self._group(pool, pool.calls) for _ in range(bursts // 2)]
+            usual = sets.usual_rms(groups)
+            halves.append(Half(changed, groups, sets.warm(self._group(pool, 1), pool.allowances, usual), usual))
+        return halves
 
     def sample(self, pool: CasePool) -> InputSet:
         """One more set of plain inputs."""
@@ -261,11 +286,13 @@ class Drawer:
             buffers.create("inputs", calls * stride),
             buffers.create("expected", calls * pool.slot_bytes),
         )
+        chosen = buffers.integers(pool.outputs)
+        own = [buffers.create("framework", calls * pool.slot_bytes)] if chosen else []
         held = InputFile(inputs)
         try:
             reply = self._worker.ask(
                 "make_group",
-                [inputs, expected],
+                [inputs, expected, *own],
                 seconds=calls * TASK_SECONDS,
                 case=pool.name,
                 seeds=[secrets.randbits(48) for _ in range(calls)],
@@ -274,16 +301,18 @@ class Drawer:
             )
             layouts = self._worker.data(reply)
             buffers.seal(inputs)
-            mapped = buffers.mapped(expected)
+            mapped = [buffers.mapped(fd) for fd in (expected, *own)]
         finally:
-            os.close(expected)
-        wanted = self._placed(buffers.stacked(pool.outputs, mapped, calls, pool.slot_bytes))
+            for fd in (expected, *own):
+                os.close(fd)
+        wanted, *others = (self._placed(buffers.stacked(pool.outputs, each, calls, pool.slot_bytes)) for each in mapped)
+        framework = [others[0][number] if number in chosen else None for number in range(len(wanted))]
         one = layouts[0]  # most often of all: then the same object, so that it is sent once
         sets = [
             InputSet(held, number * stride, one if layout == one else layout, [output[number] for output in wanted])
             for number, layout in enumerate(layouts)
         ]
-        return Group(sets, wanted)
+        return Group(sets, wanted, framework)
 
     def _placed(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """Expectations stay where comparing is fastest: in the judge's own memory on the device."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -49,7 +50,39 @@ class InputSet:
 @dataclass
 class Group:
     """The sets of one timed burst, in one file: mapping a file takes longer than a small call. expected: of each output, one behind the
-    other for all sets."""
+    other for all sets. framework: the framework's own, likewise, of outputs that are not floating; None of others."""
 
     sets: list[InputSet]
     expected: list[torch.Tensor]
+    framework: list[torch.Tensor | None]
+
+
+@dataclass(frozen=True)
+class Half:
+    """Timed bursts under one state of the parameters: all, where a case has none. state: its seed. warm: inputs that are known to be right then,
+    for calls which are not measured. usual_rms: of each output, over all sets; see oracle."""
+
+    state: int
+    groups: list[Group]
+    warm: InputSet
+    usual_rms: list[float]
+
+    def group(self, number: int) -> Group:
+        """The sets of the burst `number`, cyclic."""
+        return self.groups[number % len(self.groups)]
+
+
+def usual_rms(groups: Sequence[Group]) -> list[float]:
+    """Of each output, over all sets; see oracle."""
+    drawn = (held.expected for group in groups for held in group.sets)
+    return [oracle.usual_rms(of_output) for of_output in zip(*drawn, strict=True)]
+
+
+def warm(group: Group, allowances: Sequence[oracle.Allowance], usual: Sequence[float]) -> InputSet:
+    """The first set of a group, to be judged as a timed one is: a checking set would take longer to draw."""
+    held = group.sets[0]
+    each = zip(allowances, held.expected, usual, strict=True)
+    held.allowed = [oracle.of_timed_call(allowed, expected, rms) for allowed, expected, rms in each]
+    others = zip(held.expected, group.framework, strict=True)
+    held.framework = [expected if framework is None else framework[0] for expected, framework in others]
+    return held

@@ -135,7 +135,8 @@ class InBursts(Sides):
 
     def settle(self, name: str, place: memoryview, turn: Turn) -> int:
         for _ in range(WARM_BURSTS):
-            result = self._run(name, [self.warm], [0] * self.pool.calls)
+            with turn(self.workers[name].root):
+                result = self._run(name, [self.warm], [0] * self.pool.calls)
         self.queue_ns = max(self.queue_ns, result.queued_ns)  # one for all bursts of the block: it lies inside the judge's clock
         return result.inside_ns
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 import contextlib
 import random
 import secrets
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -25,13 +25,13 @@ from ..workers import buffers
 from . import bursts, oracle, statistics
 from .distance import same_bits
 from .endings import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
-from .freezing import aside, turns
+from .freezing import Turn, aside, turns
 from .locks import DeviceLock
 from .opening import OpenTask
 from .pool import BURSTS, CasePool
 from .processes import Worker
-from .sets import Group, InputSet
-from .sides import InBursts, OneByOne, Timed
+from .sets import Group, Half
+from .sides import InBursts, OneByOne, Sides, Timed
 
 if TYPE_CHECKING:
     import torch
@@ -198,71 +198,109 @@ def time_process(
     cancel: CancelToken | None,
     rng: random.Random,
     seconds: float,
+    change: Callable[[str, int], None],
     *,
     one_core: bool = True,
 ) -> Block:
-    """One fresh candidate process against the reference worker, for one case. one_core: both are pinned to the timing core. Raises
-    WrongWhenTimed."""
+    """One fresh candidate process against the reference worker, for one case. change: puts a side ("" is the candidate) into a state of the
+    parameters, which is done in the middle where there are any. one_core: both are pinned to the timing core. Raises WrongWhenTimed."""
     pool = task.pools[case.name]
     names = ["", *baselines]
-    rounds = len(pool.timing)
     found: dict[str, list[float]] = {name: [] for name in names}
-    warm = next(s for state, s in pool.checking if state == 0 and s.family == "dense")
     processes = (worker.pid, task.baseline_worker.pid)
     kind = OneByOne if pool.one_by_one else InBursts
-    sides = kind(task, pool, worker, slots, baselines, seconds, warm, one_core=one_core)
+    sides = kind(task, pool, worker, slots, baselines, seconds, pool.halves[0].warm, one_core=one_core)
     for name in baselines:  # the first call of a fresh process may compile, which is never done under the lock
         with _side(name):
             sides.compile(name)
     with lock.hold(cancel), aside(task.timing_cpus):
         before = task.family.state(processes)
         block = Block({}, before, before, calls=pool.calls)
-        with sides:
-            offset = rng.randrange(rounds)
-            # outputs of the candidate's bursts that were not looked at yet; each side's are put aside alike
-            size = (pool.warm + pool.calls) * pool.slot_bytes
-            shelf = bursts.shelf(1 + max(1, min(rounds, KEPT_BYTES // size)), size)
-            kept: list[tuple[memoryview, Group]] = []
-
-            def timed(name: str, chosen: Group) -> Timed:
-                with _side(name):
-                    result = sides.burst(name, chosen.sets, shelf[0 if name else 1 + len(kept)], turn)
-                if not name:
-                    if not result.kept:
-                        text = "outputs changed after they were handed over: one buffer for several calls"
-                        raise WrongWhenTimed(case.name, oracle.Finding("wrong.held_output", 1.0, 0.0, 0.0, text))
-                    kept.append((shelf[1 + len(kept)], chosen))
-                    if len(kept) == len(shelf) - 1:
-                        _verify(case.name, pool, kept, warm)
-                return result
-
-            with turns(worker.root, task.baseline_worker.root) as turn:
-                for name in names:
+        rounds = _Rounds(case.name, pool, sides, names, rng, block, found, len(pool.timing))
+        for half in pool.halves:
+            if half.state:
+                for name in ("", baselines[0]):  # new callers afterwards: no worker takes commands while it makes calls
                     with _side(name):
-                        burst_ns = sides.settle(name, shelf[0], turn) * (1 + pool.warm / pool.calls)
-                    rounds = min(rounds, max(BURSTS, round(1e9 * MOST_SECONDS / max(burst_ns, 1))))
-                for number in range(rounds):
-                    rng.shuffle(names)
-                    for position, name in enumerate(names):
-                        # each side reads sets that the others have not just read, so that nobody finds warm caches
-                        shift = 0 if not name else (1 + position) * max(1, rounds // (len(names) + 1))
-                        result = timed(name, bursts.group(pool, number + offset + shift))
-                        found[name].append(result.inside_ns / 1e3 / pool.calls)
-                        if name == baselines[0]:
-                            block.gap_ns.append(float(result.outside_ns - result.inside_ns))
-                        _note(block, result, pool.calls, candidate=not name)
-                    block.null_ns += sides.nothing(turn)
-                for chosen in pool.alone:
-                    rng.shuffle(names)
-                    for name in names:
-                        block.alone_us.setdefault(name, []).append(timed(name, chosen).inside_ns / 1e3)
+                        change(name, half.state)
+            sides.warm = half.warm
+            with sides, turns(worker.root, task.baseline_worker.root) as turn:
+                rounds.run(half, turn)
         block.after = task.family.state(processes)
         for name in names:
             with _side(name):
                 block.hot_us[name], block.call_us[name] = sides.hot(name)
-    _verify(case.name, pool, kept, warm)
+    rounds.verify()
     block.pairs = {name: list(zip(found[name], found[""], strict=True)) for name in baselines}
     return block
+
+
+class _Rounds:
+    """The rounds of one block: their figures go to `block` and `found`. most: of both halves together. Raises WrongWhenTimed."""
+
+    def __init__(
+        self,
+        case: str,
+        pool: CasePool,
+        sides: Sides,
+        names: list[str],
+        rng: random.Random,
+        block: Block,
+        found: dict[str, list[float]],
+        most: int,
+    ) -> None:
+        self._case, self._pool, self._sides, self._rng = case, pool, sides, rng
+        self._names, self._baseline = list(names), names[1]
+        self._block, self._found, self._most = block, found, most
+        # outputs of the candidate's bursts that were not looked at yet; each side's are put aside alike
+        size = (pool.warm + pool.calls) * pool.slot_bytes
+        self._shelf = bursts.shelf(1 + max(1, min(most, KEPT_BYTES // size)), size)
+        self._kept: list[tuple[memoryview, Group]] = []
+        self._half = pool.halves[0]
+
+    def run(self, half: Half, turn: Turn) -> None:
+        """The rounds of one half."""
+        self.verify()
+        self._half, names, pool, sides = half, self._names, self._pool, self._sides
+        for name in names:
+            with _side(name):
+                burst_ns = sides.settle(name, self._shelf[0], turn) * (1 + pool.warm / pool.calls)
+            if half is pool.halves[0]:
+                self._most = min(self._most, max(BURSTS, round(1e9 * MOST_SECONDS / max(burst_ns, 1))))
+        later = self._most // 2 if len(pool.halves) > 1 else 0
+        rounds = later if half.state else self._most - later
+        offset = self._rng.randrange(rounds)
+        for number in range(rounds):
+            self._rng.shuffle(names)
+            for position, name in enumerate(names):
+                # each side reads sets that the others have not just read, so that nobody finds warm caches
+                shift = 0 if not name else (1 + position) * max(1, rounds // (len(names) + 1))
+                result = self._timed(name, half.group(number + offset + shift), turn)
+                self._found[name].append(result.inside_ns / 1e3 / pool.calls)
+                if name == self._baseline:
+                    self._block.gap_ns.append(float(result.outside_ns - result.inside_ns))
+                _note(self._block, result, pool.calls, candidate=not name)
+            self._block.null_ns += sides.nothing(turn)
+        for chosen in pool.alone if half is pool.halves[-1] else ():
+            self._rng.shuffle(names)
+            for name in names:
+                self._block.alone_us.setdefault(name, []).append(self._timed(name, chosen, turn).inside_ns / 1e3)
+
+    def verify(self) -> None:
+        """Look at the outputs that wait for it."""
+        _verify(self._case, self._pool, self._kept, self._half)
+
+    def _timed(self, name: str, chosen: Group, turn: Turn) -> Timed:
+        kept, shelf = self._kept, self._shelf
+        with _side(name):
+            result = self._sides.burst(name, chosen.sets, shelf[0 if name else 1 + len(kept)], turn)
+        if not name:
+            if not result.kept:
+                text = "outputs changed after they were handed over: one buffer for several calls"
+                raise WrongWhenTimed(self._case, oracle.Finding("wrong.held_output", 1.0, 0.0, 0.0, text))
+            kept.append((shelf[1 + len(kept)], chosen))
+            if len(kept) == len(shelf) - 1:
+                self.verify()
+        return result
 
 
 def _note(block: Block, result: Timed, calls: int, *, candidate: bool) -> None:
@@ -276,30 +314,37 @@ def _note(block: Block, result: Timed, calls: int, *, candidate: bool) -> None:
     block.switches += result.switches
 
 
-def _verify(case: str, pool: CasePool, kept: list[tuple[memoryview, Group]], warm: InputSet) -> None:
-    """Every timed output against expectations rounded to the output's dtype, and those of the calls before against `warm`'s. Bursts that
+def _verify(case: str, pool: CasePool, kept: list[tuple[memoryview, Group]], half: Half) -> None:
+    """Every timed output against expectations rounded to the output's dtype, and those of the calls before against those of `half`'s set for them. Bursts that
     follow each other closely share what the machine does meanwhile, and a comparison takes longer than a small burst: so outputs are kept
     for a while."""
     right: list[torch.Tensor] = []
+    warm, changed = half.warm, half.state != 0
     for memory, chosen in kept:
         outputs = buffers.stacked(pool.outputs, memory, pool.warm + len(chosen.sets), pool.slot_bytes)
-        for number, (stack, allowed, usual) in enumerate(zip(outputs, pool.allowances, pool.usual_rms, strict=True)):
+        for number, (stack, allowed, usual) in enumerate(zip(outputs, pool.allowances, half.usual_rms, strict=True)):
             for own in stack[: pool.warm]:
                 if len(right) > number and same_bits(own, right[number]):
                     continue
-                _raise_if_wrong(case, oracle.compare(own, warm.expected[number], warm.allowed[number], warm.framework[number]))
+                finding = oracle.compare(own, warm.expected[number], warm.allowed[number], warm.framework[number])
+                _raise_if_wrong(case, finding, changed=changed)
                 right = right if len(right) > number else [*right, own]
-            timed, expected = stack[pool.warm :], chosen.expected[number]
-            if oracle.surely_right(timed, expected, allowed, usual):
+            timed, expected, framework = stack[pool.warm :], chosen.expected[number], chosen.framework[number]
+            if oracle.surely_right(timed, expected, allowed, usual, framework):
                 continue
-            for own, want in zip(timed, expected, strict=True):
-                _raise_if_wrong(case, oracle.compare(own, want, oracle.of_timed_call(allowed, want, usual)))
+            for call, (own, want) in enumerate(zip(timed, expected, strict=True)):
+                other = None if framework is None else framework[call]
+                finding = oracle.compare(own, want, oracle.of_timed_call(allowed, want, usual), other)
+                _raise_if_wrong(case, finding, changed=changed)
     kept.clear()
 
 
-def _raise_if_wrong(case: str, finding: oracle.Finding) -> None:
-    if finding.signal is not None:
-        raise WrongWhenTimed(case, finding)
+def _raise_if_wrong(case: str, finding: oracle.Finding, *, changed: bool) -> None:
+    if finding.signal is None:
+        return
+    if changed:
+        finding = replace(finding, signal="wrong.stale_parameters", detail=f"after the parameters changed, {finding.detail}")
+    raise WrongWhenTimed(case, finding)
 
 
 def strongest(case: Case) -> str:

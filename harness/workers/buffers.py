@@ -264,6 +264,14 @@ def dense(layout: Layout) -> Layout:
     return {"bytes": total, "leaves": leaves, "tree": {"list": list(range(len(leaves)))}}
 
 
+def integers(layout: Layout) -> list[int]:
+    """Which tensors of a layout, by number, hold integers or booleans: where rounding decides there, there is no "nearly"."""
+    import torch
+
+    dtypes = (getattr(torch, entry["dtype"]) for entry in _entries(layout))
+    return [number for number, dtype in enumerate(dtypes) if not (dtype.is_floating_point or dtype.is_complex)]
+
+
 def contiguous(shape: Sequence[int]) -> list[int]:
     """Row-major strides in elements."""
     strides, step = [], 1

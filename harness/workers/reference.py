@@ -135,12 +135,13 @@ class ReferenceHost(host.Host):
                 changed = value.float() * (1 + 0.25 * noise) + (0 if positive else 0.25 * scale) * noise.flip(0)
                 value = (changed.abs() if positive else changed).to(value.dtype)
             values.append(value)
-        modules.copy_state(modules.state(live.model), values)  # copies to the device where the model is
-        modules.copy_state(modules.state(live.precise), values)
-        for key, prepared in self.prepared.items():
-            if key.startswith(f"{case}/") and prepared.targets:
-                modules.copy_state(prepared.targets, values)
+        self._take(case, values)
         buffers.write(fds[0], buffers.plan(values), values)
+
+    def on_take_state(self, fds: list[int], case: str) -> None:
+        """Set the parameters to what another process has written."""
+        layout = buffers.plan(list(self.live[case].initial_state.values()))
+        self._take(case, list(buffers.read(fds[0], layout)))
 
     def on_make_set(self, fds: list[int], case: str, seed: int, family: str) -> dict[str, Any]:
         """Draw one input set, and its expected outputs in float64 where they are floating. Descriptors: inputs, expected, the
@@ -149,7 +150,7 @@ class ReferenceHost(host.Host):
 
     def on_make_group(self, fds: list[int], case: str, seeds: list[int], stride: int, slot_bytes: int) -> list[buffers.Layout]:
         """Draw plain input sets, a seed each, `stride` bytes apart, and their expected outputs, rounded to the outputs' dtypes, in slots of
-        their own. Descriptors: inputs, expected. The sets' layouts."""
+        their own. Descriptors: inputs, expected and, where outputs are not floating, the framework's own of these. The sets' layouts."""
         with self._all_threads() if stride + slot_bytes > SMALL_BYTES else contextlib.nullcontext():
             return [
                 self._problem(lambda n=number, s=seed: self._make_one(fds, case, s, n * stride, n * slot_bytes))  # type: ignore[misc]
@@ -161,6 +162,14 @@ class ReferenceHost(host.Host):
         self._problem(lambda: self._baseline(fds[0], case, name, slots, slot_bytes))
 
     # ---- behind the commands ---------------------------------------------------------------------------------------
+
+    def _take(self, case: str, values: list[Any]) -> None:
+        live = self.live[case]
+        modules.copy_state(modules.state(live.model), values)  # copies to the device where the model is
+        modules.copy_state(modules.state(live.precise), values)
+        for key, prepared in self.prepared.items():
+            if key.startswith(f"{case}/") and prepared.targets:
+                modules.copy_state(prepared.targets, values)
 
     def _model(self, name: str, seed: int) -> tuple[CaseSpec, Any, Any]:
         """A case, the arguments of its constructor, and what they construct."""
@@ -260,12 +269,17 @@ class ReferenceHost(host.Host):
         import torch
 
         live = self.live[case]
-        inputs, _, expected = self._answer(live, seed, "dense")
+        inputs, there, expected = self._answer(live, seed, "dense")
         layout = self._plan(inputs, "get_inputs")
         buffers.write(fds[0], layout, inputs, base)
         dtypes = (getattr(torch, leaf["dtype"]) for leaf in live.outputs["leaves"])
         kept = [t.to(d).contiguous().cpu() for t, d in zip(expected, dtypes, strict=True)]
         buffers.write(fds[1], live.outputs, kept, expected_base)
+        if len(fds) > 2:
+            own = [t.contiguous().cpu() for t in host.forward(live.model, live.upstream)(there)]
+            chosen = buffers.integers(live.outputs)
+            leaves = [live.outputs["leaves"][number] for number in chosen]
+            buffers.write(fds[2], {**live.outputs, "leaves": leaves}, [own[number] for number in chosen], expected_base)
         return layout
 
     def _answer(self, live: Live, seed: int, family: str) -> tuple[list[Any], list[Any], list[Any]]:

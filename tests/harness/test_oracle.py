@@ -104,6 +104,15 @@ def test_a_stack_of_exact_outputs_is_surely_right_only_where_it_is_equal() -> No
     assert not oracle.surely_right(expected + (expected == 5), expected, allowed, 0.0)
 
 
+def test_of_stacked_integers_each_may_be_the_reference_s_or_the_framework_s() -> None:
+    expected = torch.arange(24).reshape(2, 12)
+    framework = expected + (expected == 5)
+    allowed = oracle.allowance(expected[0], framework[0], 1)
+    assert oracle.surely_right(framework, expected, allowed, 0.0, framework)
+    assert oracle.surely_right(expected.clone(), expected, allowed, 0.0, framework)
+    assert not oracle.surely_right(framework + (expected == 7), expected, allowed, 0.0, framework)
+
+
 def test_a_sum_in_half_precision_is_not() -> None:
     terms = torch.rand(128, 4096, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     total = torch.zeros(128, dtype=torch.float16)
