@@ -45,9 +45,9 @@ def load_kernel(text: Text, name: str = "") -> Loaded:
 def digest(task: Loaded, neighbours: Iterable[str]) -> str:
     """The identity that a task has as its files are now, if it loads these of its folder; "" where one of them cannot be read."""
     path = Path(task.path)
-    held_out = path.with_name(f"{path.stem}.heldout.py")
+    held_out = path.with_name(f"{path.stem}.heldout.py") if task.path else None
     try:
-        companion = held_out.read_text() if task.path and held_out.is_file() else ""
+        companion = held_out.read_text() if held_out is not None and held_out.is_file() else ""
         return task_digest(
             task.source, companion, {n: hashlib.sha256((path.parent / n).read_bytes()).hexdigest() for n in neighbours}
         )

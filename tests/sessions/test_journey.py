@@ -106,6 +106,15 @@ async def test_another_helper_or_companion_is_another_session(bench: Bench) -> N
         assert len(bench.executor.opened) == before + 1
 
 
+async def test_a_task_given_as_text_is_joined_as_text(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(Text(source=TASK)))
+        assert await opened(service, OpenRequest(Text(source=TASK))) == session
+        assert len(bench.executor.opened) == 1
+        assert await opened(service, OpenRequest(bench.task())) == session  # equal once it is examined
+        assert len(bench.executor.opened) == 2
+
+
 async def test_the_id_is_known_while_the_task_is_opened(bench: Bench) -> None:
     async with bench.service() as service:
         request = OpenRequest(bench.task(TASK + "# fake: seconds=0.5\n"))
