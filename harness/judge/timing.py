@@ -1,12 +1,11 @@
 """Paired timing: fresh candidate processes against the baselines, in random order, on inputs no process has seen before.
 
-Two clocks look at every burst. The worker's own gives the figure; the judge's, from handing over the inputs to holding the
-outputs, confirms it: what lies between the two must be the same for candidate and baseline, which do the same besides their
-calls. Work hidden from the inner clock shows up as a difference. A figure that the outer clock does not reproduce is replaced
-by the outer clock's, and one that lies far beyond its noise is an accusation.
+On a CPU calls come one by one and the judge's clock gives the figure of both sides (see calls). A call that waits for others is as long as
+the judge saw it.
 
-Short calls are timed several in a burst. On the host their inputs come one by one, so that none can be computed with another. On a
-device a burst's inputs are there before, and calls that are a burst of their own must confirm its figure.
+On a device the process's own events give the figure, and the judge's clock, from handing over the inputs to holding the outputs, bounds it:
+a figure that it does not reproduce is replaced by what it saw, one far beyond its noise is an accusation, and an advantage within what
+it leaves open is not called faster. A burst's inputs are there before; calls that are a burst of their own must confirm its figure.
 """
 
 from __future__ import annotations
