@@ -1,25 +1,15 @@
-"""Calls on a CPU one by one, each timed from outside.
+"""Calls on a CPU one by one, each timed from outside: what both ways share. See `billed` and `packets`.
 
-Nothing that the worker says about time counts, and nothing is deducted. There are two ways:
-
-* `ByPacket`, for short calls: the judge's clock runs from before the packet of inputs is handed to the kernel until the packet of outputs
-  has come. Before, there is nothing to work on; what is done later does not get into a copy that was sent.
-* `ByBill`, for others: the worker sleeps until the inputs are there and again when its outputs are, which the judge then reads in the
-  worker's memory. The kernel's count of the processor time of its process is the figure: whatever it does, and whenever it says that it is
-  done, it pays for. What waits for others' work has a longer time by the judge's clock, which is noted as well.
-
-Nobody else can work for it: a timed worker cannot leave its core, starts no process, and is stopped outside its turns.
+Nothing that the worker says about time counts, and nothing is deducted. Nobody else can work for it: a timed worker cannot leave its core,
+starts no process, and is stopped outside its turns.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import errno
 import math
 import os
 import random
-import socket
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,16 +21,12 @@ from .freezing import Turn, children, fields_of, is_gone, read
 from .pool import CasePool
 from .processes import Worker
 from .sets import InputSet
-from .statistics import quantile
+from .statistics import median
 
 SPINS = 1000  # looks before something else is attended to: some 50 us
 SLEEP_S = 20e-6  # between two looks where the worker needs the judge's core
 STOPPED_NS = 200_000  # of processor time while it is stopped: each of its threads takes a while to notice
-MOST_STOPPED = 0.8  # of the turns that no such time was seen in: what a hypervisor takes while a process stops counts for it
 COMPARED_BYTES = 64 << 20  # of the outputs of a turn that are looked at again when all calls are done; one in any case
-MOST_PARTS = 512  # of memory in one system call; IOV_MAX is 1024
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
@@ -55,7 +41,7 @@ class TurnResult:
 
 
 @dataclass(frozen=True)
-class _Shown:
+class Shown:
     """Where a worker has an output: address, bytes from its first to its last element, strides in elements unless it is contiguous."""
 
     address: int
@@ -134,8 +120,9 @@ class Caller:
         return found
 
     def end(self) -> None:
-        """The worker takes other commands again. Raises Interfered if it has run while it was stopped, not only now and then."""
-        if self._drifts and quantile(self._drifts, MOST_STOPPED) > STOPPED_NS:
+        """The worker takes other commands again. Raises Interfered if it has usually run while it was stopped: now and then an honest process
+        seems to, since what a hypervisor takes while it stops counts for it (one turn in twenty on a virtual machine)."""
+        if self._drifts and median(self._drifts) > STOPPED_NS:
             raise self._nonsense("it ran while it was stopped")
         with self._believing_nothing():
             self._order(gate.END)
@@ -157,7 +144,7 @@ class Caller:
     def _answered(self) -> bool:
         raise NotImplementedError
 
-    def _collect(self, slot: memoryview) -> list[_Shown]:
+    def _collect(self, slot: memoryview) -> list[Shown]:
         """Take the outputs that were just shown, dense, each where its layout has it."""
         raise NotImplementedError
 
@@ -165,13 +152,13 @@ class Caller:
         """The figure, and what the judge's clock says to it. waited_ns: for a core that others had."""
         raise NotImplementedError
 
-    def _kept(self, shown: list[list[_Shown]], place: memoryview, some: Sequence[int]) -> bool:
+    def _kept(self, shown: list[list[Shown]], place: memoryview, some: Sequence[int]) -> bool:
         """Whether outputs of some earlier calls are still what they were."""
         raise NotImplementedError
 
     # ---- what both do
 
-    def _call(self, key: str, held: InputSet, slot: memoryview) -> tuple[list[_Shown], int]:
+    def _call(self, key: str, held: InputSet, slot: memoryview) -> tuple[list[Shown], int]:
         """Where its outputs lie, and nanoseconds by the judge's clock."""
         values = None if held.layout is self._layout else _values(held.layout)
         seen_ns = self._order(gate.CALL, self._models[key], None if values == self._values else values, held)
@@ -218,7 +205,7 @@ class Caller:
     def _slot(self, place: memoryview, number: int) -> memoryview:
         return place[number * self._slot_bytes : (number + 1) * self._slot_bytes]
 
-    def _shown(self) -> list[_Shown]:
+    def _shown(self) -> list[Shown]:
         """Where the worker says that its outputs lie."""
         found = []
         for number, leaf in enumerate(self._outputs):
@@ -229,188 +216,12 @@ class Caller:
                 right = len(strides) == len(leaf["shape"]) and gate.spread_bytes(leaf["shape"], strides, item) == size
             if not right or size > gate.MOST_SPREAD * leaf["nbytes"]:
                 raise self._nonsense(f"output {number} is said to take {size} bytes")
-            found.append(_Shown(address, size, strides, leaf))
+            found.append(Shown(address, size, strides, leaf))
         return found
 
     def _nonsense(self, text: str) -> Interfered:
         self._worker.kill()
         return Interfered(text)
-
-
-class ByBill(Caller):
-    """The worker sleeps between calls, and pays with processor time."""
-
-    def _link(self, pool: CasePool) -> list[int]:
-        self._table, self._wake, self._followed = Table(int(self._layout["bytes"])), os.eventfd(0, os.EFD_CLOEXEC), 0
-        return [self._table.fd, self._wake]
-
-    def _give(self, held: InputSet | None) -> int:
-        if held is not None:
-            self._table.put(held)
-        self._followed += 1
-        began = time.perf_counter_ns()
-        os.eventfd_write(self._wake, 1)
-        return began
-
-    def _answered(self) -> bool:
-        return self._gate.done >= self._followed
-
-    def _so_far(self) -> tuple[int, int]:
-        """Once it sleeps: one that goes on after it said that it was done is waited for."""
-        deadline = time.monotonic() + self._seconds
-        while True:
-            state = fields_of(self._process)
-            if not state or state[0] != "R":
-                return self._used_ns(), int(state[7]) if state else 0
-            if time.monotonic() > deadline:
-                self._worker.kill()
-                raise WorkerTimeout
-
-    def _collect(self, slot: memoryview) -> list[_Shown]:
-        shown = self._shown()
-        self._read(shown, slot)
-        return shown
-
-    def _figures(self, seen_ns: int, bill_ns: int, waited_ns: int) -> tuple[int, int]:
-        return bill_ns, seen_ns - waited_ns
-
-    def _kept(self, shown: list[list[_Shown]], place: memoryview, some: Sequence[int]) -> bool:
-        again = memoryview(bytearray(self._slot_bytes))
-        for number in some:
-            self._read(shown[number], again)
-            if not _same(again, self._slot(place, number), self._outputs):
-                return False
-        return True
-
-    def _read(self, shown: list[_Shown], slot: memoryview) -> None:
-        """Outputs in the worker's memory, dense."""
-        parts = [(one, one.leaf["offset"]) for one in shown if one.size]
-        self._copy([(one.address, slot[offset : offset + one.size]) for one, offset in parts if one.strides is None])
-        for one, offset in parts:
-            if one.strides is not None:
-                spread = bytearray(one.size)
-                self._copy([(one.address, memoryview(spread))])
-                _dense(memoryview(spread), one, slot[offset : offset + one.leaf["nbytes"]])
-
-    def _copy(self, parts: list[tuple[int, memoryview]]) -> None:
-        """process_vm_readv(2), as often as it takes."""
-        for start in range(0, len(parts), MOST_PARTS):
-            some = parts[start : start + MOST_PARTS]
-            here = (gate.Part * len(some))(*(gate.Part(_address(to), len(to)) for _, to in some))
-            there = (gate.Part * len(some))(*(gate.Part(address, len(to)) for address, to in some))
-            count = ctypes.c_ulong(len(some))
-            read = _libc.process_vm_readv(self._process, here, count, there, count, ctypes.c_ulong(0))
-            if read != sum(len(to) for _, to in some):
-                self._unread(ctypes.get_errno() if read < 0 else errno.EFAULT)
-
-    def _unread(self, number: int) -> None:
-        if number == errno.ESRCH:
-            self._worker.wait(frames.OK, 1.0)  # it has ended: raises how
-        if number in (errno.ESRCH, errno.EFAULT):
-            raise self._nonsense("an output is not in its memory")
-        raise OSError(number, f"reading outputs in the worker's memory: {os.strerror(number)}")
-
-    def close(self) -> None:
-        super().close()
-        os.close(self._wake)
-
-
-class ByPacket(Caller):
-    """The worker looks for packets all the time, so that its core and caches are as in a loop of calls."""
-
-    def _link(self, pool: CasePool) -> list[int]:
-        self._socket, theirs = frames.pair()
-        for end in (self._socket, theirs):  # what it takes, twice: the kernel counts its own use
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, gate.MOST_SPREAD * gate.PACKET_BYTES)
-        self._theirs = theirs  # closed when the worker has it
-        self._leaves = [leaf for leaf in self._layout["leaves"] if leaf.get("nbytes")]
-        self._socket.setblocking(False)
-        return [theirs.fileno()]
-
-    def _give(self, held: InputSet | None) -> int:
-        parts: list[memoryview] | list[bytes] = [b"-"]
-        if held is not None:
-            view = held.file.view
-            parts = [view[held.base + leaf["offset"] :][: leaf["nbytes"]] for leaf in self._leaves]
-        if self._answered():
-            raise self._nonsense("outputs before there were inputs")
-        began = time.perf_counter_ns()
-        self._socket.sendmsg(parts)
-        return began
-
-    def _answered(self) -> bool:
-        try:
-            self._socket.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _collect(self, slot: memoryview) -> list[_Shown]:
-        shown = self._shown()
-        spread = {number: memoryview(bytearray(one.size)) for number, one in enumerate(shown) if one.strides is not None}
-        parts = [
-            spread[number] if number in spread else slot[one.leaf["offset"] :][: one.size] for number, one in enumerate(shown)
-        ]
-        size = self._socket.recvmsg_into([*parts, bytearray(1)])[0]
-        if size != sum(one.size for one in shown):
-            raise self._nonsense(f"outputs of {size} bytes")
-        for number, found in spread.items():
-            leaf = shown[number].leaf
-            _dense(found, shown[number], slot[leaf["offset"] :][: leaf["nbytes"]])
-        return shown
-
-    def _order(self, order: int, number: int = 0, values: list[Any] | None = None, held: InputSet | None = None) -> int:
-        seen_ns = super()._order(order, number, values, held)
-        if order in (gate.FORGET, gate.END):
-            self._socket.recv(1)
-        return seen_ns
-
-    def _figures(self, seen_ns: int, bill_ns: int, waited_ns: int) -> tuple[int, int]:
-        return seen_ns, seen_ns  # where others have the core is told from the device's state: own threads may have it, too
-
-    def _kept(self, shown: list[list[_Shown]], place: memoryview, some: Sequence[int]) -> bool:
-        again = memoryview(bytearray(self._slot_bytes))
-        for number in some:
-            self._order(gate.AGAIN, number)
-            self._collect(again)
-            if not _same(again, self._slot(place, number), self._outputs):
-                return False
-        return True
-
-    def close(self) -> None:
-        super().close()
-        self._socket.close()
-        self._theirs.close()
-
-
-class Table:
-    """Memory in which the inputs of a call appear, for one worker, which cannot write it."""
-
-    def __init__(self, size: int) -> None:
-        self._size = max(size, buffers.ALIGN)
-        self.fd = buffers.create("arriving", self._size)
-        self._view = memoryview(buffers.shared(self.fd, self._size))
-        buffers.seal_for_others(self.fd)
-
-    def put(self, held: InputSet) -> None:
-        """Make these the inputs that are there."""
-        done, size = 0, int(held.layout["bytes"])
-        while done < size:
-            read = os.preadv(held.file.fd, [self._view[done:size]], held.base + done)
-            if not read:
-                raise ValueError(f"{size} bytes of inputs where there are {done}")
-            done += read
-
-    def __del__(self) -> None:
-        os.close(self.fd)
-
-
-def caller(worker: Worker, pool: CasePool, keys: Sequence[str], layout: buffers.Layout, seconds: float, *, alone: bool) -> Caller:
-    """By packet where calls are short, inputs and outputs fit into one, and the judge has a core to look for it."""
-    given, taken = (sum(leaf.get("nbytes", 0) for leaf in each["leaves"]) for each in (layout, pool.outputs))
-    fits = 0 < given <= gate.PACKET_BYTES and 0 < taken <= gate.PACKET_BYTES
-    kind = ByPacket if alone and fits and pool.short else ByBill
-    return kind(worker, pool, keys, layout, seconds, alone=alone)
 
 
 def _process_of(worker: Worker) -> int:
@@ -428,16 +239,12 @@ def _count(leaf: dict[str, Any]) -> int:
     return math.prod(leaf["shape"])
 
 
-def _address(memory: memoryview) -> int:
-    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
-
-
-def _dense(spread: memoryview, one: _Shown, place: memoryview) -> None:
+def dense(spread: memoryview, one: Shown, place: memoryview) -> None:
     """An output with gaps, without them."""
     lies = buffers.tensor(spread, {**one.leaf, "stride": one.strides, "nbytes": len(spread), "offset": 0})
     buffers.tensor(place, {**one.leaf, "offset": 0}).copy_(lies)
 
 
-def _same(one: memoryview, other: memoryview, outputs: list[dict[str, Any]]) -> bool:
+def same(one: memoryview, other: memoryview, outputs: list[dict[str, Any]]) -> bool:
     parts = [slice(leaf["offset"], leaf["offset"] + leaf["nbytes"]) for leaf in outputs]
     return all(bytes(one[part]) == bytes(other[part]) for part in parts)  # views are compared byte by byte

@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
+from ..workers import buffers, gate
 from . import bursts
-from .calls import Caller, caller
+from .billed import ByBill
+from .calls import Caller
 from .endings import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .freezing import Turn
 from .opening import COMPILE_SECONDS, OpenTask
+from .packets import ByPacket
 from .pool import CasePool
 from .processes import Worker
 from .sets import InputSet
@@ -100,7 +103,7 @@ class OneByOne(Sides):
         self._callers: dict[str, Caller] = {}
         for names in by_worker.values():
             keys = [self.keys[name] for name in names]
-            found = caller(self.workers[names[0]], self.pool, keys, layout, self.seconds, alone=self.spare)
+            found = _caller(self.workers[names[0]], self.pool, keys, layout, self.seconds, alone=self.spare)
             self._callers.update(dict.fromkeys(names, found))
 
     def settle(self, name: str, place: memoryview, turn: Turn) -> int:
@@ -148,3 +151,13 @@ class InBursts(Sides):
 
     def _run(self, name: str, sets: Sequence[InputSet], order: list[int], queue_ns: int = 0) -> bursts.BurstResult:
         return bursts.run(self.workers[name], self.slots[name], self.keys[name], sets, order, self.seconds, queue_ns=queue_ns)
+
+
+def _caller(
+    worker: Worker, pool: CasePool, keys: Sequence[str], layout: buffers.Layout, seconds: float, *, alone: bool
+) -> Caller:
+    """By packet where calls are short, inputs and outputs fit into one, and the judge has a core to look for it."""
+    given, taken = (sum(leaf.get("nbytes", 0) for leaf in each["leaves"]) for each in (layout, pool.outputs))
+    fits = 0 < given <= gate.PACKET_BYTES and 0 < taken <= gate.PACKET_BYTES
+    kind = ByPacket if alone and fits and pool.short else ByBill
+    return kind(worker, pool, keys, layout, seconds, alone=alone)
