@@ -59,8 +59,8 @@ class ByBill(Caller):
         self._read(shown, slot)
         return shown
 
-    def _figures(self, seen_ns: int, bill_ns: int, waited_ns: int) -> tuple[int, int]:
-        return bill_ns, seen_ns - waited_ns
+    def _figure(self, seen_ns: int, bill_ns: int) -> int:
+        return bill_ns
 
     def _kept(self, shown: list[list[Shown]], place: memoryview, some: Sequence[int]) -> bool:
         again = memoryview(bytearray(self._slot_bytes))

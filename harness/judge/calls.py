@@ -11,6 +11,7 @@ import math
 import os
 import random
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,10 +33,12 @@ COMPARED_BYTES = 64 << 20  # of the outputs of a turn that are looked at again w
 @dataclass(frozen=True)
 class TurnResult:
     """Of the measured calls of one turn, all together. own_ns: the figure. seen_ns: by the judge's clock, from before a call's inputs can be
-    seen until its outputs are said to be there. kept: whether all outputs were still the same in the end."""
+    seen until its outputs are said to be there. waited_ns: for a core, meanwhile and between the calls. kept: whether all outputs were still
+    the same in the end."""
 
     own_ns: int
     seen_ns: int
+    waited_ns: int
     minor_faults: int
     kept: bool
 
@@ -50,7 +53,7 @@ class Shown:
     leaf: dict[str, Any]
 
 
-class Caller:
+class Caller(ABC):
     """A worker that makes calls on one case, of models that it has prepared (by key). alone: the judge has a core to itself, so that it may
     look again and again. Everything raises what Worker.wait raises."""
 
@@ -100,8 +103,9 @@ class Caller:
             some = random.sample(range(len(sets) - 1), min(len(sets) - 1, max(1, COMPARED_BYTES // self._slot_bytes)))
             kept = self._kept([where for where, _ in shown], place, some)
         self._stopped_ns = self._used_ns()
-        seen_ns, bill_ns = sum(seen for _, seen in shown[warm:]), after_ns - before_ns
-        return TurnResult(*self._figures(seen_ns, bill_ns, waited_ns), faults_after - faults, kept)
+        seen_ns = sum(seen for _, seen in shown[warm:])
+        own_ns = self._figure(seen_ns, after_ns - before_ns)
+        return TurnResult(max(1, own_ns), seen_ns, waited_ns, faults_after - faults, kept)
 
     def nothing(self, times: int, turn: Turn) -> list[tuple[int, int]]:
         """The figures of calls that do nothing, and what of each passed inside the worker: nanoseconds. For a worker that is trusted."""
@@ -114,8 +118,7 @@ class Caller:
                 before_ns, _ = self._so_far()
                 seen_ns = self._order(gate.NOTHING)
                 self._collect(slot)
-                own_ns, _ = self._figures(seen_ns, self._so_far()[0] - before_ns, 0)
-                found.append((own_ns, self._gate.share_ns))
+                found.append((self._figure(seen_ns, self._so_far()[0] - before_ns), self._gate.share_ns))
         self._stopped_ns = self._used_ns()
         return found
 
@@ -125,36 +128,38 @@ class Caller:
         if self._drifts and median(self._drifts) > STOPPED_NS:
             raise self._nonsense("it ran while it was stopped")
         with self._believing_nothing():
-            self._order(gate.END)
-        self._worker.wait(frames.OK, self._seconds)
+            self._gate.order(gate.END, 0, None)
+            self._give(None)
+        self._worker.wait(frames.OK, self._seconds)  # comes with the answer, or before anybody has looked for that
 
     def close(self) -> None:
         os.close(self._gate_fd)
 
     # ---- what differs
 
+    @abstractmethod
     def _link(self, pool: CasePool) -> list[int]:
         """What the worker needs besides the gate: descriptors."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _give(self, held: InputSet | None) -> int:
         """Hand over inputs, or nothing, and wake. When that began, by the judge's clock: not later than the worker could see any of it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _answered(self) -> bool:
-        raise NotImplementedError
+        """Whether the order was followed."""
 
+    @abstractmethod
     def _collect(self, slot: memoryview) -> list[Shown]:
         """Take the outputs that were just shown, dense, each where its layout has it."""
-        raise NotImplementedError
 
-    def _figures(self, seen_ns: int, bill_ns: int, waited_ns: int) -> tuple[int, int]:
-        """The figure, and what the judge's clock says to it. waited_ns: for a core that others had."""
-        raise NotImplementedError
+    @abstractmethod
+    def _figure(self, seen_ns: int, bill_ns: int) -> int:
+        """Of what the judge's clock and the bill say."""
 
+    @abstractmethod
     def _kept(self, shown: list[list[Shown]], place: memoryview, some: Sequence[int]) -> bool:
         """Whether outputs of some earlier calls are still what they were."""
-        raise NotImplementedError
 
     # ---- what both do
 

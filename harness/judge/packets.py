@@ -67,8 +67,8 @@ class ByPacket(Caller):
             self._socket.recv(1)
         return seen_ns
 
-    def _figures(self, seen_ns: int, bill_ns: int, waited_ns: int) -> tuple[int, int]:
-        return seen_ns, seen_ns  # where others have the core is told from the device's state: own threads may have it, too
+    def _figure(self, seen_ns: int, bill_ns: int) -> int:
+        return seen_ns
 
     def _kept(self, shown: list[list[Shown]], place: memoryview, some: Sequence[int]) -> bool:
         again = memoryview(bytearray(self._slot_bytes))

@@ -28,7 +28,6 @@ from .freezing import parent_of
 from .words import in_range, parsed, printable
 
 LOG_BYTES = 256 * 1024
-COPIES_BYTES = 256 << 20  # of files that are kept for one worker; what it needs at once is more where it is larger
 _INTERPRETED = "interpreted"  # the kind that may say of a candidate that nothing can be said here: it is then not stored
 
 
@@ -67,7 +66,7 @@ class Worker:
     memory_bytes: int = 0  # that it can map, 0 for any
     kind: str = ""  # of fork_server
     killed_before: int = field(default_factory=lambda: _killed_for_memory())
-    _copies: dict[int, tuple[int, int]] = field(default_factory=dict)  # inode -> descriptor, bytes; the last used is the last
+    _copies: list[int] = field(default_factory=list)
 
     @property
     def pid(self) -> int:
@@ -77,19 +76,12 @@ class Worker:
 
     def own(self, *fds: int) -> list[int]:
         """Memory files with these contents for this worker alone: whatever a process can leave on a file besides what it holds (its offset,
-        attributes, times, locks) reaches no other one. Valid until the next call; those that are shown again are copied once. Baselines get
-        copies, too: both sides of a comparison find their inputs as warm."""
-        wanted = []
-        for fd in fds:
-            about = os.fstat(fd)
-            found = self._copies.pop(about.st_ino, None)  # the kernel numbers memory files anew and never twice
-            self._copies[about.st_ino] = found or (buffers.copy("own", fd), about.st_blocks << 9)
-            wanted.append(self._copies[about.st_ino][0])
-        for inode in list(self._copies):
-            if sum(size for _, size in self._copies.values()) <= COPIES_BYTES or self._copies[inode][0] in wanted:
-                break
-            os.close(self._copies.pop(inode)[0])
-        return wanted
+        attributes, times, locks) reaches no other one. Valid until the next call. Baselines get copies, too, and each time new ones: both sides
+        of a comparison find their inputs as warm (a copy that served again made handing over 160 MB 1 ms shorter on an H200)."""
+        for fd in self._copies:
+            os.close(fd)
+        self._copies = [buffers.copy("own", fd) for fd in fds]
+        return list(self._copies)
 
     def ask(self, op: str, fds: list[int] | None = None, *, seconds: float, **arguments: Any) -> frames.Reply:
         """Send a command and wait for OK. Raises WorkerFailed, WorkerDied, WorkerTimeout, Interfered or Cancelled."""
@@ -189,7 +181,7 @@ class Worker:
         _readable(self.kill_fd, 10)  # readable once the process, and so its whole PID namespace, has ended
         _read_status(self.status_fd, 10.0, to_end=True)  # whoever waited for it has cleaned up
         self.sock.close()
-        for fd in (self.log_fd, self.kill_fd, self.status_fd, *(fd for fd, _ in self._copies.values())):
+        for fd in (self.log_fd, self.kill_fd, self.status_fd, *self._copies):
             os.close(fd)
         self._copies.clear()
         self.text.close()

@@ -12,6 +12,7 @@ import gc
 import json
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -163,20 +164,20 @@ class Gate:
         return tensor, size
 
 
-class Link:
+class Link(ABC):
     """How a worker learns of an order, and answers. memory: where inputs are. parts: of the outputs that were shown."""
 
     def __init__(self, memory: Any, outputs: int) -> None:
         self.memory, self._out = memory, Message.of(outputs)
         self.parts = [self._out.parts[number] for number in range(outputs)]
 
+    @abstractmethod
     def wait(self) -> None:
         """Until there is an order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answer(self, *, whole: bool) -> None:
         """The order was followed. whole: outputs were shown."""
-        raise NotImplementedError
 
 
 class Asleep(Link):

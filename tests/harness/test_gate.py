@@ -180,6 +180,6 @@ def test_outputs_that_do_not_fit_are_refused(found: list[torch.Tensor], kind: st
     pair = Pair(lambda inputs: inputs[:1])
     door = gate.Gate(buffers.create("gate", gate.gate_bytes(1)), 1)
     with pytest.raises(modules.LoadError) as error:
-        door._show(found, pair.outputs, gate.Link(bytearray(8), 1))
+        door._show(found, pair.outputs, gate.Packets(pair.ours.fileno(), pair.layout, 1))
     assert error.value.kind == kind
     pair.close()
