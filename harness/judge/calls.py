@@ -57,6 +57,8 @@ class Caller(ABC):
     """A worker that makes calls on one case, of models that it has prepared (by key). alone: the judge has a core to itself, so that it may
     look again and again. Everything raises what Worker.wait raises."""
 
+    OPEN_FACTOR = 1  # on what passes inside the worker in a call that does nothing: how much a call may save of it
+
     def __init__(
         self, worker: Worker, pool: CasePool, keys: Sequence[str], layout: buffers.Layout, seconds: float, *, alone: bool
     ) -> None:
@@ -108,7 +110,7 @@ class Caller(ABC):
         return TurnResult(max(1, own_ns), seen_ns, waited_ns, faults_after - faults, kept)
 
     def nothing(self, times: int, turn: Turn) -> list[tuple[int, int]]:
-        """The figures of calls that do nothing, and what of each passed inside the worker: nanoseconds. For a worker that is trusted."""
+        """The figures of calls that do nothing, and what a candidate could save of each: nanoseconds. For a worker that is trusted."""
         found, slot = [], memoryview(bytearray(self._slot_bytes))
         with turn(self._worker.root):
             for _ in range(self._warm):
@@ -118,7 +120,7 @@ class Caller(ABC):
                 before_ns, _ = self._so_far()
                 seen_ns = self._order(gate.NOTHING)
                 self._collect(slot)
-                found.append((self._figure(seen_ns, self._so_far()[0] - before_ns), self._gate.share_ns))
+                found.append((self._figure(seen_ns, self._so_far()[0] - before_ns), self.OPEN_FACTOR * self._gate.share_ns))
         self._stopped_ns = self._used_ns()
         return found
 
