@@ -42,6 +42,7 @@ GAP_NOISE = 0.03  # seen on an H200: handing over 160 MB took one honest process
 HIDDEN_SHARE, HIDDEN_NS = 0.25, 100_000  # excess of the outer clock that is more than the noise of messages
 # Of a device's call alone beside one of a burst: honest ones came to 0.7 to 1.05 on an H200, merged ones to 4 and more.
 ALONE_NOISE = 1.4
+WAITING = 1.1  # on a CPU: below it a call that is longer than its bill has waited for what a hypervisor took
 
 
 @dataclass
@@ -139,7 +140,8 @@ class CaseTimes:
     @property
     def clock_factor(self) -> float:
         """The factor from what the candidate's own clock claims to what the judge's saw at least; 1 where that is no more."""
-        return max(1.0, self.seen_ns / max(self.claimed_ns, 1.0))
+        factor = max(1.0, self.seen_ns / max(self.claimed_ns, 1.0))
+        return factor if self.nothing_us is None or factor > WAITING else 1.0
 
     def alone_factor(self, baseline: str) -> float:
         """The factor from a call's share of a burst to what it takes alone, less what is beyond noise for the baseline as well: a fixed cost
