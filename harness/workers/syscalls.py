@@ -23,6 +23,8 @@ _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
 _MACHINE = platform.machine()
 _ARM = _MACHINE == "aarch64"
 
+# What timed calls are made of is let through first: a candidate's filter is longer than a task's, and equal kernels differed by 5 %.
+_TIMED = {"recvmsg": (47, 212), "sendmsg": (46, 211), "read": (0, 63)}
 # name: (x86_64, aarch64)
 _DENIED = {
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "perf_event_open": (298, 241),
@@ -243,6 +245,8 @@ def _program(*, pinned: bool, alone: bool, tools: bool, forks: bool) -> list[_St
         (_AT_LEAST, 0, 1, _X32),  # the same calls by other numbers
         (_GIVE, 0, 0, _REFUSE),
     ]
+    for numbers in _TIMED.values():
+        program += [(_EQUAL, 0, 1, numbers[_ARM]), (_GIVE, 0, 0, _ALLOW)]
     if not tools:
         for name, (numbers, argument, values) in _DENIED_REQUESTS.items():
             own = _asynchronous() if name == "fcntl" else []
