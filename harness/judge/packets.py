@@ -20,9 +20,8 @@ from .sets import InputSet
 class ByPacket(Caller):
     """The worker looks for packets all the time, so that its core and caches are as in a loop of calls."""
 
-    OPEN_FACTOR = (
-        2  # after a kernel, caches hold less of Python than after nothing: a loop in native code saved 1.6 times as much
-    )
+    # After a kernel, caches hold less of Python than after nothing: a loop in native code saved 1.6 times as much.
+    OPEN_FACTOR = 2
 
     def _link(self, pool: CasePool) -> list[int]:
         self._socket, theirs = frames.pair()
