@@ -129,13 +129,19 @@ class OneByOne(Sides):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """The baselines' process is used again, whatever the candidate's has done."""
-        for name, used in {id(c): (n, c) for n, c in self._callers.items()}.values():
-            with contextlib.suppress(
-                WorkerFailed, WorkerDied, WorkerTimeout, Interfered
-            ):  # was raised, or will be by the next command
-                if name or error is None:
+        callers = {id(c): (name, c) for name, c in self._callers.items()}
+        try:
+            for name, used in callers.values():
+                if name:
+                    with contextlib.suppress(
+                        WorkerFailed, WorkerDied, WorkerTimeout, Interfered
+                    ):  # its next command will raise it
+                        used.end()
+                elif error is None:
                     used.end()
-            used.close()
+        finally:
+            for _, used in callers.values():
+                used.close()
 
 
 class InBursts(Sides):
