@@ -16,8 +16,6 @@ from .run import Run, keep_compiled, start_worker
 REPEATS, REPEATS_OF_ONE = 4, 2  # measured again because something else used the device: in one confirmation, and one block
 SEARCH_REPEATS = 1  # in a search, whose winner is measured again anyway
 MOST_PROCESSES = 36  # of a confirmation, for cases that the first processes leave unclear
-# A kernel of 26 us looked 1.4 us longer as a candidate than as a baseline on a virtual machine, for a reason that is not known.
-OFFSET_US = 2.0
 PAUSE_S = 0.25  # before one of them: what disturbed it may pass
 
 UNCONFIRMED = "the judge's clock does not reproduce the candidate's own, which said faster: the figure is the judge's"
@@ -113,7 +111,6 @@ def _compared(run: Run, times: timing.CaseTimes, baseline: str, rng: Any) -> sta
         one_baseline=not run.confirming,
         process_us=family.PROCESS_US,
         open_us=times.open_us,
-        offset_us=OFFSET_US if times.nothing_us is not None else 0.0,
     )
 
 

@@ -39,12 +39,11 @@ def compare(
     one_baseline: bool = False,
     process_us: float = 0.0,
     open_us: float = 0.0,
-    offset_us: float = 0.0,
 ) -> Comparison:
     """processes: for each fresh candidate process its (baseline, candidate) times in microseconds. Nothing is dropped. one_baseline: the
     same baseline process stood beside all of them. process_us: by how much equal processes are known to differ (standard deviation).
     margin: how far above 1 the lower bound must lie to be called faster (and its inverse for slower). open_us: by how much a candidate's call
-    may be longer than its figure without the judge's clock showing it: whose advantage lies within it is not called faster. offset_us: by how much an equal candidate's call is known to look longer.
+    may be longer than its figure without the judge's clock showing it: whose advantage lies within it is not called faster.
 
     The interval holds two: a bootstrap of the median that draws processes first and pairs within them, and Student's of the processes'
     medians. The first knows how pairs scatter; three processes are too few for it to know how processes differ (where memory lies
@@ -64,7 +63,7 @@ def compare(
     verdict: Verdict = "unclear"
     if enough and vouched > least:
         verdict = "faster"
-    elif enough and high + math.log1p(offset_us / own) < -least:
+    elif enough and high < -least:
         verdict = "slower"
     elif -least <= low and high <= least:
         verdict = "same"

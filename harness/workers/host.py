@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import buffers, compiled, frames, gate, guards, modules, operators, placement
+from . import buffers, compiled, frames, gate, guards, heap, modules, operators, placement
 
 ERROR_KINDS = (
     "exception", "no_entry_point", "syntax_error", "constructor", "parameter_mismatch", "structure", "shape", "dtype",
@@ -272,8 +272,8 @@ class Host:
         count = len(task.outputs)
         link = gate.Packets(fds[1], layout, count) if len(fds) == 2 else gate.Asleep(fds[1], fds[2], count)
         door = gate.Gate(fds[0], count)
-        self.reply(frames.READY)
-        with torch.set_grad_enabled(bool(upstream)):
+        with torch.set_grad_enabled(bool(upstream)), heap.without_holes():
+            self.reply(frames.READY)
             door.serve(link, models, task)
 
     def on_drop(self, fds: list[int], key: str) -> None:
