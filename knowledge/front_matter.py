@@ -69,6 +69,25 @@ def words(fields: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
     return tuple(item.strip() for item in items)
 
 
+def choices(fields: Mapping[str, Any], name: str, accepted: Iterable[str], where: str) -> tuple[str, ...]:
+    """A list of words of a closed set. Raises PageError."""
+    found = words(fields, name, where)
+    for word in found:
+        if word not in accepted:
+            raise PageError(f"{where}: field {name!r}: {word!r:.60} is not known.", f"Accepted: {', '.join(sorted(accepted))}.")
+    return found
+
+
+def choice(fields: Mapping[str, Any], name: str, accepted: Iterable[str], where: str) -> str:
+    """One word of a closed set; "" where it is absent. Raises PageError."""
+    value = one_line(fields, name, where)
+    if value and value not in accepted:
+        raise PageError(
+            f"{where}: field {name!r}: {value!r:.60} is not known.", f"Accepted: {', '.join(word for word in accepted if word)}."
+        )
+    return value
+
+
 def mapping(fields: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
     """A free mapping with text keys; {} where it is absent. Raises PageError."""
     value = fields.get(name)

@@ -10,12 +10,21 @@ from typing import Any
 
 from . import front_matter
 from .errors import PageError
+from .families import FAMILIES
 
 FOLDERS: dict[str, str] = {"constraints": "constraints", "guidance": "guidance", "hardware": "hardware", "skills": "skill"}
 """First part of a page id -> category, in the order of the index."""
 
-_FIELDS = frozenset({"title", "category", "summary", "signals", "targets", "languages", "inherits", "keywords"})
+ROLES = ("", "pitfall", "sample")
+"""What a page is besides its category: "pitfall" for what was tried and does not work, "sample" for a complete kernel."""
+
+_FIELDS = frozenset(
+    {"title", "category", "role", "summary", "applies_to", "families", "signals", "keywords", "asked_as", "preconditions",
+     "inherits", "sources"}
+)  # fmt: skip
 _SKILL_FIELDS = _FIELDS | {"pattern", "templates"}
+_APPLIES_TO = ("targets", "products", "languages", "versions")
+_SOURCE = re.compile(r"https?://\S+|measured: .+|derived: .+")
 _ID = re.compile(r"[a-z0-9_-][a-z0-9_.-]*(/[a-z0-9_-][a-z0-9_.-]*)+")
 _TARGET = re.compile(r"[a-z]+(:[a-z0-9_*]+)?")
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
@@ -26,10 +35,12 @@ _FENCE = re.compile(r"^(```|~~~)", re.MULTILINE)
 class Page:
     """One page.
 
-    id: its path without suffix, e.g. "guidance/vectorization". signals: the findings that lead here, the most specific
-    first. targets: "cuda", "cuda:sm_90", with * at the end for a family of names; empty: every target. languages: empty:
-    every language. inherits: ids of the broader hardware pages whose facts hold here, too. body: Markdown from the first
-    heading on, links between pages rewritten to page ids. links: those ids. source: the file, for errors.
+    id: its path without suffix, e.g. "guidance/vectorization". role: of ROLES. signals: the findings that lead here, the most specific
+    first. targets: "cuda", "cuda:sm_90", with * at the end for a family of names; empty: every target. products: names of devices, for
+    readers. languages: empty: every language. versions: language or tool -> the versions that the facts are of. families: operator
+    families, of families.FAMILIES. asked_as: what somebody in a hurry types, and messages of tools. preconditions: when the advice holds.
+    inherits: ids of the broader hardware pages whose facts hold here, too. sources: addresses, or "measured: ENVIRONMENT: WHAT". body:
+    Markdown from the first heading on, links between pages rewritten to page ids. links: those ids. source: the file, for errors.
     """
 
     id: str
@@ -42,6 +53,13 @@ class Page:
     languages: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()
     inherits: tuple[str, ...] = ()
+    role: str = ""
+    products: tuple[str, ...] = ()
+    versions: dict[str, str] = field(default_factory=dict)
+    families: tuple[str, ...] = ()
+    asked_as: tuple[str, ...] = ()
+    preconditions: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     source: str = ""
 
@@ -88,10 +106,15 @@ def parse_skill(skill_id: str, text: str, files: Mapping[str, str], source: str 
 
 def _page(page_id: str, fields: Mapping[str, Any], body: str, where: str) -> Page:
     title = front_matter.one_line(fields, "title", where, required=True)
-    targets = front_matter.words(fields, "targets", where)
+    applies_to = front_matter.mapping(fields, "applies_to", where)
+    front_matter.check_names(applies_to, _APPLIES_TO, f"{where}: applies_to")
+    targets = front_matter.words(applies_to, "targets", where)
     for target in targets:
         if not _TARGET.fullmatch(target):
             raise PageError(f"{where}: field 'targets': {target!r} is not a target.", "Write cpu, cuda, cuda:sm_90, hip:gfx94* …")
+    versions = front_matter.mapping(applies_to, "versions", where)
+    sources = front_matter.words(fields, "sources", where)
+    _check(sources, where)
     if body.splitlines()[:1] != [f"# {title}"]:
         raise PageError(
             f"{where}: the text must begin with the title as its heading.", f"First line after the front matter: '# {title}'."
@@ -105,12 +128,28 @@ def _page(page_id: str, fields: Mapping[str, Any], body: str, where: str) -> Pag
         body=text,
         signals=front_matter.words(fields, "signals", where),
         targets=targets,
-        languages=front_matter.words(fields, "languages", where),
+        languages=front_matter.words(applies_to, "languages", where),
+        role=front_matter.choice(fields, "role", ROLES, where),
+        products=front_matter.words(applies_to, "products", where),
+        versions={name: str(value) for name, value in versions.items()},
+        families=front_matter.choices(fields, "families", FAMILIES, where),
+        asked_as=front_matter.words(fields, "asked_as", where),
+        preconditions=front_matter.words(fields, "preconditions", where),
+        sources=sources,
         keywords=front_matter.words(fields, "keywords", where),
         inherits=front_matter.words(fields, "inherits", where),
         links=links,
         source=where,
     )
+
+
+def _check(sources: tuple[str, ...], where: str) -> None:
+    for source in sources:
+        if not _SOURCE.match(source):
+            raise PageError(
+                f"{where}: field 'sources': {source!r:.80} is neither an address nor a measurement.",
+                "Write 'https://… : what it supports', 'measured: ENVIRONMENT: WHAT' or 'derived: FROM WHAT'.",
+            )
 
 
 def _category(page_id: str, fields: Mapping[str, Any], where: str) -> str:

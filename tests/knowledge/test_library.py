@@ -15,7 +15,7 @@ GOOD = (
     "# Loop order\n\nText.\n"
 )
 SKILL = (
-    "---\ntitle: Tiled copy\ncategory: skill\nsummary: Copies in tiles.\nsignals: [memory_bound]\ntargets: [cpu]\n"
+    "---\ntitle: Tiled copy\ncategory: skill\nsummary: Copies in tiles.\nsignals: [memory_bound]\napplies_to: {targets: [cpu]}\n"
     "pattern:\n  operators: [aten.clone]\n  rank: 2\ntemplates: [kernel.py]\n---\n# Tiled copy\n\nMethod.\n"
 )
 
@@ -149,7 +149,15 @@ def test_a_library_without_pages_answers() -> None:
         (GOOD.replace("signals: [memory_bound]", "signals: [1]"), "field 'signals' must be a list"),
         (GOOD.replace("signals:", "signal:"), "unknown field 'signal'"),
         (GOOD.replace("signals: [memory_bound]", "pattern: {a: 1}"), "unknown field 'pattern'"),
-        (GOOD.replace("signals: [memory_bound]", "targets: [CUDA SM90]"), "field 'targets': 'CUDA SM90' is not a target"),
+        (
+            GOOD.replace("signals: [memory_bound]", "applies_to: {targets: [CUDA SM90]}"),
+            "field 'targets': 'CUDA SM90' is not a target",
+        ),
+        (GOOD.replace("signals: [memory_bound]", "applies_to: {vendors: [x]}"), "unknown field 'vendors'"),
+        (GOOD.replace("signals: [memory_bound]", "targets: [cpu]"), "unknown field 'targets'"),
+        (GOOD.replace("signals: [memory_bound]", "families: [softmaxes]"), "field 'families': 'softmaxes' is not known"),
+        (GOOD.replace("signals: [memory_bound]", "role: advice"), "field 'role': 'advice' is not known"),
+        (GOOD.replace("signals: [memory_bound]", "sources: [a friend]"), "is neither an address nor a measurement"),
         (GOOD.replace("# Loop order", "# Loops"), "must begin with the title"),
         ("---\njust words\n---\n# x\n", "must be 'name: value' lines"),
     ],
@@ -160,6 +168,19 @@ def test_front_matter_errors_name_file_and_field(text: str, problem: str) -> Non
     assert caught.value.message.startswith("folder/loop_order.md: ")
     assert problem in caught.value.message
     assert caught.value.hint
+
+
+def test_a_page_says_when_it_holds_and_where_it_is_from() -> None:
+    more = (
+        "role: pitfall\napplies_to: {targets: ['cuda:sm_90'], products: [H200], languages: [triton], versions: {triton: '>=3.4'}}\n"
+        "families: [matmul, attention]\nasked_as: [why is my loop slow]\npreconditions: [rows of at most 4096]\n"
+        "sources: ['https://example.org/manual : widths', 'measured: H200, torch 2.11: 4.2 TB/s']"
+    )
+    page = parse_page("guidance/loop_order", GOOD.replace("signals: [memory_bound]", more))
+    assert (page.role, page.targets, page.products, page.languages) == ("pitfall", ("cuda:sm_90",), ("H200",), ("triton",))
+    assert (page.versions, page.families) == ({"triton": ">=3.4"}, ("matmul", "attention"))
+    assert (page.asked_as, page.preconditions) == (("why is my loop slow",), ("rows of at most 4096",))
+    assert len(page.sources) == 2
 
 
 def test_near_field_names_are_suggested() -> None:

@@ -112,9 +112,9 @@ def test_inheritance_admits_ancestors_only() -> None:
     def page(name: str, rest: str) -> str:
         return f"---\ntitle: {name}\ncategory: hardware\nsummary: About it.\n{rest}---\n# {name}\n\nText.\n"
 
-    vendor = parse_page("hardware/v/vendor", page("Vendor", "targets: [npu:any]\n"))
-    chip = parse_page("hardware/v/chip", page("Chip", "targets: [npu:one]\ninherits: hardware/v/vendor\n"))
-    other = parse_page("hardware/v/other", page("Other", "targets: [npu:two]\ninherits: hardware/v/vendor\n"))
+    vendor = parse_page("hardware/v/vendor", page("Vendor", "applies_to: {targets: [npu:any]}\n"))
+    chip = parse_page("hardware/v/chip", page("Chip", "applies_to: {targets: [npu:one]}\ninherits: hardware/v/vendor\n"))
+    other = parse_page("hardware/v/other", page("Other", "applies_to: {targets: [npu:two]}\ninherits: hardware/v/vendor\n"))
     library = Library([vendor, chip, other])
     hits = {hit.id: hit.why for hit in library.search(target="npu:one").hits}
     assert set(hits) == {"hardware/v/chip", "hardware/v/vendor"}
