@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from . import sections
 from .errors import PageError, PageNotFound, QueryError
+from .families import of_operators
 from .page import FOLDERS, Page, Skill, parse_page, parse_skill
 from .search import MAX_TERMS, Hit, TextIndex, query_terms, rank
 from .shelf import shelve
@@ -97,11 +99,19 @@ class Library:
         return tuple(self._skills[name] for name in sorted(self._skills))
 
     def search(
-        self, query: str = "", signals: Sequence[str] = (), target: str = "", language: str = "", limit: int = 5, cursor: int = 0
+        self,
+        query: str = "",
+        signals: Sequence[str] = (),
+        target: str = "",
+        language: str = "",
+        limit: int = 5,
+        cursor: int = 0,
+        operators: Sequence[str] = (),
     ) -> Results:
-        """Pages for the target and the language that a signal or a word of the query leads to, best first.
+        """Pages for the target and the language that a signal, an operator or a word of the query leads to, best first. operators: of a task,
+        such as "aten.native_layer_norm.default"; identifiers among the words count as well.
 
-        Without signals and words: every page of that shelf. Raises QueryError for a limit outside 1..50 or a cursor below 0.
+        Without any of these: every page of that shelf. Raises QueryError for a limit outside 1..50 or a cursor below 0.
         """
         if not 1 <= limit <= MAX_LIMIT:
             raise QueryError(f"limit must lie in 1..{MAX_LIMIT}, not {limit}.", "Page on with cursor instead.")
@@ -109,13 +119,14 @@ class Library:
             raise QueryError(f"cursor must not be negative, but is {cursor}.", "Begin with 0 and pass on next_cursor.")
         target, language = target.strip().lower(), language.strip().lower()
         terms = query_terms(query)
-        places = shelve(self._pages, signals, target, language)
-        everything = not terms and not signals
+        families = of_operators([*operators, *(term for term in terms if "_" in term)])
+        places = shelve(self._pages, signals, target, language, families)
+        everything = not terms and not signals and not families
         hits = rank(places, self._text.match(terms[:MAX_TERMS]), everything=everything)
         following = cursor + limit if cursor + limit < len(hits) else None
         notes = self._notes(signals, terms)
         if not hits and (target or language):
-            open_total = self.search(query, signals, limit=1).total
+            open_total = self.search(query, signals, limit=1, operators=operators).total
             if open_total:
                 notes.append(
                     f"nothing for target {target or 'any'!r} and language {language or 'any'!r}; without them: {open_total} pages"
@@ -146,6 +157,13 @@ class Library:
         return Reading(
             page.id, page.title, page.category, page.body[offset:end], offset, total, end if end < total else None, page.links
         )
+
+    def passage(self, page_id: str, section: str = "", limit: int = 1600) -> str:
+        """One section of a page, cut at a line after `limit` characters; the beginning of the page where no section has this heading.
+        Raises PageNotFound."""
+        parts = sections.split(self.page(page_id).body)
+        start = next((part for part in parts if part.heading == section), parts[0])
+        return self.read(page_id, start.offset, min(limit, len(start.text)) if start.heading else limit).text
 
     @cached_property
     def _text(self) -> TextIndex:

@@ -11,23 +11,28 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from . import sections
 from .page import Page
 from .shelf import Place
 
 MAX_TERMS = 48
-_COLUMNS = {"title": 10.0, "keywords": 8.0, "signals": 6.0, "summary": 4.0, "body": 1.0}  # bm25 weights
+# bm25 weights of the columns; a page's score is that of its own words and of its best section
+_OF_PAGE = {"title": 10.0, "asked_as": 8.0, "keywords": 8.0, "signals": 6.0, "families": 5.0, "summary": 4.0}
+_OF_SECTION = {"heading": 4.0, "body": 1.0}
 _WORD = re.compile(r"\w")
 _COMMON_WORDS = """
-a an and are as at be because but by can do does for from get has have how i if in into is it its make me my of on or so than that
-the them then there this to too use was what when where which why will with you your
+a an and are as at be because but by can do does for from get has have how i if in into is it its make me my no not of on or so than that
+the them then there this to too use used using was what when where which why will with you your
 """
 _COMMON = frozenset(_COMMON_WORDS.split())
-_SIGNAL_WEIGHT, _TEXT_WEIGHT, _FIT_WEIGHT = 2.0, 1.5, 0.3
+_PARTS = re.compile(r"[^\W_]+")
+_SIGNAL_WEIGHT, _TEXT_WEIGHT, _FAMILY_WEIGHT, _FIT_WEIGHT = 2.0, 1.5, 0.8, 0.3
 
 
 @dataclass(frozen=True)
 class Hit:
-    """why: which signal, target, language and words matched. snippet: where the words stand, else the page's summary."""
+    """why: which signal, family of operators, target, language and words matched. snippet: where the words stand, else the page's summary.
+    section: heading of the section that fits best, "" for the beginning of the page."""
 
     id: str
     title: str
@@ -35,15 +40,18 @@ class Hit:
     why: str
     snippet: str
     score: float
+    section: str = ""
 
 
 @dataclass(frozen=True)
 class TextMatch:
-    """score: 0..1, 1 for the best page of this query. terms: the words of the query that occur in the page."""
+    """score: 0..1, 1 for the best page of this query. terms: the words of the query that occur in the page. section: heading of the best
+    section, in which `snippet` stands; both "" where only the page's own words matched."""
 
     score: float
     terms: tuple[str, ...]
     snippet: str
+    section: str = ""
 
 
 class TextIndex:
@@ -52,11 +60,20 @@ class TextIndex:
     def __init__(self, pages: Iterable[Page]) -> None:
         self._lock = threading.Lock()
         self._db = sqlite3.connect(":memory:", check_same_thread=False)
-        columns = ", ".join(("id UNINDEXED", *_COLUMNS))
-        self._db.execute(f"CREATE VIRTUAL TABLE pages USING fts5({columns}, tokenize = \"porter unicode61 tokenchars '_'\")")
-        rows = ((p.id, p.title, ", ".join(p.keywords), " ".join(p.signals), p.summary, p.body) for p in pages)
         with self._db:
-            self._db.executemany("INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?)", rows)
+            self._create("pages", "id", _OF_PAGE)
+            self._create("sections", "id", _OF_SECTION)
+            for page in pages:
+                lists = (page.asked_as, page.keywords, page.signals, page.families)
+                asked_as, keywords, signals, families = map(", ".join, lists)
+                row = (page.id, page.title, asked_as, keywords, signals, families, page.summary)
+                self._db.execute("INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+                rows = ((page.id, section.heading, section.text) for section in sections.split(page.body))
+                self._db.executemany("INSERT INTO sections VALUES (?, ?, ?)", rows)
+
+    def _create(self, table: str, key: str, columns: Mapping[str, float]) -> None:
+        names = ", ".join((f"{key} UNINDEXED", *columns))
+        self._db.execute(f'CREATE VIRTUAL TABLE {table} USING fts5({names}, tokenize = "porter unicode61")')
 
     def close(self) -> None:
         with self._lock:
@@ -66,37 +83,59 @@ class TextIndex:
         """Pages in which at least one term occurs, by id."""
         if not terms:
             return {}
-        weights = ", ".join(("0", *map(str, _COLUMNS.values())))
-        ranked = f"SELECT id, -bm25(pages, {weights}), snippet(pages, 5, '', '', ' … ', 28) FROM pages WHERE pages MATCH ?"
+        query = " OR ".join(map(_quoted, terms))
         with self._lock:
-            rows = self._db.execute(ranked, (" OR ".join(map(_quoted, terms)),)).fetchall()
-            where = {
-                term: {row[0] for row in self._db.execute("SELECT id FROM pages WHERE pages MATCH ?", (_quoted(term),))}
-                for term in terms
-            }
-        top = max((score for _, score, _ in rows), default=0.0) or 1.0
+            own = dict(self._db.execute(f"SELECT id, -{_bm25('pages', _OF_PAGE)} FROM pages WHERE pages MATCH ?", (query,)))
+            ranked = (
+                f"SELECT id, -{_bm25('sections', _OF_SECTION)}, heading, snippet(sections, 2, '', '', ' … ', 28) FROM sections"
+            )
+            parts = self._db.execute(f"{ranked} WHERE sections MATCH ? ORDER BY 2", (query,)).fetchall()
+            where = {term: self._pages_with(term) for term in terms}
+        best = {page_id: (score, heading, snippet) for page_id, score, heading, snippet in parts}  # the last is the best
+        scores = {page_id: own.get(page_id, 0.0) + best.get(page_id, (0.0,))[0] for page_id in {*own, *best}}
+        top = max(scores.values(), default=0.0) or 1.0
         return {
-            page_id: TextMatch(score / top, tuple(term for term in terms if page_id in where[term]), " ".join(text.split()))
-            for page_id, score, text in rows
+            page_id: TextMatch(
+                score / top,
+                tuple(term for term in terms if page_id in where[term]),
+                " ".join(best[page_id][2].split()) if page_id in best else "",
+                best[page_id][1] if page_id in best else "",
+            )
+            for page_id, score in scores.items()
         }
+
+    def _pages_with(self, term: str) -> set[str]:
+        found = "SELECT id FROM pages WHERE pages MATCH ? UNION SELECT id FROM sections WHERE sections MATCH ?"
+        return {row[0] for row in self._db.execute(found, (_quoted(term), _quoted(term)))}
+
+
+def _bm25(table: str, columns: Mapping[str, float]) -> str:
+    return f"bm25({table}, 0, {', '.join(map(str, columns.values()))})"
 
 
 def query_terms(query: str) -> tuple[str, ...]:
     """The words of a query, as the index can look them up: any text is accepted; signs without letters are left out, and so
-    are common English words, unless there are no others."""
-    seen = dict.fromkeys(word.strip("\"'`.,;:!?()[]{}<>").casefold() for word in query.replace("\0", " ").split())
-    found = [word for word in seen if _WORD.search(word)]
+    are common English words, unless there are no others. An identifier counts as a whole and by its parts."""
+    words = [word.strip("\"'`.,;:!?()[]{}<>").casefold() for word in query.replace("\0", " ").split()]
+    parts = [part for word in words for part in _PARTS.findall(word) if "_" in word or "." in word or "::" in word]
+    found = [word for word in dict.fromkeys([*words, *parts]) if _WORD.search(word)]
     return tuple(word for word in found if word not in _COMMON) or tuple(found)
 
 
 def rank(places: Iterable[Place], texts: Mapping[str, TextMatch], *, everything: bool = False) -> list[Hit]:
-    """Hits, best first; ties by id. Pages that neither a signal nor a word leads to are left out unless `everything`."""
-    hits = [_hit(place, texts.get(place.page.id)) for place in places if everything or place.signals or place.page.id in texts]
+    """Hits, best first; ties by id. Pages that neither a signal, a family nor a word leads to are left out unless
+    `everything`."""
+    hits = [
+        _hit(place, texts.get(place.page.id))
+        for place in places
+        if everything or place.signals or place.families or place.page.id in texts
+    ]
     return sorted(hits, key=lambda hit: (-hit.score, hit.id))
 
 
 def _hit(place: Place, text: TextMatch | None) -> Hit:
     why = [f"signal {name}" for name in place.signals]
+    why += [f"operators: {name}" for name in place.families]
     if place.target:
         why.append(f"target {place.target}")
     if place.language:
@@ -106,12 +145,18 @@ def _hit(place: Place, text: TextMatch | None) -> Hit:
     of_signals = sum(place.signals.values()) * (
         0.6 if place.fit < 0 else 1.0
     )  # facts of an architecture that may not be the user's
-    score = _SIGNAL_WEIGHT * of_signals + _FIT_WEIGHT * place.fit + (0.05 if place.language else 0.0)
+    score = (
+        _SIGNAL_WEIGHT * of_signals
+        + _FAMILY_WEIGHT * sum(place.families.values())
+        + _FIT_WEIGHT * place.fit
+        + (0.05 if place.language else 0.0)
+    )
     if text:
         score += _TEXT_WEIGHT * text.score
     page = place.page
     snippet = text.snippet if text and text.snippet else page.summary
-    return Hit(page.id, page.title, page.category, "; ".join(why) or "no filter", snippet, round(score, 4))
+    section = text.section if text else ""
+    return Hit(page.id, page.title, page.category, "; ".join(why) or "no filter", snippet, round(score, 4), section)
 
 
 def _quoted(term: str) -> str:

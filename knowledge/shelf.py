@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from .page import Page
@@ -12,18 +13,22 @@ from .page import Page
 @dataclass(frozen=True)
 class Place:
     """Why a page is on the shelf. fit: 1 for exactly this architecture down to -0.2 for another one's page of a target
-    whose architecture the query leaves open. signals: matched signal of the query -> weight in 0..1."""
+    whose architecture the query leaves open. signals, families: those of the query that the page is about -> weight in 0..1."""
 
     page: Page
     fit: float
     target: str  # the page's target that matched, or the id of the page that inherits it; "" for pages of all targets
     language: str
     signals: dict[str, float]
+    families: dict[str, float] = field(default_factory=dict)
 
 
-def shelve(pages: Mapping[str, Page], signals: Sequence[str], target: str, language: str) -> list[Place]:
-    """Every page that holds for the target and the language, in the order given."""
+def shelve(
+    pages: Mapping[str, Page], signals: Sequence[str], target: str, language: str, families: Sequence[str] = ()
+) -> list[Place]:
+    """Every page that holds for the target and the language, in the order given. families: of the task's operators."""
     inherited = _inherited(pages, target)
+    rare, telling = _rarity(pages, signals), _shares(pages, families)
     places = []
     for page in pages.values():
         found = target_fit(page.targets, target)
@@ -31,9 +36,9 @@ def shelve(pages: Mapping[str, Page], signals: Sequence[str], target: str, langu
             found = (0.15, f"inherited by {inherited[page.id]}")
         if found is None or (language and page.languages and language not in page.languages):
             continue
-        places.append(
-            Place(page, found[0], found[1], language if language in page.languages else "", signal_weights(page, signals))
-        )
+        own = {name: weight * rare[name] for name, weight in signal_weights(page, signals).items()}
+        about = {name: telling[name] for name in families if name in page.families}
+        places.append(Place(page, found[0], found[1], language if language in page.languages else "", own, about))
     return places
 
 
@@ -80,6 +85,23 @@ def signal_weights(page: Page, signals: Sequence[str]) -> dict[str, float]:
         focus = 0.6 + 0.1 / len(page.signals) + 0.3 / (1 + position)
         weights[signal] = match * focus / (1 + 0.3 * rank)
     return weights
+
+
+def _rarity(pages: Mapping[str, Page], signals: Sequence[str]) -> dict[str, float]:
+    """Of each signal: 1 for one that a single page names, less the more pages do (as in BM25, a logarithm of the share)."""
+    return {name: _rare(sum(bool(signal_weights(page, [name])) for page in pages.values()), len(pages)) for name in signals}
+
+
+def _shares(pages: Mapping[str, Page], families: Sequence[str]) -> dict[str, float]:
+    """Of each family: as rare as it is, and shared with the others of the task."""
+    return {
+        name: _rare(sum(name in page.families for page in pages.values()), len(pages)) / max(1, len(families)) ** 0.5
+        for name in families
+    }
+
+
+def _rare(count: int, total: int) -> float:
+    return math.log((total + 1) / max(1, count)) / math.log(total + 1) if total else 0.0
 
 
 def _inherited(pages: Mapping[str, Page], target: str) -> dict[str, str]:

@@ -14,6 +14,8 @@ from kevolve_mcp.store import SessionRecord, Store
 from kevolve_mcp.synthesis import Context, Excerpt, Material, Parent, SimilarKernel, Start, build_context, estimate_tokens
 from kevolve_mcp.synthesis.ask import AskContext
 from kevolve_mcp.synthesis.context import ask_data
+from kevolve_mcp.synthesis.skills import mismatch
+from knowledge import Skill
 
 from . import leases, looking
 from .shared import Shared
@@ -22,6 +24,8 @@ from .types import AskBatch, AskView
 MAX_TOKENS = 8000
 MAX_ROWS = 400  # of the history that travels as data
 EXCERPT_CHARACTERS = 1600
+PASSAGES = {"guidance": 2, "hardware": 1, "skill": 1}  # in one ask, of each kind; constraints count as guidance
+CANDIDATES = 20  # hits among which they are chosen
 RETRIES = 5  # another process may ask at the same moment
 
 
@@ -208,11 +212,24 @@ def _gather(shared: Shared, store: Store, record: SessionRecord, task: Task, tre
 
 
 def _excerpts(shared: Shared, record: SessionRecord, task: Task, signals: tuple[str, ...]) -> tuple[Excerpt, ...]:
-    """The best pages for what was found out about the parents; for a draft, for what the task does."""
+    """The passages that fit best what was found out about the parents and what the task does: at most one of hardware and one skill, the
+    others constraints and guidance."""
     library = shared.library()
-    words = "" if signals else " ".join(o.split(".")[1] for o in task.operators if "." in o)
-    hits = library.search(words, signals=signals, target=record.target, language=record.language, limit=3).hits
-    return tuple(Excerpt(h.id, h.title, library.read(h.id, 0, EXCERPT_CHARACTERS).text, h.why) for h in hits)
+    skills = {skill.id: skill for skill in library.skills()}
+    room, found = dict(PASSAGES), list[Excerpt]()
+    words = " ".join([*signals, *(operator.split(".")[1] for operator in task.operators if "." in operator)])
+    for hit in library.search(words, signals, record.target, record.language, CANDIDATES, operators=tuple(task.operators)).hits:
+        kind = hit.category if hit.category in room else "guidance"
+        if not room[kind] or (hit.id in skills and not _fits(skills[hit.id], task, record)):
+            continue
+        room[kind] -= 1
+        found.append(Excerpt(hit.id, hit.title, library.passage(hit.id, hit.section, EXCERPT_CHARACTERS), hit.why))
+    return tuple(found)
+
+
+def _fits(skill: Skill, task: Task, record: SessionRecord) -> bool:
+    """Whether a skill's pattern is that of the task; one without a pattern is judged by its words alone."""
+    return not skill.pattern or not mismatch(skill, task, record.target, record.language)
 
 
 def _tried(tree: Tree, parents: tuple[Parent, ...]) -> tuple[Node, ...]:

@@ -176,7 +176,7 @@ class Service:
         """Pages and skills for words and signals."""
         library = await self._library()
         found = await self._shared.thread(library.search, query, signals, target, language, limit, cursor)
-        hits = tuple(KnowledgeHit(h.id, h.title, h.category, h.why, h.snippet, h.score) for h in found.hits)
+        hits = tuple(KnowledgeHit(h.id, h.title, h.category, h.why, h.snippet, h.score, h.section) for h in found.hits)
         return KnowledgeHits(hits, found.total, found.next_cursor, found.note)
 
     async def read(self, page_id: str, *, offset: int = 0) -> KnowledgePage:

@@ -369,12 +369,15 @@ class TreeView:
 
 @dataclass(frozen=True)
 class KnowledgeHit:
+    """section: heading of the section that fits best, "" for the beginning of the page."""
+
     id: str
     title: str
     category: str
     why: str
     snippet: str
     score: float = 0.0
+    section: str = ""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge import Library, QueryError, parse_page
+from knowledge import Library, QueryError, parse_page, sections
 
 ALL = 50
 
@@ -159,7 +159,8 @@ def test_any_text_is_a_query(library: Library, query: str) -> None:
 
 
 def test_hyphens_and_underscores(library: Library) -> None:
-    assert ids(library, "bank-conflict")[0] == "hardware/nvidia/memory_hierarchy"
+    assert "hardware/nvidia/memory_hierarchy" in ids(library, "bank-conflict")[:2]
+    assert ids(library, "bank-conflict", target="cuda")[0] == "hardware/nvidia/memory_hierarchy"
     assert ids(library, "num_warps")
     assert ids(library, "compile_error.shape_mismatch")
 
@@ -224,3 +225,51 @@ def test_search_from_several_threads(library: Library) -> None:
         thread.join()
     assert len(found) == 8
     assert all(result == found[0] for result in found)
+
+
+def page_of(title: str, body: str, **fields: str) -> str:
+    head = "".join(f"{name}: {value}\n" for name, value in fields.items())
+    return f"---\ntitle: {title}\ncategory: guidance\nsummary: About {title}.\n{head}---\n# {title}\n\n{body}"
+
+
+def test_the_section_that_fits_is_named_and_can_be_shown() -> None:
+    body = "Some words first.\n\n## Stores\n\nStreaming stores pass the cache.\n\n## Loads\n\nPrefetch the next rows.\n"
+    library = Library([parse_page("guidance/one", page_of("One", body))])
+    (hit,) = library.search("prefetch rows").hits
+    assert hit.section == "Loads"
+    assert library.passage("guidance/one", hit.section) == "## Loads\n\nPrefetch the next rows.\n"
+    assert library.passage("guidance/one", "none of that name").startswith("# One")
+    assert len(library.passage("guidance/one", "Stores", limit=12)) <= 12
+    library.close()
+
+
+def test_code_does_not_begin_a_section() -> None:
+    body = "```python\n## a comment\nx = 1\n```\n\n## Real\n\nText.\n"
+    page = parse_page("guidance/one", page_of("One", body))
+    assert [section.heading for section in sections.split(page.body)] == ["", "Real"]
+    assert "".join(section.text for section in sections.split(page.body)) == page.body
+
+
+def test_operators_lead_to_pages_of_their_family() -> None:
+    norm = parse_page("guidance/norm", page_of("Rows", "Text.", families="[normalization]"))
+    other = parse_page("guidance/other", page_of("Tiles", "Text.", families="[matmul]"))
+    library = Library([norm, other])
+    assert ids(library, operators=["aten.native_layer_norm.default"]) == ["guidance/norm"]
+    assert ids(library, "native_layer_norm") == ["guidance/norm"]
+    assert "operators: normalization" in library.search("native_layer_norm").hits[0].why
+    library.close()
+
+
+def test_a_rare_signal_counts_more_than_a_common_one() -> None:
+    common = [parse_page(f"guidance/c{n}", page_of(f"C{n}", "Text.", signals="[memory_bound]")) for n in range(9)]
+    rare = parse_page("guidance/rare", page_of("Rare", "Text.", signals="[gather_heavy]"))
+    library = Library([*common, rare])
+    assert ids(library, signals=["memory_bound", "gather_heavy"])[0] == "guidance/rare"
+    library.close()
+
+
+def test_how_it_is_asked_leads_to_the_page(library: Library) -> None:
+    asked = parse_page("guidance/asked", page_of("Plain", "Text.", asked_as='["why on earth is it so slow after lunch"]'))
+    own = Library([*library.pages(), asked])
+    assert ids(own, "so slow after lunch")[0] == "guidance/asked"
+    own.close()

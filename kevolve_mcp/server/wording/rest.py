@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kevolve_mcp.sessions.types import JobView, KnowledgeHits, KnowledgePage, MachineView, SkillView
+from kevolve_mcp.sessions.types import JobView, KnowledgeHit, KnowledgeHits, KnowledgePage, MachineView, SkillView
 
 from ..answer import Phrase
 from .figures import times
@@ -71,9 +71,13 @@ def _line(job: JobView) -> str:
     return f"{job.id} {job.kind} {job.session_id} {job.state}{where}{why}"
 
 
+def _place(hit: KnowledgeHit) -> str:
+    return f"[{hit.section}] " if hit.section else ""
+
+
 def hits(found: KnowledgeHits) -> Phrase:
     lines = [f"note: {found.note}"] if found.note else []
-    lines += [f"- {h.id}: {h.title} ({h.category}; {h.why})\n  {h.snippet}" for h in found.hits]
+    lines += [f"- {h.id}: {h.title} ({h.category}; {h.why})\n  {_place(h)}{h.snippet}" for h in found.hits]
     if found.next_cursor is not None:
         lines.append(f"{found.total - found.next_cursor} more: cursor={found.next_cursor}")
     if not found.hits:

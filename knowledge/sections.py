@@ -1,0 +1,35 @@
+"""Sections: the parts of a page that stand by themselves, the unit that is searched and shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_FENCE = re.compile(r"^(```|~~~)")
+
+
+@dataclass(frozen=True)
+class Section:
+    """heading: without its signs; "" for what stands before the first `##`. text: with its heading line. offset: in the page's body."""
+
+    heading: str
+    text: str
+    offset: int
+
+
+def split(body: str) -> tuple[Section, ...]:
+    """The sections of a page's Markdown in order: cut at `##`, not inside code."""
+    return tuple(section for section in _sections(body) if section.text.strip())
+
+
+def _sections(body: str) -> Iterator[Section]:
+    heading, start, offset, inside = "", 0, 0, False
+    for line in body.splitlines(keepends=True):
+        if _FENCE.match(line):
+            inside = not inside
+        elif line.startswith("## ") and not inside:
+            yield Section(heading, body[start:offset], start)
+            heading, start = line[3:].strip(), offset
+        offset += len(line)
+    yield Section(heading, body[start:], start)
