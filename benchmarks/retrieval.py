@@ -46,7 +46,9 @@ def measure(situations: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "by_kind": {kind: _figures([p for p in pairs if p[0]["kind"] == kind]) for kind in kinds},
         }
         if way == "everything":
-            record["missed"] = [_described(s, hits) for s, (hits, _, _) in pairs if s["pages"] and not set(s["pages"]) & set(hits[:5])]
+            record["missed"] = [
+                _described(s, hits) for s, (hits, _, _) in pairs if s["pages"] and not set(s["pages"]) & set(hits[:5])
+            ]
     library.close()
     return record
 

@@ -20,7 +20,16 @@ _MESSAGES = (
 )  # fmt: skip
 _ERROR_LINE = re.compile(r"^(.*?):(\d{1,9}):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE)
 _PACKED = re.compile(r"^v?(?:f(?:n?m(?:add|sub))\d*|add|sub|mul|div|sqrt|max|min|cvt\w*2|rcp14|rsqrt14|and|or|xor)p[sd]$")
+_DIVIDES = re.compile(r"^v?[fisu]?(?:div|sqrt)")  # not the approximations, such as vrsqrt14ps
+_BITWISE = re.compile(r"^v(?:and|or|xor)")  # scalar code zeroes its registers so
 _SCALAR = re.compile(r"^v?(?:f(?:n?m(?:add|sub))\d*|add|sub|mul|div|sqrt|max|min)s[sd]$")
+
+_FACTS = (
+    "packed", "avx", "scalar", "zmm", "ymm", "xmm_packed",
+    "gathers", "divisions", "branches", "calls", "spills", "math_calls",
+)  # fmt: skip
+_NARROW = 8  # packed AVX operations: fewer may be the tail or the horizontal sum of a kernel that works on integers
+_DIVISION_SHARE = 5  # one in 5: a division occupies its unit 10 to 20 times as long as a multiplication
 
 
 class Cpp(Language):
@@ -46,10 +55,7 @@ class Cpp(Language):
         return tuple(found[:4])
 
     def read_listing(self, listing: str) -> dict[str, float]:
-        facts = dict.fromkeys(
-            ("packed", "scalar", "zmm", "ymm", "xmm_packed", "gathers", "divisions", "branches", "calls", "spills", "math_calls"),
-            0.0,
-        )
+        facts = dict.fromkeys(_FACTS, 0.0)
         for line in listing.splitlines():
             columns = line.split("\t")
             if len(columns) < 2:
@@ -60,10 +66,11 @@ class Cpp(Language):
             name, operands = words[0], words[1] if len(words) > 1 else ""
             if _PACKED.match(name):
                 facts["packed"] += 1
+                facts["avx"] += name.startswith("v") and not _BITWISE.match(name)
                 facts["zmm" if "zmm" in operands else "ymm" if "ymm" in operands else "xmm_packed"] += 1
             elif _SCALAR.match(name):
                 facts["scalar"] += 1
-            if "div" in name or "sqrt" in name:
+            if _DIVIDES.match(name):
                 facts["divisions"] += 1
             elif "gather" in name:
                 facts["gathers"] += 1
@@ -89,6 +96,12 @@ class Cpp(Language):
             found.append(
                 Signal("partly_vectorized", f"{scalar:.0f} scalar and {packed:.0f} packed floating-point instructions", facts)
             )
+        if facts.get("avx", 0.0) >= _NARROW and not facts["ymm"] + facts["zmm"]:
+            said = f"all {facts['avx']:.0f} packed operations use 128-bit registers, although this is AVX code"
+            found.append(Signal("narrow_vectors", said, facts))
+        if facts["divisions"] >= 2 and facts["divisions"] * _DIVISION_SHARE >= packed + scalar > 0:
+            said = f"{facts['divisions']:.0f} divisions and square roots in {packed + scalar:.0f} floating-point instructions"
+            found.append(Signal("division_heavy", said, facts))
         if facts["math_calls"]:
             calls = facts["math_calls"]
             found.append(

@@ -291,7 +291,7 @@ class StoreConformance:
         new = NewSkill(
             title=f"Row blocks, kept in cache! {secrets.token_hex(3)}",
             mechanism="m",
-            signals=("extra_passes",),
+            signals=("memory_bound",),
             files={"skill.md": "# é"},
             target="cpu",
         )

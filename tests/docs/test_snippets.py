@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import tomllib
 
+from knowledge import parse_page
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES += sorted((ROOT / "examples").rglob("README.md"))
@@ -112,3 +114,10 @@ def test_files_that_are_named_exist(page: Path) -> None:
             named = re.findall(r"`(\w+(?:\.py|\.md|/))`", paragraph[opening.end() :])
             missing += [f"{opening[1]}{name}" for name in named if not (folder / name).exists()]
     assert not missing
+
+
+def test_the_front_matter_that_is_shown_is_accepted() -> None:
+    (shown,) = [s.body for s in snippets("markdown") if s.page.name == "knowledge.md"]
+    page = parse_page("guidance/small_m_products", f"{shown}# Small-M products\n\nText.\n")
+    assert page.families == ("matmul",)
+    assert len(page.sources) == 2
