@@ -8,7 +8,7 @@ import re
 import pytest
 
 from harness.types import VOCABULARY
-from knowledge import Library, Page
+from knowledge import Library, Page, coverage
 from knowledge.library import BUILTIN
 from knowledge.shelf import target_fit
 
@@ -107,3 +107,12 @@ def blocks(library: Library, language: str) -> list[tuple[Page, list[str], str]]
             if name == language:
                 found.append((page, words, code))
     return found
+
+
+def test_every_signal_has_pages_for_each_vendor_and_language(library: Library) -> None:
+    """Those that only a CPU's candidates can have are taught there."""
+    of_cpus = {"allocation_bound", "narrow_vectors", "page_faults", "partly_vectorized"}
+    for name, counts in coverage.by_signal(library).items():
+        assert counts["cpu, cpp"], name
+        assert all(counts.values()) or name in of_cpus, (name, counts)
+    assert "| memory_bound |" in coverage.render(library)
