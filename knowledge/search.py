@@ -5,6 +5,7 @@ The index is derived from the pages and built when it is first needed (milliseco
 
 from __future__ import annotations
 
+import math
 import re
 import sqlite3
 import threading
@@ -16,6 +17,7 @@ from .page import Page
 from .shelf import Place
 
 MAX_TERMS = 48
+COVERAGE_SHARE = 0.5  # of a page's score for words that depends on how much of the query it holds
 # bm25 weights of the columns; a page's score is that of its own words and of its best section
 _OF_PAGE = {"title": 10.0, "asked_as": 8.0, "keywords": 8.0, "signals": 6.0, "families": 5.0, "summary": 4.0}
 _OF_SECTION = {"heading": 4.0, "body": 1.0}
@@ -26,6 +28,7 @@ the them then there this to too use used using was what when where which why wil
 """
 _COMMON = frozenset(_COMMON_WORDS.split())
 _PARTS = re.compile(r"[^\W_]+")
+_NOWHERE = (0.0, "", "")
 _SIGNAL_WEIGHT, _TEXT_WEIGHT, _FAMILY_WEIGHT, _FIT_WEIGHT = 2.0, 1.5, 0.8, 0.3
 
 
@@ -45,11 +48,13 @@ class Hit:
 
 @dataclass(frozen=True)
 class TextMatch:
-    """score: 0..1, 1 for the best page of this query. terms: the words of the query that occur in the page. section: heading of the best
-    section, in which `snippet` stands; both "" where only the page's own words matched."""
+    """score: 0..1, 1 for the best page of this query. terms: the words of the query that occur in the page. coverage: their share in the
+    query, rare words counting more. section: heading of the best section, in which `snippet` stands; both "" where only the page's
+    own words matched."""
 
     score: float
     terms: tuple[str, ...]
+    coverage: float
     snippet: str
     section: str = ""
 
@@ -60,6 +65,8 @@ class TextIndex:
     def __init__(self, pages: Iterable[Page]) -> None:
         self._lock = threading.Lock()
         self._db = sqlite3.connect(":memory:", check_same_thread=False)
+        pages = list(pages)
+        self._count = len(pages)
         with self._db:
             self._create("pages", "id", _OF_PAGE)
             self._create("sections", "id", _OF_SECTION)
@@ -91,18 +98,17 @@ class TextIndex:
             )
             parts = self._db.execute(f"{ranked} WHERE sections MATCH ? ORDER BY 2", (query,)).fetchall()
             where = {term: self._pages_with(term) for term in terms}
-        best = {page_id: (score, heading, snippet) for page_id, score, heading, snippet in parts}  # the last is the best
-        scores = {page_id: own.get(page_id, 0.0) + best.get(page_id, (0.0,))[0] for page_id in {*own, *best}}
+        best = {page_id: (score, heading, " ".join(snippet.split())) for page_id, score, heading, snippet in parts}
+        scores = {page_id: own.get(page_id, 0.0) + best.get(page_id, _NOWHERE)[0] for page_id in {*own, *best}}
         top = max(scores.values(), default=0.0) or 1.0
-        return {
-            page_id: TextMatch(
-                score / top,
-                tuple(term for term in terms if page_id in where[term]),
-                " ".join(best[page_id][2].split()) if page_id in best else "",
-                best[page_id][1] if page_id in best else "",
-            )
-            for page_id, score in scores.items()
-        }
+        telling = {term: math.log((self._count + 1) / (len(pages) + 0.5)) for term, pages in where.items()}
+        found = {}
+        for page_id, score in scores.items():
+            present = tuple(term for term in terms if page_id in where[term])
+            coverage = sum(telling[term] for term in present) / sum(telling.values())
+            _, section, snippet = best.get(page_id, _NOWHERE)
+            found[page_id] = TextMatch(score / top, present, coverage, snippet, section)
+        return found
 
     def _pages_with(self, term: str) -> set[str]:
         found = "SELECT id FROM pages WHERE pages MATCH ? UNION SELECT id FROM sections WHERE sections MATCH ?"
@@ -152,7 +158,7 @@ def _hit(place: Place, text: TextMatch | None) -> Hit:
         + (0.05 if place.language else 0.0)
     )
     if text:
-        score += _TEXT_WEIGHT * text.score
+        score += _TEXT_WEIGHT * text.score * (1 - COVERAGE_SHARE + COVERAGE_SHARE * text.coverage)
     page = place.page
     snippet = text.snippet if text and text.snippet else page.summary
     section = text.section if text else ""
