@@ -7,7 +7,8 @@ A situation is what somebody types or what the evaluator found, with the pages t
 "held_out": false}. Situations that are held out were not looked at while the ranking was chosen.
 
 Recall@k: the share of situations with an acceptable page among the first k. MRR: the mean of one over the place of the first. For situations
-that no page answers: the share in which the best hit scores below FLOOR, or there is none. Ways: everything that is known; without the shelf
+that no page answers: the share in which the library finds nothing or says that nothing really fits; and of the others, in which it says so
+wrongly. Ways: everything that is known; without the shelf
 (neither signals nor operators, target nor language: words alone). Writes retrieval.json.
 """
 
@@ -25,7 +26,6 @@ import recording
 
 from knowledge import Library
 
-FLOOR = 0.25  # of a hit's score: below it nothing really fits
 DEEP = 20
 SITUATIONS = Path(__file__).parent / "retrieval" / "situations.jsonl"
 
@@ -53,26 +53,28 @@ def measure(situations: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return record
 
 
-def _found(library: Library, situation: dict[str, Any], *, shelf: bool) -> tuple[list[str], float, float]:
-    """Ids of the hits, the score of the best, and milliseconds."""
+def _found(library: Library, situation: dict[str, Any], *, shelf: bool) -> tuple[list[str], bool, float]:
+    """Ids of the hits, whether one really fits, and milliseconds."""
     known = {name: situation.get(name) or "" for name in ("target", "language")} if shelf else {}
     signals, operators = (tuple(situation.get(name) or ()) if shelf else () for name in ("signals", "operators"))
     began = time.perf_counter()
-    hits = library.search(situation.get("query", ""), signals, limit=DEEP, operators=operators, **known).hits
-    return [hit.id for hit in hits], hits[0].score if hits else 0.0, 1e3 * (time.perf_counter() - began)
+    found = library.search(situation.get("query", ""), signals, limit=DEEP, operators=operators, **known)
+    sure = bool(found.hits) and "no page really fits" not in found.note
+    return [hit.id for hit in found.hits], sure, 1e3 * (time.perf_counter() - began)
 
 
-def _figures(pairs: Sequence[tuple[dict[str, Any], tuple[list[str], float, float]]]) -> dict[str, Any]:
-    answered = [(set(s["pages"]), hits) for s, (hits, _, _) in pairs if s["pages"]]
-    nothing = [score for s, (_, score, _) in pairs if not s["pages"]]
-    places = [next((n for n, hit in enumerate(hits, 1) if hit in pages), 0) for pages, hits in answered]
+def _figures(pairs: Sequence[tuple[dict[str, Any], tuple[list[str], bool, float]]]) -> dict[str, Any]:
+    with_pages = [(set(s["pages"]), hits) for s, (hits, _, _) in pairs if s["pages"]]
+    nothing, something = ([sure for s, (_, sure, _) in pairs if bool(s["pages"]) == answered] for answered in (False, True))
+    places = [next((n for n, hit in enumerate(hits, 1) if hit in pages), 0) for pages, hits in with_pages]
     took = sorted(ms for _, (_, _, ms) in pairs)
     return {
         "situations": len(pairs),
         "recall@1": _share([place == 1 for place in places]),
         "recall@5": _share([0 < place <= 5 for place in places]),
         "mrr": round(statistics.fmean([1 / place if place else 0.0 for place in places]), 3) if places else None,
-        "right_to_say_nothing": _share([score < FLOOR for score in nothing]),
+        "right_to_doubt": _share([not sure for sure in nothing]),
+        "wrong_to_doubt": _share([not sure for sure in something]),
         "p50_ms": round(statistics.median(took), 2) if took else None,
         "p95_ms": round(took[int(0.95 * (len(took) - 1))], 2) if took else None,
     }

@@ -12,7 +12,7 @@ from . import sections
 from .errors import PageError, PageNotFound, QueryError
 from .families import of_operators
 from .page import FOLDERS, Page, Skill, parse_page, parse_skill
-from .search import MAX_TERMS, Hit, TextIndex, query_terms, rank
+from .search import FAINT, MAX_TERMS, Hit, TextIndex, query_terms, rank
 from .shelf import shelve
 
 BUILTIN = Path(__file__).parent
@@ -125,6 +125,8 @@ class Library:
         hits = rank(places, self._text.match(terms[:MAX_TERMS]), everything=everything)
         following = cursor + limit if cursor + limit < len(hits) else None
         notes = self._notes(signals, terms)
+        if hits and terms and not signals and not families and hits[0].score < FAINT:
+            notes.append("no page really fits these words; the nearest follow")
         if not hits and (target or language):
             open_total = self.search(query, signals, limit=1, operators=operators).total
             if open_total:

@@ -17,7 +17,8 @@ from .page import Page
 from .shelf import Place
 
 MAX_TERMS = 48
-COVERAGE_SHARE = 0.5  # of a page's score for words that depends on how much of the query it holds
+FAINT = 0.6  # score of the best page below which words alone have found nothing that really fits
+COVERAGE_SHARE = 0.8  # of a page's score for words that depends on how much of the query it holds
 # bm25 weights of the columns; a page's score is that of its own words and of its best section
 _OF_PAGE = {"title": 10.0, "asked_as": 8.0, "keywords": 8.0, "signals": 6.0, "families": 5.0, "summary": 4.0}
 _OF_SECTION = {"heading": 4.0, "body": 1.0}
