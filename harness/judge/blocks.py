@@ -21,6 +21,7 @@ def time_case(
 ) -> timing.Block:
     """One block: a candidate process against baselines, on the timing core or on `cores` with a thread each."""
     pool = run.task.pools[case.name]
+    pool.ask_for_bits(run.bitwise)
     run.task.drawer.timing(pool, min(case.baselines_us.values()), CONFIRMING_BURSTS if run.confirming else MORE_BURSTS)
     slots = prepare(run, worker, pool, 1 if pool.one_by_one else pool.calls)
     run.task.drawer.state(pool, 0)

@@ -180,8 +180,7 @@ class _CaseCheck:
                 self._output(number, output, pair[order[index]], others, changed=changed, repeated=repeated)
 
     def _output(self, number: int, output: Any, held: InputSet, others: list[InputSet], *, changed: bool, repeated: bool) -> None:
-        asked = (self.run.facts.tolerance, self.run.request.policy.tolerance)
-        bitwise = "bitwise" in asked and held.family != "special"
+        bitwise = self.run.bitwise and held.family != "special"
         finding = oracle.compare(output, held.expected[number], held.allowed[number], held.framework[number], bitwise)
         if finding.signal is None:
             self.findings.append(finding)

@@ -20,6 +20,7 @@ PAUSE_S = 0.25  # before one of them: what disturbed it may pass
 
 UNCONFIRMED = "the judge's clock does not reproduce the candidate's own, which said faster: the figure is the judge's"
 WAITS = "a call takes longer by the judge's clock than its process ran: it waits for others, and the figure counts that"
+AHEAD = "calls that are not measured take longer than those that are, by more than the baseline's do: the figure counts that"
 MERGED = "a call takes longer alone than as one of several, by more than the baseline's does: the figure is that of a call alone"
 
 
@@ -75,6 +76,7 @@ def time_candidate(run: Run) -> dict[str, Any]:
         "processes": {n: len(t.blocks) for n, t in run.times.items()},
         "clocks_us": {n: (t.claimed_ns / 1e3, t.seen_ns / 1e3) for n, t in run.times.items()},
         "nothing_us": {n: t.nothing_us for n, t in run.times.items()},
+        "ahead": {n: t.ahead_factor(_strongest(t)) for n, t in run.times.items()},
         "alone": {n: t.alone_factor(_strongest(t)) for n, t in run.times.items()},
         "blocks": {n: blocks.report(t) for n, t in run.times.items()},
     }
@@ -129,6 +131,8 @@ def _why_raised(run: Run, times: timing.CaseTimes, baseline: str) -> str:
     """Why the figure is not the candidate's own. Below the margin it is raised, too, but that is noise and says nothing of anyone."""
     if times.alone_factor(baseline) > times.clock_factor:
         return MERGED
+    if times.ahead_factor(baseline) > run.task.family.MARGIN:
+        return AHEAD
     said = WAITS if run.task.family.NAME == "cpu" else UNCONFIRMED
     return said if times.clock_factor > run.task.family.MARGIN else ""
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 ROW_FACTOR = 8.0
 CAP_FACTOR = 8.0
+MANY = 64  # values: their size is not small by chance
 STACKED, STACKED_ON_DEVICE = 1 << 18, 1 << 24  # elements of stacked outputs that are looked at together; one by one beyond
 ROUNDOFF = {  # unit roundoff: half the distance from 1 to the next number
     "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8,
@@ -137,10 +138,15 @@ def of_timed_call(allowed: Allowance, expected: torch.Tensor, usual: float) -> A
     """What holds for an expectation that was rounded once more, and for whose inputs no allowance was derived: one unit roundoff on top,
     and relative to the usual size where few rows are small by chance (see usual_rms)."""
     unit = ROUNDOFF.get(_dtype(expected), 0.0)
-    factor = max(1.0, usual / max(rms(expected), 1e-300)) if usual else 1.0
+    factor = min(most_loosened(expected.numel()), max(1.0, usual / max(rms(expected), 1e-300))) if usual else 1.0
     return replace(
         allowed, norm=allowed.norm * factor + unit, row=allowed.row * factor + 2 * unit, element=allowed.element * factor
     )
+
+
+def most_loosened(count: int) -> float:
+    """By how much chance may make so many values small, generously: of a few, any amount; of a thousand, next to nothing."""
+    return 1e3 if count >= MANY else math.inf
 
 
 def usual_rms(drawn: Sequence[torch.Tensor]) -> float:
@@ -186,7 +192,7 @@ def surely_right(
     wanted = wanted.double().reshape(len(wanted), -1)
     difference = own.double().reshape(len(own), -1).sub_(wanted)
     size, off = (t.square().mean(1).sqrt() for t in (wanted, difference))
-    unit, factor = ROUNDOFF[_dtype(expected)], (usual / size).clamp(min=1.0) if usual else 1.0
+    unit, factor = ROUNDOFF[_dtype(expected)], (usual / size).clamp(1.0, most_loosened(wanted[0].numel())) if usual else 1.0
     cap = factor * min(allowed.row / 2, allowed.element)
     fits = (off <= (factor * allowed.norm + unit) * size) & (difference.abs_().amax(1) <= cap * size)
     return bool(fits.all())

@@ -59,6 +59,7 @@ class CasePool:
     warm: int = 0  # calls before them that are not measured
     short: bool = False  # whether a call is
     one_by_one: bool = False  # whether calls are handed over one by one
+    bitwise: bool = False  # whether timed outputs are compared with the framework's own bits
     rotating_bytes: int = 0  # of the timing sets of one pair of processes
     allowances: list[oracle.Allowance] = field(default_factory=list)
     steady: list[bool] = field(default_factory=list)  # of each output: whether draws resemble each other in size
@@ -124,6 +125,12 @@ class CasePool:
         self.timing, self.halves, self.alone = [], [], []
         if checking:
             del self.checking[2:]
+
+    def ask_for_bits(self, bitwise: bool) -> None:
+        """Whether timed outputs shall have the framework's own bits: timing sets hold these then."""
+        if bitwise != self.bitwise:
+            self.bitwise = bitwise
+            self.release()
 
     def close(self) -> None:
         for fd in (self.init_fd, *self.states.values()):
@@ -286,7 +293,7 @@ class Drawer:
             buffers.create("inputs", calls * stride),
             buffers.create("expected", calls * pool.slot_bytes),
         )
-        chosen = buffers.integers(pool.outputs)
+        chosen = list(range(len(pool.outputs["leaves"]))) if pool.bitwise else buffers.integers(pool.outputs)
         own = [buffers.create("framework", calls * pool.slot_bytes)] if chosen else []
         held = InputFile(inputs)
         try:
@@ -298,6 +305,7 @@ class Drawer:
                 seeds=[secrets.randbits(48) for _ in range(calls)],
                 stride=stride,
                 slot_bytes=pool.slot_bytes,
+                framework=chosen,
             )
             layouts = self._worker.data(reply)
             buffers.seal(inputs)

@@ -63,6 +63,11 @@ class Run:
         return self.request.purpose in ("confirm", "export")
 
     @property
+    def bitwise(self) -> bool:
+        """Whether outputs have to be the framework's to the last bit: the task's author or the policy says so."""
+        return "bitwise" in (self.facts.tolerance, self.request.policy.tolerance)
+
+    @property
     def cases(self) -> list[Case]:
         wanted = set(self.request.cases)
         return [c for c in self.facts.cases if (not wanted or c.name in wanted) and (self.confirming or not c.held_out)]

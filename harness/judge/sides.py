@@ -29,13 +29,14 @@ NOTHINGS = 2  # calls that do nothing, in each round
 class Timed:
     """One burst. inside_ns: its measured calls: on a CPU what the kernel billed the process for, on a device what the process itself says.
     outside_ns: by the judge's clock, of the same calls on a CPU, of the whole burst on a device. queued_ns: what the host took to issue
-    them; on a CPU the same as inside_ns. kept: whether all outputs were still the same in the end."""
+    them; on a CPU the same as inside_ns. ahead_ns: on a CPU what the turn took before its measured calls, by the same clock. kept: whether all outputs were still the same in the end."""
 
     inside_ns: int
     outside_ns: int
     minor_faults: int
     switches: int
     queued_ns: int
+    ahead_ns: int = 0
     kept: bool = True
 
 
@@ -120,9 +121,9 @@ class OneByOne(Sides):
         before = [self.warm] * self.pool.warm
         found = self._callers[name].turn(self.keys[name], [*before, *sets], len(before), place, turn)
         if not self.one_core:  # of several threads the bill is the sum
-            return Timed(found.seen_ns, found.seen_ns, found.minor_faults, 0, found.seen_ns, found.kept)
+            return Timed(found.seen_ns, found.seen_ns, found.minor_faults, 0, found.seen_ns, found.ahead_ns, found.kept)
         outside_ns = max(found.own_ns, found.seen_ns - found.waited_ns)
-        return Timed(found.own_ns, outside_ns, found.minor_faults, 0, found.own_ns, found.kept)
+        return Timed(found.own_ns, outside_ns, found.minor_faults, 0, found.own_ns, found.ahead_ns, found.kept)
 
     def nothing(self, turn: Turn) -> list[tuple[int, int]]:
         return next(c for name, c in self._callers.items() if name).nothing(NOTHINGS, turn)

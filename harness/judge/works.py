@@ -102,9 +102,8 @@ def _right_when_silenced(run: Run, case: Case, worker: Worker, slots: bursts.Slo
     except (WorkerFailed, WorkerDied, WorkerTimeout, Interfered):
         return False  # it needs what its kernels give
     tensors = slots.tensors(pool.outputs, 0)
-    return all(
-        oracle.right(own, want, allowed) for own, want, allowed in zip(tensors, unseen.expected, unseen.allowed, strict=True)
-    )
+    known = zip(tensors, unseen.expected, unseen.allowed, unseen.framework, strict=True)
+    return all(oracle.right(own, want, allowed, framework) for own, want, allowed, framework in known)
 
 
 def _refuse_or_flag(run: Run, found: Signal) -> None:

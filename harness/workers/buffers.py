@@ -189,6 +189,14 @@ def watched(fd: int) -> mmap.mmap:
     return _map(fd, os.fstat(fd).st_size, mmap.MAP_SHARED | _MAP_POPULATE, mmap.PROT_READ)
 
 
+def address(mapped: Any) -> int:
+    """Where a mapping begins in this process."""
+    import torch
+
+    _expect_warning()
+    return int(torch.frombuffer(mapped, dtype=torch.uint8).data_ptr())
+
+
 def shared(fd: int, size: int) -> mmap.mmap:
     """A writable shared mapping."""
     return _map(fd, size, mmap.MAP_SHARED | _MAP_POPULATE, mmap.PROT_READ | mmap.PROT_WRITE)

@@ -41,6 +41,30 @@ def upstream(outputs: Sequence[tuple[list[int], Any]], seed: int) -> list[Any]:
     return found
 
 
+def changed_state(name: str, value: Any, generator: Any) -> Any:
+    """Another value of a parameter or buffer, as plausible as the one it has. What is not finite stays (a mask's -inf), running variances stay
+    positive, and integers change their places, unless they are sorted: they may be indices, or a table."""
+    import torch
+
+    if value.is_complex():
+        return torch.view_as_complex(changed_state(name, torch.view_as_real(value.resolve_conj()), generator))
+    if not value.is_floating_point():
+        flat = value.reshape(-1)
+        wide = flat.to(torch.int64)
+        if flat.numel() < 2 or bool((wide[1:] >= wide[:-1]).all()):
+            return value
+        return flat[torch.randperm(flat.numel(), generator=generator)].view(value.shape)
+    noise = torch.randn(value.shape, generator=generator, dtype=torch.float32)
+    usual = value.float()
+    finite = usual.isfinite()
+    some = usual[finite]
+    scale = (float(some.std(correction=0)) or float(some.abs().mean()) or 1.0) if some.numel() else 1.0
+    positive = "var" in name.rsplit(".", 1)[-1]
+    changed = usual * (1 + 0.25 * noise) + (0 if positive else 0.25 * scale) * noise.flip(0)
+    changed = torch.where(finite, changed.abs() if positive else changed, usual)
+    return changed.to(value.dtype)
+
+
 def vary(inputs: list[Any], family: str, seed: int) -> list[Any]:
     """A new list; tensors of the original are not changed. `dense` returns the inputs as they are."""
     import torch

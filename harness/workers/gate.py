@@ -145,6 +145,9 @@ class Gate:
             if tensor.shape != shape or tensor.dtype != dtype:
                 raise _misfit(tensor, shape, dtype)
             words[start + 2] = 0
+            if link.holds(tensor):
+                tensor = tensor.clone()
+                self._copies.append(tensor)
             if not tensor.is_contiguous():
                 tensor, size = self._spread(start, tensor)
             words[start] = part.address = tensor.data_ptr()
@@ -179,6 +182,10 @@ class Link(ABC):
     def answer(self, *, whole: bool) -> None:
         """The order was followed. whole: outputs were shown."""
 
+    def holds(self, tensor: Any) -> bool:
+        """Whether a tensor lies in the memory of the inputs, which change once the call is over."""
+        return False
+
 
 class Asleep(Link):
     """Woken by an event; inputs lie in memory that shows what the judge writes. The gate itself says that an order was followed."""
@@ -186,6 +193,11 @@ class Asleep(Link):
     def __init__(self, table: int, wake: int, outputs: int) -> None:
         super().__init__(buffers.watched(table), outputs)
         self._wake = wake
+        self._start = buffers.address(self.memory)
+        self._end = self._start + len(self.memory)
+
+    def holds(self, tensor: Any) -> bool:
+        return bool(self._start <= tensor.data_ptr() < self._end)
 
     def wait(self) -> None:
         os.read(self._wake, 8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.types import Task
+from harness.types import Evaluation, Task
 from kevolve_mcp.errors import NotFound, UsageError
 from kevolve_mcp.search import ROOT, Node, Tree
 from kevolve_mcp.store import NewSkill, SessionRecord, SkillEvidence, Store
@@ -28,7 +28,7 @@ async def record(shared: Shared, request: SkillRequest, author: str = "") -> Ski
         found = _evidence(store, session, node, parent)
         if found is None:
             raise UsageError(
-                _refusal(node, parent),
+                _refusal(node, parent, _open(store.evaluations.get(node.evaluation).evaluation)),
                 "Only a measured, certain effect makes a skill: submit the pair again, or choose other nodes.",
             )
         for name in ("title", "mechanism", "preconditions", "pattern"):
@@ -106,10 +106,11 @@ def _parent(tree: Tree, node: Node, parent_id: str) -> Node | None:
 
 
 def _evidence(store: Store, session: SessionRecord, node: Node, parent: Node | None) -> SkillEvidence | None:
-    """The measured effect, None unless its interval lies above 1 and both were measured on one device."""
+    """The measured effect, None unless its interval lies above 1, whatever the judge's clock leaves open, and both were measured on one
+    device."""
     found = store.evaluations.get(node.evaluation)
     effect, between = (node.fitness, node.interval) if parent is None else views.effect(node, parent)
-    if node.status != "correct" or not effect or between is None or between[0] <= 1:
+    if node.status != "correct" or not effect or between is None or between[0] <= 1 + _open(found.evaluation):
         return None
     other = store.evaluations.get(parent.evaluation) if parent else None
     device = found.evaluation.environment.device
@@ -128,7 +129,12 @@ def _evidence(store: Store, session: SessionRecord, node: Node, parent: Node | N
     )
 
 
-def _refusal(node: Node, parent: Node | None) -> str:
+def _open(evaluation: Evaluation) -> float:
+    """By what share a call may be longer than its figure without the judge's clock showing it: the largest of all cases."""
+    return max((c.open_us / c.latency_us for c in evaluation.cases if c.open_us and c.latency_us), default=0.0)
+
+
+def _refusal(node: Node, parent: Node | None, open_share: float) -> str:
     against = parent.id if parent else "the baseline"
     if node.status != "correct":
         return f"{node.id} was not proved correct ({node.status})"
@@ -139,6 +145,11 @@ def _refusal(node: Node, parent: Node | None) -> str:
         return f"{node.id} was not timed"
     if between is None:
         return f"no interval is known for {node.id} against {against}"
+    if 1 < between[0] <= 1 + open_share:
+        return (
+            f"the judge's clock leaves open whether a call of {node.id} takes {100 * open_share:.0f} % more, and the effect against {against} may be "
+            f"{between[0]:.3g}x"
+        )
     if between[0] > 1:
         return f"{node.id} and {against} were measured on different devices"
     return (
