@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 PROCESSES = 3
 MOST_SECONDS = 0.5  # of one side's calls in a block, where that is enough for BURSTS: a slow candidate needs no more
+COLD_SHARE = 0.25  # of what the baseline's unmeasured calls take beyond measured ones: equal processes were seen to differ by a fifth of it
+NULL_TURNS = 16  # in each half of a block, of calls that do nothing
 KEPT_BYTES = 32 << 20  # of timed outputs that wait for being verified
 GAP_NOISE = 0.03  # seen on an H200: handing over 160 MB took one honest process 200 us longer than the other, of some 40 ms
 HIDDEN_SHARE, HIDDEN_NS = 0.25, 100_000  # excess of the outer clock that is more than the noise of messages
@@ -119,13 +121,20 @@ class CaseTimes:
         the evaluator's own part of a call a candidate could save what passes inside its process. On a device it gives the figure itself: only
         the whole burst is known, with inputs and outputs moved."""
         if self.nothing_us is not None:
-            return self.nothing_us[1]
+            return self.nothing_us[1] + self.cold_us
         gaps = [
             (out - own) / block.calls / 1e3
             for block in self.blocks
             for out, own in zip(block.outer_ns, block.inner_ns, strict=True)
         ]
         return max(0.0, statistics.quantile(gaps, 0.25)) if gaps else 0.0
+
+    @property
+    def cold_us(self) -> float:
+        """What a candidate's unmeasured calls may take beyond the baseline's, for each measured call: cold caches cost one process more than
+        another."""
+        found = [ns for block in self.blocks for side, values in block.ahead_ns.items() if side for ns in values]
+        return COLD_SHARE * max(0.0, statistics.median(found)) / 1e3 / self.blocks[0].calls if found else 0.0
 
     @property
     def claimed_ns(self) -> float:
@@ -162,14 +171,15 @@ class CaseTimes:
         return 1 + (statistics.median(alone) - statistics.median(together)) / claimed
 
     def ahead_factor(self, baseline: str) -> float:
-        """The factor for what a turn's unmeasured calls take beyond measured ones where the baseline's do not, with 97.5 % confidence: work
-        that is done there for the measured ones is a part of these. 1 on a device."""
+        """The factor for what a turn's unmeasured calls take beyond measured ones where the baseline's do not, with 97.5 % confidence
+        and beyond what cold caches explain: work that is done there for the measured ones is a part of these. 1 on a device."""
         blocks = [block for block in self.blocks if baseline in block.ahead_ns]
         own, other = ([ns for block in blocks for ns in block.ahead_ns[side]] for side in ("", baseline))
         if not own:
             return 1.0
         call_us = statistics.median([c for process in self.pairs(baseline) for _, c in process])
-        return 1 + max(0.0, statistics.least_difference(own, other, 0.5)) / 1e3 / blocks[0].calls / call_us
+        extra_us = statistics.least_difference(own, other, 0.5) / 1e3 / blocks[0].calls
+        return 1 + max(0.0, extra_us - self.cold_us) / call_us
 
     def confirmed(self, baseline: str) -> list[list[tuple[float, float]]]:
         """The pairs, with the candidate's times raised to what the judge's clock saw at least, to what calls alone took, and by what was
@@ -296,6 +306,7 @@ class _Rounds:
                 if name == self._baseline:
                     self._block.gap_ns.append(float(result.outside_ns - result.inside_ns))
                 _note(self._block, result, pool.calls, candidate=not name)
+        for _ in range(min(rounds, NULL_TURNS)):  # not between the rounds: one side's process would be warmer for them
             self._block.null_ns += sides.nothing(turn)
         for chosen in pool.alone if half is pool.halves[-1] else ():
             self._rng.shuffle(names)
