@@ -89,7 +89,8 @@ def signal_weights(page: Page, signals: Sequence[str]) -> dict[str, float]:
 
 def _rarity(pages: Mapping[str, Page], signals: Sequence[str]) -> dict[str, float]:
     """Of each signal: 1 for one that a single page names, less the more pages do (as in BM25, a logarithm of the share)."""
-    return {name: _rare(sum(bool(signal_weights(page, [name])) for page in pages.values()), len(pages)) for name in signals}
+    counts = {name: sum(bool(signal_weights(page, [name])) for page in pages.values()) for name in signals}
+    return {name: _rare(count, len(pages)) ** 0.5 for name, count in counts.items()}
 
 
 def _shares(pages: Mapping[str, Page], families: Sequence[str]) -> dict[str, float]:
