@@ -166,7 +166,7 @@ def test_any_text_is_a_query(library: Library, query: str) -> None:
 
 
 def test_hyphens_and_underscores(library: Library) -> None:
-    assert "hardware/nvidia/memory_hierarchy" in ids(library, "bank-conflict", target="cuda")[:2]
+    assert "hardware/nvidia/memory_hierarchy" in ids(library, "bank-conflict", target="cuda")[:3]
     assert ids(library, "num_warps")
     assert ids(library, "compile_error.shape_mismatch")
 
