@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import pytest
 from mcp import Client
 
+from harness.types import Evaluation
+from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.synthesis import AskContext
 
-from .conftest import TASK, data, kernel, open_session, text
+from .conftest import TASK, data, kernel, make_server, open_session, text
 
 pytestmark = pytest.mark.anyio
 
@@ -136,3 +142,23 @@ async def test_prompts_and_resources(client: Client) -> None:
         (f"kevolve://sessions/{session}/report", f"# Session {session}"),
     ):
         assert part in (await client.read_resource(uri)).contents[0].text  # type: ignore[union-attr]
+
+
+class OpenClock(FakeExecutor):
+    """Its judge's clock does not reproduce figures: a call may take twice as long as it seems."""
+
+    async def evaluate(self, *arguments: Any, **named: Any) -> Evaluation:
+        found = await super().evaluate(*arguments, **named)
+        return replace(found, cases=tuple(replace(c, verdict="unclear", open_us=c.latency_us) for c in found.cases))
+
+
+async def test_what_the_clock_leaves_open_makes_no_skill(tmp_path: Path) -> None:
+    async with Client(make_server(tmp_path, OpenClock()), mode="auto") as client:
+        session = await open_session(client)
+        submitted = await client.call_tool("kernel_submit", {"session_id": session, "source": kernel(1.8), "hypothesis": "h"})
+        node = data(submitted)["node_id"]
+        refused = await client.call_tool(
+            "skill_record", {"session_id": session, "node_id": node, "title": "T", "mechanism": "M."}
+        )
+        assert refused.is_error
+        assert "clock leaves open" in text(refused)
