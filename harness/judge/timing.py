@@ -360,7 +360,7 @@ def _verify(case: str, pool: CasePool, kept: list[tuple[memoryview, Group]], hal
                 right = right if len(right) > number else [*right, own]
             timed, expected, framework = stack[pool.warm :], chosen.expected[number], chosen.framework[number]
             if pool.bitwise and framework is not None:
-                if not same_bits(timed, framework):
+                if not same_bits(timed.to(framework.device), framework):
                     _raise_if_wrong(case, oracle.compare(timed, expected, allowed, framework, True), changed=changed)
                 continue
             if oracle.surely_right(timed, expected, allowed, usual, framework):
