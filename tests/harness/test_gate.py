@@ -106,8 +106,7 @@ def test_the_clock_is_the_judges_and_says_what_it_leaves_open(judge: Opened, tas
     (case,) = evaluated(judge, task, "pass").cases
     assert case.clock == "judge"
     assert case.open_us is not None
-    assert case.latency_us is not None
-    assert 0 < case.open_us < case.latency_us
+    assert 0 < case.open_us < 1_000  # some 30 on a quiet machine, and more on a busy one
 
 
 def test_waiting_for_something_else_counts(judge: Opened, task: Task) -> None:
