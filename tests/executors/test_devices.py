@@ -124,18 +124,25 @@ def test_a_real_judge_sees_its_gpu_alone(tmp_path: Path, fake_nvml: FakeNvml) ->
             assert [d.index for d in await executor.devices()] == [0, 1]
             judge = await local.start_judge(await executor._interpreter(), tmp_path, "GPU-111-fake")
             try:
-                environment = Path(f"/proc/{judge._process.pid}/environ").read_bytes().split(b"\0")
-                assert b"CUDA_VISIBLE_DEVICES=GPU-111-fake" in environment
                 report = await judge.call({"op": "describe"}, None)
+                assert b"CUDA_VISIBLE_DEVICES=GPU-111-fake" in await _environment(Path(f"/proc/{judge._process.pid}"))
                 assert report["targets"][0]["target"] == "cpu"
                 workers = [p for p in Path("/proc").glob("[0-9]*") if _parent(p) == judge._process.pid]
                 assert workers
                 for worker in workers:
-                    assert b"CUDA_VISIBLE_DEVICES=GPU-111-fake" in (worker / "environ").read_bytes().split(b"\0")
+                    assert b"CUDA_VISIBLE_DEVICES=GPU-111-fake" in await _environment(worker)
             finally:
                 await judge.close()
 
     asyncio.run(body())
+
+
+async def _environment(process: Path) -> list[bytes]:
+    """Its variables; a process that has only just begun its program shows none for a moment."""
+    async with asyncio.timeout(10):
+        while not (content := (process / "environ").read_bytes()):
+            await asyncio.sleep(0.01)
+    return content.split(b"\0")
 
 
 def _parent(process: Path) -> int:
