@@ -133,14 +133,20 @@ def calibrate(name: str, count: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as scratch:
         machine = Machine(Path(scratch))
         draws = Draws(kernel, machine)
+        timed: dict[tuple[str, str], list[oracle.Allowance]] = {}  # (case, family) -> limits that an earlier draw gave
         for _ in range(count):
             for pool, sets in draws:
                 for (state, held), (form, module) in ((s, m) for s in sets for m in loaded.items()):
                     for number, output in enumerate(outputs_of(module, pool, state, held)):
-                        finding = oracle.compare(output, held.expected[number], held.allowed[number], held.framework[number])
-                        share = finding.error / finding.limit if finding.limit else 0.0
-                        entry = {"kernel": name, "kind": kernel.kind, "form": form, "family": held.family, "share": share}
-                        found.append({**entry, "wrong": finding.signal, "detail": finding.detail})
+                        wanted, limits = held.expected[number], {held.family: held.allowed[number]}
+                        if (known := timed.get((pool.name, held.family))) is not None:
+                            limits[f"{held.family}, timed"] = oracle.of_timed_call(known[number], wanted, 0.0)
+                        for family, allowed in limits.items():
+                            finding = oracle.compare(output, wanted, allowed, held.framework[number])
+                            share = finding.error / finding.limit if finding.limit else 0.0
+                            entry = {"kernel": name, "kind": kernel.kind, "form": form, "family": family, "share": share}
+                            found.append({**entry, "wrong": finding.signal, "detail": finding.detail})
+                timed |= {(pool.name, family): known for family, known in pool.of_family.items()}
         draws.close()
         machine.close()
     print(f"{name}: {sum(1 for e in found if e['wrong'])} false alarms in {len(found)} comparisons of honest forms", flush=True)

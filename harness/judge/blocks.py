@@ -10,8 +10,8 @@ from typing import Any
 
 from ..types import Case, Signal
 from . import timing
+from .drawer import CONFIRMING_BURSTS, MORE_BURSTS, Drawer
 from .failures import Failure
-from .pool import CONFIRMING_BURSTS, MORE_BURSTS, Drawer
 from .processes import Worker
 from .run import Run, call_seconds, prepare, set_state
 

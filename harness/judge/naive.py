@@ -7,9 +7,9 @@ writes into memory it already has. Here: eager in a process with the allocator's
 from __future__ import annotations
 
 from . import bursts, statistics
+from .drawer import Drawer
 from .endings import WorkerDied, WorkerFailed, WorkerTimeout
 from .opening import OpenTask
-from .pool import Drawer
 
 
 def eager_us(task: OpenTask, case: str, cpus: list[int], latency_us: float) -> float | None:

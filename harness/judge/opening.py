@@ -14,11 +14,12 @@ from ..types import Case, Task, TensorSpec, task_digest
 from ..workers import buffers, operators
 from ..workers.lines import FORWARD
 from . import bounds, bursts, memory, oracle, validation
+from .drawer import TASK_SECONDS, Drawer
 from .endings import CancelToken, TaskRefusedError, WorkerFailed
 from .freezing import aside
 from .locks import DeviceLock
 from .machine import Machine
-from .pool import TASK_SECONDS, CasePool, Drawer
+from .pool import CasePool
 from .processes import Worker
 from .sets import InputSet
 from .tasks import TaskText, TaskWorkers
@@ -361,12 +362,9 @@ def _screen(handle: OpenTask, pool: CasePool, baseline: str) -> float:
 def _baseline_wrong(pool: CasePool, slots: bursts.Slots, held: InputSet) -> str:
     own = slots.tensors(pool.outputs, 0)
     for output, expected, allowed, framework in zip(own, held.expected, pool.allowances, held.framework, strict=True):
-        finding = oracle.compare(output, expected, _doubled(allowed), framework)
+        finding = oracle.compare(
+            output, expected, replace(oracle.doubled(allowed), rule="rounding"), framework
+        )  # the user chose it
         if finding.signal is not None:
             return finding.detail
     return ""
-
-
-def _doubled(a: oracle.Allowance) -> oracle.Allowance:
-    """Baselines may be twice as far off as candidates: the user chose them."""
-    return replace(a, norm=2 * a.norm, row=2 * a.row, element=2 * a.element, least=2 * a.least, rule="rounding")

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Literal
 
 from . import errormap
 from .distance import measure, same_bits
+from .faint import Faint, lost
 
 if TYPE_CHECKING:
     import torch
@@ -58,7 +59,8 @@ class Allowance:
     """What an output may be off by: derived once from the framework's own error.
 
     norm, row: relative, of the whole and of a row. element: times (|r| + rms(r)), of one element; least: absolute, what one
-    element may be off by in any case. rule: "integers" allows an element its own rounding, "equal" nothing.
+    element may be off by in any case. rule: "integers" allows an element its own rounding, "equal" nothing. faint: elements that none of
+    these limits would miss, see there.
     """
 
     norm: float
@@ -67,6 +69,7 @@ class Allowance:
     least: float
     framework_error: float
     rule: Rule = "rounding"
+    faint: tuple[Faint, ...] = ()
 
 
 def floor(dtype: str, reduction: int, growth: float = 1.0) -> float:
@@ -111,7 +114,7 @@ def allowance(
     rule: asked for; it holds only where the framework itself is exact. growth: see floor(). relief: multiplies the floor, where the inputs were
     scaled down and what matters is the error at the task's own scale. steady: its size is not small by chance, see there.
     """
-    expected, framework = _real(expected), _real(framework)
+    expected, framework = real(expected), real(framework)
     if not framework.is_floating_point():
         return Allowance(0.0, 0.0, 0.0, 0.0, 0.0)
     import torch
@@ -142,6 +145,11 @@ def of_timed_call(allowed: Allowance, expected: torch.Tensor, usual: float) -> A
     return replace(
         allowed, norm=allowed.norm * factor + unit, row=allowed.row * factor + 2 * unit, element=allowed.element * factor
     )
+
+
+def doubled(a: Allowance) -> Allowance:
+    """Twice as much in everything, and nothing is asked of faint elements."""
+    return replace(a, norm=2 * a.norm, row=2 * a.row, element=2 * a.element, least=2 * a.least, faint=())
 
 
 def most_loosened(count: int) -> float:
@@ -183,11 +191,11 @@ def surely_right(
     The largest difference bounds that of each row and element: a row counts as at least half the typical one."""
     if candidates.numel() > (STACKED if expected.device.type == "cpu" else STACKED_ON_DEVICE):
         return False
-    own, wanted = _real(candidates.to(expected.device)), _real(expected)
+    own, wanted = real(candidates.to(expected.device)), real(expected)
     if not own.is_floating_point() or allowed.rule == "equal":
         right = own == wanted
         return bool((right if framework is None else right | (own == framework)).all())
-    if allowed.rule != "rounding" or own.numel() == 0:
+    if allowed.rule != "rounding" or allowed.faint or own.numel() == 0:
         return False
     wanted = wanted.double().reshape(len(wanted), -1)
     difference = own.double().reshape(len(own), -1).sub_(wanted)
@@ -217,7 +225,7 @@ def _judge(
         count = 0 if equal else int((candidate != framework).sum())
         detail = "" if equal else f"{count} of {candidate.numel()} elements differ from the framework's bits"
         return Finding(None if equal else "wrong.not_bitwise", 0.0, 0.0, 0.0, detail, equal, count / max(candidate.numel(), 1))
-    candidate, expected = _real(candidate), _real(expected)
+    candidate, expected = real(candidate), real(expected)
     if not candidate.is_floating_point():
         wrong = candidate != expected.to(candidate.dtype)
         if framework is not None:
@@ -248,6 +256,8 @@ def _judge(
     row_wrong = distance.rows > allowed.row
     fits = distance.error <= allowed.norm and not bool(row_wrong.any())
     right = Finding(None, distance.error, allowed.framework_error, allowed.norm, "", equal)
+    if fits and (drowned := lost(candidate, expected, allowed.faint)):
+        return _drowned(candidate, expected, drowned, explain)
     if fits and (distance.excess <= offset * distance.rms or distance.worst <= allowed.least):
         return right
     difference = (candidate.to(expected.dtype) - expected).abs_()
@@ -261,6 +271,20 @@ def _judge(
     if signal == "wrong.values" and distance.error < _COARSE.get(_dtype(candidate), 0.0):
         signal = "wrong.precision"
     return Finding(signal, distance.error, allowed.framework_error, allowed.norm, detail, share=_share(wrong), also=tuple(also))
+
+
+def _drowned(
+    candidate: torch.Tensor, expected: torch.Tensor, drowned: tuple[Faint, float, torch.Tensor], explain: Explain
+) -> Finding:
+    import torch
+
+    group, error, places = drowned
+    wrong = torch.zeros(expected.numel(), dtype=torch.bool, device=expected.device)
+    wrong[places] = True
+    wrong = wrong.reshape(expected.shape)
+    (signal, *also), detail = explain(candidate, expected, wrong)
+    detail = f"elements that are small beside the rest ({group.size:.0e} of it and less) are off by {100 * error:.0f} %: {detail}"
+    return Finding(signal, error, group.framework, group.limit, detail, share=_share(wrong), also=tuple(also))
 
 
 def _cap(dtype: str, allowed: Allowance) -> tuple[float, float]:
@@ -281,7 +305,7 @@ def _exactly(candidate: torch.Tensor, expected: torch.Tensor, wrong: torch.Tenso
     return Finding(signal, _share(wrong), 0.0, 0.0, detail, share=_share(wrong), also=tuple(also))
 
 
-def _real(tensor: torch.Tensor) -> torch.Tensor:
+def real(tensor: torch.Tensor) -> torch.Tensor:
     """Complex numbers as pairs."""
     import torch
 
@@ -290,7 +314,7 @@ def _real(tensor: torch.Tensor) -> torch.Tensor:
 
 def rms(tensor: torch.Tensor) -> float:
     """The root mean square of the elements."""
-    return float(_real(tensor).double().square().mean().sqrt()) if tensor.numel() else 0.0
+    return float(real(tensor).double().square().mean().sqrt()) if tensor.numel() else 0.0
 
 
 def _share(wrong: torch.Tensor) -> float:

@@ -73,8 +73,9 @@ class Half:
 
 
 def usual_rms(groups: Sequence[Group]) -> list[float]:
-    """Of each output, over all sets; see oracle."""
-    drawn = (held.expected for group in groups for held in group.sets)
+    """Of each output, over all plain sets, if there are any; see oracle."""
+    held = [held for group in groups for held in group.sets]
+    drawn = [each.expected for each in held if each.family == "dense"] or [each.expected for each in held]
     return [oracle.usual_rms(of_output) for of_output in zip(*drawn, strict=True)]
 
 

@@ -14,9 +14,9 @@ from ..targets import DeviceFamily
 from ..workers import buffers, compiled
 from ..workers.lines import FORWARD, Lines
 from . import memory
+from .drawer import TASK_SECONDS
 from .endings import CancelToken, Interfered, TaskRefusedError, WorkerDied, WorkerFailed, WorkerTimeout
 from .machine import Machine
-from .pool import TASK_SECONDS
 from .processes import Worker
 from .servers import everybodys
 

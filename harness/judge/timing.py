@@ -23,11 +23,12 @@ from ..types import Case
 from ..workers import buffers
 from . import bursts, oracle, statistics
 from .distance import same_bits
+from .drawer import BURSTS
 from .endings import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .freezing import Turn, aside, turns
 from .locks import DeviceLock
 from .opening import OpenTask
-from .pool import BURSTS, CasePool
+from .pool import CasePool
 from .processes import Worker
 from .sets import Group, Half
 from .sides import InBursts, OneByOne, Sides, Timed
@@ -367,7 +368,11 @@ def _verify(case: str, pool: CasePool, kept: list[tuple[memoryview, Group]], hal
                 continue
             for call, (own, want) in enumerate(zip(timed, expected, strict=True)):
                 other = None if framework is None else framework[call]
-                finding = oracle.compare(own, want, oracle.of_timed_call(allowed, want, usual), other)
+                family = chosen.sets[call].family
+                limits = oracle.of_timed_call(allowed, want, usual)
+                if family != "dense":
+                    limits = oracle.of_timed_call(pool.of_family[family][number], want, 0.0)
+                finding = oracle.compare(own, want, limits, other)
                 _raise_if_wrong(case, finding, changed=changed)
     kept.clear()
 

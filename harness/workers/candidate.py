@@ -62,7 +62,9 @@ class CandidateHost(host.Host):
             model = model.to(device)
         targets = modules.match_state({k: (v[0], v[1]) for k, v in state.items()}, model)
         mapped = buffers.shared(fds[1], slots * slot_bytes)
-        self.prepared[key] = host.Prepared(host.forward(model, upstream), outputs, mapped, slot_bytes, device, targets)
+        self.prepared[key] = host.Prepared(
+            host.forward(model, upstream, outputs["form"]), outputs, mapped, slot_bytes, device, targets
+        )
 
     def on_state(self, fds: list[int], key: str, layout: buffers.Layout) -> None:
         """Take over the reference's parameters."""

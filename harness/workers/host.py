@@ -48,18 +48,19 @@ class Prepared:
         return self._views[:count]
 
 
-def forward(model: Callable[..., Any], upstream: Sequence[int] = ()) -> Callable[[Any], list[Any]]:
+def forward(model: Callable[..., Any], upstream: Sequence[int] = (), form: str = "") -> Callable[[Any], list[Any]]:
     """inputs -> flat list of output tensors. upstream: numbers of outputs from which gradients flow back; the last inputs are the
-    gradients with respect to these, one each, and the outputs are followed by the gradients of the floating inputs and the parameters."""
+    gradients with respect to these, one each, and the outputs are followed by the gradients of the floating inputs and the parameters.
+    form: what forward has to return (see form_of), "" for anything."""
     import torch
 
     if not upstream:
 
         def plain(inputs: Any) -> list[Any]:
             if not torch.is_grad_enabled():  # where short calls are timed: entering takes 2 us
-                return flatten(model(*inputs))
+                return flatten(model(*inputs), form)
             with torch.no_grad():
-                return flatten(model(*inputs))
+                return flatten(model(*inputs), form)
 
         return plain
 
@@ -69,7 +70,7 @@ def forward(model: Callable[..., Any], upstream: Sequence[int] = ()) -> Callable
         leaves = _leaves(inputs[:-count])
         sources = [t for t in leaves if _floating(t)]
         sources += list(model.parameters()) if hasattr(model, "parameters") else []
-        outputs = flatten(model(*leaves))
+        outputs = flatten(model(*leaves), form)
         pairs = [(_root(outputs, number, given), given) for number, given in zip(upstream, inputs[-count:], strict=True)]
         pairs = [(root, given.to(root.dtype)) for root, given in pairs if root.requires_grad]  # another dtype is refused later
         if not pairs:
@@ -127,12 +128,27 @@ def _other_shape(number: int, tensor: Any, wanted: Any) -> str:
     return f"output {number} has shape {tuple(tensor.shape)}, the reference's has {tuple(wanted.shape)}"
 
 
-def flatten(value: Any) -> list[Any]:
-    """The tensors of an output in order. Raises LoadError("structure") for anything that is not a plain tensor."""
+TENSOR = "a tensor"
+
+
+def form_of(value: Any) -> str:
+    """What forward returns, in words: "a tensor", "(a tensor, a tensor)", "{'loss': a tensor}". A list is as good as a tuple."""
+    if isinstance(value, (list, tuple)):
+        return f"({', '.join(map(form_of, value))})"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key!r}: {form_of(value[key])}' for key in sorted(value))}}}"
+    return TENSOR
+
+
+def flatten(value: Any, form: str = "") -> list[Any]:
+    """The tensors of an output in order. Raises LoadError("structure") for anything that is not a plain tensor, and for another form than
+    `form` (see form_of) where one is given."""
     import torch
 
-    if type(value) in (torch.Tensor, torch.nn.Parameter) and not value.__dict__:
+    if type(value) in (torch.Tensor, torch.nn.Parameter) and not value.__dict__ and form in ("", TENSOR):
         return [value]
+    if form and (found := form_of(value)) != form:
+        raise modules.LoadError("structure", f"forward returns {found:.200}; the reference returns {form:.200}")
     if isinstance(value, (list, tuple)):
         return [t for v in value for t in flatten(v)]
     if isinstance(value, dict):

@@ -15,6 +15,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from . import buffers, compiled, families, host, modules, operators, placement, task_file
@@ -146,15 +147,17 @@ class ReferenceHost(host.Host):
         return self._problem(lambda: self._make_set(fds, case, seed, family))  # type: ignore[no-any-return]
 
     def on_make_group(
-        self, fds: list[int], case: str, seeds: list[int], stride: int, slot_bytes: int, framework: list[int]
+        self, fds: list[int], case: str, seeds: list[int], families: list[str], stride: int, slot_bytes: int, framework: list[int]
     ) -> list[buffers.Layout]:
-        """Draw plain input sets, a seed each, `stride` bytes apart, and their expected outputs, rounded to the outputs' dtypes, in slots of
+        """Draw input sets, a seed and a family each, `stride` bytes apart, and their expected outputs, rounded to the outputs' dtypes, in slots of
         their own. Descriptors: inputs, expected and the framework's own of the outputs numbered `framework`, if any. The sets' layouts."""
+
+        def one(number: int) -> buffers.Layout:
+            base, expected_base = number * stride, number * slot_bytes
+            return self._make_one(fds, case, seeds[number], families[number], base, expected_base, framework)
+
         with self._all_threads() if stride + slot_bytes > SMALL_BYTES else contextlib.nullcontext():
-            return [
-                self._problem(lambda n=number, s=seed: self._make_one(fds, case, s, n * stride, n * slot_bytes, framework))  # type: ignore[misc]
-                for number, seed in enumerate(seeds)
-            ]
+            return [self._problem(partial(one, number)) for number in range(len(seeds))]
 
     def on_baseline(self, fds: list[int], case: str, name: str, slots: int, slot_bytes: int) -> None:
         """Prepare a baseline of a case under the key "case/name". Descriptor: output slots."""
@@ -225,7 +228,7 @@ class ReferenceHost(host.Host):
                     "(random numbers? dropout? call self.eval() in __init__)"
                 )
             kept = {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
-            outputs = buffers.dense(buffers.plan(first))
+            outputs = {**buffers.dense(buffers.plan(first)), "form": host.form_of(model(*inputs[: len(drawn)]))}
             state = {k: [list(v.shape), str(v.dtype).removeprefix("torch.")] for k, v in modules.state(model).items()}
             flops = operators.flops(call, inputs)
             precise, doubled = self._precise(model, upstream, inputs)
@@ -273,12 +276,12 @@ class ReferenceHost(host.Host):
         return {"layout": layout, "expected": expected_layout, "finite": finite}
 
     def _make_one(
-        self, fds: list[int], case: str, seed: int, base: int, expected_base: int, framework: list[int]
+        self, fds: list[int], case: str, seed: int, family: str, base: int, expected_base: int, framework: list[int]
     ) -> buffers.Layout:
         import torch
 
         live = self.live[case]
-        inputs, there, expected = self._answer(live, seed, "dense")
+        inputs, there, expected = self._answer(live, seed, family)
         layout = self._plan(inputs, "get_inputs")
         buffers.write(fds[0], layout, inputs, base)
         dtypes = (getattr(torch, leaf["dtype"]) for leaf in live.outputs["leaves"])
@@ -336,7 +339,8 @@ class ReferenceHost(host.Host):
             if hasattr(model, "to"):
                 model = model.to(self._device)
                 targets = modules.match_state(wanted, model)
-        call = host.forward(model, live.upstream)
+        form = live.outputs["form"] if name in ("eager", "compile") else ""  # the user chose the others
+        call = host.forward(model, live.upstream, form)
         mapped = buffers.shared(slots_fd, slots * slot_bytes)
         self.prepared[f"{case}/{name}"] = host.Prepared(call, live.outputs, mapped, slot_bytes, self._device, targets)
 

@@ -62,6 +62,7 @@ CASES = {
     ),
     # wrong results
     "structure": ("incorrect", "wrong.structure", *forward("return [x, x]")),
+    "in a tuple": ("incorrect", "wrong.structure", *forward(f"y = torch.empty_like(x)\n{KERNEL}\nreturn (y,)")),
     "shape": ("incorrect", "wrong.shape", *forward(f"y = torch.empty_like(x)\n{KERNEL}\nreturn y[:1]")),
     "dtype": ("incorrect", "wrong.dtype", *forward(f"y = torch.empty_like(x)\n{KERNEL}\nreturn y.double()")),
     "values": ("incorrect", "wrong.values", "* w[j] + s;", "* w[j] - s;"),

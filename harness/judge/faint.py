@@ -1,0 +1,87 @@
+"""Elements that drown: values so small beside the rest of an output that its limits would not miss them.
+
+Errors are measured against the size of an output and of its rows, as rounding errors are. So columns that are a millionth of the rest would
+pass unwritten. Elements that are that small in every draw are known by their places; of each order of magnitude among them the error is
+measured by itself. It may be gross, since honest sums lose small results beside large ones: a quarter, or four times the framework's own.
+Where the framework itself loses them, nothing is asked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+LIMIT, FACTOR = 0.25, 4.0  # relative error of a group: in any case, and times the framework's own
+LEAST_COUNT, LEAST_SHARE = 16, 1 / 256  # of a group's elements: fewer save nobody any work
+LEAST_DRAWS = 3  # of two draws, elements that are small by chance would be too many
+LEAST_VALUE = 1e-30  # what honest intermediate results may flush to zero is below
+MOST_PLACES = 1 << 16  # of a group, chosen at random
+
+
+@dataclass(frozen=True)
+class Faint:
+    """Elements of one order of magnitude. places: in the flat output, int64. size: the largest that one of them was, relative to the root mean
+    square of its output. framework: the relative error of all of them together in the framework's own result; limit: what is allowed."""
+
+    places: torch.Tensor
+    size: float
+    framework: float
+    limit: float
+
+
+def find(draws: Sequence[torch.Tensor], framework: Sequence[torch.Tensor], below: float) -> tuple[Faint, ...]:
+    """The groups of one real, floating output. draws: its expected values for several plain inputs; framework: the framework's own for the first
+    of them. below: what an element may be off by, relative to the root mean square of the output: what is smaller need not be written."""
+    import torch
+
+    if len(draws) < LEAST_DRAWS or not draws[0].numel():
+        return ()
+    sizes = [_size(draw) for draw in draws]
+    if not all(0 < size < math.inf for size in sizes):
+        return ()
+    largest = torch.stack([draw.reshape(-1).double().abs() / size for draw, size in zip(draws, sizes, strict=True)]).amax(0)
+    tiny = max(4 * torch.finfo(framework[0].dtype).tiny, LEAST_VALUE) / min(sizes)  # what may be flushed to zero is not asked for
+    candidates = ((largest < below) & (largest > tiny)).nonzero().reshape(-1)
+    least = max(LEAST_COUNT, LEAST_SHARE * largest.numel())
+    if candidates.numel() < least:
+        return ()
+    decades = largest[candidates].log10().floor().int()
+    found = []
+    for decade in sorted(set(decades.tolist())):
+        places = candidates[decades == decade]
+        if places.numel() < least:
+            continue
+        size = float(largest[places].max())
+        if places.numel() > MOST_PLACES:
+            places = places[torch.randperm(places.numel(), device=places.device)[:MOST_PLACES]]
+        own = max(_error(result, draw, places) for result, draw in zip(framework, draws, strict=False))
+        if FACTOR * own < 1.0:
+            found.append(Faint(places, size, own, max(LIMIT, FACTOR * own)))
+    return tuple(found)
+
+
+def lost(candidate: torch.Tensor, expected: torch.Tensor, groups: Sequence[Faint]) -> tuple[Faint, float, torch.Tensor] | None:
+    """The first group whose error is above its limit, its error, and where its elements lie that are faint in this draw as well; None if none is."""
+    size = _size(expected)
+    for group in groups:
+        now = expected.reshape(-1)[group.places].double().abs()
+        places = group.places[now <= 2 * group.size * size]
+        if places.numel() >= LEAST_COUNT and (error := _error(candidate, expected, places)) > group.limit:
+            return group, error, places
+    return None
+
+
+def _error(value: torch.Tensor, reference: torch.Tensor, places: torch.Tensor) -> float:
+    """Norm-wise and relative, of these elements; 0 where the reference is zero there."""
+    wanted = reference.reshape(-1)[places].double()
+    off, size = float((value.reshape(-1)[places].double() - wanted).norm()), float(wanted.norm())
+    return off / size if size else 0.0
+
+
+def _size(tensor: torch.Tensor) -> float:
+    return float(tensor.double().square().mean().sqrt())
