@@ -12,7 +12,21 @@ KEvolveError            code, message, hint, retryable: what crosses MCP, the co
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
+
+LONGEST_WORD, LONGEST_TEXT = 300, 6000  # characters of a message that a reader is shown
+_LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
+
+
+def shortened(text: str) -> str:
+    """A message as it is shown: whoever passed a page of text as an argument knows it, and gets its beginning and end back."""
+    text = _LONG_WORD.sub(lambda found: _cut(found.group(), 80), text)
+    return text if len(text) <= LONGEST_TEXT else _cut(text, LONGEST_TEXT // 2)
+
+
+def _cut(text: str, each: int) -> str:
+    return f"{text[:each]}[{len(text) - 2 * each} more characters]{text[-each:]}"
 
 
 class KEvolveError(Exception):

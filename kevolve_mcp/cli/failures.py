@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from kevolve_mcp.errors import KEvolveError, UsageError
+from kevolve_mcp.errors import KEvolveError, UsageError, shortened
 
 from .spoken import spoken
 from .terminal import settle
@@ -39,6 +39,11 @@ def leaf(error: BaseException) -> BaseException:
 
 def as_dict(error: BaseException) -> dict[str, Any]:
     """The form in which `--json` prints a failure under the key "error"."""
+    found = _as_dict(error)
+    return {**found, "message": shortened(found["message"]), "hint": shortened(found["hint"])}
+
+
+def _as_dict(error: BaseException) -> dict[str, Any]:
     if isinstance(error, KEvolveError):
         return {**error.as_dict(), "message": spoken(error.message), "hint": spoken(error.hint)}
     if isinstance(error, typer.TyperException):

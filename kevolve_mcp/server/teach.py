@@ -18,7 +18,7 @@ from mcp.server.mcpserver import Extension, MCPServer
 from mcp.types import CallToolRequestParams, CallToolResult, TextContent
 from pydantic import ValidationError
 
-from kevolve_mcp.errors import KEvolveError
+from kevolve_mcp.errors import KEvolveError, shortened
 from knowledge.errors import KnowledgeError
 
 P = ParamSpec("P")
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 def failure(code: str, message: str, hint: str = "", retryable: bool = False) -> CallToolResult:
     """The one form of an error: text for a model, the same as an object."""
+    message, hint = shortened(message), shortened(hint)
     text = f"Error ({code}): {message}" + (f"\nHint: {hint}" if hint else "")
     if retryable:
         text += "\nThe same call may succeed later."

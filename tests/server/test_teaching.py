@@ -32,6 +32,19 @@ async def test_unknown_and_wrong_arguments(client: Client) -> None:
     assert "speedup:2" in error["message"]
 
 
+async def test_a_page_of_text_as_an_argument_is_not_repeated(client: Client) -> None:
+    for long in ("x" * 200_000, "many words " * 20_000):
+        for name, arguments in {
+            "session_next": {"session_id": long},
+            "session_open": {"task_source": TASK, "target": long},
+            "kernel_submit": {"session_id": "x-1", "source": kernel(), "parents": [long]},
+            "knowledge_read": {"id": long},
+            "job_status": {"job_id": long},
+        }.items():
+            error = refused(await client.call_tool(name, arguments))
+            assert len(error["message"]) + len(error["hint"]) < 8_000, name
+
+
 async def test_unknown_tools(client: Client) -> None:
     error = refused(await client.call_tool("kernel_sumbit", {}))
     assert error["code"] == "unknown_tool"
