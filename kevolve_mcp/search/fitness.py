@@ -125,8 +125,8 @@ def against_parent(tree: Tree, node: Node, margin: float = MARGIN) -> Change:
 
 
 def rank(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Best first: promotable before not promotable, then by F, then the earlier one."""
-    return tuple(sorted(nodes, key=lambda n: (not (n.promotable and n.score > 0), -n.score, n.seq)))
+    """Best first: promotable before not promotable, then by the F that is assured, then by F, then the earlier one."""
+    return tuple(sorted(nodes, key=lambda n: (not (n.promotable and n.score > 0), -n.assured, -n.score, n.seq)))
 
 
 def dominates(node: Node, other: Node, margin: float = MARGIN) -> bool:

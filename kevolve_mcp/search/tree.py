@@ -71,6 +71,11 @@ class Node:
         """Fitness for ordering: unproved or untimed counts as 0."""
         return self.fitness or 0.0
 
+    @property
+    def assured(self) -> float:
+        """The lower end of F's interval, F itself where none is known: nodes are chosen by what is known of them, not by a lucky median."""
+        return min(self.score, self.interval[0]) if self.interval is not None else self.score
+
 
 @dataclass(frozen=True)
 class Ask:
@@ -174,8 +179,8 @@ class Tree:
         return frozenset(seen - {start})
 
     def frontier(self) -> tuple[Node, ...]:
-        """The nodes worth building on: every correct one, best first, the earlier one of equals."""
-        return tuple(sorted((n for n in self.nodes if not n.failed), key=lambda n: (-n.score, n.seq)))
+        """The nodes worth building on: every correct one, best first by what is assured, the earlier one of equals."""
+        return tuple(sorted((n for n in self.nodes if not n.failed), key=lambda n: (-n.assured, -n.score, n.seq)))
 
     def failures(self) -> tuple[Node, ...]:
         """Negative memory: every node that was not proved correct, in the order of insertion."""
@@ -222,9 +227,9 @@ class Tree:
         return tuple(found)
 
     def best(self) -> Node | None:
-        """The promotable node of the highest fitness; the earlier one of equals."""
+        """The promotable node whose fitness is assured to be the highest; the earlier one of equals."""
         ranked = [n for n in self.nodes if n.promotable and n.score > 0]
-        return max(ranked, key=lambda n: (n.score, -n.seq), default=None)
+        return max(ranked, key=lambda n: (n.assured, n.score, -n.seq), default=None)
 
     def answered(self) -> frozenset[int]:
         """The seqs of asks that have a node."""

@@ -256,7 +256,7 @@ def history(nodes: Sequence[Node], ask: Ask, session: str) -> Section | None:
     if failed:
         lines += ["Failed, do not repeat:", *(_line(n) for n in reversed(failed))]
     if good:
-        lines += ["Correct, fastest first:", *(_line(n) for n in sorted(good, key=lambda n: -n.score))]
+        lines += ["Correct, fastest first:", *(_line(n) for n in sorted(good, key=lambda n: (-n.assured, -n.score)))]
     rest = f'tree_view(session_id="{session}")'
     return Section(f"Tried before (memory: {ask.memory})", "\n".join(lines), give=4, rest=rest)
 

@@ -64,7 +64,7 @@ async def test_the_same_call_joins_the_running_job(bench: Bench) -> None:
         request = SubmitRequest(session, Text(source=kernel(seconds=0.5)))
         first = await service.submit(request)
         assert (await service.submit(request)).id == first.id
-        other = await service.submit(SubmitRequest(session, Text(source=kernel(1.1, seconds=0.6))))
+        other = await service.submit(SubmitRequest(session, Text(source=kernel(1.1, seconds=2.5))))
         assert other.id != first.id
         ended = await service.wait_any(session, 20)
         assert ended is not None
