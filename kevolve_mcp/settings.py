@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import platformdirs
 from pydantic import Field, SecretStr, ValidationError
@@ -16,7 +16,8 @@ class Settings(BaseSettings):
     """home: database, artifacts and exports. cache: the private harness copies, builds and measured ceilings.
     database: an SQLAlchemy URL; empty means SQLite inside the home. max_wait_s: the longest time one call waits for a job. python: the interpreter that evaluates.
     server: the URL of a running server that the command line uses instead of its own. token: the bearer token, of a server
-    over HTTP and of its clients. timing_effort: a half measures half as many pairs of bursts; the evaluator reads it itself."""
+    over HTTP and of its clients. timing_effort: a half measures half as many pairs of bursts; the evaluator reads it itself.
+    skills: "auto" accepts a proposed skill once it was measured on two tasks or devices, "review" leaves that to a person."""
 
     model_config = SettingsConfigDict(env_prefix="KEVOLVE_", env_ignore_empty=True, extra="ignore")
 
@@ -27,6 +28,7 @@ class Settings(BaseSettings):
     max_wait_s: float = Field(45.0, ge=0, allow_inf_nan=False)
     server: str = ""
     timing_effort: float = Field(1.0, ge=0.05, le=20)
+    skills: Literal["auto", "review"] = "auto"
     token: SecretStr = SecretStr("")
 
     def __init__(self, **given: Any) -> None:

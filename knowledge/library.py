@@ -87,7 +87,7 @@ class Library:
     def page(self, page_id: str) -> Page:
         """Raises PageNotFound with near ids. "guidance/x.md" and "skills/x/skill.md" are accepted, too."""
         wanted = page_id.strip().removeprefix("knowledge/").removesuffix(".md").strip("/")
-        if wanted.startswith("skills/"):
+        if wanted.startswith("skills/") and wanted not in self._pages:
             wanted = wanted.removesuffix("/skill")
         if wanted not in self._pages:
             near = ", ".join(self._near(wanted))

@@ -22,9 +22,10 @@ _FIELDS = frozenset(
     {"title", "category", "role", "summary", "applies_to", "families", "signals", "keywords", "asked_as", "preconditions",
      "inherits", "sources"}
 )  # fmt: skip
-_SKILL_FIELDS = _FIELDS | {"pattern", "templates"}
+_SKILL_FIELDS = _FIELDS | {"pattern", "templates", "evidence"}
 _APPLIES_TO = ("targets", "products", "languages", "versions")
 _SOURCE = re.compile(r"https?://\S+|measured: .+|derived: .+")
+_EVIDENCE = re.compile(r"(measured|none recorded): .+")
 _ID = re.compile(r"[a-z0-9_-][a-z0-9_.-]*(/[a-z0-9_-][a-z0-9_.-]*)+")
 _TARGET = re.compile(r"[a-z]+(:[a-z0-9_*]+)?")
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
@@ -41,6 +42,7 @@ class Page:
     families, of families.FAMILIES. asked_as: what somebody in a hurry types, and messages of tools. preconditions: when the advice holds.
     inherits: ids of the broader hardware pages whose facts hold here, too. sources: addresses, or "measured: ENVIRONMENT: WHAT". body:
     Markdown from the first heading on, links between pages rewritten to page ids. links: those ids. source: the file, for errors.
+    standing: 1, less (above 0) for a skill whose uses failed: it sinks in the order of hits.
     """
 
     id: str
@@ -62,6 +64,7 @@ class Page:
     sources: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     source: str = ""
+    standing: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Skill:
     """A reusable pattern: its page, the text of every file in its folder by name, and which of them are kernel templates.
 
     pattern: the free mapping of the front matter that says which tasks the skill fits; whoever matches skills to tasks
-    gives it its meaning.
+    gives it its meaning. evidence: what was measured with it, "measured: ENVIRONMENT: WHAT", or "none recorded: WHY".
     """
 
     id: str
@@ -77,6 +80,7 @@ class Skill:
     files: dict[str, str] = field(default_factory=dict)
     templates: tuple[str, ...] = ()
     pattern: dict[str, Any] = field(default_factory=dict)
+    evidence: tuple[str, ...] = ()
 
 
 def parse_page(page_id: str, text: str, source: str = "") -> Page:
@@ -101,7 +105,14 @@ def parse_skill(skill_id: str, text: str, files: Mapping[str, str], source: str 
         if name not in files:
             present = ", ".join(sorted(files)) or "none"
             raise PageError(f"{where}: field 'templates' names {name!r}, which the folder lacks.", f"Files there: {present}.")
-    return Skill(skill_id, page, dict(files), templates, front_matter.mapping(fields, "pattern", where))
+    evidence = front_matter.words(fields, "evidence", where)
+    for line in evidence:
+        if not _EVIDENCE.match(line):
+            raise PageError(
+                f"{where}: field 'evidence': {line!r:.80} is no measurement.",
+                "Write 'measured: ENVIRONMENT: WHAT', or 'none recorded: WHY'.",
+            )
+    return Skill(skill_id, page, dict(files), templates, front_matter.mapping(fields, "pattern", where), evidence)
 
 
 def _page(page_id: str, fields: Mapping[str, Any], body: str, where: str) -> Page:

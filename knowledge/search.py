@@ -87,6 +87,9 @@ class TextIndex:
         with self._lock:
             self._db.close()
 
+    def __del__(self) -> None:  # a library that was renewed lives on until its last reader is done
+        self._db.close()
+
     def match(self, terms: Sequence[str]) -> dict[str, TextMatch]:
         """Pages in which at least one term occurs, by id."""
         if not terms:
@@ -163,7 +166,9 @@ def _hit(place: Place, text: TextMatch | None) -> Hit:
     page = place.page
     snippet = text.snippet if text and text.snippet else page.summary
     section = text.section if text else ""
-    return Hit(page.id, page.title, page.category, "; ".join(why) or "no filter", snippet, round(score, 4), section)
+    return Hit(
+        page.id, page.title, page.category, "; ".join(why) or "no filter", snippet, round(score * page.standing, 4), section
+    )
 
 
 def _quoted(term: str) -> str:

@@ -36,6 +36,11 @@ class Built:
     context: Context
     pages: tuple[str, ...]
 
+    @property
+    def skills(self) -> tuple[str, ...]:
+        """Those of the pages that are skills."""
+        return tuple(page for page in self.pages if page.startswith("skills/"))
+
 
 async def next_asks(
     shared: Shared, session_id: str, *, count: int, ask_id: str, max_tokens: int, author: str, budget: Budget | None = None
@@ -98,7 +103,14 @@ async def _make(
         built = await build(shared, record, task, tree, chosen[0], seq, max_tokens, None)
         try:
             ask = await shared.thread(
-                store.asks.add, record.id, chosen[0], built.context.text, author=holder, lease_s=leases.LEASE_S, seq=seq
+                store.asks.add,
+                record.id,
+                chosen[0],
+                built.context.text,
+                author=holder,
+                lease_s=leases.LEASE_S,
+                seq=seq,
+                skills=built.skills,
             )
         except Conflict:
             continue  # another process took this seq: look again
@@ -223,7 +235,8 @@ def _excerpts(shared: Shared, record: SessionRecord, task: Task, signals: tuple[
         if not room[kind] or (hit.id in skills and not _fits(skills[hit.id], task, record)):
             continue
         room[kind] -= 1
-        found.append(Excerpt(hit.id, hit.title, library.passage(hit.id, hit.section, EXCERPT_CHARACTERS), hit.why))
+        why = f"{hit.why}; name {hit.id} in the rationale if you use it" if hit.id in skills else hit.why
+        found.append(Excerpt(hit.id, hit.title, library.passage(hit.id, hit.section, EXCERPT_CHARACTERS), why))
     return tuple(found)
 
 

@@ -106,7 +106,7 @@ class Finishing:
         exported = await shared.thread(self._export, record, task, tree, node, candidate, confirmed.evaluation, approval)
         measured = await self._measure(store, record, task, exported, node.approved_by, _part(progress, 0.5, 0.95))
         progress(ProgressEvent("finish", "proposing skills", 0.97))
-        proposed = await shared.thread(skills.propose_from, store, record, task, tree, node)
+        proposed, notes = await shared.thread(_learn, shared, store, record, task, tree, node)
         reason = await self._reason(store, record, tree, node, named=bool(p["node"]))
         outcome = {
             "node": node.id,
@@ -116,6 +116,7 @@ class Finishing:
             "files": list(exported.files),
             "rejected": rejected,
             "skills": proposed,
+            "skill_notes": notes,
         }
         await shared.thread(store.sessions.finish, record.id, "finished", reason, outcome)
         return {"session": record.id}
@@ -207,6 +208,21 @@ class Finishing:
         return Order(task, request, record.target, executor, record.id)
 
 
+def _learn(
+    shared: Shared, store: Store, record: SessionRecord, task: Task, tree: Tree, node: Node
+) -> tuple[list[str], list[str]]:
+    """The skills that this session proposes, and why other steps gave none. Done again after a crash, it changes nothing."""
+    shipped = tuple(s for s in shared.library().skills() if not skills.is_learned(s.id))
+    proposed = skills.propose_from(store, record, task, tree, node, shipped)
+    _note(shared, store, tree, record)
+    return proposed
+
+
+def _note(shared: Shared, store: Store, tree: Tree, record: SessionRecord) -> None:
+    skills.note_outcomes(store, tree, record.id)
+    skills.settle(store, shared.settings.skills)
+
+
 def _passes(evaluation: Evaluation, approved_by: str) -> bool:
     """Right, and nothing stands against it that nobody has looked at."""
     return evaluation.status == "correct" or (evaluation.status == "flagged" and bool(approved_by))
@@ -236,13 +252,15 @@ async def finished(shared: Shared, record: SessionRecord, inline: bool) -> Finis
         contents=await shared.thread(_contents, Path(o["package"])) if inline else {},
         lineage=views.lineage(tree, node),
         rejected=dict(o["rejected"]),
-        skills=tuple([await shared.thread(skills.view, store, name) for name in o["skills"]]),
+        skills=tuple([await shared.thread(skills.brief, store, name) for name in o["skills"]]),
+        skill_notes=tuple(o.get("skill_notes", ())),
     )
 
 
 async def _abandon(shared: Shared, store: Store, record: SessionRecord) -> JobView:
     running = [j.id for j in await shared.jobs.list(record.id) if not j.over]
     await shared.jobs.cancel(running)
+    await shared.thread(_note, shared, store, await shared.thread(shared.trees.load, store, record.id), record)
     ended = await shared.thread(store.sessions.finish, record.id, "abandoned", "Abandoned on request.")
     return JobView("", "finish", "done", record.id, result=await finished(shared, ended, False))
 

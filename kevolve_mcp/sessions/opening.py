@@ -183,7 +183,7 @@ def find_starts(shared: Shared, store: Store, task: Task, p: dict[str, Any]) -> 
         p["target"],
         p["language"],
         user=Candidate(p["start"], p["language"]) if p["start"] else None,
-        skills=shared.library().skills() if p["skills"] else (),
+        skills=sorted(shared.library().skills(), key=lambda s: -s.page.standing) if p["skills"] else (),
         similar=[synthesis.SimilarKernel(s.task.name, s.candidate, s.fitness) for s in similar],
     )
 

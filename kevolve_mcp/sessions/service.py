@@ -5,19 +5,21 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 import anyio
 
 from harness.types import Budget
 from kevolve_mcp.executors.base import Executor, Progress
 from kevolve_mcp.settings import Settings
+from kevolve_mcp.store import SkillState
 from knowledge import Library
 
 from . import asking, describing, finishing, looking, opening, reviewing, skills, telling
 from .jobs import Handler, Jobs
 from .pool import ExecutorFactory
 from .shared import Shared
+from .skill_types import SkillCounts, SkillDetail, SkillRequest, SkillView
 from .types import (
     AskBatch,
     FinishRequest,
@@ -29,8 +31,6 @@ from .types import (
     MachineView,
     NodeView,
     OpenRequest,
-    SkillRequest,
-    SkillView,
     SubmitRequest,
     TreeView,
 )
@@ -194,6 +194,26 @@ class Service:
         """A proposal with measured evidence; refused with the reason where the effect is not certain."""
         return await skills.record(self._shared, request, author)
 
+    async def skills(self, state: SkillState | None = None) -> tuple[SkillCounts, ...]:
+        """All skills with what became of their uses, or those of one state."""
+        return await skills.listing(self._shared, state)
+
+    async def skill(self, name: str) -> SkillDetail:
+        """One skill, with evidence and history. Raises NotFound."""
+        return await skills.page(self._shared, name)
+
+    async def decide_skill(self, name: str, verb: Literal["accepted", "retired"], author: str, note: str = "") -> SkillView:
+        """A person accepts a skill or retires it. Raises NotFound, Conflict."""
+        return await skills.decide(self._shared, name, verb, author, note)
+
+    async def export_skill(self, name: str, parent: Path) -> Path:
+        """The folder written below `parent`. Raises NotFound, Conflict, UsageError."""
+        return await skills.send(self._shared, name, parent)
+
+    async def import_skill(self, folder: Path, author: str) -> SkillView:
+        """A skill from elsewhere, as a proposal. Raises UsageError naming what is wrong with the folder."""
+        return await skills.receive(self._shared, folder, author)
+
     async def job(self, job_id: str) -> JobView:
         """Where a job is, with its result when it is done."""
         await self._shared.store()
@@ -224,6 +244,8 @@ class Service:
         await opening.check_opened(self._shared, session_id, opening_is_fine)
 
     async def _library(self) -> Library:
+        if self.settings.database or (self.settings.home / "kevolve.db").exists():  # looking something up makes no home
+            await self._shared.store()
         return await self._shared.thread(self._shared.library)
 
     def _local_executor(self, python: str, near: Path | None) -> Executor:

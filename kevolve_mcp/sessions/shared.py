@@ -14,6 +14,7 @@ from kevolve_mcp.store import Store
 from knowledge import Library
 
 from .pool import ExecutorFactory, Pool
+from .skills.learned import Learned
 from .trees import Trees
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Shared:
         self._store: Store | None = None
         self._opening = anyio.Lock()
         self._library: Library | None = None
+        self._learned = Learned()
         self._asking: dict[str, anyio.Lock] = {}
 
     async def store(self) -> Store:
@@ -60,10 +62,11 @@ class Shared:
         return self._asking.setdefault(session, anyio.Lock())
 
     def library(self) -> Library:
-        """Built-in knowledge; loading it takes some milliseconds, so call it from a worker thread."""
+        """Built-in knowledge and, once the store is open, the skills accepted there; loading it takes some milliseconds, so call it from a
+        worker thread."""
         if self._library is None:
             self._library = Library.builtin()
-        return self._library
+        return self._learned.library(self._library, self._store)
 
     async def close(self) -> None:
         """Executors first: what they still do must not write afterwards."""

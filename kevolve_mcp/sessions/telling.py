@@ -15,7 +15,7 @@ from kevolve_mcp.search import ROOT, Ask, Node, Role, Tree, rank
 from kevolve_mcp.store import Job, NewNode, SessionRecord, Store, StoredEvaluation
 from kevolve_mcp.synthesis import structure_digest
 
-from . import asking, evaluating, inputs, listings, views
+from . import asking, evaluating, inputs, listings, skills, views
 from .evaluating import Order
 from .shared import Shared
 from .types import Depth, Evaluated, JobView, KernelRequest, SubmitRequest
@@ -190,6 +190,7 @@ def _insert(store: Store, p: dict[str, Any], candidate: Candidate, found: Stored
         params, structure = {}, ""
     cached = isinstance(found, StoredEvaluation)
     role: Role = ask.role if ask else ("improve" if p["parents"] else "draft")
+    origin = _origin(ask, candidate, store)
     node = store.nodes.add(
         session,
         NewNode(
@@ -198,7 +199,7 @@ def _insert(store: Store, p: dict[str, Any], candidate: Candidate, found: Stored
             parents=_descent(store, p, structure, params),
             ask=p["ask"],
             role=role,
-            origin=_origin(ask, candidate, store),
+            origin=origin,
             hypothesis=p["hypothesis"] or _start_note(ask, candidate),
             predicted_speedup=p["predicted_speedup"],
             rationale=p["rationale"],
@@ -207,6 +208,7 @@ def _insert(store: Store, p: dict[str, Any], candidate: Candidate, found: Stored
             structure=structure,
             tokens=p.get("tokens", 0),  # a job that an earlier release started has none
             usd=p.get("usd", 0.0),
+            skills=skills.used_by(store, session, p["ask"], origin, f"{p['hypothesis']}\n{p['rationale']}"),
         ),
     )
     return {"depth": "submit", "session": session, "evaluation": node.evaluation, "node": node.id, "cached": cached}

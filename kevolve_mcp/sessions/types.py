@@ -11,6 +11,8 @@ from typing import Any, Literal
 from harness.types import Budget, Goal, Interpreter, Policy, Spent, TargetReport
 from kevolve_mcp.synthesis.ask import AskContext
 
+from .skill_types import SkillView
+
 JobState = Literal["running", "done", "failed", "cancelled", "lost"]
 JobKind = Literal["open", "evaluate", "finish"]
 Depth = Literal["compile", "check", "profile", "submit"]
@@ -83,19 +85,6 @@ class FinishRequest:
     node_id: str = ""
     inline: bool = False
     abandon: bool = False
-
-
-@dataclass(frozen=True)
-class SkillRequest:
-    """parent_id "n0" means the baseline: then the effect is the child's speed-up itself."""
-
-    session_id: str
-    node_id: str
-    parent_id: str = ""
-    title: str = ""
-    mechanism: str = ""
-    preconditions: str = ""
-    pattern: str = ""
 
 
 # answers ----------------------------------------------------------------------------------------------------------------
@@ -277,16 +266,6 @@ class Evaluated:
 
 
 @dataclass(frozen=True)
-class SkillView:
-    id: str
-    title: str
-    state: str
-    effect: float
-    interval: tuple[float, float]
-    evidence: str = ""
-
-
-@dataclass(frozen=True)
 class Finished:
     """The result of a "finish" job. confirmed: the re-validation; measured: the package timed as a user calls it, the only
     figure to report. shortfalls: where it misses the goal, or lost what the kernel alone had reached, one sentence each.
@@ -305,6 +284,7 @@ class Finished:
     lineage: tuple[NodeView, ...] = ()
     rejected: dict[str, str] = field(default_factory=dict)
     skills: tuple[SkillView, ...] = ()
+    skill_notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

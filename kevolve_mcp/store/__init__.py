@@ -18,8 +18,11 @@ from .records import (
     SimilarKernel,
     SkillEvent,
     SkillEvidence,
+    SkillOutcome,
     SkillRecord,
     SkillState,
+    SkillUse,
+    SkillUseKind,
     StoredEvaluation,
 )
 from .store import Store
@@ -39,8 +42,11 @@ __all__ = [
     "SimilarKernel",
     "SkillEvent",
     "SkillEvidence",
+    "SkillOutcome",
     "SkillRecord",
     "SkillState",
+    "SkillUse",
+    "SkillUseKind",
     "Store",
     "StoredEvaluation",
 ]

@@ -32,9 +32,20 @@ class Asks:
             session_row(connection, session)
             return next_seq(connection, schema.asks, "session", session)
 
-    def add(self, session: str, expansion: Expansion, shown: str, *, author: str, lease_s: float, seq: int | None = None) -> Ask:
+    def add(
+        self,
+        session: str,
+        expansion: Expansion,
+        shown: str,
+        *,
+        author: str,
+        lease_s: float,
+        seq: int | None = None,
+        skills: Sequence[str] = (),
+    ) -> Ask:
         """One ask; see `add_all`."""
-        return self.add_all(session, (NewAsk(expansion, shown),), author=author, lease_s=lease_s, first_seq=seq)[0]
+        new = NewAsk(expansion, shown, tuple(skills))
+        return self.add_all(session, (new,), author=author, lease_s=lease_s, first_seq=seq)[0]
 
     def add_all(
         self, session: str, new: Sequence[NewAsk], *, author: str, lease_s: float, first_seq: int | None = None
@@ -70,6 +81,8 @@ class Asks:
                         taken=now if lease_s > 0 else None,
                     )
                 )
+                for skill in dict.fromkeys(ask.skills):
+                    connection.execute(insert(schema.skill_shown).values(skill=skill, session=session, ask=seq))
             rows = [_row(connection, session, seq) for seq in range(first, first + len(new))]
         return tuple(map(ask_of, rows))
 

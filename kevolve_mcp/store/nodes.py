@@ -67,6 +67,8 @@ class Nodes:
             for position, parent in enumerate(parents):
                 values = {"session": session, "seq": seq, "position": position, "parent": number(parent, "n")}
                 connection.execute(insert(schema.node_parents).values(values))
+            for skill, how in new.skills.items():
+                connection.execute(insert(schema.skill_uses).values(skill=skill, session=session, node=seq, how=how))
             return self._one(connection, session, seq)
 
     def get(self, session: str, node: str) -> Node:

@@ -14,7 +14,8 @@ from kevolve_mcp.search.tree import Expansion, Node, Role
 
 SessionState = Literal["open", "finished", "abandoned"]
 JobState = Literal["running", "done", "failed", "cancelled", "lost"]
-SkillState = Literal["proposed", "accepted", "rejected", "retired"]
+SkillState = Literal["proposed", "accepted", "contradicted", "retired"]
+SkillUseKind = Literal["start", "named", "shown"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,17 +60,18 @@ class SessionSummary:
 
 @dataclass(frozen=True)
 class NewAsk:
-    """shown: the text handed to the author; kept as an artifact."""
+    """shown: the text handed to the author; kept as an artifact. skills: ids of the pages of skills in it."""
 
     expansion: Expansion
     shown: str
+    skills: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class NewNode:
     """candidate: digest of a candidate that was put before. evaluation: a fresh one, stored with the node, or the id of a
     stored one. ask: the seq that this node answers. parents: node ids; the root may be named or left out.
-    tokens, usd: what the author spent on the proposal."""
+    tokens, usd: what the author spent on the proposal. skills: id of a skill's page -> how this node used it."""
 
     candidate: str
     evaluation: Evaluation | str
@@ -85,6 +87,7 @@ class NewNode:
     structure: str = ""
     tokens: int = 0
     usd: float = 0.0
+    skills: dict[str, SkillUseKind] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -162,13 +165,16 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class NewSkill:
-    """mechanism: why it is faster. preconditions: when it applies. pattern: what it looks like. files: text by relative path
-    (the page "skill.md" and kernel templates). signals: what it answers."""
+    """mechanism: why it is faster. preconditions, counter_indications: when it applies, and when not. code: the least code that shows it.
+    matches: the pattern of tasks that it fits, as in a skill's front matter. files: text by relative path (kernels and kernel templates).
+    signals: what it answers."""
 
     title: str
     mechanism: str
     preconditions: str = ""
-    pattern: str = ""
+    counter_indications: str = ""
+    code: str = ""
+    matches: dict[str, Any] = field(default_factory=dict)
     target: str = ""
     language: str = ""
     signals: tuple[str, ...] = ()
@@ -186,7 +192,8 @@ class SkillRecord(NewSkill):
 
 @dataclass(frozen=True)
 class SkillEvidence:
-    """One measured use. effect: fitness of the node over fitness of its parent; interval: its 95 % interval where known."""
+    """One measured use. effect: fitness of the node over fitness of its parent; interval: its 95 % interval where known. predicted: the
+    effect that the node's author foretold. origin: "" for what this store measured, else where it comes from."""
 
     session: str
     node: str
@@ -198,11 +205,13 @@ class SkillEvidence:
     evaluation: str = ""
     parent_evaluation: str = ""
     note: str = ""
+    predicted: float | None = None
+    origin: str = ""
 
 
 @dataclass(frozen=True)
 class SkillEvent:
-    """One line of a skill's history. kind: "proposed", a state it moved to, or a word of the caller's ("used", "gate")."""
+    """One line of a skill's history. kind: "proposed", "evidence", "imported", or a state that it moved to."""
 
     skill: str
     seq: int
@@ -211,3 +220,28 @@ class SkillEvent:
     author: str
     created: float
     data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SkillUse:
+    """A node that used a skill. skill: the id of its page. how: "start" (the kernel came from it), "named" (its author says so), or "shown"
+    (it stood in the ask that the node answers)."""
+
+    skill: str
+    session: str
+    node: str
+    how: SkillUseKind
+
+
+@dataclass(frozen=True)
+class SkillOutcome:
+    """What a skill brought to one session: its best use there. effect, interval: against the parent, or the baseline; None where it was not
+    proved correct or not timed. created: seconds since the epoch."""
+
+    skill: str
+    session: str
+    node: str
+    status: str
+    effect: float | None = None
+    interval: tuple[float, float] | None = None
+    created: float = 0.0

@@ -307,14 +307,16 @@ skills = Table(
     Column("title", PlainText, nullable=False),
     Column("mechanism", PlainText, nullable=False),
     Column("preconditions", PlainText, nullable=False),
-    Column("pattern", PlainText, nullable=False),
+    Column("counter_indications", PlainText, nullable=False, server_default=""),
+    Column("code", PlainText, nullable=False),
+    Column("matches", JSON, nullable=False, server_default="{}"),  # the pattern of a task that it fits
     Column("target", String(80), nullable=False),
     Column("language", String(40), nullable=False),
     Column("signals", JSON, nullable=False),
     Column("files", JSON, nullable=False),  # relative path -> artifact
     Column("state", String(20), nullable=False, index=True),
     _time(),
-    CheckConstraint("state in ('proposed', 'accepted', 'rejected', 'retired')", name="state"),
+    CheckConstraint("state in ('proposed', 'accepted', 'contradicted', 'retired')", name="state"),
 )
 
 skill_evidence = Table(
@@ -333,6 +335,8 @@ skill_evidence = Table(
     Column("evaluation", String(20), nullable=False),
     Column("parent_evaluation", String(20), nullable=False),
     Column("note", PlainText, nullable=False),
+    Column("predicted", Float(53)),
+    Column("origin", PlainText, nullable=False, server_default=""),  # "": measured in this store
     _time(),
 )
 
@@ -346,4 +350,38 @@ skill_events = Table(
     Column("author", PlainText, nullable=False),
     Column("data", JSON, nullable=False),
     _time(),
+)
+
+# The following count skills by the id of their page, those that come with the program among them.
+skill_shown = Table(
+    "skill_shown",
+    metadata,
+    Column("skill", String(120), primary_key=True),
+    Column("session", String(80), primary_key=True, index=True),
+    Column("ask", Integer, primary_key=True, autoincrement=False),
+    ForeignKeyConstraint(["session", "ask"], ["asks.session", "asks.seq"]),
+)
+
+skill_uses = Table(
+    "skill_uses",
+    metadata,
+    Column("skill", String(120), primary_key=True),
+    Column("session", String(80), primary_key=True, index=True),
+    Column("node", Integer, primary_key=True, autoincrement=False),
+    Column("how", String(20), nullable=False),
+    ForeignKeyConstraint(["session", "node"], ["nodes.session", "nodes.seq"]),
+)
+
+skill_outcomes = Table(  # one row for each session that used a skill: its best use
+    "skill_outcomes",
+    metadata,
+    Column("skill", String(120), primary_key=True),
+    Column("session", String(80), primary_key=True),
+    Column("node", Integer, nullable=False),
+    Column("status", String(20), nullable=False),
+    Column("effect", Float(53)),
+    Column("low", Float(53)),
+    Column("high", Float(53)),
+    _time(),
+    ForeignKeyConstraint(["session", "node"], ["nodes.session", "nodes.seq"]),
 )

@@ -26,7 +26,7 @@ class Store:
     | `approvals` | who let a node pass |
     | `evaluations` | measurements, with cases and signals |
     | `jobs` | background work and the process that does it |
-    | `skills` | distilled patterns, their evidence and history |
+    | `skills`, `skill_uses` | distilled patterns, their evidence and history; how often they were shown, used and of use |
 
     Concurrency: every method is synchronous and may be called from any thread; call it from a worker thread where an event
     loop runs. Several processes may open one home. A write is one transaction that holds the database's write lock from its
@@ -53,6 +53,7 @@ class Store:
         from .jobs import Jobs
         from .nodes import Nodes
         from .sessions import Sessions
+        from .skill_uses import SkillUses
         from .skills import Skills
         from .tasks import Tasks
 
@@ -68,6 +69,7 @@ class Store:
         self.approvals = Approvals(database, clock)
         self.jobs = Jobs(database, clock)
         self.skills = Skills(database, artifacts, clock)
+        self.skill_uses = SkillUses(database, clock)
 
     @classmethod
     def open(

@@ -5,6 +5,7 @@ The pattern of a skill (front matter):
     operators:  list of groups "aten.mean|aten.var"; of each group at least one operator was executed
     without:    list of operators (a trailing * matches any rest) that must not have been executed
     only:       list of operators outside which nothing may have been executed
+    families:   list of groups "normalization|softmax" (words of knowledge.families); of each group at least one family was executed
     dtypes:     dtypes allowed for the inputs
 
 A wrong guess costs one evaluation: the candidate fails verification and is remembered as a failure.
@@ -19,6 +20,7 @@ from fnmatch import fnmatchcase
 
 from harness.types import Candidate, Target, Task
 from knowledge import Skill
+from knowledge.families import of_operators
 
 from .binding import bindings
 from .dialects import DIALECTS
@@ -46,8 +48,8 @@ class Instantiations:
 
 
 def skill_name(skill: Skill) -> str:
-    """ "skills/row_normalization" -> "row_normalization"."""
-    return skill.id.rsplit("/", 1)[-1]
+    """ "skills/row_normalization" -> "row_normalization"; those that searches taught keep their folder: "learned/one_pass"."""
+    return skill.id.removeprefix("skills/")
 
 
 def mismatch(skill: Skill, task: Task, target: str, language: str) -> str:
@@ -58,8 +60,6 @@ def mismatch(skill: Skill, task: Task, target: str, language: str) -> str:
     family = Target.parse(target).family
     if page.targets and not any(family == t.partition(":")[0] for t in page.targets):
         return f"it is for {', '.join(page.targets)}"
-    if not skill.templates:
-        return "it has no kernel template"
     ran = set(packets(task))
     for group in _words(skill, "operators"):
         options = [o.strip() for o in group.split("|")]
@@ -72,6 +72,10 @@ def mismatch(skill: Skill, task: Task, target: str, language: str) -> str:
         for operator in sorted(ran):
             if not any(fnmatchcase(operator, a) for a in allowed):
                 return f"the task also executes {operator}"
+    about = of_operators(task.operators)
+    for group in _words(skill, "families"):
+        if not any(o.strip() in about for o in group.split("|")):
+            return f"the task executes no operator of the family {group.replace('|', ' or ')}"
     if dtypes := _words(skill, "dtypes"):
         for spec in (s for c in task.visible_cases for s in c.inputs):
             if spec.dtype not in dtypes:
@@ -81,7 +85,7 @@ def mismatch(skill: Skill, task: Task, target: str, language: str) -> str:
 
 def instantiate(skill: Skill, task: Task, target: str, language: str) -> Instantiations:
     """Candidates for the task from every template of the skill."""
-    reason = mismatch(skill, task, target, language)
+    reason = mismatch(skill, task, target, language) or ("" if skill.templates else "it has no kernel template")
     if reason:
         return Instantiations((), reason)
     try:

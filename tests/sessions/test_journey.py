@@ -55,7 +55,7 @@ async def test_the_whole_journey(bench: Bench) -> None:
         assert end.result.confirmed is not None
         assert end.result.confirmed.purpose == "confirm"
         assert (Path(end.result.package) / "manifest.json").is_file()
-        assert [s.title for s in end.result.skills] == ["scale: wider"]
+        assert [s.title for s in end.result.skills] == ["wider"]
         assert end.result.skills[0].interval[0] > 1
 
 

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 from kevolve_mcp.errors import Conflict
-from kevolve_mcp.store import Store
+from kevolve_mcp.store import NewSkill, SkillEvidence, Store
 from kevolve_mcp.store.samples import EXPAND, new_node
 
 
@@ -64,6 +64,17 @@ def claim(home: Path, identifier: str) -> None:
             say("got")
 
 
+def skills(home: Path, name: str, limit: str) -> None:
+    """Propose skills that other writers propose as well, each with evidence of this writer, and say each one's id and title once it was
+    acknowledged; for ever with limit 0."""
+    with Store.open(home) as store:
+        ready()
+        for i in range(int(limit)) if int(limit) else count():
+            new = NewSkill(title=f"pattern {i}", mechanism="m", target="cpu", language="cpp", files={"kernel.py": f"# {i}\n"})
+            found, _ = store.skills.propose(new, [SkillEvidence(name, f"n{i + 1}", None, "0" * 64, "cpu:test", 1.5, (1.4, 1.6))])
+            say(f"{found.id} {i}")
+
+
 if __name__ == "__main__":
-    commands: dict[str, Callable[..., None]] = {"opens": opens, "write": write, "job": job, "claim": claim}
+    commands: dict[str, Callable[..., None]] = {"opens": opens, "write": write, "job": job, "claim": claim, "skills": skills}
     commands[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kevolve_mcp.sessions.types import JobView, KnowledgeHit, KnowledgeHits, KnowledgePage, MachineView, SkillView
+from kevolve_mcp.sessions.skill_types import SkillView
+from kevolve_mcp.sessions.types import JobView, KnowledgeHit, KnowledgeHits, KnowledgePage, MachineView
 
 from ..answer import Phrase
 from .figures import times
@@ -94,8 +95,10 @@ def page(view: KnowledgePage) -> Phrase:
 
 
 def skill(view: SkillView) -> Phrase:
-    return Phrase(
-        f"Skill {view.id} proposed: {view.title}, measured effect {times(view.effect, view.interval)}",
-        "none: it is used once the gate has accepted it",
-        [view.evidence],
-    )
+    measured = f", measured effect {times(view.effect, view.interval)}" if view.effect else ""
+    if view.merged:
+        word = f"Skill {view.id} was known: {view.title}; this pair is further evidence ({view.measurements} in all{measured})"
+    else:
+        word = f"Skill {view.id} proposed: {view.title}{measured}"
+    waits = "none: it is used in other sessions once it was measured on a second task or device, or a person accepted it"
+    return Phrase(word, waits if view.state == "proposed" else f"none: it is {view.state}", [view.evidence])

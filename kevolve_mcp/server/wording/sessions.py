@@ -73,7 +73,8 @@ def finished(result: Finished) -> Phrase:
     lines += [f"not confirmed: {node}: {why}" for node, why in result.rejected.items()]
     if result.lineage:
         lines += ["Lineage:", *(node_line(n) for n in result.lineage)]
-    lines += [f"Proposed skill {s.id}: {s.title} ({times(s.effect, s.interval)})" for s in result.skills]
+    lines += [f"Skill {s.id} ({s.state}): {s.title} ({times(s.effect, s.interval)})" for s in result.skills if s.effect]
+    lines += [f"No new skill from {note}" for note in result.skill_notes]
     for name in INLINE if result.contents else ():
         lines.append(f"--- {name}\n{result.contents.get(name, '')}")
     if result.contents:

@@ -1,0 +1,64 @@
+"""Requests and answers about skills, as callers see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class SkillRequest:
+    """parent_id "n0" means the baseline: then the effect is the child's speed-up itself. code: the least code that shows the change; the
+    difference of the pair unless given. pattern: of the tasks that it fits, derived from the session's task unless given."""
+
+    session_id: str
+    node_id: str
+    parent_id: str = ""
+    title: str = ""
+    mechanism: str = ""
+    preconditions: str = ""
+    counter_indications: str = ""
+    code: str = ""
+    pattern: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SkillView:
+    """effect, interval: of the first measured pair here, None without one; evidence says where it was measured. measurements: how many
+    pairs there are. merged: the skill was known already, and only the evidence was added to it."""
+
+    id: str
+    title: str
+    state: str
+    effect: float | None = None
+    interval: tuple[float, float] | None = None
+    evidence: str = ""
+    measurements: int = 0
+    merged: bool = False
+
+
+@dataclass(frozen=True)
+class SkillCounts:
+    """state: that of the skill, or "shipped". retrievals: asks that showed it. uses: nodes that answer such an ask, name it or came from it.
+    sessions: those in which it was named or lent a kernel; gained: those of them that gained for certain. standing: the factor on its
+    rank, 1 and less."""
+
+    id: str
+    title: str
+    state: str
+    measurements: int
+    retrievals: int
+    uses: int
+    sessions: int
+    gained: int
+    standing: float
+
+
+@dataclass(frozen=True)
+class SkillDetail:
+    """text: the page. history: one line for each event. pattern: of the tasks that it fits."""
+
+    counts: SkillCounts
+    text: str
+    history: tuple[str, ...]
+    pattern: str = ""

@@ -1,0 +1,76 @@
+"""Skills as folders that travel: SKILL.md in the form of agentskills.io, the evidence as JSON, kernels and templates under assets/.
+
+one-pass/
+    SKILL.md        front matter: name (the folder's), description, metadata; then Markdown under fixed headings
+    evidence.json   {"format": 1, "evidence": [...]}, absent where there is none
+    assets/*.py     kernels and kernel templates
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.types import to_json
+from kevolve_mcp.errors import Conflict, UsageError
+from kevolve_mcp.store import SkillEvidence, SkillRecord
+
+from . import learned
+
+FORMAT = 1
+PAGE, EVIDENCE, ASSETS = "SKILL.md", "evidence.json", "assets"
+HEADINGS = {
+    "mechanism": "Mechanism",
+    "preconditions": "When it applies",
+    "counter_indications": "When it does not",
+    "code": "Code",
+}
+METADATA = ("target", "language", "signals", "pattern")
+MAX_NAME, MAX_DESCRIPTION = 64, 1024  # of the specification
+
+
+def folder_name(title: str) -> str:
+    """Lower case letters, digits and single hyphens, as the specification wants it."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:MAX_NAME].strip("-") or "skill"
+
+
+def write(record: SkillRecord, evidence: Sequence[SkillEvidence], parent: Path) -> Path:
+    """Write the skill as a new folder below `parent`; where it lies. Raises Conflict where something lies there already."""
+    name = folder_name(record.id)
+    folder = parent / name
+    texts = {PAGE: _page(name, record), **{f"{ASSETS}/{file}": text for file, text in record.files.items()}}
+    if evidence:
+        rows = [to_json(e) for e in evidence]
+        texts[EVIDENCE] = json.dumps({"format": FORMAT, "evidence": rows}, indent=2, ensure_ascii=False) + "\n"
+    try:
+        folder.mkdir(parents=True)
+        for file, text in texts.items():
+            path = folder / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except FileExistsError:
+        raise Conflict(f"{folder} exists already", "Name another folder, or remove that one first.") from None
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error.strerror}", "Name a folder that you may write to.") from error
+    return folder
+
+
+def _page(name: str, record: SkillRecord) -> str:
+    summary = " ".join(f"{record.title}. {record.mechanism}".split())
+    fields: dict[str, Any] = {
+        "name": name,
+        "description": summary if len(summary) <= MAX_DESCRIPTION else summary[: MAX_DESCRIPTION - 1] + "…",
+        "metadata": {
+            "target": record.target,
+            "language": record.language,
+            "signals": " ".join(record.signals),
+            "pattern": json.dumps(record.matches),
+        },
+    }
+    head = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=120)
+    return f"---\n{head}---\n{learned.body(record, ())}"

@@ -1,0 +1,144 @@
+"""Skills proposed from measured nodes: worded by an author, or distilled from the winner's lineage when a session ends."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from harness.types import Task
+from kevolve_mcp.errors import Conflict, UsageError
+from kevolve_mcp.search import Node, Tree
+from kevolve_mcp.store import NewSkill, SessionRecord, SkillEvidence, Store
+from knowledge import Skill
+
+from ..skill_types import SkillRequest, SkillView
+from . import deciding, evidence, learned, patterns, views, wording
+
+if TYPE_CHECKING:
+    from ..shared import Shared
+
+MAX_PROPOSED = 3
+MINIMUM = 1.02  # what a finish proposes by itself must move more than the margin of the timing verdicts
+MAX_TITLE = 80
+MAX_CHANGE = 60  # lines of the difference that is shown as the minimal code
+
+
+async def record(shared: Shared, request: SkillRequest, author: str = "") -> SkillView:
+    """Propose it; what is known already gets the evidence instead. Raises NotFound, UsageError with the reason where the effect is not
+    proved or the wording does not do, and Conflict where a skill that comes with the program says it."""
+    store = await shared.store()
+
+    def work() -> SkillView:
+        session = store.sessions.get(request.session_id)
+        task = store.tasks.get(session.task)
+        tree = shared.trees.load(store, session.id)
+        node = evidence.find(tree, request.node_id)
+        parent = evidence.parent_of(tree, node, request.parent_id)
+        found = evidence.measured(store, session, node, parent)
+        if found is None:
+            raise UsageError(
+                evidence.refusal(store, node, parent),
+                "Only a measured, certain effect makes a skill: submit the pair again, or choose other nodes.",
+            )
+        names = ("title", "mechanism", "preconditions", "counter_indications", "code")
+        wording.check({name: getattr(request, name) for name in names})
+        pattern = patterns.checked(request.pattern)
+        patterns.check_fits(pattern, task, session.target, session.language)
+        new = _new(store, session, task, node, parent)
+        new = replace(new, **{name: getattr(request, name).strip() or getattr(new, name) for name in names})
+        new = replace(new, matches=pattern or new.matches)
+        _check_shipped(new, [s for s in shared.library().skills() if not learned.is_learned(s.id)])
+        kept, fresh = store.skills.propose(new, [found], author=author, same=patterns.same_as(new))
+        deciding.settle(store, shared.settings.skills)
+        return replace(views.brief(store, kept.id), merged=not fresh)
+
+    return await shared.thread(work)
+
+
+def propose_from(
+    store: Store, session: SessionRecord, task: Task, tree: Tree, winner: Node, shipped: tuple[Skill, ...] = ()
+) -> tuple[list[str], list[str]]:
+    """Proposals from the winner's lineage, and why other steps gave none: steps with a hypothesis and a certain effect, the largest first.
+
+    Not steps that only chose other parameters: which values win belongs to one machine and is no pattern. A step that applied a skill is
+    evidence for that one. Told again, it proposes nothing twice."""
+    applied = {use.node: use.skill for use in store.skill_uses.uses(session.id) if use.how != "shown"}
+    names, notes = list[str](), list[str]()
+    for found, node, parent in _steps(store, session, tree, winner)[:MAX_PROPOSED]:
+        if (skill := applied.get(node.id)) is not None:
+            if learned.is_learned(skill) and (name := learned.name_of(skill)) in {s.id for s in store.skills.list()}:
+                store.skills.add_evidence(name, [found])
+            notes.append(f"{node.id} applied {skill}: it counts for that skill")
+            continue
+        words = wording.plain_sentences(node.hypothesis)
+        if not words:
+            notes.append(f"{node.id}: its hypothesis has no sentence without figures or paths; skill_record can word it")
+            continue
+        title = words.split(". ")[0].rstrip(".")[:MAX_TITLE]
+        new = replace(_new(store, session, task, node, parent), title=title, mechanism=words)
+        try:
+            _check_shipped(new, shipped)
+        except Conflict as error:
+            notes.append(f"{node.id}: {error.message}")
+            continue
+        kept, _ = store.skills.propose(new, [found], author="session_finish", same=patterns.same_as(new))
+        names.append(kept.id)
+    return list(dict.fromkeys(names)), notes
+
+
+def _steps(store: Store, session: SessionRecord, tree: Tree, winner: Node) -> list[tuple[SkillEvidence, Node, Node]]:
+    steps = []
+    for node in tree.trajectory(winner.id):
+        parent = tree.by_id.get(node.parents[0]) if node.parents else None
+        rewritten = parent is not None and (not node.structure or node.structure != parent.structure)
+        found = evidence.measured(store, session, node, parent) if rewritten and node.hypothesis else None
+        if found is not None and parent is not None and found.interval is not None and found.interval[0] > MINIMUM:
+            steps.append((found, node, parent))
+    return sorted(steps, key=lambda step: -step[0].effect)
+
+
+def _new(store: Store, session: SessionRecord, task: Task, node: Node, parent: Node | None) -> NewSkill:
+    """What the pair itself says; title and mechanism are still to be worded."""
+    kernel = store.candidates.get(node.candidate).source
+    files, code = {"kernel.py": kernel}, ""
+    if parent is not None:
+        files["parent.py"] = store.candidates.get(parent.candidate).source
+        code = _change(files["parent.py"], kernel)
+    before = parent.signals if parent else node.signals
+    return NewSkill(
+        title="",
+        mechanism="",
+        preconditions=f"Seen where the evaluation found {', '.join(before)}." if before else "",
+        code=code,
+        matches=patterns.of_task(task),
+        target=session.target,
+        language=session.language,
+        signals=before,
+        files=files,
+    )
+
+
+def _change(parent: str, kernel: str) -> str:
+    """The difference as a short listing; "" where it cannot be shown as code in a page."""
+    lines = list(difflib.unified_diff(parent.splitlines(), kernel.splitlines(), "parent.py", "kernel.py", n=1, lineterm=""))
+    shown = lines[:MAX_CHANGE] + ([f"… {len(lines) - MAX_CHANGE} more lines"] if len(lines) > MAX_CHANGE else [])
+    text = "\n".join(shown)[: wording.MAX_TEXT]
+    try:
+        wording.check_code(text)
+    except UsageError:
+        return ""  # kernel.py and parent.py are kept beside it, so nothing is lost
+    return text
+
+
+def _check_shipped(new: NewSkill, shipped: list[Skill] | tuple[Skill, ...]) -> None:
+    """Raises Conflict where a skill that comes with the program says the same."""
+    for skill in shipped:
+        page = skill.page
+        if new.language in page.languages and (
+            page.title == new.title or patterns.alike(f"{page.title} {page.summary}", f"{new.title} {new.mechanism}")
+        ):
+            raise Conflict(
+                f"{skill.id} says this already: {page.title}",
+                f"Its uses are counted where nodes name it: write 'skills/...' as {skill.id} in the rationale of the node.",
+            )

@@ -1,0 +1,93 @@
+"""Skills as callers see them: in a line, or whole with counts and history."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from kevolve_mcp.errors import NotFound
+from kevolve_mcp.store import SkillOutcome, SkillState, Store
+from knowledge import Library, Skill
+
+from ..skill_types import SkillCounts, SkillDetail, SkillView
+from . import learned
+from .standing import standing, success
+
+
+def brief(store: Store, name: str) -> SkillView:
+    """Raises NotFound."""
+    skill = store.skills.get(name)
+    found = store.skills.evidence(name)
+    if not found:
+        return SkillView(skill.id, skill.title, skill.state)
+    first = next((e for e in found if not e.origin), found[0])
+    where = f"{first.session}: {first.node} against {first.parent or 'the baseline'} on {first.device}"
+    if first.origin:
+        where = f"{first.origin}: {where}"
+    return SkillView(
+        skill.id, skill.title, skill.state, first.effect, first.interval or (first.effect, first.effect), where, len(found)
+    )
+
+
+def listed(store: Store, library: Library, state: SkillState | None = None) -> tuple[SkillCounts, ...]:
+    """The skills of the store, the oldest first, then those that come with the program (state "shipped"), unless a state is asked for."""
+    retrievals, outcomes, uses = store.skill_uses.retrievals(), _outcomes(store), _uses(store)
+
+    def counted(page: str, name: str, title: str, state: str, evidence: int) -> SkillCounts:
+        found = outcomes.get(page, [])
+        return SkillCounts(
+            name,
+            title,
+            state,
+            evidence,
+            retrievals[page],
+            uses.get(page, 0),
+            len(found),
+            sum(map(success, found)),
+            standing(found),
+        )
+
+    own = [
+        counted(learned.page_id(s.id), s.id, s.title, s.state, len(store.skills.evidence(s.id))) for s in store.skills.list(state)
+    ]
+    shipped = [] if state else [s for s in library.skills() if not learned.is_learned(s.id)]
+    return (*own, *(counted(s.id, s.id, s.page.title, "shipped", _recorded(s)) for s in shipped))
+
+
+def detail(store: Store, library: Library, name: str) -> SkillDetail:
+    """One skill, whole. Raises NotFound."""
+    counts = {c.id: c for c in listed(store, library)}
+    name = learned.name_of(name)
+    if name not in counts:
+        name = name if name.startswith("skills/") else f"skills/{name}"
+    if name not in counts:
+        raise NotFound(f"there is no skill {name!r}", f"Known: {', '.join(counts) or 'none'}.")
+    if counts[name].state == "shipped":
+        return SkillDetail(counts[name], library.page(name).body, ())
+    history = tuple(
+        f"{datetime.fromtimestamp(e.created, UTC).isoformat(timespec='seconds')} {e.kind}{f' by {e.author}' if e.author else ''}: {e.message}"
+        for e in store.skills.events(name)
+    )
+    record = store.skills.get(name)
+    return SkillDetail(counts[name], learned.body(record, store.skills.evidence(name)), history, _pattern(record.matches))
+
+
+def _pattern(matches: dict[str, list[str]]) -> str:
+    return "; ".join(f"{name}: {', '.join(words)}" for name, words in matches.items())
+
+
+def _recorded(skill: Skill) -> int:
+    return sum(text.startswith("measured:") for text in skill.evidence)
+
+
+def _outcomes(store: Store) -> dict[str, list[SkillOutcome]]:
+    found: dict[str, list[SkillOutcome]] = {}
+    for outcome in store.skill_uses.outcomes():
+        found.setdefault(outcome.skill, []).append(outcome)
+    return found
+
+
+def _uses(store: Store) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for use in store.skill_uses.uses():
+        found[use.skill] = found.get(use.skill, 0) + 1
+    return found

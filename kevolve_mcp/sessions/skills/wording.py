@@ -1,0 +1,92 @@
+"""Checks of a skill's text. Figures belong to the evidence, paths to one machine, and orders to nobody: what is refused says so.
+
+The checks are plain patterns. They do not prove a text harmless; that is why skills are shown as reference material and wait for
+evidence or a person. They keep out what is certainly wrong, and teach how to say it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kevolve_mcp.errors import UsageError
+
+MAX_TEXT = 4000
+MAX_TITLE = 160
+_UNITS = r"x|×|%|percent|times|[nuµm]s|milliseconds|microseconds|[KMGT]i?B/s|[GT]?FLOPS?|Gop/s|cycles"
+_MEASUREMENT = re.compile(rf"(?<![\w.])\d+(?:\.\d+)?\s?(?:{_UNITS})(?![\w×])(?!\s?\d)", re.IGNORECASE)
+_PATH = re.compile(r"(?:^|[\s\"'(=`])((?:~|\.{1,2})?/[\w.@-]+(?:/[\w.@-]*)+|~/\S+|[A-Za-z]:\\\S+|file://\S+|https?://\S+)")
+_ORDERS = (
+    r"\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:instruction|prompt|rule|above|previous|prior|earlier)",
+    r"\b(?:system|developer)\s+(?:prompt|message)\b",
+    r"</?\s*(?:system|assistant|user|instructions?|tool_call)\b|\[/?INST\]|<\|",
+    r"^\s*(?:system|assistant|user|human)\s*:",
+    r"\byou (?:must|have to|are now|are an?|should now)\b",
+    r"\b(?:do not|don't|never) (?:tell|reveal|mention|report|inform)\b",
+    r"\b(?:session|kernel|tree|skill|job|knowledge|target)_(?:open|next|finish|submit|check|compile|profile|record|cancel|wait|read)\b",
+    r"\b(?:curl|wget|sudo|ssh|pip install|rm -rf?|chmod|eval)\s+\S",
+)
+_ORDER = re.compile("|".join(_ORDERS), re.IGNORECASE | re.MULTILINE)
+_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
+
+
+def problem(text: str) -> tuple[str, str]:
+    """What a text must not hold, and what to write instead; ("", "") for one that is fine."""
+    if found := _HIDDEN.search(text):
+        return f"holds an invisible character (U+{ord(found[0]):04X})", "Write plain text."
+    if found := _ORDER.search(text):
+        return (
+            f"speaks to its reader instead of about kernels ({_shown(found[0])})",
+            "Describe the pattern, not what a reader should do with tools or instructions.",
+        )
+    if found := _MEASUREMENT.search(text):
+        return (
+            f"holds a measurement ({_shown(found[0])})",
+            "Figures of one machine are kept as evidence, from the nodes. Say when and why it is faster, in words.",
+        )
+    if found := _PATH.search(text):
+        return f"holds a path or an address ({_shown(found[1])})", "Name the thing, not where it lies on one machine."
+    return "", ""
+
+
+def is_hostile(text: str) -> bool:
+    """Whether a short text hides characters, breaks lines, or speaks to its reader."""
+    return bool(_HIDDEN.search(text) or _ORDER.search(text) or "\n" in text)
+
+
+def check(texts: Mapping[str, str]) -> None:
+    """Title, mechanism and the other texts by name. Raises UsageError naming the field."""
+    for name, text in texts.items():
+        limit = MAX_TITLE if name == "title" else MAX_TEXT
+        if name in ("title", "mechanism") and not text.strip():
+            raise UsageError(f"{name} is empty", "Say it in a few sentences.")
+        if len(text) > limit:
+            raise UsageError(f"{name} is longer than {limit} characters", "Say it in a few sentences.")
+        if name == "title" and "\n" in text.strip():
+            raise UsageError("title has more than one line", "Say what to do in a few words.")
+        if name == "code":
+            check_code(text)
+        else:
+            wrong, mend = problem(text)
+            if wrong:
+                raise UsageError(f"{name} {wrong}", mend)
+
+
+def check_code(text: str) -> None:
+    """An excerpt of code may hold figures and words that text may not. Raises UsageError."""
+    if len(text) > MAX_TEXT:
+        raise UsageError(f"code is longer than {MAX_TEXT} characters", "Show the few lines that make the difference.")
+    if found := _HIDDEN.search(text):
+        raise UsageError(f"code holds an invisible character (U+{ord(found[0]):04X})", "Write plain text.")
+    if "```" in text or "~~~" in text:
+        raise UsageError("code holds the fence of a code block", "Give the code alone, without Markdown around it.")
+
+
+def plain_sentences(text: str) -> str:
+    """Those sentences of a text that pass; "" when none does."""
+    parts = re.split(r"(?<=[.;!?])\s+|\n+", text.strip())
+    return " ".join(p for p in parts if p.strip() and not problem(p)[0])
+
+
+def _shown(text: str) -> str:
+    return repr(" ".join(text.split())[:60])
