@@ -1,17 +1,15 @@
-"""`kevolve approve`: what only a person says, on the machine where the home is. No tool of the server does it."""
+"""`kevolve approve`: a person lets a node pass."""
 
 from __future__ import annotations
 
 import dataclasses
-import getpass
 import json as jsonlib
 from typing import Annotated
 
 import typer
 
-from kevolve_mcp.errors import UsageError
-
 from .options import Json, NodeId, SessionId
+from .person import at_home, name_of
 
 
 def approve(
@@ -22,27 +20,9 @@ def approve(
     json: Json = False,
 ) -> None:
     """Let a node pass that you have looked at: a flagged one counts again, and a session with review may export it."""
-    import anyio
-
-    from kevolve_mcp.sessions import Service
-    from kevolve_mcp.settings import Settings
-
-    if Settings().server:
-        raise UsageError(
-            "an approval is given on the machine where the server's home is, not through the server.",
-            "Run it there, without KEVOLVE_SERVER.",
-        )
-    try:
-        author = by or getpass.getuser()
-    except (KeyError, OSError):  # no entry for this user, as in some containers
-        raise UsageError("this user has no name on this machine.", "Say who approves: --by NAME.") from None
-
-    async def run() -> dict[str, object]:
-        async with Service(looks_only=True) as service:
-            return dataclasses.asdict(await service.approve(session, node, author, note))
-
-    found = anyio.run(run)
+    approval = at_home("an approval is given", lambda service: service.approve(session, node, name_of(by), note))
+    found = dataclasses.asdict(approval)
     if json:
         typer.echo(jsonlib.dumps(found, ensure_ascii=False, indent=2))
     else:
-        typer.echo(f"{node} of {session} is approved by {author}. `kevolve export {session} {node}` confirms and exports it.")
+        typer.echo(f"{node} of {session} is approved by {name_of(by)}. `kevolve export {session} {node}` confirms and exports it.")

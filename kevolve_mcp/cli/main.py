@@ -10,7 +10,7 @@ from kevolve_mcp import __version__
 
 from . import approve as approving
 from . import compile as compiling
-from . import doctor, evaluate, export, knowledge, looking, optimize, serve, template
+from . import doctor, evaluate, export, knowledge, looking, optimize, serve, skills, template
 from .failures import Invocation, TeachingGroup
 
 app = typer.Typer(
@@ -48,6 +48,7 @@ app.command()(looking.tree)
 app.command()(looking.show)
 app.command()(looking.diff)
 app.add_typer(knowledge.app, name="knowledge")
+app.add_typer(skills.app, name="skills")
 app.command()(approving.approve)
 app.command()(export.export)
 app.command()(looking.sessions)

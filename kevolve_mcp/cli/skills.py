@@ -1,0 +1,158 @@
+"""`kevolve skills …`: what searches have learned, looked at and decided on where the home is."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
+
+import typer
+
+from kevolve_mcp.errors import UsageError
+
+from .options import Json
+from .person import at_home, name_of
+from .terminal import print_json
+
+if TYPE_CHECKING:
+    from kevolve_mcp.sessions import Service
+    from kevolve_mcp.sessions.skill_types import SkillCounts, SkillDetail, SkillView
+    from kevolve_mcp.store import SkillState
+
+T = TypeVar("T")
+app = typer.Typer(
+    help="Look at the skills that searches have learned; accept, retire, send and receive them.", no_args_is_help=True
+)
+Name = Annotated[str, typer.Argument(metavar="SKILL", help="A skill's name; see `kevolve skills list`.")]
+By = Annotated[str, typer.Option("--by", help="Who says so. Default: the user's login name.")]
+Note = Annotated[str, typer.Option("--note", help="Why; kept with the decision.")]
+State = Annotated[str, typer.Option("--state", help="Only those: proposed, accepted, contradicted or retired.")]
+
+
+@app.command("list")
+def list_(state: State = "", json: Json = False) -> None:
+    """List all skills: state, measurements, how often they were shown and used, in how many sessions they helped."""
+    found = _run(lambda service: service.skills(_state(state)))
+    if json:
+        return _print({"skills": found})
+    for counts in found:
+        typer.echo(_line(counts))
+    if not found:
+        typer.echo("There is none.")
+    return None
+
+
+@app.command()
+def review(json: Json = False) -> None:
+    """Show every proposed skill with its evidence, for a person to accept or retire."""
+
+    async def read(service: Service) -> list[SkillDetail]:
+        return [await service.skill(c.id) for c in await service.skills("proposed")]
+
+    found = _run(read)
+    if json:
+        return _print({"skills": found})
+    for detail in found:
+        _show(detail)
+        typer.echo(f"\nkevolve skills accept {detail.counts.id}, or: kevolve skills retire {detail.counts.id}\n")
+    if not found:
+        typer.echo("Nothing waits for a decision.")
+    return None
+
+
+@app.command()
+def show(name: Name, json: Json = False) -> None:
+    """Print one skill: text, pattern, evidence, counts and history."""
+    detail = _run(lambda service: service.skill(name))
+    if json:
+        return _print({"skill": detail})
+    return _show(detail)
+
+
+@app.command()
+def accept(name: Name, by: By = "", note: Note = "", json: Json = False) -> None:
+    """Let other sessions use a skill; one that was contradicted or retired gets a new chance."""
+    _decided(_run(lambda service: service.decide_skill(name, "accepted", name_of(by), note)), json)
+
+
+@app.command()
+def retire(name: Name, by: By = "", note: Note = "", json: Json = False) -> None:
+    """Take a skill out of use. Its text, evidence and history are kept."""
+    _decided(_run(lambda service: service.decide_skill(name, "retired", name_of(by), note)), json)
+
+
+@app.command()
+def export(
+    name: Name,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the skill's folder is written.")],
+    json: Json = False,
+) -> None:
+    """Write a skill as a folder, in the form of agentskills.io with its evidence, to share by git."""
+    written = _run(lambda service: service.export_skill(name, folder.absolute()))
+    if json:
+        return print_json({"folder": str(written)})
+    return typer.echo(f"Written: {written}")
+
+
+@app.command("import")
+def import_(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of one skill: SKILL.md, evidence.json, assets/.")],
+    by: By = "",
+    json: Json = False,
+) -> None:
+    """Read a skill's folder. It arrives as proposed; its evidence is marked as of elsewhere and accepts nothing by itself."""
+    view = _run(lambda service: service.import_skill(folder, name_of(by)))
+    if json:
+        return _print({"skill": view})
+    if view.merged:
+        return typer.echo(f"{view.id} was known ({view.state}); it now has {view.measurements} measurement(s).")
+    return typer.echo(
+        f"{view.id} is proposed. `kevolve skills show {view.id}` shows it, `kevolve skills accept {view.id}` puts it to use."
+    )
+
+
+def _run(work: Callable[[Service], Awaitable[T]]) -> T:
+    return at_home("skills are looked at and decided on", work)
+
+
+def _state(text: str) -> SkillState | None:
+    from kevolve_mcp.store import SkillState
+
+    if text and text not in get_args(SkillState):
+        raise UsageError(f"there is no state {text!r}", f"--state takes one of {', '.join(get_args(SkillState))}.")
+    return text or None  # type: ignore[return-value]
+
+
+def _decided(view: SkillView, json: bool) -> None:
+    if json:
+        return _print({"skill": view})
+    return typer.echo(f"{view.id} is {view.state}.")
+
+
+def _line(c: SkillCounts) -> str:
+    sinks = "" if c.standing == 1 else f", rank x {c.standing:.2f}"
+    return (
+        f"{c.id}  [{c.state}]  {c.title}\n"
+        f"    {c.measurements} measurement(s); shown in {c.retrievals} ask(s), used by {c.uses} node(s); "
+        f"gained in {c.gained} of {c.sessions} session(s){sinks}"
+    )
+
+
+def _show(detail: SkillDetail) -> None:
+    typer.echo(_line(detail.counts))
+    if detail.pattern:
+        typer.echo(f"    fits: {detail.pattern}")
+    typer.echo(f"\n{detail.text}")
+    for line in detail.history:
+        typer.echo(line)
+
+
+def _print(data: dict[str, Any]) -> None:
+    from harness.types import to_json
+
+    print_json(
+        {
+            name: [to_json(v) for v in value] if isinstance(value, (list, tuple)) else to_json(value)
+            for name, value in data.items()
+        }
+    )
