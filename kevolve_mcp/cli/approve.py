@@ -25,4 +25,6 @@ def approve(
     if json:
         typer.echo(jsonlib.dumps(found, ensure_ascii=False, indent=2))
     else:
-        typer.echo(f"{node} of {session} is approved by {name_of(by)}. `kevolve export {session} {node}` confirms and exports it.")
+        typer.echo(
+            f"{node} of {session} is approved by {name_of(by)}. `kevolve export {session} {node}` confirms and exports it."
+        )

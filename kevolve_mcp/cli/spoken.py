@@ -26,7 +26,7 @@ SPOKEN = tuple(
         (r"knowledge_search(\([^)]*\))?", "`kevolve knowledge search`"),
         (r"knowledge_read(\([^)]*\))?", "`kevolve knowledge read`"),
         (r"job_(wait|cancel)(\([^)]*\))?", "`kevolve sessions`"),
-        (r"skill_record(\([^)]*\))?", "`kevolve export`"),
+        (r"skill_record(\([^)]*\))?", "the tool of the server for skills"),
         (r"\bsession_id\b", "SESSION"),
         (r"\bnode_id\b", "NODE"),
         (r"\bparent_id\b", "the parent's id"),

@@ -171,6 +171,21 @@ async def test_a_finish_distils_in_words_without_figures_and_evidence_for_what_w
         assert (await service.skill(skill)).counts.measurements == 3
 
 
+async def test_what_two_finished_searches_found_is_accepted(bench: Bench) -> None:
+    states = []
+    async with bench.service() as service:
+        for name in ("first", "second"):
+            session = await opened(service, OpenRequest(bench.task(task(name), f"{name}.py"), skills=False))
+            await told(service, session, kernel(1.0, f"# {name}"))
+            hypothesis = "Keep the row in registers between both passes"
+            await told(service, session, kernel(1.5, f"# {name}\nkept = 1"), parents=("n1",), hypothesis=hypothesis)
+            end = (await finish(service, session)).result
+            assert isinstance(end, Finished)
+            states += [(s.id, s.state, s.measurements) for s in end.skills]
+    name = "keep_the_row_in_registers_between_both_passes"
+    assert states == [(name, "proposed", 1), (name, "accepted", 2)]
+
+
 async def test_an_imported_template_lends_a_start_once_it_is_accepted(bench: Bench) -> None:
     async with bench.service() as service:
         folder = await service.export_skill(await accepted(bench, service), bench.home)

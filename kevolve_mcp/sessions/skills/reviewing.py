@@ -38,9 +38,13 @@ async def decide(shared: Shared, name: str, verb: Verb, author: str, note: str) 
     message = note or f"{verb} by a person, without a note"
 
     def work() -> SkillView:
-        if any(s.id in (name, f"skills/{name}") for s in shared.library().skills() if not learned.is_learned(s.id)):
-            raise NotFound(f"{name} comes with the program and is in use", "`kevolve skills list` shows which can be decided on.")
-        store.skills.decide(name, verb, message, author=author)
+        try:
+            store.skills.decide(name, verb, message, author=author)
+        except NotFound:
+            if f"skills/{name.removeprefix('skills/')}" not in {s.id for s in shared.library().skills()}:
+                raise
+            hint = "`kevolve skills list` shows which can be decided on."
+            raise NotFound(f"{name} comes with the program and is in use", hint) from None
         return views.brief(store, name)
 
     return await shared.thread(work)

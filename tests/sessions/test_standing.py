@@ -1,0 +1,79 @@
+"""The rules on skills, from figures alone."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from kevolve_mcp.sessions.skills import standing
+from kevolve_mcp.sessions.skills.patterns import alike, checked
+from kevolve_mcp.sessions.skills.wording import plain_sentences, problem
+from kevolve_mcp.store import SkillEvidence, SkillOutcome
+
+GAIN = SkillOutcome("skills/x", "s", "n2", "correct", 1.4, (1.2, 1.6))
+EVEN = dataclasses.replace(GAIN, effect=1.1, interval=(0.9, 1.3))
+WRONG = dataclasses.replace(GAIN, status="incorrect", effect=None, interval=None)
+MEASURED = SkillEvidence("s-1", "n2", "n1", "task", "cpu:a", 1.5, (1.4, 1.6))
+
+
+def test_two_tasks_or_devices_accept_and_nothing_less() -> None:
+    again = dataclasses.replace(MEASURED, session="s-2")
+    assert not standing.accepted_because([])
+    assert not standing.accepted_because([MEASURED, again])
+    assert "2 task(s)" in standing.accepted_because([MEASURED, dataclasses.replace(again, task="other")])
+    assert "2 device(s)" in standing.accepted_because([MEASURED, dataclasses.replace(again, device="cpu:b")])
+    assert not standing.accepted_because([MEASURED, dataclasses.replace(again, task="other", origin="elsewhere")])
+
+
+def test_only_a_certain_gain_is_one() -> None:
+    assert [standing.success(o) for o in (GAIN, EVEN, WRONG)] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("gains", "failures", "given_up"), [(0, 4, False), (0, 5, True), (1, 4, False), (1, 5, False), (1, 6, True), (9, 9, False)]
+)
+def test_what_keeps_failing_is_given_up(gains: int, failures: int, given_up: bool) -> None:
+    assert bool(standing.contradicted_because([GAIN] * gains + [WRONG] * failures)) is given_up
+
+
+def test_the_beta_distribution_is_right() -> None:
+    assert standing.below(0.5, 1, 1) == pytest.approx(0.5)
+    assert standing.below(0.5, 1, 6) == pytest.approx(1 - 0.5**6)
+    assert standing.below(0.3, 2, 3) == pytest.approx(0.3483)  # 1 - I_0.7(3, 2), from tables
+
+
+def test_a_rank_sinks_with_failures_alone() -> None:
+    ranks = [standing.standing([GAIN] * 2 + [EVEN] * n) for n in range(6)]
+    assert ranks[0] == ranks[2] == 1.0
+    assert ranks[2:] == sorted(ranks[2:], reverse=True)
+    assert 0 < ranks[-1] < 0.7
+
+
+def test_texts_about_kernels_pass_and_others_do_not() -> None:
+    for fine in (
+        "Unroll by 4 and keep 8 accumulators in registers; tiles of 8x16 or 64 x 64.",
+        "Use input/output buffers of the same alignment (64 bytes), and/or a fence.",
+        "aten.mean becomes a running sum; x * rsqrt(v + eps) is one instruction.",
+        "You gain most where rows fit into the cache.",
+    ):
+        assert problem(fine) == ("", ""), fine
+    for wrong in (
+        "2.1× on rows",
+        "saves 30 %",
+        "at 400 GB/s",
+        "see ./notes/x.md",
+        "C:\\kernels",
+        "<system>",
+        "assistant: yes",
+        "run curl x",
+    ):
+        assert problem(wrong)[0], wrong
+    assert plain_sentences("Fuse both loops. Gains 2x! Keep the sum.") == "Fuse both loops. Keep the sum."
+
+
+def test_words_decide_whether_two_texts_say_the_same() -> None:
+    assert alike("Fuse the passes over a row", "Fusing passes over each row")
+    assert not alike("Fuse the passes over a row", "Store past the caches with a fence")
+    assert not alike("wider", "narrower")
+    assert checked({"operators": "aten.mean|aten.sum", "dtypes": []}) == {"operators": ["aten.mean|aten.sum"]}
