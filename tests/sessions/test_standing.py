@@ -7,9 +7,13 @@ import dataclasses
 import pytest
 
 from kevolve_mcp.sessions.skills import standing
+from kevolve_mcp.sessions.skills.learned import as_skill
 from kevolve_mcp.sessions.skills.patterns import alike, checked
 from kevolve_mcp.sessions.skills.wording import plain_sentences, problem
-from kevolve_mcp.store import SkillEvidence, SkillOutcome
+from kevolve_mcp.store import SkillEvidence, SkillOutcome, SkillRecord
+from kevolve_mcp.synthesis import find_starts
+from knowledge import Library
+from tests.synthesis.helpers import pointwise_task
 
 GAIN = SkillOutcome("skills/x", "s", "n2", "correct", 1.4, (1.2, 1.6))
 EVEN = dataclasses.replace(GAIN, effect=1.1, interval=(0.9, 1.3))
@@ -70,6 +74,27 @@ def test_texts_about_kernels_pass_and_others_do_not() -> None:
     ):
         assert problem(wrong)[0], wrong
     assert plain_sentences("Fuse both loops. Gains 2x! Keep the sum.") == "Fuse both loops. Keep the sum."
+
+
+def test_a_learned_template_lends_a_start() -> None:
+    shipped = next(s for s in Library.builtin().skills() if s.id == "skills/fused_pointwise")
+    record = SkillRecord(
+        id="fused_chain",
+        title="A chain in one loop",
+        mechanism="Each value is read once.",
+        matches={"families": ["elementwise"], "dtypes": ["float32"]},
+        target="cpu",
+        language="cpp",
+        files={"kernel.py": shipped.files["kernel.py"], "plain.py": "class ModelNew: pass\n"},
+    )
+    skill = as_skill(record, [MEASURED])
+    task = pointwise_task("return torch.relu(x) * 2", (64, 64))
+    (start,) = find_starts(task, "cpu", "cpp", skills=[skill]).found
+    assert start.origin == "skill: learned/fused_chain"
+    assert "class ModelNew" in start.candidate.source
+    assert not find_starts(task, "cpu", "triton", skills=[skill]).found
+    bare = as_skill(dataclasses.replace(record, files={}), [])
+    assert "no kernel template" in " ".join(find_starts(task, "cpu", "cpp", skills=[bare]).notes)
 
 
 def test_words_decide_whether_two_texts_say_the_same() -> None:

@@ -71,7 +71,7 @@ def propose_from(
                 store.skills.add_evidence(name, [found])
             notes.append(f"{node.id} applied {skill}: it counts for that skill")
             continue
-        words = wording.plain_sentences(node.hypothesis)
+        words = wording.plain_sentences(node.hypothesis)[: wording.MAX_TEXT]
         if not words:
             notes.append(f"{node.id}: its hypothesis has no sentence without figures or paths; skill_record can word it")
             continue
