@@ -145,8 +145,7 @@ async def test_a_skill_that_keeps_failing_sinks_and_is_contradicted(bench: Bench
         assert (counts.state, counts.sessions, counts.gained) == ("contradicted", 5, 0)
         assert "5 sessions used it and 0 gained" in (await service.skill(skill)).history[-1]
         assert (await service.decide_skill(skill, "accepted", "me", "try again")).state == "accepted"
-        session = await pair(bench, service, "later")
-        await finish(service, session, abandon=True)
+        await finish(service, await opened(service, OpenRequest(bench.task(task("later"), "later.py"))), abandon=True)
         assert (await service.skill(skill)).counts.state == "accepted"  # what came before its new chance does not count
 
 

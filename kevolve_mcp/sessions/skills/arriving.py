@@ -9,6 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from .folders import ASSETS, EVIDENCE, FORMAT, HEADINGS, MAX_DESCRIPTION, METADA
 MAX_FILES = 32
 MAX_FILE = 256 * 1024  # bytes
 MAX_PAGE = 40_000  # characters of SKILL.md
+MAX_BRACKETS = 200  # in the front matter
 MAX_EVIDENCE = 500
 MAX_FIELD = 200  # characters of a text in a piece of evidence
 MAX_SIGNALS = 20
@@ -83,7 +85,7 @@ def _text(path: Path, name: str) -> str:
 
 
 def _skill(texts: Mapping[str, str], folder: str) -> NewSkill:
-    _refuse_aliases(texts[PAGE])
+    _refuse_tricks(texts[PAGE])
     try:
         fields, body = front_matter.split(texts[PAGE], PAGE)
         front_matter.check_names(fields, ("name", "description", "license", "compatibility", "metadata", "allowed-tools"), PAGE)
@@ -130,12 +132,15 @@ def _skill(texts: Mapping[str, str], folder: str) -> NewSkill:
     )
 
 
-def _refuse_aliases(text: str) -> None:
-    """A few lines of YAML that refer to each other can stand for more than a machine holds."""
+def _refuse_tricks(text: str) -> None:
+    """A few lines of YAML that refer to each other can stand for more than a machine holds, and brackets without end for minutes of reading."""
     if len(text) > MAX_PAGE:
         raise UsageError(f"{PAGE} is longer than {MAX_PAGE} characters", "Shorten it.")
+    head = "\n".join(takewhile(lambda line: line.strip() != "---", text.removeprefix("\ufeff").splitlines()[1:]))
+    if head.count("[") + head.count("{") > MAX_BRACKETS:
+        raise UsageError(f"{PAGE}: the front matter is nested too deeply", f"At most {MAX_BRACKETS} brackets.")
     try:
-        if any(isinstance(e, yaml.AliasEvent) for e in yaml.parse(text.split("\n---", 1)[0], Loader=yaml.SafeLoader)):
+        if any(isinstance(e, yaml.AliasEvent) for e in yaml.parse(head, Loader=yaml.SafeLoader)):
             raise UsageError(f"{PAGE}: the front matter refers to itself (*name)", "Write each value out.")
     except yaml.YAMLError:
         return  # what is wrong is said, with its line, when the front matter is read
