@@ -7,16 +7,23 @@ signal is a string; it imports nothing of the rest of the program.
 
 from .errors import KnowledgeError, PageError, PageNotFound, QueryError
 from .library import Library, Reading, Results, read_folder
+from .messages import signals_of
 from .page import Page, Skill, parse_page, parse_skill
 from .search import Hit
+from .vectors import MakeNearness, Near, Nearness, Neighbours, Passage
 
 __all__ = [
     "Hit",
     "KnowledgeError",
     "Library",
+    "MakeNearness",
+    "Near",
+    "Nearness",
+    "Neighbours",
     "Page",
     "PageError",
     "PageNotFound",
+    "Passage",
     "QueryError",
     "Reading",
     "Results",
@@ -24,4 +31,5 @@ __all__ = [
     "parse_page",
     "parse_skill",
     "read_folder",
+    "signals_of",
 ]

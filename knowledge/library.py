@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from . import sections
 from .errors import PageError, PageNotFound, QueryError
 from .families import of_operators
+from .messages import signals_of
 from .page import FOLDERS, Page, Skill, parse_page, parse_skill
 from .search import FAINT, MAX_TERMS, Hit, TextIndex, query_terms, rank
-from .shelf import shelve
+from .shelf import Place, shelve
+from .vectors import DEPTH, MakeNearness, Neighbours, fuse, passages
 
 BUILTIN = Path(__file__).parent
 INDEX_ID = "index"
 MAX_LIMIT = 50
+SUPPOSED = 0.25  # what a signal that was read out of a message counts beside one that was given
 
 
 @dataclass(frozen=True)
@@ -46,9 +49,12 @@ class Reading:
 
 
 class Library:
-    """Pages by id. Immutable; the text index is built on the first search. Safe to use from several threads."""
+    """Pages by id. Immutable; the text index is built on the first search. Safe to use from several threads.
 
-    def __init__(self, pages: Iterable[Page] = (), skills: Iterable[Skill] = ()) -> None:
+    nearness: makes what finds passages by meaning as well; without it words and signals find alone.
+    """
+
+    def __init__(self, pages: Iterable[Page] = (), skills: Iterable[Skill] = (), *, nearness: MakeNearness | None = None) -> None:
         self._skills = {skill.id: skill for skill in skills}
         self._pages: dict[str, Page] = {}
         for page in sorted([*pages, *(s.page for s in self._skills.values())], key=_order):
@@ -59,26 +65,35 @@ class Library:
                 )
             self._pages[page.id] = page
         self._known_signals = frozenset(name for page in self._pages.values() for name in page.signals)
+        self._make_nearness = nearness
+        self._nearness = nearness(passages(self._pages.values())) if nearness else None
 
     @classmethod
-    def builtin(cls) -> Library:
+    def builtin(cls, *, nearness: MakeNearness | None = None) -> Library:
         """The pages and skills that come with the package."""
-        return cls.load()
+        return cls.load(nearness=nearness)
 
     @classmethod
-    def load(cls, folders: Sequence[Path] = (), *, pages: Iterable[Page] = (), skills: Iterable[Skill] = ()) -> Library:
+    def load(
+        cls,
+        folders: Sequence[Path] = (),
+        *,
+        pages: Iterable[Page] = (),
+        skills: Iterable[Skill] = (),
+        nearness: MakeNearness | None = None,
+    ) -> Library:
         """Built-in content, then `folders` of the same layout, then pages and skills from elsewhere. Raises PageError."""
         all_pages, all_skills = list(pages), list(skills)
         for folder in (BUILTIN, *folders):
             found_pages, found_skills = read_folder(folder)
             all_pages += found_pages
             all_skills += found_skills
-        return cls(all_pages, all_skills)
+        return cls(all_pages, all_skills, nearness=nearness)
 
     def extended(self, *, pages: Iterable[Page] = (), skills: Iterable[Skill] = ()) -> Library:
         """A new library with these in addition. Raises PageError where an id is taken."""
         own = [page for page in self._pages.values() if page.id not in self._skills]
-        return Library([*own, *pages], [*self._skills.values(), *skills])
+        return Library([*own, *pages], [*self._skills.values(), *skills], nearness=self._make_nearness)
 
     def pages(self) -> tuple[Page, ...]:
         """All pages in the order of the index."""
@@ -109,7 +124,8 @@ class Library:
         operators: Sequence[str] = (),
     ) -> Results:
         """Pages for the target and the language that a signal, an operator or a word of the query leads to, best first. operators: of a task,
-        such as "aten.native_layer_norm.default"; identifiers among the words count as well.
+        such as "aten.native_layer_norm.default"; identifiers among the words count as well. Where no signal is given, messages of
+        compilers and drivers among the words stand for theirs.
 
         Without any of these: every page of that shelf. Raises QueryError for a limit outside 1..50 or a cursor below 0.
         """
@@ -120,13 +136,21 @@ class Library:
         target, language = target.strip().lower(), language.strip().lower()
         terms = query_terms(query)
         families = of_operators([*operators, *(term for term in terms if "_" in term)])
-        places = shelve(self._pages, signals, target, language, families)
-        everything = not terms and not signals and not families
+        told = tuple(signals) or signals_of(query)
+        places = shelve(self._pages, told, target, language, families)
+        if not signals and told:
+            places = [_supposed(place) for place in places]
+        everything = not terms and not told and not families
         hits = rank(places, self._text.match(terms[:MAX_TERMS]), everything=everything)
+        near = self._near_to(query, places) if terms else Neighbours()
+        faint = near.strange or (hits[0].score if hits else 0.0) < FAINT
+        hits = fuse(hits, near.pages, self._pages)
         following = cursor + limit if cursor + limit < len(hits) else None
         notes = self._notes(signals, terms)
-        if hits and terms and not signals and not families and hits[0].score < FAINT:
+        if hits and terms and not told and not families and faint:
             notes.append("no page really fits these words; the nearest follow")
+        if near.note:
+            notes.append(near.note)
         if not hits and (target or language):
             open_total = self.search(query, signals, limit=1, operators=operators).total
             if open_total:
@@ -160,6 +184,23 @@ class Library:
             page.id, page.title, page.category, page.body[offset:end], offset, total, end if end < total else None, page.links
         )
 
+    def linked(
+        self,
+        page_ids: Sequence[str],
+        query: str = "",
+        signals: Sequence[str] = (),
+        target: str = "",
+        language: str = "",
+        operators: Sequence[str] = (),
+    ) -> tuple[Hit, ...]:
+        """Pages of the shelf to which these link, one step away and none of them themselves, best first for the query; where room is left
+        beside what was found, they are what to show next. Raises PageNotFound."""
+        origin = {link: page_id for page_id in reversed(page_ids) for link in self.page(page_id).links}
+        places = shelve(self._pages, signals, target, language, of_operators(operators))
+        near = [place for place in places if place.page.id in origin and place.page.id not in page_ids]
+        hits = rank(near, self._text.match(query_terms(query)[:MAX_TERMS]), everything=True)
+        return tuple(replace(hit, why=f"linked from {origin[hit.id]}; {hit.why}".removesuffix("; no filter")) for hit in hits)
+
     def passage(self, page_id: str, section: str = "", limit: int = 1600) -> str:
         """One section of a page, cut at a line after `limit` characters; the beginning of the page where no section has this heading.
         Raises PageNotFound."""
@@ -171,10 +212,15 @@ class Library:
     def _text(self) -> TextIndex:
         return TextIndex(self._pages.values())
 
+    def _near_to(self, query: str, places: Sequence[Place]) -> Neighbours:
+        return self._nearness.nearest(query, [place.page.id for place in places], DEPTH) if self._nearness else Neighbours()
+
     def close(self) -> None:
-        """Frees the text index, if one was built; searching again builds it again."""
+        """Frees the text index and the vectors, if there are any; searching again builds them again."""
         if index := self.__dict__.pop("_text", None):
             index.close()
+        if self._nearness:
+            self._nearness.close()
 
     def _near(self, wanted: str) -> list[str]:
         last = {page_id.split("/")[-1]: page_id for page_id in self._pages}
@@ -190,6 +236,10 @@ class Library:
         if len(terms) > MAX_TERMS:
             notes.append(f"the query has {len(terms)} different words; the first {MAX_TERMS} were used")
         return notes
+
+
+def _supposed(place: Place) -> Place:
+    return replace(place, signals={name: SUPPOSED * weight for name, weight in place.signals.items()})
 
 
 def read_folder(folder: Path) -> tuple[list[Page], list[Skill]]:

@@ -1,0 +1,94 @@
+"""Closeness by meaning, as this package sees it: passages go out, neighbours come back, and both rankings become one.
+
+Who turns text into vectors and keeps them is given to the library from outside; without it words and signals find alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from . import sections
+from .page import Page
+from .search import Hit
+
+# Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009), chosen with benchmarks/retrieval.py
+RANK_OFFSET = 30  # a larger one lets the first places differ less
+VECTOR_SHARE = 0.3  # what a place by meaning counts beside the same place by words and signals
+DEPTH = 50  # pages by meaning that take part
+
+
+@dataclass(frozen=True)
+class Passage:
+    """What is turned into one vector. section: heading of the section it is, "" for the page's head and how it is asked for."""
+
+    page: str
+    section: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Near:
+    """closeness: cosine between the query and the page's nearest passage, -1..1. section: that passage's."""
+
+    closeness: float
+    section: str
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """pages: by id, nearest first; empty while there are no vectors. strange: even the nearest is too far to be about the query, by a
+    limit that was measured for this model. note: why there are none, for a reader; "" otherwise."""
+
+    pages: Mapping[str, Near] = field(default_factory=dict)
+    strange: bool = False
+    note: str = ""
+
+
+class Nearness(Protocol):
+    """Finds passages by meaning. Used from several threads; raises nothing: what is wrong stands in the note."""
+
+    def nearest(self, query: str, pages: Collection[str], limit: int) -> Neighbours:
+        """Up to `limit` of these pages."""
+        ...
+
+    def close(self) -> None: ...
+
+
+MakeNearness = Callable[[Sequence[Passage]], Nearness]
+
+
+def passages(pages: Iterable[Page]) -> tuple[Passage, ...]:
+    """Of each page its head, each phrase by which it is asked for, and its sections, which carry the page's title."""
+    found = list[Passage]()
+    for page in pages:
+        found.append(Passage(page.id, "", f"{page.title}. {page.summary} {', '.join(page.keywords)}"))
+        found += [Passage(page.id, "", phrase) for phrase in page.asked_as]
+        found += [
+            Passage(page.id, part.heading, f"{page.title}: {part.heading}\n{part.text}") for part in sections.split(page.body)
+        ]
+    return tuple(found)
+
+
+def fuse(hits: Sequence[Hit], near: Mapping[str, Near], pages: Mapping[str, Page]) -> list[Hit]:
+    """Both rankings as one, best first; ties by id. A page that only its meaning leads to has the score 0."""
+    if not near:
+        return list(hits)
+    close = dict(list(near.items())[:DEPTH])
+    known = {hit.id: hit for hit in hits}
+    weight = {hit.id: 1 / (RANK_OFFSET + place) for place, hit in enumerate(hits, 1)}
+    for place, page_id in enumerate(close, 1):
+        weight[page_id] = weight.get(page_id, 0.0) + VECTOR_SHARE / (RANK_OFFSET + place)
+    ranked = sorted(weight, key=lambda page_id: (-weight[page_id], page_id))
+    return [_told(known.get(page_id) or _alone(pages[page_id], close[page_id]), close.get(page_id)) for page_id in ranked]
+
+
+def _alone(page: Page, near: Near) -> Hit:
+    return Hit(page.id, page.title, page.category, "", page.summary, 0.0, near.section)
+
+
+def _told(hit: Hit, near: Near | None) -> Hit:
+    if near is None:
+        return hit
+    return replace(hit, why="; ".join(filter(None, (hit.why, f"meaning: {near.closeness:.2f}"))))
