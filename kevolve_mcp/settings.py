@@ -17,7 +17,9 @@ class Settings(BaseSettings):
     database: an SQLAlchemy URL; empty means SQLite inside the home. max_wait_s: the longest time one call waits for a job. python: the interpreter that evaluates.
     server: the URL of a running server that the command line uses instead of its own. token: the bearer token, of a server
     over HTTP and of its clients. timing_effort: a half measures half as many pairs of bursts; the evaluator reads it itself.
-    skills: "auto" accepts a proposed skill once it was measured on two tasks or devices, "review" leaves that to a person."""
+    skills: "auto" accepts a proposed skill once it was measured on two tasks or devices, "review" leaves that to a person.
+    vectors: the model by which passages are found by meaning as well: a folder, a known package, or a name on the hub; empty is off.
+    vectors_server: the URL of a Chroma server that keeps them for a team; empty keeps them in each process."""
 
     model_config = SettingsConfigDict(env_prefix="KEVOLVE_", env_ignore_empty=True, extra="ignore")
 
@@ -29,6 +31,8 @@ class Settings(BaseSettings):
     server: str = ""
     timing_effort: float = Field(1.0, ge=0.05, le=20)
     skills: Literal["auto", "review"] = "auto"
+    vectors: str = ""
+    vectors_server: str = ""
     token: SecretStr = SecretStr("")
 
     def __init__(self, **given: Any) -> None:

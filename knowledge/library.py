@@ -95,6 +95,11 @@ class Library:
         own = [page for page in self._pages.values() if page.id not in self._skills]
         return Library([*own, *pages], [*self._skills.values(), *skills], nearness=self._make_nearness)
 
+    def with_skills(self, skills: Iterable[Skill]) -> Library:
+        """A new library with these skills in place of its own."""
+        own = [page for page in self._pages.values() if page.id not in self._skills]
+        return Library(own, skills, nearness=self._make_nearness)
+
     def pages(self) -> tuple[Page, ...]:
         """All pages in the order of the index."""
         return tuple(self._pages.values())

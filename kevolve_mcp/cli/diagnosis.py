@@ -17,6 +17,7 @@ from harness.types import ISOLATION_LEVELS, TASK_ISOLATION, Device, Interpreter,
 from kevolve_mcp import __version__
 from kevolve_mcp.errors import KEvolveError
 from kevolve_mcp.executors.base import Executor
+from kevolve_mcp.retrieval import state
 from kevolve_mcp.settings import Settings
 
 State = Literal["ok", "warning", "missing"]
@@ -71,11 +72,12 @@ async def diagnose(executor: Executor, settings: Settings) -> Diagnosis:
     findings.append(_torch(interpreters))
     if report is None:
         findings.append(Finding("judge", "missing", reason, "Mend what the lines above say is missing, then run doctor again."))
-        return Diagnosis((*findings, _tuning()), interpreters)
+        return Diagnosis((*findings, _tuning(), _vectors(settings)), interpreters)
     findings += [
         _isolation(report.isolation, report.environment.facts.get(TASK_ISOLATION, "")),
         _executable(report.targets),
         _tuning(),
+        _vectors(settings),
     ]
     devices = await executor.devices()
     if devices:
@@ -193,3 +195,9 @@ def _tuning() -> Finding:
         return Finding(
             "optuna", "warning", "not installed: the offline author searches TUNABLES without it, less cleverly", remedy
         )
+
+
+def _vectors(settings: Settings) -> Finding:
+    """Whether knowledge is found by meaning as well; off is no fault."""
+    found = state(settings)
+    return Finding("vectors", "ok" if found.fine else "warning", found.message, found.remedy)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 import anyio
 from anyio import to_thread
 
+from kevolve_mcp.retrieval import nearness
 from kevolve_mcp.settings import Settings
 from kevolve_mcp.store import Store
 from knowledge import Library
@@ -65,7 +66,7 @@ class Shared:
         """Built-in knowledge and, once the store is open, the skills accepted there; loading it takes some milliseconds, so call it from a
         worker thread."""
         if self._library is None:
-            self._library = Library.builtin()
+            self._library = Library.builtin(nearness=nearness(self.settings))
         return self._learned.library(self._library, self._store)
 
     async def close(self) -> None:

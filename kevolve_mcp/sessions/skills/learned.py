@@ -119,8 +119,6 @@ def extended(base: Library, store: Store) -> Library:
     if not accepted and not outcomes:
         return base
     weights = {name: standing(found) for name, found in outcomes.items()}
-    own = {s.id for s in base.skills()}
-    pages = [page for page in base.pages() if page.id not in own]
     shipped = [replace(s, page=replace(s.page, standing=weights.get(s.id, 1.0))) for s in base.skills()]
     new = [as_skill(s, store.skills.evidence(s.id), weights.get(page_id(s.id), 1.0)) for s in accepted]
-    return Library(pages, [*shipped, *new])
+    return base.with_skills([*shipped, *new])

