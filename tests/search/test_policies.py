@@ -56,16 +56,34 @@ def test_answers_fit_any_tree_and_fewer_are_a_prefix_of_more(policy, situation, 
 
 
 @pytest.mark.parametrize("policy", SEARCHING, ids=lambda p: p.name)
-def test_drafts_come_first_and_starts_stand_in_for_some(policy):
-    drafts = policy.drafts
-    assert [e.role for e in select(policy, Tree(), n=drafts)] == ["draft"] * drafts
-    done = tree(*(node(i) for i in range(1, drafts + 1)))
-    assert select(policy, done)[0].role != "draft"
-    starts = tree(*(node(i, role="start", origin="user file") for i in range(1, 9)))
-    needed = [e.role for e in select(policy, starts, n=4)].count("draft")
-    assert 1 <= needed <= 2
-    waiting = as_asks(select(policy, Tree(), n=drafts), 1)
-    assert len({a.annotations["draft"] for a in waiting}) == drafts
+def test_drafts_come_first_and_differ_in_number(policy):
+    assert [e.role for e in select(policy, Tree(), n=policy.drafts)] == ["draft"] * policy.drafts
+    waiting = as_asks(select(policy, Tree(), n=policy.drafts), 1)
+    assert len({a.annotations["draft"] for a in waiting}) == policy.drafts
+
+
+@pytest.mark.parametrize("policy", [Greedy(), TreeSearch()], ids=lambda p: p.name)
+@pytest.mark.parametrize("role", ["draft", "start", "improve"])
+def test_the_first_correct_node_is_extended_wherever_it_came_from(policy, role):
+    made = tree(node(1, 0.0), node(2, 1.1, role=role))
+    for seed in range(20):
+        (chosen,) = select(policy, made, seed=seed)
+        assert (chosen.role, chosen.parents) in (("improve", ("n2",)), ("repair", ("n1",)))
+
+
+@pytest.mark.parametrize("policy", [Greedy(), TreeSearch()], ids=lambda p: p.name)
+def test_while_nothing_is_correct_drafts_and_repairs_take_turns(policy):
+    roles = {select(policy, tree(node(1, 0.0)), seed=seed)[0].role for seed in range(30)}
+    assert roles == {"draft", "repair"}
+    every = tree(*(node(i, 0.0) for i in range(1, policy.drafts + 1)))
+    assert {select(policy, every, seed=seed)[0].role for seed in range(10)} == {"repair"}
+
+
+@pytest.mark.parametrize("policy", POLICIES[:4], ids=lambda p: p.name)
+@given(situation=situations, seed=st.integers(0, 99))
+def test_every_selection_says_why(policy, situation, seed):
+    made, open_asks = situation
+    assert all(e.annotations["why"] for e in select(policy, made, open_asks, 2, seed))
 
 
 @pytest.mark.parametrize(

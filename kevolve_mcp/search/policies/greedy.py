@@ -18,22 +18,21 @@ from .moves import View
 
 @dataclass(frozen=True)
 class Greedy(SelectionPolicy):
-    """Drafts first; then always the best node, unless a failure is due for repair.
+    """Drafts until something is correct; then always the best node, unless a failure is due for repair.
 
     "Best" is F, discounted by `fatigue` for every child that brought no more than its parent, and by `virtual_loss` for every
     open ask on the node: a node that was tried often in vain makes room for the next best. A search that stalls takes turns
     between a clean slate, an improvement without the trajectory behind it, and a crossover of two different structures.
 
-    drafts: independent first samples; correct starts stand in for all but `least_drafts` of them. repair_share: how often a
-    repairable failure goes before an improvement, while there is something correct to improve. repair_limit: attempts on
-    one line of failures. tune_limit: parameter trials per structure. patience: nodes without progress before the search
-    counts as stalled. The paper names the policy and gives no values; these are ours.
+    drafts: the most independent samples before something is correct. repair_share: how often a repairable failure goes before
+    a draft or an improvement, while one of them is due. repair_limit: attempts on one line of failures. tune_limit: parameter
+    trials per structure. patience: nodes without progress before the search counts as stalled. The paper names the policy and
+    gives no values; these are ours.
     """
 
     name: ClassVar[str] = "greedy"
 
     drafts: int = 5
-    least_drafts: int = 2
     repair_share: float = 0.5
     repair_limit: int = 3
     tune_limit: int = 6
@@ -43,7 +42,7 @@ class Greedy(SelectionPolicy):
 
     def __post_init__(self) -> None:
         shares = ("repair_share", "fatigue", "virtual_loss")
-        moves.check_options(self, shares, ("drafts", "least_drafts", "repair_limit", "tune_limit", "patience"))
+        moves.check_options(self, shares, ("drafts", "repair_limit", "tune_limit", "patience"))
 
     def select(self, tree: Tree, open_asks: Sequence[Ask], rng: random.Random, spent: Spent, n: int) -> list[Expansion]:
         view = View.of(tree, open_asks, self.patience)
@@ -54,12 +53,13 @@ class Greedy(SelectionPolicy):
         return chosen
 
     def _next(self, view: View, rng: random.Random) -> Expansion:
-        if moves.drafts_due(view, self.drafts, self.least_drafts):
-            return moves.draft(view, "independent first samples, before anything is built upon")
         ranked = self._ranked(view)
         broken = moves.repairs(view, self.repair_limit)
-        if broken and (not ranked or rng.random() < self.repair_share):
+        drafting = moves.drafts_due(view, self.drafts)
+        if broken and (not (ranked or drafting) or rng.random() < self.repair_share):
             return moves.repair(view, broken[0], self.repair_limit)
+        if drafting:
+            return moves.draft(view, "nothing is correct yet that could be built upon")
         for node in ranked:
             found = moves.expand(view, node, ranked, self.tune_limit)
             if found is not None:

@@ -19,7 +19,7 @@ from .moves import View
 
 @dataclass(frozen=True)
 class TreeSearch(SelectionPolicy):
-    """Drafts first; then a walk from the root that at each node goes on to the child of the highest bound
+    """Drafts until something is correct; then a walk from the root that at each node goes on to the child of the highest bound
 
         (best F below the child, scaled to 0..1 over the tree) + exploration * sqrt(ln(visits of node) / visits of child)
 
@@ -34,7 +34,6 @@ class TreeSearch(SelectionPolicy):
     name: ClassVar[str] = "mcts"
 
     drafts: int = 5
-    least_drafts: int = 2
     width: int = 3
     exploration: float = 0.25
     repair_share: float = 0.5
@@ -43,9 +42,7 @@ class TreeSearch(SelectionPolicy):
     patience: int = PATIENCE
 
     def __post_init__(self) -> None:
-        moves.check_options(
-            self, ("repair_share",), ("drafts", "least_drafts", "width", "repair_limit", "tune_limit", "patience")
-        )
+        moves.check_options(self, ("repair_share",), ("drafts", "width", "repair_limit", "tune_limit", "patience"))
         if self.exploration < 0:
             raise ValueError(f"exploration must not be negative, got {self.exploration!r}")
 
@@ -59,12 +56,13 @@ class TreeSearch(SelectionPolicy):
         return chosen
 
     def _next(self, view: View, offspring: dict[str, list[Node]], rng: random.Random) -> Expansion:
-        if moves.drafts_due(view, self.drafts, self.least_drafts):
-            return moves.draft(view, "independent first samples, before anything is built upon")
         ranked = view.tree.frontier()
         broken = moves.repairs(view, self.repair_limit)
-        if broken and (not ranked or rng.random() < self.repair_share):
+        drafting = moves.drafts_due(view, self.drafts)
+        if broken and (not (ranked or drafting) or rng.random() < self.repair_share):
             return moves.repair(view, broken[0], self.repair_limit)
+        if drafting:
+            return moves.draft(view, "nothing is correct yet that could be built upon")
         if ranked:
             walked = self._walk(view, offspring)
             for node in (walked, *ranked):

@@ -77,13 +77,14 @@ def draft(view: View, why: str, phase: str = "draft", **notes: Any) -> Expansion
     return Expansion((), "none", "draft", {PHASE: phase, DRAFT: number, WHY: why, **notes})
 
 
-def drafts_due(view: View, drafts: int, least: int) -> bool:
-    """Whether the draft phase goes on. Correct starts stand in for drafts, but `least` are made in any case: starting from
-    what exists finds good kernels sooner and fewer kinds of them."""
-    starts = sum(1 for n in view.tree.nodes if n.role == "start" and not n.failed)
-    told = sum(1 for n in view.tree.nodes if n.role == "draft" or (not n.parents and n.role != "start"))
+def drafts_due(view: View, drafts: int) -> bool:
+    """Whether the draft phase goes on: until something is correct, and for at most `drafts` of them. What exists and works is
+    extended from then on, whether it is a start, a draft or a kernel that an author handed in by itself; a search that stalls
+    draws fresh samples anyway."""
+    tree = view.tree
+    told = sum(1 for n in tree.nodes if n.role == "draft" or (not n.parents and n.role != "start"))
     made = told + sum(1 for a in view.pending if a.role == "draft")
-    return made < max(min(least, drafts), drafts - starts)
+    return made < drafts and not any(not n.failed for n in tree.nodes)
 
 
 def repairs(view: View, limit: int) -> list[Repair]:
