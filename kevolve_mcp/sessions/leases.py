@@ -6,6 +6,7 @@ from kevolve_mcp.search import Ask
 from kevolve_mcp.store import Owner
 from kevolve_mcp.store.owner import alive, this_process
 
+AUTHOR = "author"  # under which a node's annotations name who handed it in, as `holder` writes it
 LEASE_S = 900.0  # an agent may think for long; a dead server's asks do not wait for it
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.types import Candidate, CandidateError, EvaluationRequest, Purpose, Stage
-from kevolve_mcp.errors import Conflict, NotFound, UsageError
+from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.executors.base import Progress
-from kevolve_mcp.search import ROOT, Ask, Node, Role, Tree, rank
+from kevolve_mcp.search import Ask, Node, Tree
 from kevolve_mcp.store import Job, NewNode, SessionRecord, Store, StoredEvaluation
 from kevolve_mcp.synthesis import structure_digest
 
-from . import asking, evaluating, inputs, listings, skills, views
+from . import asking, descent, evaluating, inputs, leases, listings, skills, views
 from .evaluating import Order
 from .shared import Shared
 from .types import Depth, Evaluated, JobView, KernelRequest, SubmitRequest
@@ -38,8 +38,8 @@ async def submit(shared: Shared, request: SubmitRequest) -> JobView:
         )
     ask = await shared.thread(store.asks.get, record.id, asking.ask_seq(request.ask_id)) if request.ask_id else None
     candidate = await _candidate(shared, store, record, request, ask)
-    parents, assumed = _parents(request, ask)
-    await shared.thread(_check_parents, store, record.id, parents)
+    parents, assumed = descent.named(request, ask)
+    await shared.thread(descent.check, store, record.id, parents)
     await shared.thread(store.candidates.put, candidate)
     payload = {
         "depth": "submit",
@@ -48,6 +48,8 @@ async def submit(shared: Shared, request: SubmitRequest) -> JobView:
         "ask": ask.seq if ask else None,
         "parents": list(parents),
         "assumed_root": assumed,
+        "root_named": bool(request.parents) and not parents,
+        "author": leases.holder(request.author),
         "hypothesis": request.hypothesis,
         "predicted_speedup": request.predicted_speedup,
         "rationale": request.rationale,
@@ -149,6 +151,7 @@ async def evaluated(shared: Shared, p: dict[str, Any], result: dict[str, Any]) -
     spent = await shared.thread(store.sessions.spent, result["session"])
     node = tree.by_id.get(result["node"])
     best = tree.best()
+    near, share = result.get("likeness") or ("", None)  # a job that an earlier release finished has none
     return replace(
         plain,
         session_id=result["session"],
@@ -156,6 +159,8 @@ async def evaluated(shared: Shared, p: dict[str, Any], result: dict[str, Any]) -
         best=views.node_view(tree, best) if best else None,
         new_best=bool(node and best and node.id == best.id and _leads(tree, best)),
         assumed_root=bool(p.get("assumed_root") and node and not node.parents),
+        nearest=near,
+        likeness=share,
         predicted_speedup=node.predicted_speedup if node else None,
         observed=views.observed(tree, node) if node else None,
         spent=spent,
@@ -189,21 +194,21 @@ def _insert(store: Store, p: dict[str, Any], candidate: Candidate, found: Stored
     except CandidateError:  # it was rejected for that, and the rejection is worth a node
         params, structure = {}, ""
     cached = isinstance(found, StoredEvaluation)
-    role: Role = ask.role if ask else ("improve" if p["parents"] else "draft")
+    placed = descent.find(store, p, ask, candidate, structure, params)
     origin = _origin(ask, candidate, store)
     node = store.nodes.add(
         session,
         NewNode(
             candidate=candidate.digest,
             evaluation=found.id if isinstance(found, StoredEvaluation) else found.evaluation,
-            parents=_descent(store, p, structure, params),
+            parents=placed.parents,
             ask=p["ask"],
-            role=role,
+            role=placed.role,
             origin=origin,
             hypothesis=p["hypothesis"] or _start_note(ask, candidate),
             predicted_speedup=p["predicted_speedup"],
             rationale=p["rationale"],
-            annotations=dict(ask.annotations) if ask else {},
+            annotations={**(ask.annotations if ask else {}), leases.AUTHOR: p.get("author", "")},
             params=params,
             structure=structure,
             tokens=p.get("tokens", 0),  # a job that an earlier release started has none
@@ -211,16 +216,15 @@ def _insert(store: Store, p: dict[str, Any], candidate: Candidate, found: Stored
             skills=skills.used_by(store, session, p["ask"], origin, f"{p['hypothesis']}\n{p['rationale']}"),
         ),
     )
-    return {"depth": "submit", "session": session, "evaluation": node.evaluation, "node": node.id, "cached": cached}
-
-
-def _descent(store: Store, p: dict[str, Any], structure: str, params: dict[str, Any]) -> tuple[str, ...]:
-    """The parents that were named. Without any, a text that differs from an earlier one in PARAMS alone descends from it,
-    whatever it was asked as: from the best of that structure, so that the lineage shows where its text came from."""
-    if p["parents"] or not structure or not params:
-        return tuple(p["parents"])
-    family = [n for n in store.nodes.tree(p["session"]).nodes if n.structure == structure and n.candidate != p["candidate"]]
-    return (rank(family)[0].id,) if family else ()
+    likeness = [placed.likeness.node, placed.likeness.share] if placed.likeness else None
+    return {
+        "depth": "submit",
+        "session": session,
+        "evaluation": node.evaluation,
+        "node": node.id,
+        "cached": cached,
+        "likeness": likeness,
+    }
 
 
 async def _candidate(shared: Shared, store: Store, record: SessionRecord, request: SubmitRequest, ask: Ask | None) -> Candidate:
@@ -230,20 +234,6 @@ async def _candidate(shared: Shared, store: Store, record: SessionRecord, reques
         return await shared.thread(store.candidates.get, str(ask.annotations["candidate"]))
     what = f"ask {ask.id} is a {ask.role}, which wants a kernel from you" if ask else "no kernel was given"
     raise UsageError(what, "Give path (absolute) or source; only asks of role start bring their own kernel.")
-
-
-def _parents(request: SubmitRequest, ask: Ask | None) -> tuple[tuple[str, ...], bool]:
-    """The parents without the root, and whether the root had to be assumed."""
-    if request.parents:
-        return tuple(p for p in dict.fromkeys(request.parents) if p != ROOT), False
-    return (ask.parents, False) if ask else ((), True)
-
-
-def _check_parents(store: Store, session: str, parents: tuple[str, ...]) -> None:
-    for parent in parents:
-        if not (parent[:1] == "n" and parent[1:].isdigit()):
-            raise NotFound(f"{parent!r} is no node id", f'Node ids look like "n3"; tree_view(session_id={session!r}) lists them.')
-        store.nodes.get(session, parent)
 
 
 async def _session_order(

@@ -66,7 +66,7 @@ class KernelRequest:
 @dataclass(frozen=True)
 class SubmitRequest:
     """A candidate told to a session. Without kernel, the ask must be a start: then the start itself is evaluated. tokens, usd:
-    what its author used, as the author says."""
+    what its author used, as the author says. author: who hands it in, as in `next`."""
 
     session_id: str
     kernel: Text = field(default_factory=Text)
@@ -77,6 +77,7 @@ class SubmitRequest:
     rationale: str = ""
     tokens: int = 0
     usd: float = 0.0
+    author: str = ""
 
 
 @dataclass(frozen=True)
@@ -245,7 +246,9 @@ class Opened:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The result of an "evaluate" job. cached: an equal key answered. assumed_root: neither ask nor parents were given.
+    """The result of an "evaluate" job. cached: an equal key answered. assumed_root: neither ask nor parents were given, and it hangs at the
+    root. nearest, likeness: where nobody named a parent, the earlier node most like it and the share of its lines found there (0..1);
+    it hangs under that node where the share is large enough.
 
     observed: the node's fitness over its parents' (or itself at the root), to compare with predicted_speedup.
     """
@@ -258,6 +261,8 @@ class Evaluated:
     new_best: bool = False
     cached: bool = False
     assumed_root: bool = False
+    nearest: str = ""
+    likeness: float | None = None
     predicted_speedup: float | None = None
     observed: float | None = None
     facts: dict[str, Any] = field(default_factory=dict)

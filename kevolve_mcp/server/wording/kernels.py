@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kevolve_mcp.sessions.types import Evaluated
+from kevolve_mcp.synthesis.likeness import LIKE
 
 from ..answer import Phrase
 from .figures import evaluation_lines, listed, plainly, short, times
@@ -22,11 +23,7 @@ def evaluated(result: Evaluated) -> Phrase:
     lines += [*_relation(result), *evaluation_lines(result.evaluation), *_facts(result)]
     if result.cached:
         lines.append("Answered from the store: the same kernel was evaluated under the same key before.")
-    if result.assumed_root:
-        lines.append(
-            "Neither ask_id nor parents was given: it was recorded as a child of the root. "
-            "Name parents=[...] when it derives from a node."
-        )
+    lines += _placed(result)
     if result.knowledge:
         lines.append(f"Worth reading (knowledge_read): {', '.join(result.knowledge)}")
     return Phrase(_verdict(result), _next(result), lines, _links(result))
@@ -58,6 +55,19 @@ def _relation(result: Evaluated) -> list[str]:
     if result.best is not None and not result.new_best and (node is None or result.best.id != node.id):
         lines.append(f"Best so far: {result.best.id} at {times(result.best.fitness)}.")
     return lines
+
+
+def _placed(result: Evaluated) -> list[str]:
+    """Where it hangs in the tree, when nobody had said."""
+    if result.likeness is not None and result.node is not None and result.nearest in result.node.parents:
+        told = "" if result.node.ask_id else "Neither ask_id nor parents was given: "
+        return [f"{told}placed under {result.nearest}: {result.likeness:.0%} of its lines are there."]
+    if not result.assumed_root:
+        return []
+    line = "Neither ask_id nor parents was given: it was recorded as a child of the root"
+    if result.likeness is not None:
+        line += f", since no earlier node has {LIKE:.0%} of its lines ({result.nearest} has {result.likeness:.0%})"
+    return [f"{line}. Name parents=[...] when it derives from a node."]
 
 
 def _facts(result: Evaluated) -> list[str]:
