@@ -56,8 +56,8 @@ class SessionClient:
         return read(SessionFacts, answer.data.get("data", {}).get("session"), "tree_view")
 
     async def next(self, session_id: str, budget: Budget | None = None) -> Batch:
-        """The next ask. budget: the session's from now on."""
-        arguments: dict[str, Any] = {"session_id": session_id, "count": 1, "max_tokens": ASK_TOKENS}
+        """The next ask, for an author who has seen none before. budget: the session's from now on."""
+        arguments: dict[str, Any] = {"session_id": session_id, "fresh": True, "max_tokens": ASK_TOKENS}
         if budget is not None:
             arguments["budget"] = limits(budget)
         answer = await self._tools.call("session_next", arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,23 @@ def reach(ctx: Context[Any]) -> Reach:
 
 
 def author(ctx: Context[Any]) -> str:
-    """Who takes an ask: the client's name and version, "" where the client does not say."""
+    """The client's name and version, "" where the client does not say."""
     params = ctx.session.client_params
     return f"{params.client_info.name} {params.client_info.version}".strip() if params else ""
+
+
+def caller(ctx: Context[Any]) -> str:
+    """Who takes asks and hands in kernels: the author, over HTTP with a mark of its connection, since clients of one name share the
+    server."""
+    connection = _connection(ctx)
+    mark = f" #{hashlib.sha256(connection.encode()).hexdigest()[:8]}" if connection else ""
+    return f"{author(ctx)}{mark}"
+
+
+def told_apart(ctx: Context[Any]) -> bool:
+    """Whether two clients that call are two callers. Over HTTP without connections they may look the same."""
+    return ctx.headers is None or bool(_connection(ctx))
+
+
+def _connection(ctx: Context[Any]) -> str:
+    return (ctx.headers or {}).get("mcp-session-id", "")

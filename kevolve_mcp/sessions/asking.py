@@ -2,67 +2,58 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from harness.types import Budget, Candidate, MachineReport, Task
+from harness.types import Budget, Task
 from kevolve_mcp.errors import Conflict, UsageError
-from kevolve_mcp.search import Ask, Expansion, Node, Tree, ask_random, create_policy, figures, history, room, terminate
+from kevolve_mcp.search import Ask, Expansion, Tree, ask_random, create_policy, figures, room, terminate
 from kevolve_mcp.store import SessionRecord, Store
-from kevolve_mcp.synthesis import Context, Excerpt, Material, Parent, SimilarKernel, Start, build_context, estimate_tokens
 from kevolve_mcp.synthesis.ask import AskContext
-from kevolve_mcp.synthesis.context import ask_data
-from kevolve_mcp.synthesis.skills import mismatch
-from knowledge import Skill
 
-from . import leases, looking
+from . import gathering, leases, looking
+from .gathering import Reader
 from .shared import Shared
-from .types import AskBatch, AskView
+from .types import AskBatch, AskView, NextRequest
 
-MAX_TOKENS = 8000
-MAX_ROWS = 400  # of the history that travels as data
-EXCERPT_CHARACTERS = 1600
-PASSAGES = {"guidance": 2, "hardware": 1, "skill": 1}  # in one ask, of each kind; constraints count as guidance
-CANDIDATES = 20  # hits among which they are chosen
 RETRIES = 5  # another process may ask at the same moment
 
 
 @dataclass(frozen=True)
-class Built:
-    """context: text and data of one ask; pages: the knowledge in it."""
+class _Call:
+    """One call of `next_asks`. holder: who asks. whole: the asks go to authors who have seen nothing, so nothing is left out."""
 
-    context: Context
-    pages: tuple[str, ...]
+    shared: Shared
+    store: Store
+    record: SessionRecord
+    task: Task
+    holder: str
+    whole: bool
+    max_tokens: int | None
 
-    @property
-    def skills(self) -> tuple[str, ...]:
-        """Those of the pages that are skills."""
-        return tuple(page for page in self.pages if page.startswith("skills/"))
 
-
-async def next_asks(
-    shared: Shared, session_id: str, *, count: int, ask_id: str, max_tokens: int, author: str, budget: Budget | None = None
-) -> AskBatch:
-    """`ask_id`: that ask again. Otherwise up to `count`: abandoned and unanswered ones first, then new ones, or why none.
-    budget: the session's from now on."""
+async def next_asks(shared: Shared, request: NextRequest) -> AskBatch:
+    """The author's open ask again, else new ones, or why none. Raises NotFound, Conflict, UsageError."""
     store = await shared.store()
-    record = await shared.thread(store.sessions.get, session_id)
-    if ask_id:
-        return await _reread(shared, store, record, ask_id, max_tokens)
+    record = await shared.thread(store.sessions.get, request.session_id)
+    task = await shared.thread(store.tasks.get, record.task)
+    several = request.fresh or request.count > 1
+    share = None if request.max_tokens is None else request.max_tokens // request.count
+    call = _Call(shared, store, record, task, leases.holder(request.author), several, share)
+    if request.ask_id:
+        return await _reread(call, ask_seq(request.ask_id))
     if record.state != "open":
         raise Conflict(
-            f"session {session_id} is {record.state}: {record.reason}", "session_open(..., new=true) starts another one."
+            f"session {record.id} is {record.state}: {record.reason}", "session_open(..., new=true) starts another one."
         )
-    if budget is not None:
-        record = await shared.thread(store.sessions.set_budget, session_id, budget)
-    async with shared.asking(session_id):
-        return await _ask(shared, store, record, count, max_tokens, leases.holder(author))
+    if request.budget is not None:
+        call = replace(call, record=await shared.thread(store.sessions.set_budget, record.id, request.budget))
+    async with shared.asking(record.id):
+        return await _ask(call, request.count)
 
 
-async def _ask(shared: Shared, store: Store, record: SessionRecord, count: int, max_tokens: int, holder: str) -> AskBatch:
-    task = await shared.thread(store.tasks.get, record.task)
+async def _ask(call: _Call, count: int) -> AskBatch:
+    shared, store, record = call.shared, call.store, call.record
     await shared.thread(_free_abandoned, store, record.id)
     tree = await shared.thread(shared.trees.load, store, record.id)
     spent = await shared.thread(store.sessions.spent, record.id)
@@ -72,42 +63,51 @@ async def _ask(shared: Shared, store: Store, record: SessionRecord, count: int, 
     over = terminate(tree, record.goal, record.budget, spent, best=figures(cases), open_asks=waiting)
     if over is not None:
         return AskBatch(await looking.session(shared, record), (), over.reason, over.sentence)
+    if not call.whole and (open_ask := await _own(call, tree, waiting)) is not None:
+        return AskBatch(await looking.session(shared, record), (await _stored(call, tree, open_ask, repeated=True),))
     views: list[AskView] = []
-    share = max_tokens // count
-    while len(views) < count and (free := await _take_free(shared, store, record, holder)) is not None:
-        views.append(await _again(shared, store, record, task, tree, free, share))
+    while len(views) < count and (free := await _take_free(call, tree)) is not None:
+        views.append(await _handed_over(call, tree, free))
     for _ in range(count - len(views)):
-        taken = frozenset(v.context.id for v in views)
-        made = await _make(shared, store, record, task, share, holder, taken)
+        made = await _make(call, frozenset(v.context.id for v in views))
         if made is None:
             break
         views.append(made)
     return AskBatch(await looking.session(shared, record), tuple(views))
 
 
-async def _make(
-    shared: Shared, store: Store, record: SessionRecord, task: Task, max_tokens: int, holder: str, taken: frozenset[str]
-) -> AskView | None:
+async def _own(call: _Call, tree: Tree, waiting: Sequence[Ask]) -> Ask | None:
+    """The ask that this author has and neither answered nor put aside, its lease renewed."""
+    busy = await _under_way(call.shared, call.record.id)
+    own = [a for a in waiting if a.author == call.holder and a.seq not in busy and not leases.put_aside(tree, a)]
+    if not own:
+        return None
+    take = call.store.asks.take
+    return await call.shared.thread(take, call.record.id, own[-1].seq, author=call.holder, lease_s=leases.LEASE_S)
+
+
+async def _make(call: _Call, taken: frozenset[str]) -> AskView | None:
     """One new ask; None when the policy would rather wait for the open ones, or the budget is spoken for."""
+    shared, store, record = call.shared, call.store, call.record
     policy = create_policy(record.selection)
     for _ in range(RETRIES):
         tree = await shared.thread(shared.trees.load, store, record.id)
         spent = await shared.thread(store.sessions.spent, record.id)
-        waiting = await shared.thread(store.asks.open, record.id)
-        if room(record.budget, spent, _counted(waiting, holder, await _under_way(shared, record.id), taken)) == 0:
+        waiting = [a for a in await shared.thread(store.asks.open, record.id) if not leases.put_aside(tree, a)]
+        if room(record.budget, spent, _counted(waiting, call.holder, await _under_way(shared, record.id), taken)) == 0:
             return None
         seq = await shared.thread(store.asks.next_seq, record.id)
         chosen = policy.select(tree, waiting, ask_random(record.seed, seq), spent, 1)
         if not chosen:
             return None
-        built = await build(shared, record, task, tree, chosen[0], seq, max_tokens, None)
+        built = await gathering.build(shared, record, call.task, tree, chosen[0], seq, await _reader(call, tree, seq))
         try:
             ask = await shared.thread(
                 store.asks.add,
                 record.id,
                 chosen[0],
                 built.context.text,
-                author=holder,
+                author=call.holder,
                 lease_s=leases.LEASE_S,
                 seq=seq,
                 skills=built.skills,
@@ -119,8 +119,8 @@ async def _make(
 
 
 def _counted(waiting: Sequence[Ask], holder: str, under_way: frozenset[int], taken: frozenset[str]) -> list[Ask]:
-    """The open asks that will still cost an evaluation. Who asks again has put aside what it was given before, unless that is
-    being evaluated: an author that had nothing for an ask must not be stopped by it."""
+    """The open asks that will still cost an evaluation. Who asks for another one has put aside what it was given before, unless that
+    is being evaluated: an author that had nothing for an ask must not be stopped by it."""
     return [a for a in waiting if a.author != holder or a.seq in under_way or a.id in taken]
 
 
@@ -130,144 +130,48 @@ async def _under_way(shared: Shared, session: str) -> frozenset[int]:
     return frozenset(j.payload["ask"] for j in running if j.payload.get("ask") is not None)
 
 
-async def _reread(shared: Shared, store: Store, record: SessionRecord, ask_id: str, max_tokens: int) -> AskBatch:
-    seq = ask_seq(ask_id)
-    ask = await shared.thread(store.asks.get, record.id, seq)
-    task = await shared.thread(store.tasks.get, record.task)
-    tree = await shared.thread(shared.trees.load, store, record.id)
-    return AskBatch(await looking.session(shared, record), (await _again(shared, store, record, task, tree, ask, max_tokens),))
+async def _reread(call: _Call, seq: int) -> AskBatch:
+    """As it was given; written anew, with nothing left out, for whom it was not given to and where another size is wanted."""
+    ask = await call.shared.thread(call.store.asks.get, call.record.id, seq)
+    tree = await call.shared.thread(call.shared.trees.load, call.store, call.record.id)
+    if call.whole or call.max_tokens is not None or ask.author != call.holder:
+        view = await _written(call, tree, ask, Reader(None, call.max_tokens))
+    else:
+        view = await _stored(call, tree, ask)
+    return AskBatch(await looking.session(call.shared, call.record), (view,))
 
 
-async def _again(
-    shared: Shared, store: Store, record: SessionRecord, task: Task, tree: Tree, ask: Ask, max_tokens: int
-) -> AskView:
-    """An ask that exists: its stored text, and its data as of the moment when it was made."""
-    then = Tree(tuple(n for n in tree.nodes if n.created <= ask.created), tuple(a for a in tree.asks if a.seq <= ask.seq))
+async def _stored(call: _Call, tree: Tree, ask: Ask, *, repeated: bool = False) -> AskView:
+    """An ask with the text that its author was given."""
+    text = await call.shared.thread(call.store.asks.shown, call.record.id, ask.seq)
+    view = await _written(call, tree, ask, await _reader(call, _then(tree, ask), ask.seq, earlier=True))
+    return replace(view, context=AskContext.parse(view.context.as_json(), text), repeated=repeated)
+
+
+async def _handed_over(call: _Call, tree: Tree, ask: Ask) -> AskView:
+    """An ask that was free, written for the author who took it."""
+    view = await _written(call, tree, ask, await _reader(call, tree, ask.seq))
+    await call.shared.thread(call.store.asks.rewrite, call.record.id, ask.seq, view.context.text, author=call.holder)
+    return view
+
+
+async def _written(call: _Call, tree: Tree, ask: Ask, reader: Reader) -> AskView:
+    """Text and data as of the moment when the ask was made."""
     expansion = Expansion(ask.parents, ask.memory, ask.role, ask.annotations)
-    built = await build(shared, record, task, then, expansion, ask.seq, max_tokens, None)
-    shown = await shared.thread(store.asks.shown, record.id, ask.seq)
-    context = AskContext.parse(built.context.ask.as_json(), shown)
+    built = await gathering.build(call.shared, call.record, call.task, _then(tree, ask), expansion, ask.seq, reader)
     answers = [n.id for n in tree.nodes if n.ask == ask.seq]
-    return AskView(context, built.pages, ", ".join(answers), ask.lease_until)
+    return AskView(built.context.ask, built.pages, ", ".join(answers), ask.lease_until)
 
 
-async def build(
-    shared: Shared,
-    record: SessionRecord,
-    task: Task,
-    tree: Tree,
-    expansion: Expansion,
-    seq: int,
-    max_tokens: int,
-    report: MachineReport | None,
-) -> Built:
-    """Context and data for an ask of this seq. `max_tokens` holds for both together, the text getting at least half."""
-    store = await shared.store()
-    spent = await shared.thread(store.sessions.spent, record.id)
-    if report is None:
-        report = shared.pool.known_report(shared.pool.get(record.python))
-    gathered = await shared.thread(_gather, shared, store, record, task, tree, expansion)
-    material = Material(
-        session=record.id,
-        ask=Ask(seq, expansion.parents, expansion.memory, expansion.role, expansion.annotations),
-        task=task,
-        target=record.target,
-        language=record.language,
-        goal=record.goal,
-        budget=record.budget,
-        spent=spent,
-        seed=int.from_bytes(hashlib.sha256(f"{record.seed}:{seq}".encode()).digest()[:4], "big"),
-        machine=report,
-        best=tree.best(),
-        best_candidate=gathered.best,
-        parents=gathered.parents,
-        history=gathered.history,
-        tried=_tried(tree, gathered.parents),
-        start=gathered.start,
-        excerpts=gathered.excerpts,
-        similar=gathered.similar,
-    )
-    material, data_tokens = _within(material, max_tokens // 2)
-    context = build_context(material, max(max_tokens // 2, max_tokens - data_tokens))
-    return Built(context, tuple(e.page_id for e in gathered.excerpts))
+async def _reader(call: _Call, tree: Tree, seq: int, *, earlier: bool = False) -> Reader:
+    if call.whole:
+        return Reader(None, call.max_tokens)
+    given = await call.shared.thread(gathering.had, call.store, tree, call.record.id, call.holder, seq=seq, earlier=earlier)
+    return Reader(given, call.max_tokens)
 
 
-@dataclass(frozen=True)
-class _Gathered:
-    parents: tuple[Parent, ...]
-    history: tuple[Node, ...]
-    start: Start | None
-    excerpts: tuple[Excerpt, ...]
-    similar: tuple[SimilarKernel, ...]
-    best: Candidate | None
-
-
-def _gather(shared: Shared, store: Store, record: SessionRecord, task: Task, tree: Tree, expansion: Expansion) -> _Gathered:
-    parents = []
-    for node_id in expansion.parents:
-        node = tree.by_id[node_id]
-        parents.append(Parent(node, store.candidates.get(node.candidate), store.evaluations.get(node.evaluation).evaluation))
-    start = None
-    if expansion.role == "start":
-        notes = expansion.annotations
-        start = Start(store.candidates.get(str(notes["candidate"])), str(notes["origin"]), str(notes["note"]))
-    similar: tuple[SimilarKernel, ...] = ()
-    if expansion.role == "draft":
-        found = store.similar(task.operators, record.target, record.language, 1, exclude_session=record.id)
-        similar = tuple(SimilarKernel(s.task.name, s.candidate, s.fitness) for s in found)
-    shown = history(tree, expansion).shown
-    signals = tuple(dict.fromkeys(s for p in parents for s in p.node.signals))
-    excerpts = () if expansion.role in ("start", "tune") else _excerpts(shared, record, task, signals)
-    best = tree.best()  # its text is with the parents, where it is one of them
-    text = store.candidates.get(best.candidate) if best is not None and best.id not in expansion.parents else None
-    return _Gathered(tuple(parents), tuple(tree.by_id[i] for i in shown), start, excerpts, similar, text)
-
-
-def _excerpts(shared: Shared, record: SessionRecord, task: Task, signals: tuple[str, ...]) -> tuple[Excerpt, ...]:
-    """The passages that fit best what was found out about the parents and what the task does: at most one of hardware and one skill, the
-    others constraints and guidance."""
-    library = shared.library()
-    skills = {skill.id: skill for skill in library.skills()}
-    room, found = dict(PASSAGES), list[Excerpt]()
-    words = " ".join([*signals, *(operator.split(".")[1] for operator in task.operators if "." in operator)])
-    for hit in library.search(words, signals, record.target, record.language, CANDIDATES, operators=tuple(task.operators)).hits:
-        kind = hit.category if hit.category in room else "guidance"
-        if not room[kind] or (hit.id in skills and not _fits(skills[hit.id], task, record)):
-            continue
-        room[kind] -= 1
-        why = f"{hit.why}; name {hit.id} in the rationale if you use it" if hit.id in skills else hit.why
-        found.append(Excerpt(hit.id, hit.title, library.passage(hit.id, hit.section, EXCERPT_CHARACTERS), why))
-    return tuple(found)
-
-
-def _fits(skill: Skill, task: Task, record: SessionRecord) -> bool:
-    """Whether a skill's pattern is that of the task; one without a pattern is judged by its words alone."""
-    return not skill.pattern or not mismatch(skill, task, record.target, record.language)
-
-
-def _tried(tree: Tree, parents: tuple[Parent, ...]) -> tuple[Node, ...]:
-    """All attempts, those of the parents' structures first, then the newest; oldest first within what remains."""
-    structures = {p.node.structure for p in parents}
-    ranked = sorted(tree.nodes, key=lambda n: (n.structure not in structures, -n.seq))[:MAX_ROWS]
-    return tuple(sorted(ranked, key=lambda n: n.seq))
-
-
-def _within(material: Material, max_tokens: int) -> tuple[Material, int]:
-    """The material with as many rows of `tried` as its data may have, and the size of the data in tokens."""
-    size = _size(material)
-    if size <= max_tokens or not material.tried:
-        return material, size
-    rows = len(material.tried)
-    bare = _size(replace(material, tried=(), history=()))
-    keep = max(0, int(rows * (max_tokens - bare) / max(1, size - bare)))
-    structures = {p.node.structure for p in material.parents}
-    ranked = sorted(material.tried, key=lambda n: (n.structure not in structures, -n.seq))[:keep]
-    kept = replace(material, tried=tuple(sorted(ranked, key=lambda n: n.seq)) or material.history[-1:])
-    return kept, _size(kept)
-
-
-def _size(material: Material) -> int:
-    return estimate_tokens(json.dumps(ask_data(material).as_json()))
+def _then(tree: Tree, ask: Ask) -> Tree:
+    return Tree(tuple(n for n in tree.nodes if n.created <= ask.created), tuple(a for a in tree.asks if a.seq <= ask.seq))
 
 
 def _free_abandoned(store: Store, session: str) -> None:
@@ -276,8 +180,10 @@ def _free_abandoned(store: Store, session: str) -> None:
             store.asks.release(session, ask.seq, author=ask.author)
 
 
-async def _take_free(shared: Shared, store: Store, record: SessionRecord, holder: str) -> Ask | None:
-    return await shared.thread(store.asks.take_expired, record.id, author=holder, lease_s=leases.LEASE_S)
+async def _take_free(call: _Call, tree: Tree) -> Ask | None:
+    unwanted = frozenset(a.seq for a in tree.asks if leases.put_aside(tree, a))
+    take = call.store.asks.take_expired
+    return await call.shared.thread(take, call.record.id, author=call.holder, lease_s=leases.LEASE_S, without=unwanted)
 
 
 def ask_seq(ask_id: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kevolve_mcp.search import Ask
+from kevolve_mcp.search import Ask, Tree
 from kevolve_mcp.store import Owner
 from kevolve_mcp.store.owner import alive, this_process
 
@@ -23,6 +23,11 @@ def abandoned(ask: Ask) -> bool:
     if not mark or len(words) != 3 or not (words[1].isdigit() and words[2].isdigit()):
         return False
     return alive(Owner(words[0], int(words[1]), int(words[2]))) is False
+
+
+def put_aside(tree: Tree, ask: Ask) -> bool:
+    """Whether its author went on without it: handed in, since then, a kernel that answers no ask."""
+    return any(n.ask is None and n.created > ask.created and n.annotations.get(AUTHOR) == ask.author for n in tree.nodes)
 
 
 def author_of(ask: Ask) -> str:

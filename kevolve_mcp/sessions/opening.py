@@ -28,7 +28,8 @@ from kevolve_mcp.search import Expansion, create_policy
 from kevolve_mcp.search.policies import DEFAULT
 from kevolve_mcp.store import Job, NewAsk, NewSession, SessionRecord, Store
 
-from . import asking, inputs, looking
+from . import gathering, inputs, looking
+from .gathering import Reader
 from .shared import Shared
 from .types import JobView, Opened, OpenRequest, Text
 
@@ -135,7 +136,7 @@ class Opening:
             digest = await shared.thread(store.candidates.put, start.candidate)
             memory = {"candidate": digest, "origin": start.origin, "note": start.note}
             expansion = Expansion((), "none", "start", memory)
-            built = await asking.build(shared, record, task, tree, expansion, seq, asking.MAX_TOKENS, report)
+            built = await gathering.build(shared, record, task, tree, expansion, seq, Reader({}), report)
             new.append(NewAsk(expansion, built.context.text))
         if new:
             await shared.thread(store.asks.add_all, record.id, new, author="", lease_s=0.0, first_seq=first)

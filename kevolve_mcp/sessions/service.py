@@ -29,6 +29,7 @@ from .types import (
     KnowledgeHits,
     KnowledgePage,
     MachineView,
+    NextRequest,
     NodeView,
     OpenRequest,
     SubmitRequest,
@@ -94,15 +95,14 @@ class Service:
         *,
         count: int = 1,
         ask_id: str = "",
-        max_tokens: int = asking.MAX_TOKENS,
+        fresh: bool = False,
+        max_tokens: int | None = None,
         author: str = "",
         budget: Budget | None = None,
     ) -> AskBatch:
-        """What to write next, or why the search has ended. budget: the session's from now on."""
+        """What to write next, or why the search has ended. See NextRequest for the arguments."""
         await self._check_opened(session_id)
-        return await asking.next_asks(
-            self._shared, session_id, count=count, ask_id=ask_id, max_tokens=max_tokens, author=author, budget=budget
-        )
+        return await asking.next_asks(self._shared, NextRequest(session_id, ask_id, count, fresh, max_tokens, budget, author))
 
     async def compile(self, request: KernelRequest) -> JobView:
         """Build only."""

@@ -52,6 +52,21 @@ class OpenRequest:
 
 
 @dataclass(frozen=True)
+class NextRequest:
+    """ask_id: that ask again. count: above 1, so many new asks for authors who work at once. fresh: for an author who has seen nothing
+    of this session: another ask than the one that is open, with nothing left out. max_tokens: of text and data together; None for the
+    usual size. budget: the session's from now on. author: who asks; equal names are one author, who has read what it was given."""
+
+    session_id: str
+    ask_id: str = ""
+    count: int = 1
+    fresh: bool = False
+    max_tokens: int | None = None
+    budget: Budget | None = None
+    author: str = ""
+
+
+@dataclass(frozen=True)
 class KernelRequest:
     """One kernel outside a tree. With `session_id` the session's task, target, language, policy and interpreter are taken."""
 
@@ -319,13 +334,14 @@ class AskView:
     """One request for a next candidate. context: what authors get as data, its `text` the universal operator's context.
 
     knowledge: page ids worth reading. answered_by: the node that answered it, "" while it is open. lease_until: seconds of
-    the epoch after which the ask may be given to somebody else.
+    the epoch after which the ask may be given to somebody else. repeated: it was open already.
     """
 
     context: AskContext
     knowledge: tuple[str, ...] = ()
     answered_by: str = ""
     lease_until: float = 0.0
+    repeated: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
@@ -92,10 +92,25 @@ class Asks:
             return ask_of(_row(connection, session, seq))
 
     def shown(self, session: str, seq: int) -> str:
-        """The text that was handed out, however often it is read again. Raises NotFound."""
+        """The text that its author was given, however often it is read again. Raises NotFound."""
         with self._database.read() as connection:
             digest = _row(connection, session, seq).shown
         return self._artifacts.text(digest)
+
+    def shown_to(self, session: str, author: str) -> dict[int, str]:
+        """The text of every ask that was last given to this author, by seq."""
+        a = schema.asks
+        with self._database.read() as connection:
+            rows = connection.execute(select(a.c.seq, a.c.shown).where(a.c.session == session, a.c.author == author)).all()
+        return {row.seq: self._artifacts.text(row.shown) for row in sorted(rows, key=lambda row: row.seq)}
+
+    def rewrite(self, session: str, seq: int, shown: str, *, author: str) -> None:
+        """The text of an ask that changed hands, as its present author is shown it; without effect when another one has it."""
+        digest, a = self._artifacts.put(shown), schema.asks
+        with self._database.write() as connection:
+            session_row(connection, session, lock=True)
+            held = (a.c.session == session, a.c.seq == seq, a.c.author == author)
+            connection.execute(update(a).where(*held).values(shown=digest))
 
     def open(self, session: str) -> tuple[Ask, ...]:
         """Asks without a node whose lease still runs, in the order of their seq."""
@@ -124,13 +139,14 @@ class Asks:
             taken = row.taken if row.author == author and row.lease_until > now else now  # a renewal goes on with the same work
             return self._lease(connection, session, seq, author, now + lease_s, taken)
 
-    def take_expired(self, session: str, *, author: str, lease_s: float) -> Ask | None:
+    def take_expired(self, session: str, *, author: str, lease_s: float, without: Collection[int] = ()) -> Ask | None:
         """Lease the oldest ask that has neither node nor running lease, None without one. Of several that call this at once,
-        each gets another one."""
+        each gets another one. without: seqs that nobody wants any more."""
         with self._database.write() as connection:
             session_row(connection, session, lock=True, opened=True)
             now = self._clock()
-            row = connection.execute(_unanswered(session).where(schema.asks.c.lease_until <= now)).first()
+            rows = connection.execute(_unanswered(session).where(schema.asks.c.lease_until <= now)).all()
+            row = next((r for r in rows if r.seq not in without), None)
             return None if row is None else self._lease(connection, session, row.seq, author, now + lease_s, now)
 
     def release(self, session: str, seq: int, *, author: str) -> None:

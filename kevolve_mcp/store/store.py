@@ -33,7 +33,8 @@ class Store:
     beginning; reads see one consistent snapshot and block nobody.
 
     Ownership: values that come out are frozen copies. The database is the truth; anything derived from it (indexes, exports)
-    may be deleted. Nothing is changed after it was inserted except the state of sessions, jobs and skills, and leases.
+    may be deleted. Nothing is changed after it was inserted except the state of sessions, jobs and skills, and leases
+    with the text that their holder is shown.
 
     Failure: a call either returns after its transaction is durable or raises and has changed nothing. StoreError: the home
     or database cannot be used. NotFound: an unknown id. UsageError: values that do not belong together. Conflict: the state

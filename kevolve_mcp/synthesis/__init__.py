@@ -3,7 +3,8 @@
 
 from .ask import AskContext, CaseFacts, HistoryRow, ParentView, StartView, TaskFacts, structural_names, structure_digest
 from .context import Context, Material, Parent, ask_data, build_context
-from .sections import Excerpt, estimate_tokens
+from .layout import estimate_tokens
+from .sections import Excerpt
 from .skills import Instantiation, Instantiations, instantiate, skill_name
 from .starts import SimilarKernel, Start, Starts, find_starts
 from .templates import template_candidate

@@ -7,14 +7,16 @@ What does not fit is cut where it costs least, and every cut says how to read th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from harness.types import Budget, Candidate, CandidateError, Evaluation, Goal, MachineReport, Spent, Task
 from kevolve_mcp.search.tree import Ask, Node
 
-from . import sections
+from . import sections, shown
 from .ask import AskContext, HistoryRow, ParentView, StartView, TaskFacts, short
-from .sections import Excerpt, Section, estimate_tokens
+from .layout import Section, assemble, estimate_tokens
+from .sections import Excerpt
 from .starts import SimilarKernel, Start
 
 MINIMUM_TOKENS = 400
@@ -35,7 +37,8 @@ class Material:
 
     history: the nodes that the memory operator shows, oldest first. tried: all nodes that an author must not repeat (for the
     data; empty: `history`). best_candidate: the text of `best`, for authors that can only vary what exists (data only).
-    excerpts and similar: best first. seed: derived from the session's seed and the ask's seq.
+    excerpts and similar: best first. seed: derived from the session's seed and the ask's seq. had: what its author was given before,
+    key -> ask (see `shown`), and pages_again: pages among it that are of use again; None for an author who is not the one of later asks, so that nothing is said of these.
     """
 
     session: str
@@ -56,6 +59,8 @@ class Material:
     start: Start | None = None
     excerpts: tuple[Excerpt, ...] = ()
     similar: tuple[SimilarKernel, ...] = ()
+    pages_again: tuple[str, ...] = ()
+    had: Mapping[str, str] | None = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,13 +81,20 @@ class Context:
 
 def build_context(material: Material, max_tokens: int = 8000) -> Context:
     """Never longer than max(max_tokens, MINIMUM_TOKENS) tokens, estimated at 4 characters each."""
-    text, cuts = sections.assemble(_sections(material), max(max_tokens, MINIMUM_TOKENS))
-    return Context(replace(ask_data(material), text=text), cuts)
+    built, limit = _sections(material), max(max_tokens, MINIMUM_TOKENS)
+    if material.had is None:
+        whole = assemble(built, limit)
+        return Context(replace(ask_data(material), text=whole.text), whole.cuts)
+    longest = estimate_tokens(shown.line(s.key for s in built if s.key)) + 1
+    kept = assemble(built, limit - longest)
+    last = shown.line(kept.held)
+    return Context(replace(ask_data(material), text=kept.text + (f"\n\n{last}" if last else "")), kept.cuts)
 
 
 def ask_data(material: Material) -> AskContext:
-    """The structured half, without the text."""
+    """The structured half, without the text. Sources that the text only refers to are left out here as well."""
     m = material
+    had = m.had or {}
     return AskContext(
         session=m.session,
         id=m.ask.id,
@@ -90,12 +102,12 @@ def ask_data(material: Material) -> AskContext:
         memory=m.ask.memory,
         target=m.target,
         language=m.language,
-        task=TaskFacts.of(m.task),
+        task=replace(TaskFacts.of(m.task), source="") if "task" in had else TaskFacts.of(m.task),
         seed=m.seed,
-        parents=tuple(_view(p) for p in m.parents),
+        parents=tuple(_without(_view(p), had) for p in m.parents),
         history=tuple(_row(n) for n in m.tried or m.history),
         start=StartView(m.start.candidate.source, m.start.origin, m.start.note) if m.start else None,
-        best=_view(Parent(m.best, m.best_candidate)) if m.best and m.best_candidate else None,
+        best=_without(_view(Parent(m.best, m.best_candidate)), had) if m.best and m.best_candidate else None,
         goal=str(m.goal),
     )
 
@@ -111,6 +123,10 @@ def _view(parent: Parent) -> ParentView:
     )
 
 
+def _without(view: ParentView, had: Mapping[str, str]) -> ParentView:
+    return replace(view, source="") if shown.source_key(view.id) in had else view
+
+
 def _row(node: Node) -> HistoryRow:
     hypothesis = node.hypothesis[:80]  # the whole stands in the text, where the memory operator shows the node
     return HistoryRow(
@@ -119,21 +135,23 @@ def _row(node: Node) -> HistoryRow:
 
 
 def _sections(m: Material) -> list[Section]:
-    """`keep`: 0 is never dropped; the higher the number, the earlier a section gives up its room."""
-    built: list[Section | None] = [
-        sections.request(m.session, m.ask, m.goal, m.budget, m.spent, m.best, m.start, m.target, m.language),
-        sections.task(m.task),
-        sections.machine(m.machine, m.target),
-    ]
+    """In the order of use; what the author had before is only referred to."""
+    built: list[Section | None] = [sections.task(m.task), sections.machine(m.machine, m.target)]
     for index, parent in enumerate(m.parents):
-        built.append(sections.diagnosis(parent.node, parent.evaluation))
-        built.append(sections.source(parent.node, parent.candidate, first=index == 0))
+        built.append(sections.diagnosis(parent.node, parent.evaluation, m.session))
+        built.append(sections.source(parent.node, parent.candidate, m.session, first=index == 0))
     built.append(sections.start_source(m.start))
     built.append(sections.history(m.history, m.ask, m.session))
     built.extend(sections.excerpt(e, rank) for rank, e in enumerate(m.excerpts))
     built.extend(sections.similar(s.task, s.candidate, s.fitness, rank) for rank, s in enumerate(m.similar))
-    built.append(sections.answer(m.ask, m.session, m.language, bool(m.parents)))
-    return [s for s in built if s is not None]
+    built.append(sections.rules(m.language))
+    had, present = m.had or {}, [s for s in built if s is not None]
+    first = sections.request(m.session, m.ask, m.goal, m.budget, m.spent, m.best, m.start, m.target, m.language)
+    rest = [
+        shown.references([s for s in present if s.key in had], m.pages_again, had, m.session),
+        sections.answer(m.ask, m.session, bool(m.parents)),
+    ]
+    return [first, *(s for s in present if s.key not in had), *(s for s in rest if s is not None)]
 
 
 __all__ = [

@@ -1,17 +1,18 @@
-"""The sections of a context and how they share a budget."""
+"""The sections of a context, each from the facts that it shows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.types import Budget, Candidate, CaseResult, Evaluation, Goal, MachineReport, Signal, Spent, Task
+from kevolve_mcp.search.policies.moves import WHY
 from kevolve_mcp.search.tree import Ask, Node
 
 from .constraints import format_rules
+from .layout import Section
+from .shown import START, page_key, source_key
 from .starts import Start
-
-CHARACTERS_PER_TOKEN = 4  # the usual rule of thumb for English and code; an estimate, not a tokenizer
 
 
 @dataclass(frozen=True)
@@ -22,66 +23,6 @@ class Excerpt:
     title: str
     text: str
     why: str = ""
-
-
-@dataclass(frozen=True)
-class Section:
-    """give: sections with a higher number give up their room first. least: characters that are always kept (0: may vanish).
-    rest: how to read what was cut."""
-
-    title: str
-    body: str
-    give: int
-    least: int = 0
-    rest: str = ""
-
-    @property
-    def text(self) -> str:
-        return f"## {self.title}\n{self.body}"
-
-
-def estimate_tokens(text: str) -> int:
-    """Characters / 4, rounded up."""
-    return -(-len(text) // CHARACTERS_PER_TOKEN)
-
-
-def assemble(sections: Sequence[Section], max_tokens: int) -> tuple[str, tuple[str, ...]]:
-    """The joined text, at most `max_tokens` long by the estimate, and one line for each cut."""
-    limit = max_tokens * CHARACTERS_PER_TOKEN
-    kept: list[str] = [s.text for s in sections]
-    cuts: dict[int, str] = {}
-    for index in sorted(range(len(sections)), key=lambda i: -sections[i].give):
-        over = len(_joined(kept, cuts.values())) - limit
-        if over <= 0:
-            break
-        kept[index], line = _shorten(sections[index], over)
-        cuts[index] = line
-    text = _joined(kept, (cuts[i] for i in sorted(cuts)))
-    lines = tuple(cuts[i] for i in sorted(cuts))
-    if len(text) > limit:  # even the least of everything does not fit: the head is the request itself
-        mark = "\n… cut: ask again with a larger max_tokens"
-        return text[: limit - len(mark)] + mark, (*lines, "the whole text was cut at its end; ask again with a larger max_tokens")
-    return text, lines
-
-
-def _joined(kept: Iterable[str], cuts: Iterable[str]) -> str:
-    body = "\n\n".join(k for k in kept if k)
-    lines = list(cuts)
-    return body + ("\n\n## Left out to stay inside max_tokens\n" + "\n".join(f"- {line}" for line in lines) if lines else "")
-
-
-def _shorten(section: Section, over: int) -> tuple[str, str]:
-    """The section shortened by about `over` characters plus the line that announces it."""
-    rest = section.rest or "ask again with a larger max_tokens"
-    line = f"{section.title}: {{}}; {rest}"
-    room = len(section.text) - over - len(line) - 100  # 100: the mark and the heading of the list of cuts
-    if room < max(section.least, 200):
-        room = section.least
-    if room <= 0 or len(section.text) - room < 40:
-        return ("", line.format("left out")) if room <= 0 else (section.text, line.format("kept whole"))
-    head = section.text[:room].rsplit("\n", 1)[0]
-    missing = len(section.text) - len(head)
-    return f"{head}\n… {missing} characters cut", line.format(f"{missing} characters cut")
 
 
 def request(
@@ -98,15 +39,17 @@ def request(
     parents = " and ".join(ask.parents) or "nothing (the task alone)"
     wanted = {
         "start": f"Submit the starting kernel below ({start.origin if start else 'see below'}), or a corrected form of it.",
-        "draft": "Write a kernel from the task alone, of another kind than those tried before.",
+        "draft": "Write a kernel from the task alone, as if nothing had been tried.",
         "improve": f"Make {parents} faster: remove its dominant bottleneck, named below, and nothing else in the same step.",
         "repair": f"Make {parents} correct: mend the first thing its evaluation reports.",
         "tune": f"Choose other values of {parents}'s PARAMS within its TUNABLES; the rest of the text stays.",
         "crossover": f"Join what makes {parents} fast in one kernel.",
     }[ask.role]
+    why = "it costs nothing to write" if ask.role == "start" else str(ask.annotations.get(WHY, ""))
     reached = f"best so far {best.id} with F = {best.score:.3f}" if best else "nothing promotable so far"
     lines = [
         wanted,
+        *([f"Why this one: {why}."] if why else []),
         f"Session {session}; language {language}; target {target}; goal {goal}; {reached}.",
         f"Budget left: {_budget_left(budget, spent)}. F is the weighted geometric-mean speed-up over the strongest baseline of "
         "each case; anything not proved correct has F = 0.",
@@ -144,7 +87,7 @@ def task(task: Task) -> Section:
     facts += [f"Gradients are compared, too: {task.gradients}."] if task.gradients else []
     facts += list(task.notes)
     body = "\n".join([*rows, *facts, "Reference:", "```python", task.source.strip(), "```"])
-    return Section(f"Task {task.name}", body, give=2, least=600, rest="the task file holds the reference")
+    return Section(f"Task {task.name}", body, give=2, least=600, key="task")
 
 
 def machine(report: MachineReport | None, target: str) -> Section | None:
@@ -160,7 +103,7 @@ def machine(report: MachineReport | None, target: str) -> Section | None:
         )
         operations = ", ".join(f"{dtype} {rate / 1e9:.0f} Gop/s" for dtype, rate in c.operations.items())
         lines.append(f"Measured ceilings: {rates}; {operations}; shortest call {c.launch_us:.1f} µs.")
-    return Section("Machine", "\n".join(lines), give=5, rest=f'target_describe(target="{target}")')
+    return Section("Machine", "\n".join(lines), give=5, rest=f'target_describe(target="{target}")', key="machine")
 
 
 def ranked(signals: Sequence[Signal]) -> list[Signal]:
@@ -186,12 +129,12 @@ def ranked(signals: Sequence[Signal]) -> list[Signal]:
     return sorted(signals, key=rank)
 
 
-def diagnosis(node: Node, evaluation: Evaluation | None) -> Section:
+def diagnosis(node: Node, evaluation: Evaluation | None, session: str) -> Section:
     fitness = "not timed" if node.fitness is None else f"F = {node.fitness:.3f}"
     lines = [f"{node.status}, {fitness}{_hypothesis(node)}"]
     if evaluation is None:
         lines.append(f"Signals: {', '.join(node.signals) or 'none'}.")
-        return Section(f"Parent {node.id}", "\n".join(lines), give=1, least=400, rest=f'tree_view(node_id="{node.id}")')
+        return Section(f"Parent {node.id}", "\n".join(lines), give=1, least=400, rest=_view(session, node.id))
     lines.append(evaluation.message)
     signals = ranked(evaluation.signals)
     if signals:
@@ -208,9 +151,12 @@ def diagnosis(node: Node, evaluation: Evaluation | None) -> Section:
             "The end of its log (text of the candidate or its compiler):",
             failed.log[-1500:],
         ]
-    return Section(
-        f"Parent {node.id}", "\n".join(lines), give=1, least=700, rest=f'tree_view(node_id="{node.id}", section="log")'
-    )
+    return Section(f"Parent {node.id}", "\n".join(lines), give=1, least=700, rest=_view(session, node.id, "log"))
+
+
+def _view(session: str, node: str, section: str = "") -> str:
+    part = f', section="{section}"' if section else ""
+    return f'tree_view(session_id="{session}", node_id="{node}"{part})'
 
 
 def _hypothesis(node: Node) -> str:
@@ -232,18 +178,17 @@ def _case_table(cases: Sequence[CaseResult]) -> list[str]:
     return rows
 
 
-def source(node: Node, candidate: Candidate, *, first: bool) -> Section:
-    rest = f'tree_view(node_id="{node.id}", section="source")'
-    return Section(
-        f"Source of {node.id}", _fenced(candidate.source), give=3 if first else 6, least=400 if first else 0, rest=rest
-    )
+def source(node: Node, candidate: Candidate, session: str, *, first: bool) -> Section:
+    rest, key = _view(session, node.id, "source"), source_key(node.id)
+    title, body = f"Source of {node.id}", _fenced(candidate.source)
+    return Section(title, body, give=3 if first else 6, least=400 if first else 0, rest=rest, key=key)
 
 
 def start_source(start: Start | None) -> Section | None:
     if start is None:
         return None
     body = f"Origin: {start.origin}. {start.note}\n{_fenced(start.candidate.source)}"
-    return Section("Starting kernel", body, give=3, least=400, rest="read the ask again with a larger max_tokens")
+    return Section("Starting kernel", body, give=3, least=400, key=START)
 
 
 def history(nodes: Sequence[Node], ask: Ask, session: str) -> Section | None:
@@ -271,10 +216,10 @@ def _line(node: Node) -> str:
 
 
 def excerpt(passage: Excerpt, rank: int) -> Section:
+    """One passage; its title names the page, so that the rest can be read."""
     why = f"Found through {passage.why}.\n" if passage.why else ""
-    return Section(
-        f"Known: {passage.title}", why + passage.text.strip(), give=10 + rank, rest=f'knowledge_read(page_id="{passage.page_id}")'
-    )
+    title, rest = f"Known: {passage.title} ({passage.page_id})", f'knowledge_read(page_id="{passage.page_id}")'
+    return Section(title, why + passage.text.strip(), give=10 + rank, rest=rest, key=page_key(passage.page_id))
 
 
 def similar(name: str, candidate: Candidate, fitness: float | None, rank: int) -> Section:
@@ -287,15 +232,19 @@ def similar(name: str, candidate: Candidate, fitness: float | None, rank: int) -
     )
 
 
-def answer(ask: Ask, session: str, language: str, has_parents: bool) -> Section:
-    rules = "\n".join(f"- {rule}" for rule in format_rules(language))
+def answer(ask: Ask, session: str, has_parents: bool) -> Section:
     reply = (
         f'Answer with kernel_submit(session_id="{session}", ask_id="{ask.id}", source or path, hypothesis = the one change '
         f"and why it helps, predicted_speedup = of F {'against the parent' if has_parents else 'to be reached'}, rationale). "
         "kernel_check tells whether a text builds and is correct without spending a node."
     )
+    return Section("What to answer", reply, give=1, least=10_000)
+
+
+def rules(language: str) -> Section:
+    body = "\n".join(f"- {rule}" for rule in format_rules(language))
     return Section(
-        "What to answer", f"{reply}\n{rules}", give=1, least=500, rest='knowledge_read(page_id="constraints/correctness")'
+        "Rules for candidates", body, give=1, least=500, rest='knowledge_read(page_id="constraints/correctness")', key="rules"
     )
 
 

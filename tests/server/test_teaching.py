@@ -21,7 +21,7 @@ async def test_unknown_and_wrong_arguments(client: Client) -> None:
     assert error["code"] == "bad_arguments"
     assert "unknown argument 'cuont', did you mean 'count'?" in error["message"]
     assert "max_tokens" in error["message"]
-    assert error["hint"] == "Arguments of session_next: session_id, count, ask_id, max_tokens, budget."
+    assert error["hint"] == "Arguments of session_next: session_id, count, ask_id, fresh, max_tokens, budget."
     error = refused(await client.call_tool("kernel_submit", {}))
     assert "argument 'session_id' is required" in error["message"]
     error = refused(await client.call_tool("session_open", {"task_source": TASK, "policy": {"library_calls": "maybe"}}))

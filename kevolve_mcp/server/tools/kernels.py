@@ -11,7 +11,7 @@ from pydantic import Field
 from kevolve_mcp.sessions.types import KernelRequest, SubmitRequest
 
 from .. import arguments as a
-from ..context import author, reach, service
+from ..context import caller, reach, service
 from ..jobs import evaluation_answer
 from ..results import EvaluationReply
 from ..waiting import checked, wait
@@ -100,7 +100,7 @@ async def kernel_submit(
         rationale,
         used.tokens,
         used.usd,
-        author(ctx),
+        caller(ctx),
     )
     return evaluation_answer(checked(await wait(ctx, await service(ctx).submit(request), wait_s)))
 

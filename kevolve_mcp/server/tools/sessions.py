@@ -13,7 +13,7 @@ from kevolve_mcp.sessions.types import FinishRequest, OpenRequest
 
 from .. import arguments as a
 from ..answer import answer
-from ..context import author, reach, service
+from ..context import caller, reach, service, told_apart
 from ..jobs import finish_answer, open_answer
 from ..results import AsksReply, FinishReply, SessionReply
 from ..waiting import checked, wait
@@ -65,21 +65,28 @@ async def session_next(
     session_id: a.SessionId,
     count: Annotated[int, Field(ge=1, le=16, description="Asks to take at once, for parallel authors")] = 1,
     ask_id: Annotated[str, Field(description='Read this ask again instead, e.g. "a7"')] = "",
-    max_tokens: Annotated[int, Field(ge=1000, le=100_000, description="Size of the whole answer")] = 8000,
+    fresh: Annotated[
+        bool, Field(description="For an author that has seen nothing of this session: another ask, with nothing left out")
+    ] = False,
+    max_tokens: Annotated[
+        int | None,
+        Field(ge=1000, le=100_000, description="Size of the whole answer; default: a text of 3000, later ones of 1500"),
+    ] = None,
     budget: Annotated[
         dict[str, float] | None, Field(description="Instead of the session's budget from now on, to go on where it is spent")
     ] = None,
 ) -> Annotated[CallToolResult, AsksReply]:
     """Ask what to write next: the parents to improve with their diagnosis, what was tried, what is known, what to answer.
 
-    Taking an ask leases it to you; answer it with kernel_submit(ask_id=...), or let it lapse. Says when the search has ended
-    (goal, budget, stall, roofline). Fast; runs nothing."""
+    Answer it with kernel_submit(ask_id=...); until then the same ask is given again. What you were given before is only referred to.
+    Says when the search has ended (goal, budget, stall, roofline). Fast; runs nothing."""
     batch = await service(ctx).next(
         session_id,
         count=count,
         ask_id=ask_id,
+        fresh=fresh or not told_apart(ctx),
         max_tokens=max_tokens,
-        author=author(ctx),
+        author=caller(ctx),
         budget=None if budget is None else a.parse_budget(budget),
     )
     phrase = wording.asked(batch)

@@ -52,7 +52,8 @@ def asked(batch: AskBatch) -> Phrase:
         )
     ids = ", ".join(a.context.id for a in batch.asks)
     first = batch.asks[0]
-    return Phrase(f"{len(batch.asks)} ask(s): {ids} ({first.context.role}) for {session.id}", _submit(first))
+    again = ", still open: it was given to you before" if first.repeated else ""
+    return Phrase(f"{len(batch.asks)} ask(s): {ids} ({first.context.role}) for {session.id}{again}", _submit(first))
 
 
 def ask_text(ask: AskView) -> str:

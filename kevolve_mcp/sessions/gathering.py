@@ -1,0 +1,210 @@
+"""The context of one ask: parents, history, pages and what its author had before, gathered from the store and fitted into a budget."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from harness.types import Candidate, Environment, MachineReport, Task
+from kevolve_mcp.search import Ask, Expansion, Node, Tree, history
+from kevolve_mcp.store import SessionRecord, Store
+from kevolve_mcp.synthesis import Context, Material, Parent, SimilarKernel, Start, build_context, estimate_tokens, shown
+from kevolve_mcp.synthesis.context import ask_data
+from kevolve_mcp.synthesis.sections import ranked
+
+from . import leases
+from .passages import Passages, Situation, choose, exact_target
+from .shared import Shared
+
+FIRST_TOKENS = 3000  # of the text of an ask that holds the task
+LATER_TOKENS = 1500  # of one whose author was given the task before
+MAX_ROWS = 400  # of the history that travels as data
+EXCERPT_CHARACTERS = 1600  # at most, and a tenth of the text
+
+Had = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Who will read the ask. had: what it was given before, see `synthesis.shown`; None for one who has seen nothing and may not be
+    the one who asks again. max_tokens: of text and data together; None for the usual size."""
+
+    had: Had | None = None
+    max_tokens: int | None = None
+
+    @property
+    def text_tokens(self) -> int:
+        """The size of the text where nothing else is asked for."""
+        return LATER_TOKENS if self.had and "task" in self.had else FIRST_TOKENS
+
+
+@dataclass(frozen=True)
+class Built:
+    """context: text and data of one ask; pages: the knowledge in it."""
+
+    context: Context
+    pages: tuple[str, ...]
+
+    @property
+    def skills(self) -> tuple[str, ...]:
+        """Those of the pages that are skills."""
+        return tuple(page for page in self.pages if page.startswith("skills/"))
+
+
+def had(store: Store, tree: Tree, session: str, holder: str, *, seq: int, earlier: bool = False) -> Had:
+    """What this author was given in other asks than `seq` (or in earlier ones alone), and which sources it handed in itself."""
+    found: dict[str, str] = {}
+    for other, text in store.asks.shown_to(session, holder).items():
+        if other != seq and (other < seq or not earlier):
+            for key in shown.holds(text):
+                found.setdefault(key, f"a{other}")
+    for node in tree.nodes:
+        own = node.annotations.get(leases.AUTHOR) == holder
+        if own and node.origin is None:
+            found[shown.source_key(node.id)] = shown.OWN
+        elif node.ask is not None and node.origin is not None and shown.START in shown.holds(_text(store, session, node, holder)):
+            found.setdefault(shown.source_key(node.id), f"a{node.ask}")
+    found.pop(shown.START, None)  # each ask has its own
+    return found
+
+
+def _text(store: Store, session: str, start: Node, holder: str) -> str:
+    """The text of the ask that a start answers, if it was given to this author and evaluated as it was."""
+    assert start.ask is not None
+    ask = store.asks.get(session, start.ask)
+    same = ask.author == holder and ask.annotations.get("candidate") == start.candidate
+    return store.asks.shown(session, start.ask) if same else ""
+
+
+async def build(
+    shared: Shared,
+    record: SessionRecord,
+    task: Task,
+    tree: Tree,
+    expansion: Expansion,
+    seq: int,
+    reader: Reader,
+    report: MachineReport | None = None,
+) -> Built:
+    """Context and data for an ask of this seq."""
+    store = await shared.store()
+    spent = await shared.thread(store.sessions.spent, record.id)
+    executor = shared.pool.get(record.python)
+    if report is None:
+        report = shared.pool.known_report(executor)
+    environment = report.environment if report else shared.pool.environment(executor, record.target, record.language)
+    gathered = await shared.thread(_gather, shared, store, record, task, tree, expansion, reader, environment)
+    material = Material(
+        session=record.id,
+        ask=Ask(seq, expansion.parents, expansion.memory, expansion.role, expansion.annotations),
+        task=task,
+        target=record.target,
+        language=record.language,
+        goal=record.goal,
+        budget=record.budget,
+        spent=spent,
+        seed=int.from_bytes(hashlib.sha256(f"{record.seed}:{seq}".encode()).digest()[:4], "big"),
+        machine=report,
+        best=tree.best(),
+        best_candidate=gathered.best,
+        parents=gathered.parents,
+        history=gathered.history,
+        tried=_tried(tree, gathered.parents),
+        start=gathered.start,
+        excerpts=gathered.passages.new,
+        pages_again=gathered.passages.again,
+        similar=gathered.similar,
+        had=reader.had,
+    )
+    if reader.max_tokens is None:
+        material, _ = _within(material, reader.text_tokens // 2)
+        text_tokens = reader.text_tokens
+    else:  # both halves together, the text getting at least one of them
+        material, data_tokens = _within(material, reader.max_tokens // 2)
+        text_tokens = max(reader.max_tokens // 2, reader.max_tokens - data_tokens)
+    return Built(build_context(material, text_tokens), tuple(e.page_id for e in gathered.passages.new))
+
+
+@dataclass(frozen=True)
+class _Gathered:
+    parents: tuple[Parent, ...]
+    history: tuple[Node, ...]
+    start: Start | None
+    passages: Passages
+    similar: tuple[SimilarKernel, ...]
+    best: Candidate | None
+
+
+def _gather(
+    shared: Shared,
+    store: Store,
+    record: SessionRecord,
+    task: Task,
+    tree: Tree,
+    expansion: Expansion,
+    reader: Reader,
+    environment: Environment | None,
+) -> _Gathered:
+    parents = []
+    for node_id in expansion.parents:
+        node = tree.by_id[node_id]
+        parents.append(Parent(node, store.candidates.get(node.candidate), store.evaluations.get(node.evaluation).evaluation))
+    start = None
+    if expansion.role == "start":
+        notes = expansion.annotations
+        start = Start(store.candidates.get(str(notes["candidate"])), str(notes["origin"]), str(notes["note"]))
+    similar: tuple[SimilarKernel, ...] = ()
+    if expansion.role == "draft":
+        found = store.similar(task.operators, record.target, record.language, 1, exclude_session=record.id)
+        similar = tuple(SimilarKernel(s.task.name, s.candidate, s.fitness) for s in found)
+    seen = history(tree, expansion).shown
+    passages = Passages()
+    if expansion.role != "start":
+        size = min(EXCERPT_CHARACTERS, 4 * (reader.max_tokens or reader.text_tokens) // 10)
+        situation = _situation(record, task, tree, expansion, parents, environment)
+        passages = choose(shared.library(), situation, reader.had or {}, size)
+    best = tree.best()  # its text is with the parents, where it is one of them
+    text = store.candidates.get(best.candidate) if best is not None and best.id not in expansion.parents else None
+    return _Gathered(tuple(parents), tuple(tree.by_id[i] for i in seen), start, passages, similar, text)
+
+
+def _situation(
+    record: SessionRecord, task: Task, tree: Tree, expansion: Expansion, parents: list[Parent], environment: Environment | None
+) -> Situation:
+    found = [s for p in parents if p.evaluation is not None for s in ranked(p.evaluation.signals)]
+    return Situation(
+        task,
+        exact_target(record.target, environment),
+        record.language,
+        expansion.role,
+        max((tree.depth(p.node.id) for p in parents), default=0),
+        tuple(dict.fromkeys(s.name for s in found)),
+        " ".join(s.message for s in found[:2]),
+    )
+
+
+def _tried(tree: Tree, parents: tuple[Parent, ...]) -> tuple[Node, ...]:
+    """All attempts, those of the parents' structures first, then the newest; oldest first within what remains."""
+    structures = {p.node.structure for p in parents}
+    order = sorted(tree.nodes, key=lambda n: (n.structure not in structures, -n.seq))[:MAX_ROWS]
+    return tuple(sorted(order, key=lambda n: n.seq))
+
+
+def _within(material: Material, max_tokens: int) -> tuple[Material, int]:
+    """The material with as many rows of `tried` as its data may have, and the size of the data in tokens."""
+    size = _size(material)
+    if size <= max_tokens or not material.tried:
+        return material, size
+    rows = len(material.tried)
+    bare = _size(replace(material, tried=(), history=()))
+    keep = max(0, int(rows * (max_tokens - bare) / max(1, size - bare)))
+    structures = {p.node.structure for p in material.parents}
+    order = sorted(material.tried, key=lambda n: (n.structure not in structures, -n.seq))[:keep]
+    kept = replace(material, tried=tuple(sorted(order, key=lambda n: n.seq)) or material.history[-1:])
+    return kept, _size(kept)
+
+
+def _size(material: Material) -> int:
+    return estimate_tokens(json.dumps(ask_data(material).as_json()))

@@ -1,0 +1,64 @@
+"""What an author has been given before, so that it is referred to and not repeated.
+
+An ask's text ends with a line that names what it holds in full. The line is read back from the stored text: what was shown is
+known from what was shown, and from nothing beside it. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from .layout import Section
+
+MARK = "Given above, and only referred to in later asks: "
+OWN = ""  # in place of an ask: the author wrote it itself
+
+
+def source_key(node: str) -> str:
+    return f"source of {node}"
+
+
+def page_key(page_id: str) -> str:
+    return f"page {page_id}"
+
+
+START = "starting kernel"
+
+
+def line(keys: Iterable[str]) -> str:
+    """The last line of an ask that holds these; "" for none."""
+    named = ", ".join(keys)
+    return f"{MARK}{named}." if named else ""
+
+
+def holds(text: str) -> tuple[str, ...]:
+    """What the text of an ask says that it holds; () for one that was cut at its end."""
+    last = text.rstrip().rpartition("\n")[2]
+    return tuple(last.removeprefix(MARK).removesuffix(".").split(", ")) if last.startswith(MARK) else ()
+
+
+def references(sections: Iterable[Section], pages: Iterable[str], had: Mapping[str, str], session: str) -> Section | None:
+    """In place of the sections and pages that an author `had` (key -> id of the ask that held it, or OWN): where they stand."""
+    own, given = list[Section](), dict[str, list[Section]]()
+    for section in sections:
+        if had[section.key] == OWN:
+            own.append(section)
+        else:
+            given.setdefault(had[section.key], []).append(section)
+    lines = [
+        f"- in ask {ask}: {'; '.join(s.title for s in held)}. "
+        + _again(held, f'session_next(session_id="{session}", ask_id="{ask}")')
+        for ask, held in given.items()
+    ]
+    if own:
+        lines.append(f"- handed in by you: {'; '.join(s.title for s in own)}. " + _again(own, own[0].rest))
+    known = [f"{page} (ask {had[page_key(page)]})" for page in pages]
+    if known:
+        lines.append(f"- pages that still apply: {', '.join(known)}. knowledge_read(page_id=...) shows one again.")
+    return Section("Not repeated here", "\n".join(lines), give=1, least=10_000) if lines else None
+
+
+def _again(sections: list[Section], otherwise: str) -> str:
+    """The call that shows them again: that of a single one where it has its own."""
+    call = sections[0].rest if len(sections) == 1 and sections[0].rest else otherwise
+    return f"{call} shows {'it' if len(sections) == 1 else 'them'} again."
