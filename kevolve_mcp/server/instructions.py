@@ -5,7 +5,9 @@ KEvolve makes kernels fast and proves it. You write kernels; KEvolve knows, meas
 
 1. session_open(task_path=..., target="cpu") -> session id, baselines to beat. Repeating it joins the open session.
 2. session_next(session_id) -> an ask: parents, diagnosis, knowledge, what was tried. Write one complete candidate file.
+   What you were given before is only referred to; fresh=true gives all to an author who has seen nothing.
 3. kernel_submit(session_id, path=..., ask_id=..., hypothesis=..., predicted_speedup=...) -> verdict, why, signals.
+   The same ask is given until you answer it with its ask_id; without one, name parents=[...].
    An ask of role "start" brings its own kernel: kernel_submit(session_id, ask_id=...) alone evaluates it.
 4. Repeat 2 and 3 until session_next says that the search has ended, or you are satisfied.
 5. session_finish(session_id) -> the winner re-validated, exported, timed as a user calls it. Report only that figure.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from harness.types import Budget, Task
+from harness.types import Task
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.search import Ask, Expansion, Tree, ask_random, create_policy, figures, room, terminate
 from kevolve_mcp.store import SessionRecord, Store

@@ -86,6 +86,12 @@ async def test_two_agents_share_a_home_and_a_server(tmp_path: Path) -> None:
                 group.start_soon(work, one, range(1, 5))
                 group.start_soon(work, two, range(11, 15))
             assert len(set(taken)) == 8
+            async with serving.client("legacy") as three:  # of the same name and process as `two`
+                calls = [await client.call_tool("session_next", {"session_id": session}) for client in (two, three, two, three)]
+            open_asks = [data(call)["asks"][0]["context"]["id"] for call in calls]
+            assert open_asks[0] != open_asks[1]
+            assert open_asks[2:] == open_asks[:2]
+            assert "class Model: pass" in text(calls[1])
             tree = data(await two.call_tool("tree_view", {"session_id": session}))
             assert len(tree["data"]["nodes"]) == 8
 
