@@ -62,6 +62,7 @@ async def test_the_whole_journey(client: Client) -> None:
     ended = await client.call_tool("session_finish", {"session_id": session})
     assert text(ended).startswith(f"Session {session} finished: n2, ")
     assert data(ended)["package"]
+    assert "held-out" not in text(ended)  # the task has none
     assert data(ended)["result"]["session"]["state"] == "finished"
 
 
@@ -71,6 +72,7 @@ async def test_kernels_outside_the_tree(client: Client) -> None:
     assert text(compiled).startswith("The kernel compiles (e1)")
     checked = await client.call_tool("kernel_check", arguments)
     assert data(checked)["status"] == "incorrect"
+    assert text(checked).startswith("The kernel is incorrect (e2): ")
     assert "signal wrong.values" in text(checked)
     assert "knowledge_read" in text(checked)
     profiled = await client.call_tool("kernel_profile", {**arguments, "source": kernel(1.25)})
@@ -142,6 +144,13 @@ async def test_prompts_and_resources(client: Client) -> None:
         (f"kevolve://sessions/{session}/report", f"# Session {session}"),
     ):
         assert part in (await client.read_resource(uri)).contents[0].text  # type: ignore[union-attr]
+
+
+async def test_held_out_cases_are_counted_where_there_are_any(client: Client) -> None:
+    session = await open_session(client, task_source=TASK + "# fake: held_out=edge,odd\n")
+    await client.call_tool("kernel_submit", {"session_id": session, "source": kernel(1.8)})
+    ended = await client.call_tool("session_finish", {"session_id": session})
+    assert "[1.78, 1.82]; 2 held-out cases included." in text(ended)
 
 
 class OpenClock(FakeExecutor):

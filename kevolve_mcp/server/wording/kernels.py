@@ -13,6 +13,13 @@ from .figures import evaluation_lines, listed, plainly, short, times
 __all__ = ["evaluated"]
 
 SHORT = 160  # characters of a message in the first line
+_FAILED = {
+    "rejected": "is rejected",
+    "build_failed": "does not build",
+    "timed_out": "timed out",
+    "incorrect": "is incorrect",
+    "flagged": "is flagged",
+}  # other states are verbs already
 _DONE = {"compile": "compiles", "check": "is correct", "profile": "is correct", "submit": "is correct"}
 
 
@@ -33,7 +40,7 @@ def _verdict(result: Evaluated) -> str:
     evaluation = result.evaluation
     who = f"{result.node.id} " if result.node else "The kernel "
     if evaluation.status != "correct":
-        return f"{who}{evaluation.status.replace('_', ' ')} ({evaluation.id}): {short(evaluation.message, SHORT)}"
+        return f"{who}{_FAILED.get(evaluation.status, evaluation.status)} ({evaluation.id}): {short(evaluation.message, SHORT)}"
     timed = (
         f": {times(evaluation.fitness, evaluation.interval)} over the strongest baseline"
         if evaluation.fitness is not None

@@ -70,7 +70,9 @@ def finished(result: Finished) -> Phrase:
         lines += [f"The package, timed as a user calls it ({result.measured.id}):", *map(case_line, result.measured.cases)]
     if result.confirmed is not None:
         figure = times(result.confirmed.fitness, result.confirmed.interval)
-        lines.append(f"Re-validated in fresh processes ({result.confirmed.id}): {figure}; held-out cases included.")
+        held_out = sum(c.held_out for c in result.confirmed.cases)
+        also = f"; {held_out} held-out case{'s' if held_out > 1 else ''} included" if held_out else ""
+        lines.append(f"Re-validated in fresh processes ({result.confirmed.id}): {figure}{also}.")
     lines += [f"not confirmed: {node}: {why}" for node, why in result.rejected.items()]
     if result.lineage:
         lines += ["Lineage:", *(node_line(n) for n in result.lineage)]
