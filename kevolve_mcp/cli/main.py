@@ -9,8 +9,8 @@ import typer
 from kevolve_mcp import __version__
 
 from . import approve as approving
+from . import clients, doctor, evaluate, export, knowledge, looking, optimize, serve, skills, template
 from . import compile as compiling
-from . import doctor, evaluate, export, knowledge, looking, optimize, serve, skills, template
 from .failures import Invocation, TeachingGroup
 
 app = typer.Typer(
@@ -41,6 +41,7 @@ def root(
 
 
 app.command()(serve.serve)
+app.command()(clients.connect)
 app.command()(optimize.optimize)
 app.command()(evaluate.evaluate)
 app.command()(compiling.compile)

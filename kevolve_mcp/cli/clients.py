@@ -1,0 +1,138 @@
+"""`kevolve connect`: the configuration with which a coding agent starts this installation's server, printed or written."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tomllib
+import typer
+
+from kevolve_mcp.errors import UsageError
+
+Name = Literal["claude", "codex", "cursor", "vscode"]
+PASSED_ON = ("KEVOLVE_HOME", "KEVOLVE_PYTHON")  # clients start servers with an environment of their own
+
+
+@dataclass(frozen=True)
+class Client:
+    """file: where its configuration stands, below the current folder or (~) the user's. key: of the object with all servers. more: what
+    its entry has besides command and arguments."""
+
+    file: str
+    key: str
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+CLIENTS: dict[Name, Client] = {
+    "claude": Client(".mcp.json", "mcpServers"),
+    "codex": Client("~/.codex/config.toml", "mcp_servers", {"startup_timeout_sec": 60, "tool_timeout_sec": 600}),
+    "cursor": Client(".cursor/mcp.json", "mcpServers"),
+    "vscode": Client(".vscode/mcp.json", "servers", {"type": "stdio"}),
+}
+
+
+def connect(
+    client: Annotated[Name, typer.Argument(help="The coding agent: claude, codex, cursor or vscode.")],
+    write: Annotated[
+        bool,
+        typer.Option(
+            "--write", help="Write it into the agent's file: of this folder, for codex of the user; other entries stay."
+        ),
+    ] = False,
+) -> None:
+    """Connect a coding agent to this installation: print its configuration, or write it."""
+    known = CLIENTS[client]
+    file = Path(known.file).expanduser()
+    if not write:
+        typer.echo(f"# {known.file}; --write puts it there", err=True)
+        typer.echo(entry(known))
+        return
+    before = _read(file)
+    after = _in_toml(before, known, file) if file.suffix == ".toml" else _in_json(before, known, file)
+    if after == before:
+        typer.echo(f"{file} has it already")
+        return
+    _replace(file, after)
+    typer.echo(f"{file} written; restart {client}, then ask it for its MCP servers")
+
+
+def server(client: Client) -> dict[str, Any]:
+    """How to start the server: this interpreter, and what of the environment it must see."""
+    from .connect import SERVER
+
+    env = {name: os.environ[name] for name in PASSED_ON if os.environ.get(name)}
+    return {"command": sys.executable, "args": list(SERVER), **client.more, **({"env": env} if env else {})}
+
+
+def entry(client: Client) -> str:
+    """The whole file of a client that has no other server."""
+    if client.file.endswith(".toml"):
+        return _table(server(client), client.key)
+    return json.dumps({client.key: {"kevolve": server(client)}}, indent=2)
+
+
+def _table(values: dict[str, Any], key: str) -> str:
+    """JSON's strings and lists of strings are TOML's, too."""
+    lines = [f"[{key}.kevolve]"] + [f"{name} = {json.dumps(value)}" for name, value in values.items() if name != "env"]
+    if "env" in values:
+        lines += ["", f"[{key}.kevolve.env]", *(f"{name} = {json.dumps(value)}" for name, value in values["env"].items())]
+    return "\n".join(lines)
+
+
+def _in_json(before: str, client: Client, file: Path) -> str:
+    try:
+        data = json.loads(before or "{}")
+    except ValueError as error:
+        raise UsageError(
+            f"{file} is not plain JSON: {error}", "Without --write the entry is printed, to be put in by hand."
+        ) from None
+    servers = data.setdefault(client.key, {}) if isinstance(data, dict) else None
+    if not isinstance(servers, dict):
+        raise UsageError(f"{file} has no object {client.key!r}", "Without --write the entry is printed, to be put in by hand.")
+    if servers.get("kevolve") == server(client):
+        return before
+    servers["kevolve"] = server(client)
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def _in_toml(before: str, client: Client, file: Path) -> str:
+    """With the table at its end; comments and order of the rest stay."""
+    try:
+        there = tomllib.loads(before).get(client.key, {}).get("kevolve")
+    except (tomllib.TOMLDecodeError, AttributeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}", "Mend it, or put the printed entry in by hand.") from None
+    if there == server(client):
+        return before
+    if there is not None:
+        raise UsageError(f"{file} has another entry [{client.key}.kevolve]", "Remove it, then call again.")
+    return f"{before.rstrip()}\n\n{entry(client)}\n".lstrip()
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{file} cannot be read: {error}", "Without --write the entry is printed, to be put in by hand."
+        ) from None
+
+
+def _replace(file: Path, text: str) -> None:
+    """All of it or nothing: the file is the user's."""
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(file.resolve())
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise UsageError(
+            f"{file} cannot be written: {error.strerror}", "Without --write the entry is printed, to be put in by hand."
+        ) from None
