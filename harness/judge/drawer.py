@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..types import Operator
 from ..workers import buffers, operators
 from ..workers.families import FAMILIES, SHIFT
-from . import faint, memory, oracle, sets
+from . import faint, memory, oracle, sets, words
 from .endings import WorkerFailed
 from .environment import timing_effort
 from .pool import CasePool
@@ -32,6 +33,7 @@ BURSTS = 8  # per process; more where a case is small: the interval narrows with
 DEAR_BYTES, DEAR_BURSTS = 512 << 10, 4  # of a set that takes long to draw, and how many of them a search draws at least
 MORE_BURSTS, CONFIRMING_BURSTS = (max(BURSTS, round(timing_effort() * bursts)) for bursts in (64, 128))
 MAX_CALLS, MOST_HOST_CALLS = 32, 8
+GRAPH_BYTES = 1 << 30  # of a case whose operators are taken apart: what they hand on needs several times as much
 TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))  # for each thing a task is asked to do
 LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
 UNEVEN = (
@@ -57,6 +59,13 @@ class Drawer:
         self._worker.ask("init", [pool.init_fd], seconds=TASK_SECONDS, case=case)
         buffers.seal(pool.init_fd)
         return pool
+
+    def graph(self, pool: CasePool) -> tuple[tuple[Operator, ...], str]:
+        """What a described case computes, or why that is not known."""
+        if pool.input_bytes + pool.slot_bytes > GRAPH_BYTES:
+            return (), f"its first case has more than {GRAPH_BYTES >> 20} MiB"
+        told = self._worker.data(self._worker.ask("graph", seconds=TASK_SECONDS, case=pool.name, seed=pool.seed))
+        return words.graph(told)
 
     def construct(self, pool: CasePool) -> None:
         """Construct the reference of a case that another process has described."""

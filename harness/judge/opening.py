@@ -232,6 +232,9 @@ def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
     first = next(handle.pools[c.name] for c in cases if not c.held_out)
     if any(not p.describe["doubled"] for p in handle.pools.values()):
         handle.notes.append("the reference cannot run in float64; its own dtype serves as the reference")
+    graph, untraced = handle.drawer.graph(first)
+    if untraced:
+        handle.notes.append(f"its graph is not known ({untraced}); similar tasks are found by the operators that ran")
     if timed:
         cases = [c if c.held_out else measure(handle, c, tell, 0.4 + 0.6 * i / len(cases)) for i, c in enumerate(cases)]
     names = handle.baselines
@@ -249,6 +252,7 @@ def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
         parameters=tuple(f"{k} {dtype}{shape}" for k, (shape, dtype) in first.describe["state"].items()),
         notes=tuple(handle.notes),
         neighbours=handle.neighbours,
+        graph=graph,
     )
 
 

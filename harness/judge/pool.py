@@ -10,14 +10,11 @@ from __future__ import annotations
 import os
 import secrets
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..workers import buffers, operators
 from . import oracle
 from .sets import Group, Half, InputSet
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass

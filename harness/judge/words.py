@@ -6,13 +6,16 @@ import json
 import re
 from typing import Any
 
-from ..types import CodecError, from_json
+from ..types import CodecError, Operator, from_json
+from ..workers import dataflow
 from ..workers.kernels import KERNELS, Captured
 from .endings import Interfered
 
 DEEPEST = 100  # levels of an answer; inputs of a task may be nested, and nobody nests them so
 LARGEST = 1 << 60  # of a figure: nanoseconds of 36 years
 MOST_COUNT = 1 << 31  # of what a kernel has: threads, bytes, launches
+_OPERATOR = ("name", "reads", "axes", "extent")
+_AXES = ("", "all", "last", "inner", "mixed")
 _KINDS = ("ptx", "sass", "amdgcn")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _ENDLESS = re.compile(
@@ -54,6 +57,20 @@ def counts(told: Any) -> dict[str, tuple[int, int, int]]:
         for name, entry in (told.items() if isinstance(told, dict) else ())
         if isinstance(entry, list) and len(entry) == 3 and all(isinstance(v, int) and 0 <= v <= LARGEST for v in entry)
     }
+
+
+def graph(told: Any) -> tuple[tuple[Operator, ...], str]:
+    """What a task's process says of its graph, or why there is none."""
+    rows, problem = (told.get("graph"), told.get("problem")) if isinstance(told, dict) else (None, "")
+    if problem or not isinstance(rows, list) or len(rows) > dataflow.MOST:
+        return (), printable(str(problem or "no list of operators was told"))[:300]
+    try:
+        found = tuple(from_json(Operator, dict(zip(_OPERATOR, row, strict=True))) for row in rows)
+    except (CodecError, TypeError, ValueError) as error:
+        return (), printable(f"an operator cannot be read: {error}")[:300]
+    good = all(len(o.name) < 100 and o.axes in _AXES and 0 <= o.extent <= LARGEST and len(o.reads) < 100 for o in found)
+    good &= all(-2 <= read < place for place, o in enumerate(found) for read in o.reads)
+    return (found, "") if good else ((), "an operator's figures cannot be")
 
 
 def captured(data: bytes) -> list[Captured]:

@@ -32,7 +32,7 @@ from .goal import Budget, Goal, GoalKind, Spent
 from .policy import Policy
 from .signal import VOCABULARY, Signal
 from .target import Mode, Target, TargetReport
-from .task import Case, Task, TensorSpec, task_digest
+from .task import Case, Operator, Task, TensorSpec, task_digest
 
 __all__ = [
     "ISOLATION_LEVELS",
@@ -58,6 +58,7 @@ __all__ = [
     "IsolationLevel",
     "MachineReport",
     "Mode",
+    "Operator",
     "ParamValue",
     "Params",
     "Policy",

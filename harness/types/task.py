@@ -22,6 +22,18 @@ class TensorSpec:
 
 
 @dataclass(frozen=True)
+class Operator:
+    """One operator of a task's graph, by its plain name ("sum"). reads: places in the graph of those whose results it takes, -1 for an input,
+    -2 for a parameter or constant. axes: of a reduction or scan, "all", "last" (the innermost), "inner" (others) or "mixed"; extent: how
+    many elements meet along them; "" and 0 for everything else."""
+
+    name: str
+    reads: tuple[int, ...] = ()
+    axes: str = ""
+    extent: int = 0
+
+
+@dataclass(frozen=True)
 class Case:
     """One setting of a task. `arguments` are the keyword arguments of get_inputs/get_init_inputs.
 
@@ -50,7 +62,8 @@ class Task:
     """digest: `task_digest`, the identity used in evaluation keys. neighbours: what it loads from its folder, as relative names and the
     SHA-256 of their contents.
 
-    operators: the aten operators one eager call executed, with counts, the task's signature for similarity.
+    operators: the aten operators one eager call executed, with counts. graph: the same call in plain operators along the data, by which tasks
+    are compared; () where it could not be traced, and the notes say why.
     notes: what a reader of results should know (dropped input families, a baseline that failed to compile …).
     """
 
@@ -66,6 +79,7 @@ class Task:
     parameters: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     neighbours: dict[str, str] = field(default_factory=dict)
+    graph: tuple[Operator, ...] = ()
 
     @property
     def visible_cases(self) -> tuple[Case, ...]:

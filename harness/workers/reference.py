@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from . import buffers, compiled, families, host, modules, operators, placement, task_file
+from . import buffers, compiled, dataflow, families, host, modules, operators, placement, task_file
 from .lines import CONSTRUCTOR, FORWARD, Lines
 from .neighbours import Neighbours
 from .task_file import CaseSpec, TaskFile, TaskProblem
@@ -115,6 +115,16 @@ class ReferenceHost(host.Host):
             self.live[case] = Live(spec, model, _double(model) if doubled else model, init, kept, outputs, doubled, upstream)
 
         self._problem(construct)
+
+    def on_graph(self, fds: list[int], case: str, seed: int) -> dict[str, Any]:
+        """What a described case computes, as `dataflow.graph` has it; none, and why, where it does not bear to be taken apart."""
+        try:
+            return {"graph": self._graph(self.live[case], seed), "problem": ""}
+        except Exception as error:  # of the task or of the framework; the task can be judged without
+            return {
+                "graph": [],
+                "problem": f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else 'no reason given'}",
+            }
 
     def on_init(self, fds: list[int], case: str) -> None:
         """Write the init inputs' tensors."""
@@ -248,6 +258,15 @@ class ReferenceHost(host.Host):
             "upstream": upstream,
             "terms": recorder.terms,
         }
+
+    def _graph(self, live: Live, seed: int) -> list[list[Any]]:
+        import torch
+
+        roots = [live.outputs["leaves"][number] for number in live.upstream]
+        upstream = families.upstream([(leaf["shape"], getattr(torch, leaf["dtype"])) for leaf in roots], seed)
+        with self._all_threads():
+            inputs = placement.move([*self._draw(live.spec, seed), *upstream], self._device)
+            return dataflow.graph(host.forward(live.model, live.upstream), inputs)
 
     def _draw(self, spec: CaseSpec, seed: int) -> list[Any]:
         import torch

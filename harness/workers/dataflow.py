@@ -1,0 +1,152 @@
+"""What a call computes, as a graph of plain operators along the data: what tasks are compared by.
+
+The operators are taken where the framework dispatches them, as torch.fx does; so branches on values need no care, the graph is that of one
+call. It is normalized: composed operators are taken apart (a layer norm is the same as one written out), what only views, copies or
+converts is left out, and operators that differ in form alone get one name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from . import operators
+
+MOST = 512  # operators of one graph; a loop repeats itself long before
+INPUT, OTHER = -1, -2  # what an operator reads besides results of others: an input of the call, or a parameter or constant
+
+_COMPOSED_NAMES = """
+    native_layer_norm native_group_norm _fused_rms_norm _softmax _log_softmax _safe_softmax logsumexp nll_loss_forward mean std_mean var_mean
+    linalg_vector_norm norm sigmoid silu gelu addmm softplus mish hardswish hardsigmoid elu leaky_relu mse_loss smooth_l1_loss std addcmul
+    addcdiv lerp native_batch_norm _native_batch_norm_legit _scaled_dot_product_flash_attention_for_cpu
+    native_layer_norm_backward _softmax_backward_data _log_softmax_backward_data silu_backward gelu_backward
+"""
+_COMPOSED = frozenset(_COMPOSED_NAMES.split())
+
+_FREE = frozenset(
+    ["broadcast_in_dim", "convert_element_type", "collapse_view", "split_dim"]
+)  # of the plain ones, besides the framework's
+
+_SAME = {
+    name: one
+    for one, names in {
+        "sub": "rsub",
+        "div": "true_divide reciprocal",
+        "sqrt": "rsqrt",
+        "maximum": "relu clamp_min threshold",
+        "minimum": "clamp_max",
+        "max": "amax",
+        "min": "amin",
+        "mul": "square",
+        "gather": "embedding index index_select take take_along_dim",
+        "scatter": "scatter_add scatter_reduce index_put index_add index_copy embedding_dense_backward",
+        "product": "mm bmm mv dot baddbmm addmv",
+        "var": "std",
+    }.items()
+    for name in names.split()
+}
+
+_REDUCING_NAMES = """
+    sum mean prod var max min argmax argmin any all cumsum cumprod logcumsumexp sort argsort topk xor_sum
+"""
+_REDUCING = frozenset(_REDUCING_NAMES.split())
+_LAST_UNLESS_SAID = frozenset(["sort", "argsort", "topk"])
+
+
+def graph(call: Callable[[Any], Any], inputs: list[Any]) -> list[list[Any]]:
+    """One row [operator, what it reads, axes, extent] for each operator of call(inputs), in the order of execution, at most MOST.
+
+    What it reads: places of rows, INPUT or OTHER. axes: of a reduction or scan, "all", "last" (the innermost ones), "inner" (others) or
+    "mixed"; "" for everything else. extent: how many elements meet along these axes, 0 for everything else.
+    """
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils.weak import WeakIdKeyDictionary
+
+    rows: list[list[Any]] = []
+    made: Any = WeakIdKeyDictionary()
+    for tensor in _tensors(inputs):
+        made[tensor] = INPUT
+    composed = _decompositions()
+
+    class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
+        def __torch_dispatch__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            with self:
+                parts = composed.get(func, func.decompose)
+                if (result := parts(*args, **kwargs)) is not NotImplemented:
+                    return result
+            result = func(*args, **kwargs)
+            name, given = _plain(func), _tensors([args, kwargs])
+            reads = [made.get(t, OTHER) for t in given]
+            if name in _FREE or operators.is_free(f"aten.{name}"):
+                place = next((r for r in reads if r != OTHER), OTHER)
+            elif len(rows) < MOST:
+                place = len(rows)
+                rows.append([*_named(name, args, kwargs, given), list(dict.fromkeys(reads))])
+            else:
+                place = OTHER
+            for tensor in _tensors([result]):
+                made[tensor] = place
+            return result
+
+    with Mode():  # type: ignore[no-untyped-call]
+        call(inputs)
+    return [[name, reads, axes, extent] for name, axes, extent, reads in rows]
+
+
+def _decompositions() -> dict[Any, Any]:
+    """Operator -> the function that does the same with plain ones."""
+    from torch._decomp import decomposition_table
+
+    found = {func: parts for func, parts in decomposition_table.items() if _plain(func) in _COMPOSED}
+    return {func: _addmm if _plain(func) == "addmm" else parts for func, parts in found.items()}
+
+
+def _plain(func: Any) -> str:
+    """ "aten.mul.Tensor" -> "mul"; those of higher order have one word."""
+    words = str(func).split(".")
+    return words[1] if len(words) > 1 else words[0]
+
+
+def _addmm(bias: Any, one: Any, other: Any, **scales: Any) -> Any:
+    """Without the scales, which are 1 as good as always; the framework's own form multiplies by them."""
+    return bias + one @ other
+
+
+def _named(name: str, args: Any, kwargs: Any, given: list[Any]) -> tuple[str, str, int]:
+    plain = name.strip("_") or name
+    if plain == "pow" and len(args) > 1 and args[1] == 2:
+        plain = "mul"
+    plain = _SAME.get(plain, plain)
+    if plain not in _REDUCING or not given:
+        return plain, "", 0
+    if name in ("max", "min") and len(args) > 1 and hasattr(args[1], "shape"):
+        return {"max": "maximum", "min": "minimum"}[name], "", 0  # of two tensors
+    place = 2 if plain == "topk" else 1
+    named = kwargs.get("dim", kwargs.get("dims", args[place] if len(args) > place else None))
+    return plain, *_axes(named, tuple(given[0].shape), -1 if plain in _LAST_UNLESS_SAID else None)
+
+
+def _axes(named: Any, shape: tuple[int, ...], default: int | None) -> tuple[str, int]:
+    """The class and extent of the axes that an operator names."""
+    if not isinstance(named, (int, list, tuple)) or isinstance(named, bool) or named == []:
+        named = default
+    rank = len(shape)
+    listed = list(range(rank)) if named is None else [named] if isinstance(named, int) else list(named)
+    axes = sorted({int(a) % rank for a in listed}) if rank else []
+    extent = 1
+    for axis in axes:
+        extent *= shape[axis]
+    if len(axes) == rank:
+        return ("last" if rank == 1 and named is not None else "all"), extent
+    innermost = axes == list(range(rank - len(axes), rank))
+    return ("last" if innermost else "mixed" if rank - 1 in axes else "inner"), extent
+
+
+def _tensors(value: Any) -> list[Any]:
+    """The tensors in nested lists, tuples and mappings, in order."""
+    if hasattr(value, "untyped_storage"):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [t for item in value for t in _tensors(item)] if isinstance(value, (list, tuple)) else []
