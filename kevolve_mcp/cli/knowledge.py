@@ -1,15 +1,19 @@
-"""`kevolve knowledge search|read`: the pages and skills that every author is given."""
+"""`kevolve knowledge search|read|similar`: the pages and skills that every author is given, and what earlier sessions found."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kevolve_mcp.errors import UsageError
 
-from .options import Json, Server, Token
-from .terminal import print_json
+from .options import Json, Language, Python, Server, Target, Token
+from .terminal import announcer, print_json
+
+if TYPE_CHECKING:
+    from kevolve_mcp.sessions.types import SimilarView
 
 app = typer.Typer(help="Find and read what is known: constraints, guidance, hardware, skills.", no_args_is_help=True)
 
@@ -67,3 +71,65 @@ def read(
         print_json({"page": page, "text": "".join(parts)})
     else:
         typer.echo(f"{title}\n\n{''.join(parts)}")
+
+
+@app.command()
+def similar(
+    task: Annotated[Path, typer.Argument(metavar="TASK", help="A task file, or a folder that holds task.py.")],
+    target: Target = "cpu",
+    language: Language = "cpp",
+    limit: Annotated[int, typer.Option("--limit", min=1, max=50, help="At most so many kernels [default: 5].")] = 5,
+    python: Python = "",
+    json: Json = False,
+) -> None:
+    """Find out who solved a similar task before, in the sessions of this home: how well, on which device, by which node.
+
+    Opens the task to see what it computes; times nothing.
+    """
+    from harness.types import to_json
+    from kevolve_mcp.settings import Settings
+
+    from .files import find_task
+
+    if Settings().server:
+        raise UsageError(
+            "earlier sessions are looked through on the machine where the home is, not through a server.",
+            "Run it there, without KEVOLVE_SERVER; session_open names similar tasks through a server, too.",
+        )
+    name, found = _similar(find_task(task), target, language, limit, python, quiet=json)
+    if json:
+        return print_json({"task": name, "similar": [to_json(view) for view in found]})
+    from kevolve_mcp.server.wording.sessions import similar_line
+
+    for view in found:
+        typer.echo(similar_line(view))
+        typer.echo(f"  kevolve show {view.session} {view.node} --section source")
+    if not found:
+        typer.echo(f"No session of this home holds a kernel of a task like {name}.")
+    return None
+
+
+def _similar(
+    task: Path, target: str, language: str, limit: int, python: str, *, quiet: bool
+) -> tuple[str, tuple[SimilarView, ...]]:
+    import anyio
+
+    from kevolve_mcp.sessions import Service
+    from kevolve_mcp.sessions.types import Text
+
+    from . import executors
+
+    announce = announcer(quiet=quiet)
+
+    async def run() -> tuple[str, tuple[SimilarView, ...]]:
+        async with Service(executors=executors.open_executor, looks_only=True) as service:
+            return await service.similar(
+                Text(path=str(task)),
+                target=target,
+                language=language,
+                python=python,
+                limit=limit,
+                progress=lambda event: announce(f"{event.stage}: {event.message}"),
+            )
+
+    return anyio.run(run)

@@ -13,7 +13,7 @@ from .failures import EXIT_FAILURE, EXIT_INTERRUPTED
 from .options import Json, Language, Python, Server, Target, Token
 from .terminal import print_json, show
 
-DESCRIBING = ("task", "start", "target", "language", "goal", "selection", "seed", "new", "python")  # what a session is
+DESCRIBING = ("task", "start", "target", "language", "goal", "selection", "seed", "inject", "new", "python")  # what a session is
 
 
 def optimize(
@@ -63,6 +63,15 @@ def optimize(
         str, typer.Option("--selection", help="Selection policy: greedy, evolutionary, or one that an installed package brings.")
     ] = "",
     seed: Annotated[int | None, typer.Option("--seed", help="The search's random seed.")] = None,
+    inject: Annotated[
+        float | None,
+        typer.Option(
+            "--inject",
+            min=0,
+            max=1,
+            help="How often an ask shows a kernel of a similar task of an earlier session [default: 0.1].",
+        ),
+    ] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=16, help="Asks in flight at once.")] = 1,
     resume: Annotated[
         str, typer.Option("--resume", metavar="SESSION", help="Go on with this session; limits then count from here.")
@@ -100,6 +109,7 @@ def optimize(
         author_minutes=author_minutes,
         selection=selection,
         seed=seed,
+        inject=inject,
         jobs=jobs,
         resume=resume,
         new=new,

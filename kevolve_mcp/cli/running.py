@@ -53,6 +53,7 @@ class Run:
     author: str
     selection: str
     seed: int | None
+    inject: float | None
     jobs: int
     resume: str
     new: bool
@@ -123,6 +124,8 @@ class Run:
             policy["selection"] = self.selection
         if self.seed is not None:
             policy["seed"] = self.seed
+        if self.inject is not None:
+            policy["inject"] = self.inject
         options = Options(
             task_path=str(task) if remote is None else "",
             start_path=str(start or "") if remote is None else "",

@@ -24,7 +24,7 @@ Language = Annotated[str, Field(description="cpp, triton ...")]
 @dataclass(frozen=True)
 class PolicyOptions:
     """What a session permits, and how it searches. selection: a selection policy's name; skills: whether skills lend starts;
-    seed: of the search's random choices (default: from the session's id); the rest as in harness.types.Policy."""
+    seed: of the search's random choices (default: from the session's id); inject: how often an ask shows a kernel of a similar task, 0..1; the rest as in harness.types.Policy."""
 
     selection: str = ""
     library_calls: Literal["flag", "allow", "reject"] = "flag"
@@ -33,16 +33,17 @@ class PolicyOptions:
     review: bool = False
     skills: bool = True
     seed: int | None = None
+    inject: float = 0.1
 
     def policy(self) -> Policy:
         return Policy(self.library_calls, self.isolation, self.tolerance, self.review)
 
 
 PolicyArgument = Annotated[
-    dict[str, str | bool | int] | str | None,
+    dict[str, str | bool | int | float] | str | None,
     Field(
         description='"greedy", "evolutionary", or an object: selection, library_calls (flag, allow, reject), isolation, '
-        "tolerance (default, bitwise), review, skills, seed"
+        "tolerance (default, bitwise), review, skills, seed, inject (0..1)"
     ),
 ]
 BudgetArgument = Annotated[
@@ -66,7 +67,7 @@ def parse_spent(given: dict[str, float] | None) -> Spent:
     return Spent(tokens=round(data.get("tokens", 0)), usd=float(data.get("usd", 0.0)))
 
 
-def parse_policy(given: dict[str, str | bool | int] | str | None) -> PolicyOptions:
+def parse_policy(given: dict[str, str | bool | int | float] | str | None) -> PolicyOptions:
     """A word is the selection policy. Raises UsageError naming what is accepted."""
     data = {"selection": given} if isinstance(given, str) else given or {}
     return _decoded(PolicyOptions, data, "policy", 'Example: policy={"selection": "evolutionary"}.')

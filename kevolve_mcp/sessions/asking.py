@@ -11,7 +11,7 @@ from kevolve_mcp.search import Ask, Expansion, Tree, ask_random, create_policy, 
 from kevolve_mcp.store import SessionRecord, Store
 from kevolve_mcp.synthesis.ask import AskContext
 
-from . import gathering, leases, looking
+from . import experience, gathering, leases, looking
 from .gathering import Reader
 from .shared import Shared
 from .types import AskBatch, AskView, NextRequest
@@ -100,12 +100,13 @@ async def _make(call: _Call, taken: frozenset[str]) -> AskView | None:
         chosen = policy.select(tree, waiting, ask_random(record.seed, seq), spent, 1)
         if not chosen:
             return None
-        built = await gathering.build(shared, record, call.task, tree, chosen[0], seq, await _reader(call, tree, seq))
+        expansion = await shared.thread(experience.inspired, store, record, call.task, chosen[0], seq)
+        built = await gathering.build(shared, record, call.task, tree, expansion, seq, await _reader(call, tree, seq))
         try:
             ask = await shared.thread(
                 store.asks.add,
                 record.id,
-                chosen[0],
+                expansion,
                 built.context.text,
                 author=call.holder,
                 lease_s=leases.LEASE_S,

@@ -14,7 +14,7 @@ from kevolve_mcp.synthesis import Context, Material, Parent, SimilarKernel, Star
 from kevolve_mcp.synthesis.context import ask_data
 from kevolve_mcp.synthesis.sections import ranked
 
-from . import leases
+from . import experience, leases
 from .passages import Passages, Situation, choose, exact_target
 from .shared import Shared
 
@@ -155,10 +155,6 @@ def _gather(
     if expansion.role == "start":
         notes = expansion.annotations
         start = Start(store.candidates.get(str(notes["candidate"])), str(notes["origin"]), str(notes["note"]))
-    similar: tuple[SimilarKernel, ...] = ()
-    if expansion.role == "draft":
-        found = store.similar(task.operators, record.target, record.language, 1, exclude_session=record.id)
-        similar = tuple(SimilarKernel(s.task.name, s.candidate, s.fitness) for s in found)
     seen = history(tree, expansion).shown
     passages = Passages()
     if expansion.role != "start":
@@ -167,6 +163,7 @@ def _gather(
         passages = choose(shared.library(), situation, reader.had or {}, size)
     best = tree.best()  # its text is with the parents, where it is one of them
     text = store.candidates.get(best.candidate) if best is not None and best.id not in expansion.parents else None
+    similar = experience.shown(store, expansion)
     return _Gathered(tuple(parents), tuple(tree.by_id[i] for i in seen), start, passages, similar, text)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,9 @@ from kevolve_mcp.errors import Conflict, NotFound, Unavailable, UsageError
 from kevolve_mcp.executors.base import Executor, Progress
 from kevolve_mcp.search import Expansion, create_policy
 from kevolve_mcp.search.policies import DEFAULT
-from kevolve_mcp.store import Job, NewAsk, NewSession, SessionRecord, Store
+from kevolve_mcp.store import Job, NewAsk, NewSession, SessionRecord, SimilarKernel, Store
 
-from . import gathering, inputs, looking
+from . import experience, gathering, inputs, looking
 from .gathering import Reader
 from .shared import Shared
 from .types import JobView, Opened, OpenRequest, Text
@@ -38,6 +39,8 @@ async def open_session(shared: Shared, request: OpenRequest) -> JobView:
     """Check what can be checked at once, join an equal open session, or start the job that opens one."""
     task = await shared.thread(inputs.load_task, request.task)
     selection = request.selection or DEFAULT
+    if not 0 <= request.inject <= 1:
+        raise UsageError(f"inject={request.inject}: a probability lies between 0 and 1", "0.1 is the default; 0 shows nothing.")
     try:
         Target.parse(request.target)
         create_policy(selection)
@@ -60,6 +63,7 @@ async def open_session(shared: Shared, request: OpenRequest) -> JobView:
         "python": request.python,
         "skills": request.skills,
         "seed": request.seed,
+        "inject": request.inject,
         "new": request.new,
     }
     if not request.new and (found := await _joinable(shared, payload)) is not None:
@@ -85,7 +89,8 @@ class Opening:
         task = await executor.open_task(p["source"], p["path"], p["target"], progress=progress)
         await shared.thread(store.tasks.put, task, report.environment)
         python = await self._python(executor, p["python"])
-        starts = await shared.thread(find_starts, shared, store, task, p)
+        similar = await shared.thread(store.similar, task, p["target"], p["language"], experience.NAMED)
+        starts = await shared.thread(find_starts, shared, task, p, similar)
         new = NewSession(
             task=task.digest,
             target=p["target"],
@@ -101,6 +106,8 @@ class Opening:
                 "skills": p["skills"],
                 "path": p["path"],
                 "beside": p["beside"],
+                "inject": p["inject"],
+                "similar": to_json(experience.named(similar, task, p["target"], p["language"])),
             },
         )
         record, joined = await shared.thread(_created, store, new, p["session"], p["new"])
@@ -176,16 +183,15 @@ def check_target(report: MachineReport, target: str, language: str) -> None:
         raise Unavailable(f"target {target} does not work here: {found.reason}", f"Targets that can be measured here: {able}.")
 
 
-def find_starts(shared: Shared, store: Store, task: Task, p: dict[str, Any]) -> synthesis.Starts:
+def find_starts(shared: Shared, task: Task, p: dict[str, Any], similar: Sequence[SimilarKernel]) -> synthesis.Starts:
     """The user's kernel, skills that match, kernels of similar tasks."""
-    similar = store.similar(task.operators, p["target"], p["language"], 2, exclude_task=task.digest)
     return synthesis.find_starts(
         task,
         p["target"],
         p["language"],
         user=Candidate(p["start"], p["language"]) if p["start"] else None,
         skills=sorted(shared.library().skills(), key=lambda s: -s.page.standing) if p["skills"] else (),
-        similar=[synthesis.SimilarKernel(s.task.name, s.candidate, s.fitness) for s in similar],
+        similar=[experience.lent(s) for s in similar if s.candidate.language == p["language"]][: experience.LENT],
     )
 
 
@@ -233,6 +239,8 @@ def _differences(record: SessionRecord, p: dict[str, Any]) -> tuple[str, ...]:
         found.append(f"its budget is {to_json(record.budget)}; pass new=true for a session with another")
     if record.selection != p["selection"]:
         found.append(f"its selection policy is {record.selection}")
+    if (inject := record.options.get("inject")) != p["inject"]:
+        found.append(f"its asks show a kernel of a similar task with a probability of {inject or 0:g}")
     if p["python"] and record.python != p["python"]:
         found.append(f"it evaluates with {record.python}")
     return tuple(found)

@@ -15,7 +15,7 @@ from kevolve_mcp.settings import Settings
 from kevolve_mcp.store import SkillState
 from knowledge import Library
 
-from . import asking, describing, finishing, looking, opening, reviewing, skills, telling
+from . import asking, describing, experience, finishing, looking, opening, reviewing, skills, telling
 from .jobs import Handler, Jobs
 from .pool import ExecutorFactory
 from .shared import Shared
@@ -32,7 +32,9 @@ from .types import (
     NextRequest,
     NodeView,
     OpenRequest,
+    SimilarView,
     SubmitRequest,
+    Text,
     TreeView,
 )
 
@@ -103,6 +105,19 @@ class Service:
         """What to write next, or why the search has ended. See NextRequest for the arguments."""
         await self._check_opened(session_id)
         return await asking.next_asks(self._shared, NextRequest(session_id, ask_id, count, fresh, max_tokens, budget, author))
+
+    async def similar(
+        self,
+        task: Text,
+        *,
+        target: str = "cpu",
+        language: str = "",
+        python: str = "",
+        limit: int = experience.NAMED,
+        progress: Progress | None = None,
+    ) -> tuple[str, tuple[SimilarView, ...]]:
+        """The task's name, and what earlier sessions found for tasks like it; the task is opened for that."""
+        return await experience.similar(self._shared, task, target, language, python, limit, progress)
 
     async def compile(self, request: KernelRequest) -> JobView:
         """Build only."""

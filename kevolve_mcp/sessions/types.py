@@ -35,7 +35,8 @@ class Text:
 @dataclass(frozen=True)
 class OpenRequest:
     """selection: the selection policy's name. policy: what candidates may do. skills: whether skills lend starts.
-    seed: of the search's random choices; None derives it from the session's id. new: open another session even where an equal one is open."""
+    seed: of the search's random choices; None derives it from the session's id. inject: the probability that an ask shows a kernel of a
+    similar task. new: open another session even where an equal one is open."""
 
     task: Text
     target: str = "cpu"
@@ -48,6 +49,7 @@ class OpenRequest:
     selection: str = ""
     skills: bool = True
     seed: int | None = None
+    inject: float = 0.1  # kept the variety of the search and most of the gain, of those that Meta's engineers measured
     new: bool = False
 
 
@@ -169,9 +171,29 @@ class NodeView:
 
 
 @dataclass(frozen=True)
+class SimilarView:
+    """The best kernel of a task like the asked one (or of that task itself: same_task), in an earlier session. similarity: 0..1. fitness: over
+    the strongest baseline there; confirmed: whether its session's end found it again in fresh processes. differs: in what its conditions are
+    others than the asked ones, "" where they are the same."""
+
+    task: str
+    session: str
+    node: str
+    target: str
+    language: str
+    device: str
+    similarity: float
+    fitness: float
+    confirmed: bool = False
+    same_task: bool = False
+    differs: str = ""
+
+
+@dataclass(frozen=True)
 class SessionView:
     """state: "opening", "open", "finished" or "abandoned". correct: how many nodes were proved correct. best: the promotable one of the
-    highest fitness; None, too, where each correct one regresses a protected case."""
+    highest fitness; None, too, where each correct one regresses a protected case. similar: what was known of similar tasks when it was
+    opened. inject: the probability that an ask shows a kernel of one of them."""
 
     id: str
     state: str
@@ -196,6 +218,8 @@ class SessionView:
     created: float = 0.0
     finished: float | None = None
     reason: str = ""
+    similar: tuple[SimilarView, ...] = ()
+    inject: float = 0.0
 
 
 @dataclass(frozen=True)

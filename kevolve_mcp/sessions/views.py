@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.types import CaseResult, Evaluation, Spent, Task
+from harness.types import CaseResult, Evaluation, Spent, Task, from_json
 from kevolve_mcp.search import ROOT, Node, Tree, against_parent, interval, rank
 from kevolve_mcp.store import SessionRecord
 
-from .types import CaseResultView, CaseView, EvaluationView, NodeView, SessionView, SignalView
+from .types import CaseResultView, CaseView, EvaluationView, NodeView, SessionView, SignalView, SimilarView
 
 
 def node_view(tree: Tree, node: Node) -> NodeView:
@@ -117,6 +117,8 @@ def session_view(
         created=record.created,
         finished=record.finished,
         reason=record.reason,
+        similar=tuple(from_json(SimilarView, view) for view in record.options.get("similar", ())),
+        inject=float(record.options.get("inject", 0.0)),
     )
 
 

@@ -112,7 +112,8 @@ class StoredEvaluation:
 
 @dataclass(frozen=True)
 class SimilarKernel:
-    """The best promotable node of an earlier session. overlap: 0..1, shared operators over all operators, as multisets."""
+    """The best promotable node of an earlier session. similarity: 0..1, as `Signature.similarity`. confirmed: the fitness that its session's
+    end confirmed in fresh processes, None where it did not."""
 
     task: Task
     session: str
@@ -120,11 +121,13 @@ class SimilarKernel:
     candidate: Candidate
     target: str
     device: str
-    overlap: float
+    similarity: float
+    confirmed: float | None = None
 
     @property
     def fitness(self) -> float:
-        return self.node.score
+        """The confirmed figure where there is one, else that of the search."""
+        return self.node.score if self.confirmed is None else self.confirmed
 
 
 @dataclass(frozen=True)

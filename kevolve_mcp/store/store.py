@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING
 from .records import SimilarKernel
 
 if TYPE_CHECKING:  # SQLAlchemy is loaded when a store is opened, not when its name is imported
+    from harness.types import Task
+
     from .artifacts import Artifacts
     from .engine import Database
+
+LEAST = 0.5  # of similarity: of the pairs that have it three in four are of one family (benchmarks/similarity.py)
 
 
 class Store:
@@ -54,6 +58,7 @@ class Store:
         from .jobs import Jobs
         from .nodes import Nodes
         from .sessions import Sessions
+        from .similar import Signatures
         from .skill_uses import SkillUses
         from .skills import Skills
         from .tasks import Tasks
@@ -71,6 +76,7 @@ class Store:
         self.jobs = Jobs(database, clock)
         self.skills = Skills(database, artifacts, clock)
         self.skill_uses = SkillUses(database, clock)
+        self._signatures = Signatures()
 
     @classmethod
     def open(
@@ -101,33 +107,27 @@ class Store:
 
     def similar(
         self,
-        operators: Mapping[str, int],
+        task: Task,
         target: str,
         language: str,
         limit: int = 3,
         *,
         exclude_session: str = "",
-        exclude_task: str = "",
-        least: float = 0.3,
+        before: float | None = None,
+        least: float = LEAST,
     ) -> list[SimilarKernel]:
-        """The best kernels of similar tasks, one per task, target and language.
+        """The best kernels of similar tasks, the same one included: one per task, target and language.
 
-        Same target and language come first, then same language, then same target; within a group by overlap (at least
-        `least`), then fitness.
+        Same target and language come first, then same language, then same target; within a group by similarity (at least
+        `least`), then fitness. Nodes that a session's end refused to confirm are left out. before: only nodes that were there by then
+        (seconds since the epoch).
         """
         from .nodes import load_nodes
         from .similar import matches
 
         with self._database.read() as connection:
-            found = matches(
-                connection,
-                operators,
-                target,
-                language,
-                exclude_session=exclude_session,
-                exclude_task=exclude_task,
-                least=least,
-            )[:limit]
+            near = self._signatures.near(connection, task, least)
+            found = matches(connection, near, target, language, exclude_session=exclude_session, before=before)[:limit]
             nodes = [load_nodes(connection, match.session, match.seq)[0] for match in found]
         return [
             SimilarKernel(
@@ -137,7 +137,8 @@ class Store:
                 self.candidates.get(match.candidate),
                 match.target,
                 match.device,
-                match.overlap,
+                match.similarity,
+                self.evaluations.get(match.confirmed).evaluation.fitness if match.confirmed else None,
             )
             for match, node in zip(found, nodes, strict=True)
         ]

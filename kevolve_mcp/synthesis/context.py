@@ -143,7 +143,7 @@ def _sections(m: Material) -> list[Section]:
     built.append(sections.start_source(m.start))
     built.append(sections.history(m.history, m.ask, m.session))
     built.extend(sections.excerpt(e, rank) for rank, e in enumerate(m.excerpts))
-    built.extend(sections.similar(s.task, s.candidate, s.fitness, rank) for rank, s in enumerate(m.similar))
+    built.extend(sections.similar(kernel, rank) for rank, kernel in enumerate(m.similar))
     built.append(sections.rules(m.language))
     had, present = m.had or {}, [s for s in built if s is not None]
     first = sections.request(m.session, m.ask, m.goal, m.budget, m.spent, m.best, m.start, m.target, m.language)

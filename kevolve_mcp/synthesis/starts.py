@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.types import Candidate, Task
+from harness.types import Candidate, CandidateError, Params, Task, Tunables
 from knowledge import Skill
 
 from .skills import instantiate, skill_name
+from .wording import one_line
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,15 @@ class Start:
 
 @dataclass(frozen=True)
 class SimilarKernel:
-    """The best kernel of a task that executes similar operators."""
+    """The best kernel of a task that computes something similar. place: session and node, "scale-7f3a n12". similarity: 0..1."""
 
     task: str
     candidate: Candidate
     fitness: float | None = None
+    place: str = ""
+    target: str = ""
+    device: str = ""
+    similarity: float | None = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,8 @@ def find_starts(
     limit: int = 6,
 ) -> Starts:
     """The user's file first, then at most `per_skill` instantiations of each matching skill, then similar tasks' kernels as they
-    are (they rarely fit unchanged, but show what worked); equal texts once, `limit` in all."""
+    are (they rarely fit unchanged, but show what worked); equal texts once, `limit` in all. A start that has the TUNABLES of a similar
+    task's kernel is preceded by itself with the parameters that were best there."""
     found: list[Start] = []
     notes: list[str] = []
     if user is None:
@@ -65,12 +71,11 @@ def find_starts(
     for kernel in similar:
         if kernel.candidate.language == language:
             reached = "" if kernel.fitness is None else f", where it reached F = {kernel.fitness:.2f}"
-            found.append(
-                Start(kernel.candidate, f"task: {kernel.task}", f"the best kernel of the similar task {kernel.task}{reached}")
-            )
+            name, place = one_line(kernel.task), f" ({kernel.place})" if kernel.place else ""
+            found.append(Start(kernel.candidate, f"task: {name}", f"the best kernel of the similar task {name}{place}{reached}"))
     if not similar:
-        notes.append("no finished session holds a kernel for similar operators")
-    unique = _unique(found)
+        notes.append("no earlier session holds a kernel of a similar task")
+    unique = _unique([each for start in found for each in (*_informed(start, similar), start)])
     if not unique:
         notes.append(
             "no starting kernel was found: give one with start_path or start_source, or write the first one from the template "
@@ -79,6 +84,29 @@ def find_starts(
     if len(unique) > limit:
         notes.append(f"{len(unique) - limit} further starting kernels were left out")
     return Starts(tuple(unique[:limit]), tuple(notes))
+
+
+def _informed(start: Start, similar: Sequence[SimilarKernel]) -> list[Start]:
+    """The start with the parameters of the most similar kernel of the same form, unless they are its own."""
+    own = _form(start.candidate)
+    for kernel in similar:
+        theirs = _form(kernel.candidate)
+        if own is None or theirs is None or theirs[1] != own[1]:
+            continue
+        if theirs[0] == own[0]:
+            return []
+        note = f"{start.note}; with the parameters that were best for the similar task {one_line(kernel.task)}".lstrip("; ")
+        return [Start(start.candidate.with_params(theirs[0]), start.origin, note)]
+    return []
+
+
+def _form(candidate: Candidate) -> tuple[Params, Tunables] | None:
+    """PARAMS and TUNABLES of a text that has both."""
+    try:
+        params, tunables = candidate.params(), candidate.tunables()
+    except CandidateError:
+        return None
+    return (params, tunables) if params and tunables else None
 
 
 def _unique(starts: list[Start]) -> list[Start]:

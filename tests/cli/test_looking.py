@@ -206,3 +206,24 @@ def test_compile_takes_an_interpreter_where_it_starts_one(kevolve: Kevolve, task
     )
     assert there.exit_code == 2
     assert "--python" in there.stderr
+
+
+def test_who_solved_a_similar_task(kevolve: Kevolve, session: str, task: Path, tmp_path: Path) -> None:
+    other = tmp_path / "rescale.py"
+    other.write_text((task / "task.py").read_text().replace("x * 2", "x * 3"))
+    shown = kevolve("knowledge", "similar", other)
+    assert shown.exit_code == 0, shown.output
+    assert "Solved before: the task scale, 100% alike" in shown.stdout
+    assert f"kevolve show {session} n" in shown.stdout
+    (view,) = json.loads(kevolve("knowledge", "similar", task, "--json").stdout)["similar"]
+    assert (view["session"], view["same_task"]) == (session, True)
+    other.write_text(other.read_text() + "# fake: operators=aten.cumsum.default\n")
+    assert "No session of this home" in kevolve("knowledge", "similar", other).stdout
+
+
+def test_a_home_elsewhere_is_not_looked_through(kevolve: Kevolve, task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEVOLVE_SERVER", "http://127.0.0.1:1")
+    refused = kevolve("knowledge", "similar", task)
+    assert refused.exit_code != 0
+    assert "without KEVOLVE_SERVER" in refused.output
+    assert kevolve("knowledge", "similar", task.parent / "nothing").exit_code != 0

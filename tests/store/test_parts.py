@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.types import Operator
 from kevolve_mcp.errors import StoreError
 from kevolve_mcp.store import NewSession, Owner, Store
 from kevolve_mcp.store.owner import alive, this_process
@@ -23,7 +24,7 @@ from kevolve_mcp.store.samples import (
     sample_evaluation,
     sample_task,
 )
-from kevolve_mcp.store.similar import overlap
+from kevolve_mcp.store.signature import Signature, overlap
 
 
 def test_baselines_are_those_of_the_asked_environment(tmp_path: Path) -> None:
@@ -67,18 +68,49 @@ def test_similar_tasks_lend_their_best_kernels(tmp_path: Path) -> None:
             store.nodes.add(session.id, new_node(store, f"{name} fast", name, 1.8))
             evaluation = sample_evaluation(sample_candidate(f"{name} odd"), task, 9.0, promotable=False)
             store.nodes.add(session.id, new_node(store, f"{name} odd", name, evaluation=evaluation))
-        found = store.similar({"mul": 2, "rsqrt": 1}, "cpu", "cpp", 5)
+        asked = sample_task("asked", {"mul": 2, "rsqrt": 1})
+        found = store.similar(asked, "cpu", "cpp", 5)
         assert [(kernel.task.name, kernel.target, kernel.node.annotations, kernel.fitness) for kernel in found] == [
             ("near", "cpu", {}, 1.8),
             ("same", "cuda", {}, 1.8),
             ("same", "cpu", {}, 1.8),
         ]
-        assert found[0].overlap == pytest.approx(2 / 3)
+        assert found[0].similarity == pytest.approx(2 / 3)
         assert found[0].candidate == sample_candidate("near fast")
         assert found[0].session == sessions["near", "cpu", "cpp"]
-        assert [k.task.name for k in store.similar({"mul": 2}, "cpu", "cpp", 1, exclude_session=found[0].session)] == ["same"]
-        assert [k.task.name for k in store.similar({"mul": 2}, "cpu", "cpp", exclude_task=found[1].task.digest)] == ["near"]
-        assert store.similar({"softmax": 1}, "cpu", "cpp") == []
+        plain = sample_task("plain", {"mul": 2})
+        assert [k.task.name for k in store.similar(plain, "cpu", "cpp", 1, exclude_session=found[0].session)] == ["same"]
+        assert store.similar(sample_task("other", {"softmax": 1}), "cpu", "cpp") == []
+        assert store.similar(asked, "cpu", "cpp", before=0.0) == []
+
+
+def test_what_a_sessions_end_refused_is_not_lent(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        session = opened(store, "norm")
+        fast = store.nodes.add(session.id, new_node(store, "fast", "norm", 1.8))
+        slow = store.nodes.add(session.id, new_node(store, "slow", "norm", 1.2))
+        confirmed = store.evaluations.put(
+            sample_evaluation(sample_candidate("slow"), sample_task("norm"), 1.1, purpose="confirm")
+        )
+        outcome = {"node": slow.id, "confirmed": confirmed, "rejected": {fast.id: "wrong in fresh processes"}}
+        assert [k.node.id for k in store.similar(sample_task("norm"), "cpu", "cpp")] == [fast.id]
+        store.sessions.finish(session.id, "finished", "done", outcome)
+        (kernel,) = store.similar(sample_task("norm"), "cpu", "cpp")
+        assert (kernel.node.id, kernel.confirmed, kernel.fitness, kernel.similarity) == (slow.id, 1.1, 1.1, 1.0)
+
+
+def _graph(*rows: tuple[str, tuple[int, ...], str, int]) -> Signature:
+    return Signature.of(dataclasses.replace(sample_task(), graph=tuple(Operator(*row) for row in rows)))
+
+
+def test_axes_and_the_order_of_operators_decide_how_alike_tasks_are() -> None:
+    rows = _graph(("mul", (-1,), "", 0), ("sum", (0,), "last", 512), ("div", (-1, 1), "", 0))
+    longer = _graph(("mul", (-1,), "", 0), ("sum", (0,), "last", 4096), ("div", (-1, 1), "", 0))
+    columns = _graph(("mul", (-1,), "", 0), ("sum", (0,), "inner", 512), ("div", (-1, 1), "", 0))
+    turned = _graph(("div", (-1,), "", 0), ("sum", (0,), "last", 512), ("mul", (-1, 1), "", 0))
+    assert rows.similarity(rows) == pytest.approx(1.0)
+    assert 1.0 > rows.similarity(longer) > rows.similarity(turned) > 0
+    assert rows.similarity(longer) > rows.similarity(columns) > 0
 
 
 def test_owners_are_told_apart() -> None:

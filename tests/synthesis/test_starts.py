@@ -36,3 +36,17 @@ def test_the_limit_is_announced() -> None:
     starts = find_starts(rmsnorm_task(), "cpu", "cpp", similar=similar, limit=4)
     assert len(starts.found) == 4
     assert "5 further" in starts.notes[-1]
+
+
+def test_a_start_is_tried_with_the_parameters_that_were_best_for_a_similar_task() -> None:
+    best = USER.with_params({"UNROLL": 8, "WIDTH": 512, "PASSES": 1})
+    other_form = SimilarKernel("else", Candidate("TUNABLES = {'X': [1]}\nPARAMS = {'X': 1}\n", "cpp"))
+    older = SimilarKernel("ol\nder", Candidate(best.source + "# other text\n", "cpp"), 1.7, "older-7f3a n4")
+    found = find_starts(pointwise_task("return x", (8,)), "cpu", "cpp", user=USER, similar=(other_form, older)).found
+    assert found[0].candidate == best
+    assert found[0].origin == "user file"
+    assert "best for the similar task ol der" in found[0].note
+    assert found[1].candidate == USER
+    assert "older-7f3a n4" in found[3].note
+    own = SimilarKernel("same", Candidate(USER.source + "# other text\n", "cpp"))
+    assert find_starts(pointwise_task("return x", (8,)), "cpu", "cpp", user=USER, similar=(own,)).found[0].candidate == USER

@@ -55,6 +55,7 @@ async def session_open(
         selection=options.selection,
         skills=options.skills,
         seed=options.seed,
+        inject=options.inject,
         new=new,
     )
     return open_answer(checked(await wait(ctx, await service(ctx).open(request), wait_s)))

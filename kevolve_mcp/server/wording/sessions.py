@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kevolve_mcp.search import no_winner
-from kevolve_mcp.sessions.types import AskBatch, AskView, Finished, Opened, SessionView
+from kevolve_mcp.sessions.types import AskBatch, AskView, Finished, Opened, SessionView, SimilarView
+from kevolve_mcp.synthesis.wording import one_line
 
 from ..answer import Phrase
 from .figures import budget_left, case_line, node_line, times
@@ -21,9 +22,21 @@ def opened(result: Opened) -> Phrase:
         lines.append(f"- {case.name} ({', '.join(case.inputs)}): {baselines}{ceiling}")
     lines += [f"note: {note}" for note in session.notes]
     lines += [f"differs from your call: {text}" for text in result.differs]
+    lines += map(similar_line, session.similar)
     if session.waiting_starts:
         lines.append(f"{session.waiting_starts} starting kernel(s) wait as the first asks.")
     return Phrase(f"Session {session.id} {word}: {session.task} on {session.target} in {session.language}", _ask(session), lines)
+
+
+def similar_line(view: SimilarView) -> str:
+    """Who solved a similar task, how well and under which conditions."""
+    task = "this task" if view.same_task else f"the task {one_line(view.task)}, {view.similarity:.0%} alike"
+    differs = f"; differs: {one_line(view.differs, 200)}" if view.differs else ""
+    kept = "confirmed" if view.confirmed else "in the search"
+    return (
+        f"Solved before: {task}, {times(view.fitness)} over its baseline ({kept}) on {one_line(view.device)} "
+        f"by {view.node} of {view.session}{differs}"
+    )
 
 
 def session_line(session: SessionView) -> str:
