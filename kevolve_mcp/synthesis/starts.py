@@ -55,8 +55,8 @@ def find_starts(
     limit: int = 6,
 ) -> Starts:
     """The user's file first, then at most `per_skill` instantiations of each matching skill, then similar tasks' kernels as they
-    are (they rarely fit unchanged, but show what worked); equal texts once, `limit` in all. A start that has the TUNABLES of a similar
-    task's kernel is preceded by itself with the parameters that were best there."""
+    are (they rarely fit unchanged, but show what worked); equal texts once, `limit` in all. Before them all: those that have the
+    TUNABLES of a similar task's kernel, with the parameters that were best there."""
     found: list[Start] = []
     notes: list[str] = []
     if user is None:
@@ -75,7 +75,7 @@ def find_starts(
             found.append(Start(kernel.candidate, f"task: {name}", f"the best kernel of the similar task {name}{place}{reached}"))
     if not similar:
         notes.append("no earlier session holds a kernel of a similar task")
-    unique = _unique([each for start in found for each in (*_informed(start, similar), start)])
+    unique = _unique(_experienced(found, similar))
     if not unique:
         notes.append(
             "no starting kernel was found: give one with start_path or start_source, or write the first one from the template "
@@ -86,18 +86,23 @@ def find_starts(
     return Starts(tuple(unique[:limit]), tuple(notes))
 
 
-def _informed(start: Start, similar: Sequence[SimilarKernel]) -> list[Start]:
-    """The start with the parameters of the most similar kernel of the same form, unless they are its own."""
+def _experienced(found: Sequence[Start], similar: Sequence[SimilarKernel]) -> list[Start]:
+    """First the starts that have the form of a similar task's kernel, with the parameters that were best there; a skill's own parameters are
+    then left to the search."""
+    informed = [_informed(start, similar) for start in found]
+    rest = [s for s, better in zip(found, informed, strict=True) if better is None or not s.origin.startswith("skill: ")]
+    return [better for better in informed if better is not None] + rest
+
+
+def _informed(start: Start, similar: Sequence[SimilarKernel]) -> Start | None:
     own = _form(start.candidate)
     for kernel in similar:
         theirs = _form(kernel.candidate)
         if own is None or theirs is None or theirs[1] != own[1]:
             continue
-        if theirs[0] == own[0]:
-            return []
         note = f"{start.note}; with the parameters that were best for the similar task {one_line(kernel.task)}".lstrip("; ")
-        return [Start(start.candidate.with_params(theirs[0]), start.origin, note)]
-    return []
+        return Start(start.candidate.with_params(theirs[0]), start.origin, note) if theirs[0] != own[0] else None
+    return None
 
 
 def _form(candidate: Candidate) -> tuple[Params, Tunables] | None:

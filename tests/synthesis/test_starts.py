@@ -50,3 +50,14 @@ def test_a_start_is_tried_with_the_parameters_that_were_best_for_a_similar_task(
     assert "older-7f3a n4" in found[3].note
     own = SimilarKernel("same", Candidate(USER.source + "# other text\n", "cpp"))
     assert find_starts(pointwise_task("return x", (8,)), "cpu", "cpp", user=USER, similar=(own,)).found[0].candidate == USER
+
+
+def test_a_skill_begins_with_the_parameters_that_won_and_leaves_its_own_to_the_search() -> None:
+    plain = find_starts(rmsnorm_task(), "cpu", "cpp", skills=SKILLS).found
+    won = {**plain[0].candidate.params(), "UNROLL": 1}
+    older = SimilarKernel(
+        "older", Candidate(plain[0].candidate.with_params(won).source + "# bound to another task\n", "cpp"), 2.0
+    )
+    found = find_starts(rmsnorm_task(), "cpu", "cpp", user=USER, skills=SKILLS, similar=(older,)).found
+    assert [s.origin for s in found] == ["skill: row_normalization", "user file", "task: older"]
+    assert found[0].candidate == plain[0].candidate.with_params(won)
