@@ -40,7 +40,7 @@ $(STAMP): pyproject.toml constraints.txt
 	    rm -rf $(VENV) && "$$chosen" -m venv $(VENV); \
 	fi
 	$(PIP) $(TORCH) $(TRITON)
-	$(PIP) -e '.[search,llm,dev]'
+	$(PIP) -e '.[search,llm,documents,dev]'
 	@touch $@
 
 # What has to fool a plain timer, or must not be accused by ours, is judged alone: clocks are easily disturbed.

@@ -5,7 +5,8 @@ Pages lie in four folders (constraints, guidance, hardware, skills); index.md ma
 signal is a string; it imports nothing of the rest of the program.
 """
 
-from .errors import KnowledgeError, PageError, PageNotFound, QueryError
+from .documents import Documents
+from .errors import DocumentError, KnowledgeError, PageError, PageNotFound, QueryError
 from .library import Library, Reading, Results, read_folder
 from .messages import signals_of
 from .page import Page, Skill, parse_page, parse_skill
@@ -13,6 +14,8 @@ from .search import Hit
 from .vectors import MakeNearness, Near, Nearness, Neighbours, Passage
 
 __all__ = [
+    "DocumentError",
+    "Documents",
     "Hit",
     "KnowledgeError",
     "Library",

@@ -3,7 +3,8 @@
 KnowledgeError          message, hint: what was wrong and what to do next
 ├── PageError           a file cannot be taken as a page: front matter, heading, category, links; names file and field
 ├── PageNotFound        no page has this id; the hint lists near ones
-└── QueryError          a search or read argument is out of range
+├── QueryError          a search or read argument is out of range
+└── DocumentError       a folder of documents cannot be registered, or its registration not be read
 """
 
 from __future__ import annotations
@@ -39,4 +40,8 @@ class PageNotFound(KnowledgeError):
 
 
 class QueryError(KnowledgeError):
+    code = "usage"
+
+
+class DocumentError(KnowledgeError):
     code = "usage"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
+import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from . import sections
+from .documents import PREFIX, Documents, Found
 from .errors import PageError, PageNotFound, QueryError
 from .families import of_operators
 from .messages import signals_of
@@ -21,17 +24,20 @@ BUILTIN = Path(__file__).parent
 INDEX_ID = "index"
 MAX_LIMIT = 50
 SUPPOSED = 0.25  # what a signal that was read out of a message counts beside one that was given
+DOCUMENT_COVERAGE = 0.4  # of the question's words that one passage of a person's documents must hold to count as an answer
 
 
 @dataclass(frozen=True)
 class Results:
     """One page of hits. next_cursor: give it as `cursor` for the following ones, None at the end. note: what the caller
-    should know about the query itself: unknown signal, words left out, a filter that hides everything."""
+    should know about the query itself: unknown signal, words left out, a filter that hides everything. fits: False when there is no page
+    on this; the hits are then the nearest."""
 
     hits: tuple[Hit, ...]
     total: int
     next_cursor: int | None = None
     note: str = ""
+    fits: bool = True
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,8 @@ class Library:
 
     nearness: makes what finds passages by meaning as well; without it words and signals find alone.
     """
+
+    _documents: Documents | None = None
 
     def __init__(self, pages: Iterable[Page] = (), skills: Iterable[Skill] = (), *, nearness: MakeNearness | None = None) -> None:
         self._skills = {skill.id: skill for skill in skills}
@@ -93,12 +101,21 @@ class Library:
     def extended(self, *, pages: Iterable[Page] = (), skills: Iterable[Skill] = ()) -> Library:
         """A new library with these in addition. Raises PageError where an id is taken."""
         own = [page for page in self._pages.values() if page.id not in self._skills]
-        return Library([*own, *pages], [*self._skills.values(), *skills], nearness=self._make_nearness)
+        return self._remade([*own, *pages], [*self._skills.values(), *skills])
 
     def with_skills(self, skills: Iterable[Skill]) -> Library:
         """A new library with these skills in place of its own."""
-        own = [page for page in self._pages.values() if page.id not in self._skills]
-        return Library(own, skills, nearness=self._make_nearness)
+        return self._remade([page for page in self._pages.values() if page.id not in self._skills], skills)
+
+    def _remade(self, pages: Iterable[Page], skills: Iterable[Skill]) -> Library:
+        library = Library(pages, skills, nearness=self._make_nearness)
+        return library.with_documents(self._documents) if self._documents else library
+
+    def with_documents(self, documents: Documents) -> Library:
+        """This library, which also searches a person's own documents and reads them; their ids begin with "documents/"."""
+        library = copy.copy(self)
+        library._documents = documents
+        return library
 
     def pages(self) -> tuple[Page, ...]:
         """All pages in the order of the index."""
@@ -106,6 +123,8 @@ class Library:
 
     def page(self, page_id: str) -> Page:
         """Raises PageNotFound with near ids. "guidance/x.md" and "skills/x/skill.md" are accepted, too."""
+        if self._documents and page_id.strip().startswith(PREFIX):
+            return self._documents.page(page_id.strip())
         wanted = page_id.strip().removeprefix("knowledge/").removesuffix(".md").strip("/")
         if wanted.startswith("skills/") and wanted not in self._pages:
             wanted = wanted.removesuffix("/skill")
@@ -146,23 +165,25 @@ class Library:
         if not signals and told:
             places = [_supposed(place) for place in places]
         everything = not terms and not told and not families
-        hits = rank(places, self._text.match(terms[:MAX_TERMS]), everything=everything)
+        own = rank(places, self._text.match(terms[:MAX_TERMS]), everything=everything)
         near = self._near_to(query, places) if terms else Neighbours()
-        faint = near.strange or (hits[0].score if hits else 0.0) < FAINT
-        hits = fuse(hits, near.pages, self._pages)
+        faint = near.strange or (own[0].score if own else 0.0) < FAINT
+        found = self._documents.search(terms[:MAX_TERMS], told, target, families) if self._documents else Found()
+        hits = list(heapq.merge(fuse(own, near.pages, self._pages), found.hits, key=lambda hit: -hit.score))
         following = cursor + limit if cursor + limit < len(hits) else None
         notes = self._notes(signals, terms)
-        if hits and terms and not told and not families and faint:
-            notes.append("no page really fits these words; the nearest follow")
-        if near.note:
-            notes.append(near.note)
+        known = bool(told or families) or found.coverage >= DOCUMENT_COVERAGE
+        fits = bool(hits) and (known or everything or not faint)
+        if hits and not fits:
+            notes.append("no page on this: no page really fits these words; the nearest follow")
+        notes += [*found.notes, *([near.note] if near.note else [])]
         if not hits and (target or language):
             open_total = self.search(query, signals, limit=1, operators=operators).total
             if open_total:
                 notes.append(
                     f"nothing for target {target or 'any'!r} and language {language or 'any'!r}; without them: {open_total} pages"
                 )
-        return Results(tuple(hits[cursor : cursor + limit]), len(hits), following, "; ".join(notes))
+        return Results(tuple(hits[cursor : cursor + limit]), len(hits), following, "; ".join(notes), fits)
 
     def read(self, page_id: str, offset: int = 0, limit: int = 12_000) -> Reading:
         """Up to `limit` characters of a page from `offset` on; "index" is the map of all pages.

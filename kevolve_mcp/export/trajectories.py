@@ -9,6 +9,7 @@ from pathlib import Path
 
 from harness.types import Candidate, Evaluation, ParamValue, to_json
 from kevolve_mcp.search.tree import Node, Tree
+from knowledge.documents import without_documents
 
 from .files import replace_file
 
@@ -38,7 +39,7 @@ class Feedback:
 
 @dataclass(frozen=True)
 class TrajectoryStep:
-    """context: the text of the ask, empty for a node told without one. reward: fitness; 0 for anything not proved correct,
+    """context: the text of the ask without passages of a person's documents, empty for a node told without one. reward: fitness; 0 for anything not proved correct,
     None where nothing was timed. gain: reward over the parent's, None where either lacks one."""
 
     node: str
@@ -104,7 +105,7 @@ def _step(
     both = node.fitness is not None and parent is not None and parent.fitness
     return TrajectoryStep(
         node.id,
-        shown.get(node.ask, "") if node.ask is not None else "",
+        without_documents(shown.get(node.ask, "")) if node.ask is not None else "",
         Action(
             node.role,
             candidate.source,

@@ -14,7 +14,7 @@ from kevolve_mcp.synthesis.skills import mismatch
 from knowledge import Hit, Library, Page, Skill
 from knowledge.search import FAINT
 
-SLOTS = ("guidance", "hardware", "skill", "sample")  # one passage of each; constraints count as guidance
+SLOTS = ("guidance", "hardware", "document", "skill", "sample")  # one passage of each; constraints count as guidance
 MENDING = ("guidance", "skill")  # those of use to a kernel that does not work yet
 CANDIDATES = 40  # hits among which they are chosen
 EARLY = 3  # nodes above the next one up to which pages of wide use come first, and special ones afterwards

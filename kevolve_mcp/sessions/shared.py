@@ -12,7 +12,7 @@ from anyio import to_thread
 from kevolve_mcp.retrieval import nearness
 from kevolve_mcp.settings import Settings
 from kevolve_mcp.store import Store
-from knowledge import Library
+from knowledge import Documents, Library
 
 from .pool import ExecutorFactory, Pool
 from .skills.learned import Learned
@@ -63,10 +63,11 @@ class Shared:
         return self._asking.setdefault(session, anyio.Lock())
 
     def library(self) -> Library:
-        """Built-in knowledge and, once the store is open, the skills accepted there; loading it takes some milliseconds, so call it from a
-        worker thread."""
+        """Built-in knowledge, the registered documents and, once the store is open, the skills accepted there; loading it takes some
+        milliseconds, so call it from a worker thread."""
         if self._library is None:
-            self._library = Library.builtin(nearness=nearness(self.settings))
+            documents = Documents(self.settings.home / "documents")
+            self._library = Library.builtin(nearness=nearness(self.settings)).with_documents(documents)
         return self._learned.library(self._library, self._store)
 
     async def close(self) -> None:

@@ -1,0 +1,253 @@
+"""The passages of one registered folder in a file of SQLite with its full-text index: derived, so it may be lost at any time.
+
+One document is replaced in one transaction: whoever is killed while writing leaves the document as it was. A damaged file is never
+repaired: a new one with the next number takes its place, since another process may still have the old one open.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from .files import File
+from .passages import Passage
+from .proposing import Labels
+
+FORMAT = 1  # of the file, the cleaning and the cutting: another number, another file
+BUSY_S = 15.0
+MAX_ROWS = 12_000  # passages that one query ranks; what is left out are its most common words
+CANDIDATES = 40  # of them are compared word by word
+_FILE = re.compile(rf"passages-{FORMAT}-(\d+)\.db")
+_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_SCHEMA = """
+CREATE TABLE documents (id INTEGER PRIMARY KEY, path TEXT UNIQUE NOT NULL, slug TEXT UNIQUE NOT NULL, title TEXT NOT NULL, signature TEXT NOT NULL,
+  problem TEXT NOT NULL, signals TEXT NOT NULL, families TEXT NOT NULL, passages INTEGER NOT NULL);
+CREATE TABLE passages (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, number INTEGER NOT NULL, heading TEXT NOT NULL, text TEXT NOT NULL,
+  checksum INTEGER NOT NULL);
+CREATE UNIQUE INDEX by_document ON passages (document, number);
+CREATE VIRTUAL TABLE words USING fts5 (heading, text, content = 'passages', content_rowid = 'id', tokenize = 'porter unicode61');
+"""
+
+
+class Damaged(Exception):
+    """The file does not hold what was written. It has to be built anew from the documents."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """What is known of one file. slug: its path as part of an id. problem: why it has no passages, "" if it has. proposed: labels from
+    its words. passages: how many."""
+
+    path: str
+    slug: str
+    title: str
+    signature: str
+    problem: str
+    proposed: Labels
+    passages: int
+
+
+@dataclass(frozen=True)
+class Match:
+    """A passage and how well it fits. score: of the text alone, larger is better, comparable within one query and file."""
+
+    slug: str
+    number: int
+    heading: str
+    score: float
+    terms: tuple[str, ...]
+    coverage: float
+    snippet: str
+
+
+class PassageIndex:
+    """Safe for several threads and processes: each call opens the file anew. Every method raises Damaged and sqlite3.OperationalError."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def newest(cls, place: Path) -> PassageIndex | None:
+        """The index of a registration's folder, None before the first."""
+        numbers = _numbers(place)
+        return cls(_file(place, numbers[-1])) if numbers else None
+
+    @classmethod
+    def create(cls, place: Path) -> PassageIndex:
+        """An empty one that takes the place of all others. Only for who holds the folder's lock."""
+        old = _numbers(place)
+        path = _file(place, old[-1] + 1 if old else 1)
+        building = path.with_suffix(".new")
+        building.unlink(missing_ok=True)
+        with closing(sqlite3.connect(building)) as db:
+            db.executescript(_SCHEMA)
+            db.execute(f"PRAGMA user_version = {FORMAT}")
+        building.rename(path)
+        for other in [*place.glob("passages-*.db*"), *place.glob("passages-*.new*")]:
+            if other != path:
+                other.unlink(missing_ok=True)
+        return cls(path)
+
+    def documents(self) -> dict[str, Document]:
+        """By path."""
+        with self._open() as db:
+            rows = db.execute(
+                "SELECT path, slug, title, signature, problem, signals, families, passages FROM documents"
+            ).fetchall()
+        return {
+            path: Document(path, slug, title, signature, problem, Labels(_split(signals), _split(families)), passages)
+            for path, slug, title, signature, problem, signals, families, passages in rows
+        }
+
+    def put(self, file: File, title: str, proposed: Labels, passages: Sequence[Passage], problem: str = "") -> None:
+        """Take the file's passages in place of those it had."""
+        with self._writing() as db:
+            known = db.execute("SELECT id, slug FROM documents WHERE path = ?", (file.path,)).fetchone()
+            if known:
+                self._drop(db, known[0])
+            slug = known[1] if known else _slug(db, file.path)
+            labels = (" ".join(proposed.signals), " ".join(proposed.families))
+            row = (known[0] if known else None, file.path, slug, title, file.signature, problem, *labels, len(passages))
+            key = db.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row).lastrowid
+            first = db.execute("SELECT coalesce(max(id), 0) + 1 FROM passages").fetchone()[0]
+            rows = [(first + n, key, n + 1, p.heading, p.text, _checksum(p.heading, p.text)) for n, p in enumerate(passages)]
+            db.executemany("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?)", rows)
+            db.executemany("INSERT INTO words (rowid, heading, text) VALUES (?, ?, ?)", [(r[0], r[3], r[4]) for r in rows])
+
+    def passages(self, slug: str, number: int = 0) -> list[Passage]:
+        """The passage of this number, counted from 1; for 0 all of the document."""
+        query = """SELECT p.heading, p.text, p.checksum FROM passages p JOIN documents d ON d.id = p.document
+                   WHERE d.slug = ? AND (? = 0 OR p.number = ?) ORDER BY p.number"""
+        with self._open() as db:
+            rows = db.execute(query, (slug, number, number)).fetchall()
+        return [Passage(heading, text) for heading, text, checksum in rows if _checked(heading, text, checksum)]
+
+    def search(self, terms: Sequence[str], hints: Sequence[str], limit: int) -> list[Match]:
+        """The passages that fit best. terms: of the question; hints: beginnings of other words that lead to it, which do not count
+        as missing."""
+        asked = [_quoted(term) for term in terms] or [f"{_quoted(hint)} *" for hint in hints]
+        also = [f"{_quoted(hint)} *" for hint in hints] if terms else []
+        with self._open() as db:
+            total = db.execute("SELECT count(*) FROM passages").fetchone()[0]
+            counts = {term: self._count(db, term) for term in dict.fromkeys([*asked, *also])}
+            chosen = _affordable(counts)
+            if not chosen:
+                return []
+            match = " OR ".join(chosen)
+            best = "SELECT rowid, -bm25(words, 3.0, 1.0) FROM words WHERE words MATCH ? ORDER BY 2 DESC LIMIT ?"
+            scores = dict(db.execute(best, (match, CANDIDATES)).fetchall())
+            marks = ",".join("?" * len(scores))
+            found: dict[int, list[int]] = {row: [] for row in scores}
+            present = f"SELECT rowid FROM words WHERE words MATCH ? AND rowid IN ({marks})"
+            for place, term in enumerate(asked):
+                for (row,) in db.execute(present, (term, *scores)) if counts[term] else ():
+                    found[row].append(place)
+            telling = [math.log((total + 1) / (counts[term] + 0.5)) if counts[term] <= total else 0.0 for term in asked]
+            names = list(terms or hints)
+            ranked = sorted(scores, key=lambda row: -scores[row])[:limit]
+            shown = f"""SELECT p.id, d.slug, p.number, p.heading, p.text, p.checksum, snippet(words, 1, '', '', ' … ', 28)
+                        FROM words JOIN passages p ON p.id = words.rowid JOIN documents d ON d.id = p.document
+                        WHERE words MATCH ? AND words.rowid IN ({",".join("?" * len(ranked))})"""
+            rows = {row[0]: row[1:] for row in db.execute(shown, (match, *ranked))}
+        matches = []
+        for row in ranked:
+            slug, number, heading, text, checksum, snippet = rows[row]
+            _checked(heading, text, checksum)
+            coverage = sum(telling[place] for place in found[row]) / (sum(telling) or 1.0)
+            words = tuple(names[place] for place in found[row])
+            matches.append(Match(slug, number, heading, scores[row], words, coverage, " ".join(snippet.split())))
+        return matches
+
+    @staticmethod
+    def _count(db: sqlite3.Connection, term: str) -> int:
+        return int(db.execute("SELECT count(*) FROM words WHERE words MATCH ?", (term,)).fetchone()[0])
+
+    @staticmethod
+    def _drop(db: sqlite3.Connection, document: int) -> None:
+        """An index of texts that lie elsewhere has to be told what it held (https://sqlite.org/fts5.html#external_content_tables)."""
+        db.execute(
+            "INSERT INTO words (words, rowid, heading, text) SELECT 'delete', id, heading, text FROM passages WHERE document = ?",
+            (document,),
+        )
+        db.execute("DELETE FROM passages WHERE document = ?", (document,))
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._open() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+            except BaseException:
+                db.execute("ROLLBACK")
+                raise
+            db.execute("COMMIT")
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with closing(
+                sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=rw", BUSY_S, isolation_level=None, uri=True)
+            ) as db:
+                if db.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
+                    raise Damaged(f"{self.path.name} is not what was written")
+                yield db
+        except sqlite3.DatabaseError as error:
+            if type(error) is sqlite3.DatabaseError or getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:
+                raise Damaged(str(error)) from error
+            raise
+        except UnicodeDecodeError as error:
+            raise Damaged(str(error)) from error
+
+
+def _affordable(counts: dict[str, int]) -> list[str]:
+    """The rarest terms that occur, as many as may be ranked together; at least one."""
+    chosen, rows = list[str](), 0
+    for term in sorted((term for term, count in counts.items() if count), key=lambda term: counts[term]):
+        rows += counts[term]
+        if chosen and rows > MAX_ROWS:
+            break
+        chosen.append(term)
+    return chosen
+
+
+def _slug(db: sqlite3.Connection, path: str) -> str:
+    """The path with plain signs only, and a number where another has the same."""
+    plain = re.sub(r"[^A-Za-z0-9._/-]+", "-", path)
+    slug, number = plain, 1
+    while db.execute("SELECT 1 FROM documents WHERE slug = ?", (slug,)).fetchone():
+        number += 1
+        slug = f"{plain}-{number}"
+    return slug
+
+
+def _checksum(heading: str, text: str) -> int:
+    return zlib.crc32(f"{heading}\0{text}".encode())
+
+
+def _checked(heading: str, text: str, checksum: int) -> bool:
+    """True. Raises Damaged."""
+    if not isinstance(text, str) or not isinstance(heading, str) or _checksum(heading, text) != checksum:
+        raise Damaged("a passage is not what was written")
+    return True
+
+
+def _numbers(place: Path) -> list[int]:
+    return sorted(int(found[1]) for path in place.glob("passages-*.db") if (found := _FILE.fullmatch(path.name)))
+
+
+def _file(place: Path, number: int) -> Path:
+    return place / f"passages-{FORMAT}-{number}.db"
+
+
+def _quoted(term: str) -> str:
+    return '"' + term.replace('"', '""').replace("\0", " ") + '"'
+
+
+def _split(words: str) -> tuple[str, ...]:
+    return tuple(words.split())

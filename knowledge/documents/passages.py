@@ -1,0 +1,122 @@
+"""A document's text cut into passages: at headings where there are any, else at paragraphs, never longer than MAX_PASSAGE."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .cleaning import clean, one_line
+
+MAX_PASSAGE = 1200  # characters: with its head and heading it fits into one section of an ask
+MAX_PASSAGES = 50_000  # of one document
+MAX_HEADING = 160
+_UNDERLINE = re.compile(r"([=\-~^*+])\1{2,}")
+_DEPTH = {"=": 1, "-": 2, "~": 3, "^": 4, "*": 5, "+": 6}
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a kind of text marks headings and code. marked: a heading's line. alone: it does so only behind an empty line or one in
+    brackets. underlined: whether a line of signs below makes one. fence: a line that begins code; the same signs alone end it."""
+
+    marked: re.Pattern[str] | None
+    alone: bool
+    underlined: bool
+    fence: re.Pattern[str] | None
+
+
+MARKDOWN = Form(re.compile(r"(#{1,6})[ \t]+(\S.*?)[ \t]*#*"), False, True, re.compile(r"`{3,}|~{3,}"))
+ASCIIDOC = Form(re.compile(r"(={1,6})[ \t]+(\S.*?)[ \t]*"), True, False, re.compile(r"`{3,}|-{4,}|\.{4,}|\+{4,}|/{4,}"))
+PLAIN = Form(None, False, True, None)
+FORMS = {".md": MARKDOWN, ".markdown": MARKDOWN, ".adoc": ASCIIDOC, ".asciidoc": ASCIIDOC, ".asc": ASCIIDOC}
+"""Suffix -> form; other text is PLAIN."""
+
+
+@dataclass(frozen=True)
+class Passage:
+    """heading: the path of headings to it, "Chapter > Section"; "" before the first. text: without heading, as clean() leaves it."""
+
+    heading: str
+    text: str
+
+
+def cut(text: str, form: Form = MARKDOWN) -> tuple[str, tuple[Passage, ...]]:
+    """The title (first heading, or "") and the passages in order, each with some text. What exceeds MAX_PASSAGES is left out."""
+    passages: list[Passage] = []
+    title = ""
+    for heading, body in _sections(clean(text).split("\n"), form):
+        title = title or heading.split(" > ")[0]
+        for piece in _pieces(body):
+            passages.append(Passage(heading, piece))
+            if len(passages) == MAX_PASSAGES:
+                return title, tuple(passages)
+    return title, tuple(passages)
+
+
+def _sections(lines: list[str], form: Form) -> Iterator[tuple[str, list[str]]]:
+    """(path of headings, lines) of each section. A fence that is never closed does not hide the rest: its lines count as text."""
+    path: list[tuple[int, str]] = []
+    body: list[str] = []
+    fence = ""
+    last = {line: number for number, line in enumerate(lines)}
+    for number, line in enumerate(lines):
+        if fence:
+            fence = "" if line == fence else fence
+        elif form.fence and (opened := form.fence.match(line)) and last.get(opened[0], -1) > number:
+            fence = opened[0]
+        elif found := _heading(line, body, form):
+            depth, heading, above = found
+            yield _joined(path), body[: len(body) - above]
+            path = [*(part for part in path if part[0] < depth), (depth, heading)]
+            body = []
+            continue
+        body.append(line)
+    yield _joined(path), body
+
+
+def _heading(line: str, before: list[str], form: Form) -> tuple[int, str, int] | None:
+    """(depth, heading, how many lines before belong to it), if the line makes one."""
+    if form.marked and (marked := form.marked.fullmatch(line)):
+        if form.alone and before and before[-1].strip() and not before[-1].startswith(("[", "//", ":")):
+            return None
+        return len(marked[1]), one_line(marked[2], MAX_HEADING), 0
+    under = _UNDERLINE.fullmatch(line) if form.underlined else None
+    if (
+        under
+        and before
+        and re.match(r"\w", before[-1])
+        and len(before[-1]) <= MAX_HEADING
+        and not any(map(str.strip, before[-2:-1]))
+    ):
+        return _DEPTH[under[1]], one_line(before[-1], MAX_HEADING), 1
+    return None
+
+
+def _joined(path: list[tuple[int, str]]) -> str:
+    return " > ".join(heading for _, heading in path[-3:])
+
+
+def _pieces(lines: list[str]) -> Iterator[str]:
+    """Parts of at most MAX_PASSAGE characters, cut before a paragraph where one begins in the second half, else at a line."""
+    part: list[str] = []
+    size = gap = 0  # gap: lines up to the last paragraph's end
+    for line in lines:
+        if part and size + len(line) + 1 > MAX_PASSAGE:
+            end = gap if sum(len(kept) + 1 for kept in part[:gap]) > MAX_PASSAGE // 2 else len(part)
+            if text := _text(part[:end]):
+                yield text
+            part = part[end:]
+            size, gap = sum(len(kept) + 1 for kept in part), 0
+        part.append(line)
+        size += len(line) + 1
+        if not line.strip():
+            gap = len(part)
+    if text := _text(part):
+        yield text
+
+
+def _text(lines: list[str]) -> str:
+    """The lines without empty ones around them; "" where there is not one letter or digit."""
+    text = "\n".join(lines).strip("\n")
+    return text if re.search(r"\w", text) else ""

@@ -1,0 +1,92 @@
+"""What a document may be about: signals and operator families proposed from its words, for a person to review. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from .passages import Passage
+
+MAX_SIGNALS, MAX_FAMILIES = 5, 4
+LEAST_PASSAGES = 2  # that speak of it, or all of a short document
+LEAST_SHARE = 0.01
+
+SIGNAL_WORDS: dict[str, tuple[str, ...]] = {
+    "memory_bound": ("bandwidth", "prefetch", "cache line", "coalesc", "memory-bound", "memory bound", "streaming store", "non-temporal"),
+    "compute_bound": ("throughput", "flops", "multiply-accumulate", "matrix unit", "tensor core", "peak performance", "systolic"),
+    "latency_bound": ("latency", "stall", "dependency", "pipeline depth", "software pipelin", "scoreboard"),
+    "launch_bound": ("kernel launch", "launch overhead", "dispatch overhead", "command queue", "doorbell"),
+    "allocation_bound": ("allocation", "page fault", "huge page", "memory pool"),
+    "not_vectorized": ("vector", "simd", "lane", "intrinsic"),
+    "narrow_vectors": ("vector length", "vector width", "lmul", "register group", "vlen"),
+    "register_spill": ("spill", "register pressure", "register file", "number of registers", "register allocation"),
+    "low_occupancy": ("occupancy", "resident thread", "concurrent thread", "threads per core", "warps per"),
+    "gather_heavy": ("gather", "scatter", "indexed load", "indirect access"),
+    "division_heavy": ("division", "divide", "square root", "reciprocal"),
+    "transcendental_heavy": ("exponential", "transcendental", "tanh", "special function", "logarithm"),
+    "wrong.precision": ("rounding", "bfloat16", "fp8", "accumulat", "denormal", "subnormal"),
+    "wrong.race": ("barrier", "memory ordering", "data race", "fence", "synchroniz", "atomic"),
+    "wrong.tail": ("tail element", "remainder", "predicat", "masked", "tail-agnostic", "tail undisturbed"),
+    "wrong.non_finite": ("infinity", "nan ", "overflow", "underflow"),
+    "compile_error.unsupported_instruction": ("illegal instruction", "unsupported", "instruction set extension", "march=", "feature flag"),
+    "compile_error.resource_limit": ("scratchpad size", "local memory size", "maximum number of", "shared memory", "capacity"),
+    "crash.illegal_address": ("address fault", "access fault", "misaligned", "alignment"),
+}  # fmt: skip
+"""Signal -> words of documents that explain it; a word stands for what begins with it."""
+
+FAMILY_WORDS: dict[str, tuple[str, ...]] = {
+    "matmul": ("matrix multipl", "matmul", "gemm", "dot product", "outer product", "multiply-accumulate", "systolic"),
+    "convolution": ("convolution", "im2col"),
+    "attention": ("attention",),
+    "quantized": ("int8", "int4", "quantiz", "fp8", "dequantiz", "narrowing"),
+    "softmax": ("softmax", "logsumexp"),
+    "normalization": ("normalization", "layer norm", "rmsnorm", "batch norm"),
+    "embedding": ("embedding",),
+    "sort": ("sorting", "top-k", "bitonic"),
+    "scan": ("prefix sum", "cumulative", "exclusive scan", "inclusive scan"),
+    "scatter": ("scatter", "indexed store", "atomic add"),
+    "gather": ("gather", "indexed load", "lookup table"),
+    "reduction": ("reduction", "horizontal sum", "reduce "),
+    "elementwise": ("element-wise", "elementwise", "per-element"),
+    "layout": ("transpose", "permut", "shuffle", "slide", "swizzle"),
+    "random": ("random number", "philox"),
+    "pooling": ("pooling",),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What a document is about: signals, what it says most about first, and operator families."""
+
+    signals: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+
+
+def propose(passages: Sequence[Passage]) -> Labels:
+    """The signals and families whose words occur in the most passages. Equal texts give equal proposals."""
+    texts = [f"{passage.heading}\n{passage.text}".lower() for passage in passages]
+    return Labels(_most(texts, SIGNAL_WORDS, MAX_SIGNALS), _most(texts, FAMILY_WORDS, MAX_FAMILIES))
+
+
+def words_of(signals: Iterable[str]) -> tuple[str, ...]:
+    """What to look for in documents when somebody asks about these signals; of `a.b` also what `a` has."""
+    found = [word.strip() for name in signals for known, words in SIGNAL_WORDS.items() if _same(name, known) for word in words]
+    return tuple(dict.fromkeys(found))
+
+
+def _same(name: str, known: str) -> bool:
+    return name == known or name.startswith(f"{known}.") or known.startswith(f"{name}.")
+
+
+def _most(texts: Sequence[str], vocabulary: Mapping[str, tuple[str, ...]], limit: int) -> tuple[str, ...]:
+    counts = Counter({name: sum(bool(_pattern(words).search(text)) for text in texts) for name, words in vocabulary.items()})
+    least = max(min(LEAST_PASSAGES, len(texts)), LEAST_SHARE * len(texts))
+    return tuple(name for name, count in counts.most_common(limit) if count and count >= least)
+
+
+@cache
+def _pattern(words: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})")
