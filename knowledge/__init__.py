@@ -7,6 +7,7 @@ signal is a string; it imports nothing of the rest of the program.
 
 from .documents import Documents
 from .errors import DocumentError, KnowledgeError, PageError, PageNotFound, QueryError
+from .gaps import Gap, Gaps
 from .library import Library, Reading, Results, read_folder
 from .messages import signals_of
 from .page import Page, Skill, parse_page, parse_skill
@@ -16,6 +17,8 @@ from .vectors import MakeNearness, Near, Nearness, Neighbours, Passage
 __all__ = [
     "DocumentError",
     "Documents",
+    "Gap",
+    "Gaps",
     "Hit",
     "KnowledgeError",
     "Library",

@@ -10,6 +10,8 @@ import yaml
 
 from .errors import PageError
 
+MAX_SIZE = 32_768  # characters of the block
+MAX_DEPTH = 8  # of lists and mappings inside each other
 EXAMPLE = "---\ntitle: Loop unrolling\ncategory: guidance\nsummary: One sentence.\n---\n# Loop unrolling"
 
 
@@ -21,8 +23,10 @@ def split(text: str, where: str) -> tuple[dict[str, Any], str]:
     end = next((i for i, line in enumerate(lines[1:], 1) if line.strip() == "---"), None)
     if end is None:
         raise PageError(f"{where}: the front matter has no closing '---' line.", f"A page begins like this:\n{EXAMPLE}")
+    block = "\n".join(lines[1:end])
     try:
-        fields = yaml.safe_load("\n".join(lines[1:end]))
+        _refuse_bombs(block, where)
+        fields = yaml.safe_load(block)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 2}" if mark else "front matter"
@@ -33,6 +37,19 @@ def split(text: str, where: str) -> tuple[dict[str, Any], str]:
     if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
         raise PageError(f"{where}: the front matter must be 'name: value' lines.", f"A page begins like this:\n{EXAMPLE}")
     return fields, "\n".join(lines[end + 1 :]).strip("\n") + "\n"
+
+
+def _refuse_bombs(block: str, where: str) -> None:
+    """Blocks that are small as text and huge, or too deep to walk, as values. Raises PageError and YAMLError."""
+    depth, hint = 0, "Front matter is plain: names, texts and short lists."
+    if len(block) > MAX_SIZE:
+        raise PageError(f"{where}: the front matter has {len(block)} characters; {MAX_SIZE} are accepted.", hint)
+    for event in yaml.parse(block, yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise PageError(f"{where}: the front matter repeats a value by its anchor (*{event.anchor}).", "Write the value out.")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise PageError(f"{where}: the front matter is more than {MAX_DEPTH} levels deep.", hint)
 
 
 def check_names(fields: Mapping[str, Any], known: Iterable[str], where: str) -> None:

@@ -1,4 +1,5 @@
-"""`kevolve knowledge search|read|similar`: the pages and skills that every author is given, and what earlier sessions found."""
+"""`kevolve knowledge`: the pages and skills that every author is given, and what earlier sessions found; documents of one's own stand in
+documents.py."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import typer
 
 from kevolve_mcp.errors import UsageError
 
+from . import documents
 from .options import Json, Language, Python, Server, Target, Token
 from .terminal import announcer, print_json
 
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
     from kevolve_mcp.sessions.types import SimilarView
 
 app = typer.Typer(help="Find and read what is known: constraints, guidance, hardware, skills.", no_args_is_help=True)
+app.command()(documents.add)
+app.command("list")(documents.list_documents)
+app.command()(documents.remove)
+app.command()(documents.gaps)
 
 
 @app.command()
@@ -41,7 +47,7 @@ def search(
     arguments = {"query": words, "signals": signal or [], "target": target, "language": language, "limit": limit}
     answer = look_up("knowledge_search", arguments, place(server, token))
     if json:
-        print_json({"hits": answer.data["hits"], "note": answer.data.get("note", "")})
+        print_json({"hits": answer.data["hits"], "note": answer.data.get("note", ""), "fits": answer.data.get("fits", True)})
     else:
         typer.echo(for_people(answer.text))
 

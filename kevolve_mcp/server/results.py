@@ -74,10 +74,11 @@ class ViewReply(Reply):
 
 
 class KnowledgeReply(Reply):
-    """hits: of a search; note: what of the search was not understood; page_id and next_offset: of a page, whose text is the content."""
+    """hits: of a search; note: what of the search was not understood; fits: false when there is no page on this; page_id and next_offset: of a page, whose text is the content."""
 
     hits: list[Obj] = []
     note: str = ""
+    fits: bool = True
     page_id: str = ""
     next_cursor: int | None = None
 

@@ -188,11 +188,13 @@ class Service:
         limit: int = 5,
         cursor: int = 0,
     ) -> KnowledgeHits:
-        """Pages and skills for words and signals."""
+        """Pages, skills and passages of documents for words and signals. A question that nothing answers is counted."""
         library = await self._library()
         found = await self._shared.thread(library.search, query, signals, target, language, limit, cursor)
         hits = tuple(KnowledgeHit(h.id, h.title, h.category, h.why, h.snippet, h.score, h.section) for h in found.hits)
-        return KnowledgeHits(hits, found.total, found.next_cursor, found.note)
+        if not found.fits and not cursor:
+            await self._shared.thread(self._shared.count_gap, query, signals, target)
+        return KnowledgeHits(hits, found.total, found.next_cursor, found.note, found.fits)
 
     async def read(self, page_id: str, *, offset: int = 0) -> KnowledgePage:
         """A page from `offset` on, in pieces."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import anyio
@@ -12,7 +14,7 @@ from anyio import to_thread
 from kevolve_mcp.retrieval import nearness
 from kevolve_mcp.settings import Settings
 from kevolve_mcp.store import Store
-from knowledge import Documents, Library
+from knowledge import Documents, Gaps, Library
 
 from .pool import ExecutorFactory, Pool
 from .skills.learned import Learned
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 class Shared:
@@ -69,6 +72,13 @@ class Shared:
             documents = Documents(self.settings.home / "documents")
             self._library = Library.builtin(nearness=nearness(self.settings)).with_documents(documents)
         return self._learned.library(self._library, self._store)
+
+    def count_gap(self, query: str, signals: Sequence[str], target: str) -> None:
+        """Note that nothing answers this. A file that cannot be written is the log's affair: the answer does not depend on it."""
+        try:
+            Gaps(self.settings.home / "gaps.db").record(query, signals, target)
+        except (OSError, sqlite3.Error) as error:
+            log.warning("a question without an answer could not be counted: %s", error)
 
     async def close(self) -> None:
         """Executors first: what they still do must not write afterwards."""

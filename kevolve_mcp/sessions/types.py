@@ -407,10 +407,13 @@ class KnowledgeHit:
 
 @dataclass(frozen=True)
 class KnowledgeHits:
+    """fits: False when there is no page on this; the hits are then the nearest."""
+
     hits: tuple[KnowledgeHit, ...]
     total: int
     next_cursor: int | None = None
     note: str = ""
+    fits: bool = True
 
 
 @dataclass(frozen=True)

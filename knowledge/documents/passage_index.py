@@ -134,6 +134,7 @@ class PassageIndex:
         asked = [_quoted(term) for term in terms] or [f"{_quoted(hint)} *" for hint in hints]
         also = [f"{_quoted(hint)} *" for hint in hints] if terms else []
         with self._open() as db:
+            db.execute("BEGIN")  # one state for all that follows, whatever others write
             total = db.execute("SELECT count(*) FROM passages").fetchone()[0]
             counts = {term: self._count(db, term) for term in dict.fromkeys([*asked, *also])}
             chosen = _affordable(counts)

@@ -12,7 +12,7 @@ MAX_PASSAGE = 1200  # characters: with its head and heading it fits into one sec
 MAX_PASSAGES = 50_000  # of one document
 MAX_HEADING = 160
 _UNDERLINE = re.compile(r"([=\-~^*+])\1{2,}")
-_DEPTH = {"=": 1, "-": 2, "~": 3, "^": 4, "*": 5, "+": 6}
+_DEPTH = {"=": 1, "-": 2}  # in Markdown; elsewhere the signs that come first are the higher ones
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,15 @@ def _sections(lines: list[str], form: Form) -> Iterator[tuple[str, list[str]]]:
     body: list[str] = []
     fence = ""
     last = {line: number for number, line in enumerate(lines)}
+    depths: dict[str, int] = {}
     for number, line in enumerate(lines):
         if fence:
             fence = "" if line == fence else fence
         elif form.fence and (opened := form.fence.match(line)) and last.get(opened[0], -1) > number:
             fence = opened[0]
         elif found := _heading(line, body, form):
-            depth, heading, above = found
+            sign, heading, above = found
+            depth = len(sign) if not above else _DEPTH.get(sign, 3) if form.marked else depths.setdefault(sign, len(depths) + 1)
             yield _joined(path), body[: len(body) - above]
             path = [*(part for part in path if part[0] < depth), (depth, heading)]
             body = []
@@ -75,12 +77,12 @@ def _sections(lines: list[str], form: Form) -> Iterator[tuple[str, list[str]]]:
     yield _joined(path), body
 
 
-def _heading(line: str, before: list[str], form: Form) -> tuple[int, str, int] | None:
-    """(depth, heading, how many lines before belong to it), if the line makes one."""
+def _heading(line: str, before: list[str], form: Form) -> tuple[str, str, int] | None:
+    """(its signs, heading, how many lines before belong to it), if the line makes one."""
     if form.marked and (marked := form.marked.fullmatch(line)):
         if form.alone and before and before[-1].strip() and not before[-1].startswith(("[", "//", ":")):
             return None
-        return len(marked[1]), one_line(marked[2], MAX_HEADING), 0
+        return marked[1], one_line(marked[2], MAX_HEADING), 0
     under = _UNDERLINE.fullmatch(line) if form.underlined else None
     if (
         under
@@ -89,7 +91,7 @@ def _heading(line: str, before: list[str], form: Form) -> tuple[int, str, int] |
         and len(before[-1]) <= MAX_HEADING
         and not any(map(str.strip, before[-2:-1]))
     ):
-        return _DEPTH[under[1]], one_line(before[-1], MAX_HEADING), 1
+        return under[1], one_line(before[-1], MAX_HEADING), 1
     return None
 
 

@@ -36,6 +36,7 @@ async def knowledge_search(
         next=phrase.next,
         hits=[to_json(h) for h in found.hits],
         note=found.note,
+        fits=found.fits,
         next_cursor=found.next_cursor,
     )
     return answer(phrase, reply)

@@ -83,6 +83,8 @@ def hits(found: KnowledgeHits) -> Phrase:
         lines.append(f"{found.total - found.next_cursor} more: cursor={found.next_cursor}")
     if not found.hits:
         return Phrase("No page matches", 'knowledge_read(page_id="index") lists all pages', lines)
+    if not found.fits:
+        return Phrase("No page on this; the nearest follow", 'knowledge_read(page_id="index") lists all pages', lines)
     links = [(f"kevolve://knowledge/{h.id}", h.title, "text/markdown") for h in found.hits[:3]]
     return Phrase(
         f"{found.total} page(s); reference material, best first", f"knowledge_read(page_id={found.hits[0].id!r})", lines, links

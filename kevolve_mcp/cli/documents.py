@@ -1,0 +1,138 @@
+"""`kevolve knowledge add|list|remove|gaps`: documents of one's own, and what was asked in vain. All of it is of this machine's home."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kevolve_mcp.errors import UsageError
+
+from .options import Json
+from .terminal import announcer, print_json
+
+if TYPE_CHECKING:
+    from knowledge import Documents
+    from knowledge.documents import Registered
+
+
+def add(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="A folder with Markdown, AsciiDoc, text, HTML or PDF files; it stays where it is."),
+    ],
+    vendor: Annotated[str, typer.Option("--vendor", help="The family of the target: acme, cpu, cuda, hip …")],
+    arch: Annotated[str, typer.Option("--arch", help="Its architecture, e.g. x1; default: all of the family.")] = "",
+    name: Annotated[str, typer.Option("--name", help="Of the registration; default: vendor-arch.")] = "",
+    json: Json = False,
+) -> None:
+    """Register hardware documents for a target: from then on searches and asks for it return their passages. Again: read anew."""
+    from .render.documents import document_table
+    from .terminal import show
+
+    said = announcer(quiet=json)
+    with _documents() as documents:
+        found = documents.add(folder, vendor, arch, name, lambda path: said(f"reading {path}"))
+    if json:
+        return print_json(_as_json(found))
+    show(document_table(found))
+    return typer.echo(
+        f"Proposed from their words; to change what leads to a document, edit {found.review}\n"
+        f"Search: kevolve knowledge search --target {found.target} WORDS"
+    )
+
+
+def list_documents(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="One registration with all its documents.")] = "",
+    json: Json = False,
+) -> None:
+    """List registered documents, and what cannot be read of them."""
+    from .render.documents import document_table, registration_table
+    from .terminal import show
+
+    with _documents() as documents:
+        found, problems = documents.registered()
+    if name:
+        found = tuple(r for r in found if r.name == name)
+        if not found:
+            raise UsageError(f"no documents are registered as {name!r:.60}", "`kevolve knowledge list` names all.")
+    if json:
+        return print_json({"registered": [_as_json(r) for r in found], "problems": list(problems)})
+    if not found and not problems:
+        return typer.echo("no documents are registered; kevolve knowledge add DIR --vendor NAME --arch NAME does it")
+    if found:
+        show(document_table(found[0]) if name else registration_table(found))
+    for problem in [*problems, *(note for r in found for note in r.notes)]:
+        typer.echo(f"note: {problem}")
+    return None
+
+
+def remove(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A registration; see `kevolve knowledge list`.")], json: Json = False
+) -> None:
+    """Forget registered documents. The files themselves stay."""
+    with _documents() as documents:
+        gone = documents.remove(name)
+    if json:
+        return print_json({"removed": gone.name, "target": gone.target, "folder": str(gone.folder)})
+    return typer.echo(f"{gone.name} is forgotten; its documents are still in {gone.folder}")
+
+
+def gaps(
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many questions [default: 50].")] = 50,
+    json: Json = False,
+) -> None:
+    """List what was asked and not found, the most asked first."""
+    import sqlite3
+
+    from kevolve_mcp.errors import StoreError
+    from kevolve_mcp.settings import Settings
+    from knowledge import Gaps
+
+    from .render.documents import gap_table
+    from .terminal import show
+
+    path = Settings().home / "gaps.db"
+    try:
+        found = Gaps(path).listed(limit)
+    except (OSError, sqlite3.Error) as error:
+        raise StoreError(f"{path} cannot be read: {error}.", "Remove it; it is begun anew.") from None
+    if json:
+        rows = [{"words": g.words, "signals": g.signals, "target": g.target, "count": g.count, "last": g.last} for g in found]
+        return print_json({"gaps": rows})
+    if not found:
+        return typer.echo("every question so far found a page")
+    return show(gap_table(found))
+
+
+@contextmanager
+def _documents() -> Iterator[Documents]:
+    """The registrations of this home. Raises UsageError in place of the errors of the knowledge package."""
+    from kevolve_mcp.settings import Settings
+    from knowledge import Documents, KnowledgeError
+
+    try:
+        yield Documents(Settings().home / "documents", recheck_s=0.0)
+    except KnowledgeError as error:
+        raise UsageError(error.message, error.hint) from None
+
+
+def _as_json(found: Registered) -> dict[str, Any]:
+    documents = [
+        {
+            "path": d.path,
+            "id": d.id,
+            "title": d.title,
+            "passages": d.passages,
+            "signals": d.about.signals,
+            "families": d.about.families,
+            "reviewed": d.reviewed,
+            "problem": d.problem,
+        }
+        for d in found.documents
+    ]
+    head = {"name": found.name, "target": found.target, "folder": str(found.folder), "review": str(found.review)}
+    return {**head, "documents": documents, "notes": list(found.notes)}
