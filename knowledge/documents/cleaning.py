@@ -11,6 +11,7 @@ _STRING = r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]{0,4096}(?:\x0
 _ESCAPE = re.compile(rf"{_CSI}|{_STRING}|\x1b[ -/]*[0-~]?")  # ECMA-48: control sequences, control strings, other escapes
 _LINE_END = re.compile(r"\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
 _MARKS = re.compile(r"([\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{3})[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")  # fmt: skip
+_ODD = re.compile(r"[^\x20-\x7e\n\t]")
 _LIGATURES = re.compile("[\ufb00-\ufb06]")
 _HIDDEN = frozenset(
     {"Cc", "Cf", "Cs", "Co", "Cn"}
@@ -23,7 +24,7 @@ def clean(text: str) -> str:
     if not text.isascii():
         text = _LIGATURES.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
     text = _LINE_END.sub("\n", _ESCAPE.sub("", text))
-    text = "".join(sign for sign in text if sign in "\n\t" or unicodedata.category(sign) not in _HIDDEN)
+    text = _ODD.sub(lambda found: "" if unicodedata.category(found[0]) in _HIDDEN else found[0], text)
     text = _MARKS.sub(r"\1", text)
     return "\n".join(part for line in text.split("\n") for part in _folded(line.rstrip()))
 

@@ -13,6 +13,7 @@ from .passages import Passage
 MAX_SIGNALS, MAX_FAMILIES = 5, 4
 LEAST_PASSAGES = 2  # that speak of it, or all of a short document
 LEAST_SHARE = 0.01
+SAMPLE = 500  # passages that are looked at, spread evenly over the document
 
 SIGNAL_WORDS: dict[str, tuple[str, ...]] = {
     "memory_bound": ("bandwidth", "prefetch", "cache line", "coalesc", "memory-bound", "memory bound", "streaming store", "non-temporal"),
@@ -67,7 +68,7 @@ class Labels:
 
 def propose(passages: Sequence[Passage]) -> Labels:
     """The signals and families whose words occur in the most passages. Equal texts give equal proposals."""
-    texts = [f"{passage.heading}\n{passage.text}".lower() for passage in passages]
+    texts = [f"{passage.heading}\n{passage.text}".lower() for passage in passages[:: -(-len(passages) // SAMPLE) or 1]]
     return Labels(_most(texts, SIGNAL_WORDS, MAX_SIGNALS), _most(texts, FAMILY_WORDS, MAX_FAMILIES))
 
 

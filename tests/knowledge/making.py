@@ -48,7 +48,7 @@ def pdf(*pages: str, encrypted: bool = False) -> bytes:
     if encrypted:
         writer.encrypt("secret", algorithm="RC4-128")
     else:
-        writer.add_outline_item("The matrix chapter", 0)
+        writer.add_outline_item(title="The matrix chapter", page_number=0)
     out = io.BytesIO()
     writer.write(out)
     return out.getvalue()

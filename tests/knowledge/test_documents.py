@@ -310,7 +310,7 @@ def test_headings_of_every_form_cut_passages(documents: Documents, tmp_path: Pat
     sections = {
         word: documents.search([word], target=TARGET).hits[0].section for word in ("alpha", "beta", "gamma", "delta", "epsilon")
     }
-    expected = {word: "Title > Part" for word in ("alpha", "beta", "gamma")}
+    expected = dict.fromkeys(("alpha", "beta", "gamma"), "Title > Part")
     assert sections == {**expected, "delta": "", "epsilon": "Never closed > Later"}
 
 
