@@ -7,6 +7,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from ..page import Page
 from ..search import Hit, TextMatch, rank
 from ..shelf import shelve, target_fit
 from .cleaning import one_line
+from .excerpt import excerpt
 from .passage_index import Match
 from .proposing import words_of
 from .refreshing import refresh
@@ -104,8 +106,9 @@ class Documents:
             for page, match in hits or ():
                 pages[page.id], matches[page.id] = page, match
         best = max((match.score for match in matches.values()), default=0.0) or 1.0
-        texts = {key: TextMatch(m.score / best, m.terms, m.coverage, m.snippet, m.heading) for key, m in matches.items()}
-        ranked = _spread(rank(shelve(pages, signals, target, "", families), texts))
+        texts = {key: TextMatch(m.score / best, m.terms, m.coverage, "", m.heading) for key, m in matches.items()}
+        chosen = _spread(rank(shelve(pages, signals, target, "", families), texts))
+        ranked = tuple(replace(hit, snippet=excerpt(matches[hit.id].text, [*words, *hints])) for hit in chosen)
         return Found(ranked, max((match.coverage for match in matches.values()), default=0.0), notes)
 
     def targets(self) -> tuple[str, ...]:
@@ -154,7 +157,7 @@ def _matches(source: Source, words: Sequence[str], hints: Sequence[str], kept: K
         if match.slug not in kept.documents:  # another process has read it since
             continue
         document = kept.documents[match.slug]
-        page = as_page(source, document, kept.about(match.slug), "", match.number, match.snippet)
+        page = as_page(source, document, kept.about(match.slug), "", match.number)
         found.append((page, match))
     return found
 

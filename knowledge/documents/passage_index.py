@@ -63,7 +63,7 @@ class Match:
     score: float
     terms: tuple[str, ...]
     coverage: float
-    snippet: str
+    text: str
 
 
 class PassageIndex:
@@ -152,17 +152,16 @@ class PassageIndex:
             telling = [math.log((total + 1) / (counts[term] + 0.5)) if counts[term] <= total else 0.0 for term in asked]
             names = list(terms or hints)
             ranked = sorted(scores, key=lambda row: -scores[row])[:limit]
-            shown = f"""SELECT p.id, d.slug, p.number, p.heading, p.text, p.checksum, snippet(words, 1, '', '', ' … ', 28)
-                        FROM words JOIN passages p ON p.id = words.rowid JOIN documents d ON d.id = p.document
-                        WHERE words MATCH ? AND words.rowid IN ({",".join("?" * len(ranked))})"""
-            rows = {row[0]: row[1:] for row in db.execute(shown, (match, *ranked))}
+            shown = f"""SELECT p.id, d.slug, p.number, p.heading, p.text, p.checksum FROM passages p JOIN documents d ON d.id = p.document
+                        WHERE p.id IN ({",".join("?" * len(ranked))})"""
+            rows = {row[0]: row[1:] for row in db.execute(shown, ranked)}
         matches = []
         for row in ranked:
-            slug, number, heading, text, checksum, snippet = rows[row]
+            slug, number, heading, text, checksum = rows[row]
             _checked(heading, text, checksum)
             coverage = sum(telling[place] for place in found[row]) / (sum(telling) or 1.0)
             words = tuple(names[place] for place in found[row])
-            matches.append(Match(slug, number, heading, scores[row], words, coverage, " ".join(snippet.split())))
+            matches.append(Match(slug, number, heading, scores[row], words, coverage, text))
         return matches
 
     @staticmethod

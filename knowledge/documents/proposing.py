@@ -6,13 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from .passages import Passage
 
 MAX_SIGNALS, MAX_FAMILIES = 5, 4
 LEAST_PASSAGES = 2  # that speak of it, or all of a short document
 LEAST_SHARE = 0.01
+_WORD = re.compile(r"[^\W_]+")
 SAMPLE = 500  # passages that are looked at, spread evenly over the document
 
 SIGNAL_WORDS: dict[str, tuple[str, ...]] = {
@@ -31,7 +31,7 @@ SIGNAL_WORDS: dict[str, tuple[str, ...]] = {
     "wrong.precision": ("rounding", "bfloat16", "fp8", "accumulat", "denormal", "subnormal"),
     "wrong.race": ("barrier", "memory ordering", "data race", "fence", "synchroniz", "atomic"),
     "wrong.tail": ("tail element", "remainder", "predicat", "masked", "tail-agnostic", "tail undisturbed"),
-    "wrong.non_finite": ("infinity", "nan ", "overflow", "underflow"),
+    "wrong.non_finite": ("infinity", "nan", "overflow", "underflow"),
     "compile_error.unsupported_instruction": ("illegal instruction", "unsupported", "instruction set extension", "march=", "feature flag"),
     "compile_error.resource_limit": ("scratchpad size", "local memory size", "maximum number of", "shared memory", "capacity"),
     "crash.illegal_address": ("address fault", "access fault", "misaligned", "alignment"),
@@ -50,7 +50,7 @@ FAMILY_WORDS: dict[str, tuple[str, ...]] = {
     "scan": ("prefix sum", "cumulative", "exclusive scan", "inclusive scan"),
     "scatter": ("scatter", "indexed store", "atomic add"),
     "gather": ("gather", "indexed load", "lookup table"),
-    "reduction": ("reduction", "horizontal sum", "reduce "),
+    "reduction": ("reduction", "horizontal sum", "reduce"),
     "elementwise": ("element-wise", "elementwise", "per-element"),
     "layout": ("transpose", "permut", "shuffle", "slide", "swizzle"),
     "random": ("random number", "philox"),
@@ -68,7 +68,8 @@ class Labels:
 
 def propose(passages: Sequence[Passage]) -> Labels:
     """The signals and families whose words occur in the most passages. Equal texts give equal proposals."""
-    texts = [f"{passage.heading}\n{passage.text}".lower() for passage in passages[:: -(-len(passages) // SAMPLE) or 1]]
+    step = -(-len(passages) // SAMPLE) or 1
+    texts = [_plain(f"{passage.heading} {passage.text}") for passage in passages[::step]]
     return Labels(_most(texts, SIGNAL_WORDS, MAX_SIGNALS), _most(texts, FAMILY_WORDS, MAX_FAMILIES))
 
 
@@ -83,11 +84,12 @@ def _same(name: str, known: str) -> bool:
 
 
 def _most(texts: Sequence[str], vocabulary: Mapping[str, tuple[str, ...]], limit: int) -> tuple[str, ...]:
-    counts = Counter({name: sum(bool(_pattern(words).search(text)) for text in texts) for name, words in vocabulary.items()})
+    plain = {name: [_plain(word).rstrip() for word in words] for name, words in vocabulary.items()}
+    counts = Counter({name: sum(any(word in text for word in words) for text in texts) for name, words in plain.items()})
     least = max(min(LEAST_PASSAGES, len(texts)), LEAST_SHARE * len(texts))
     return tuple(name for name, count in counts.most_common(limit) if count and count >= least)
 
 
-@cache
-def _pattern(words: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})")
+def _plain(text: str) -> str:
+    """Lower case, one space before each word: a word then stands for what begins with it."""
+    return " " + " ".join(_WORD.findall(text.lower())) + " "

@@ -79,14 +79,14 @@ def shown(source: Source, document: Document, about: Labels, passages: list[Pass
     return as_page(source, document, about, body, number)
 
 
-def as_page(source: Source, document: Document, about: Labels, body: str, number: int = 0, summary: str = "") -> Page:
+def as_page(source: Source, document: Document, about: Labels, body: str, number: int = 0) -> Page:
     """The document, or one passage of it, as pages are."""
     name = f"{PREFIX}{source.name}/{document.slug}"
     return Page(
         id=f"{name}@{number}" if number else name,
         title=document.title,
         category="document",
-        summary=summary,
+        summary="",
         body=body,
         signals=about.signals,
         families=about.families,
