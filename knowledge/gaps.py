@@ -90,12 +90,14 @@ def words_of(query: str) -> tuple[str, ...]:
     terms = query_terms(query)
     if len(terms) > LONG or len(query) > 400 or _CODE.search(query):
         return ()
-    return tuple(sorted({term for term in terms if _WORD.fullmatch(term)})[:MAX_WORDS])
+    whole = {word.strip("\"'`.,;:!?()[]").casefold() for word in query.split()}  # no parts of paths or of other long signs
+    return tuple(sorted({term for term in terms if term in whole and _WORD.fullmatch(term)})[:MAX_WORDS])
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
     try:
+        db.execute("PRAGMA synchronous = OFF")  # a count that a power failure takes is no loss
         db.execute(_SCHEMA)
     except BaseException:
         db.close()

@@ -21,7 +21,7 @@ from .proposing import Labels
 
 FORMAT = 1  # of the file, the cleaning and the cutting: another number, another file
 BUSY_S = 15.0
-MAX_ROWS = 12_000  # passages that one query ranks; what is left out are its most common words
+MAX_ROWS = 6_000  # passages that one query ranks; what is left out are its most common words
 CANDIDATES = 40  # of them are compared word by word
 _FILE = re.compile(rf"passages-{FORMAT}-(\d+)\.db")
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -129,20 +129,16 @@ class PassageIndex:
         return [Passage(heading, text) for heading, text, checksum in rows if _checked(heading, text, checksum)]
 
     def search(self, terms: Sequence[str], hints: Sequence[str], limit: int) -> list[Match]:
-        """The passages that fit best. terms: of the question; hints: beginnings of other words that lead to it, which do not count
-        as missing."""
-        asked = [_quoted(term) for term in terms] or [f"{_quoted(hint)} *" for hint in hints]
-        also = [f"{_quoted(hint)} *" for hint in hints] if terms else []
+        """The passages that fit best. terms: of the question; hints: other words that lead to its answer, which do not count as missing
+        where there are terms."""
+        asked, also = list(map(_quoted, terms or hints)), list(map(_quoted, hints))
         with self._open() as db:
             db.execute("BEGIN")  # one state for all that follows, whatever others write
             total = db.execute("SELECT count(*) FROM passages").fetchone()[0]
             counts = {term: self._count(db, term) for term in dict.fromkeys([*asked, *also])}
-            chosen = _affordable(counts)
-            if not chosen:
+            scores = dict(_best(db, counts))
+            if not scores:
                 return []
-            match = " OR ".join(chosen)
-            best = "SELECT rowid, -bm25(words, 3.0, 1.0) FROM words WHERE words MATCH ? ORDER BY 2 DESC LIMIT ?"
-            scores = dict(db.execute(best, (match, CANDIDATES)).fetchall())
             marks = ",".join("?" * len(scores))
             found: dict[int, list[int]] = {row: [] for row in scores}
             present = f"SELECT rowid FROM words WHERE words MATCH ? AND rowid IN ({marks})"
@@ -166,7 +162,9 @@ class PassageIndex:
 
     @staticmethod
     def _count(db: sqlite3.Connection, term: str) -> int:
-        return int(db.execute("SELECT count(*) FROM words WHERE words MATCH ?", (term,)).fetchone()[0])
+        """In how many passages it occurs; what is over MAX_ROWS is not counted on, since it is not ranked."""
+        some = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
+        return int(db.execute(some, (term, MAX_ROWS + 1)).fetchone()[0])
 
     @staticmethod
     def _drop(db: sqlite3.Connection, document: int) -> None:
@@ -205,15 +203,25 @@ class PassageIndex:
             raise Damaged(str(error)) from error
 
 
-def _affordable(counts: dict[str, int]) -> list[str]:
-    """The rarest terms that occur, as many as may be ranked together; at least one."""
+def _best(db: sqlite3.Connection, counts: dict[str, int]) -> list[tuple[int, float]]:
+    """Rows and scores of CANDIDATES passages: by the rarest terms that occur, as many as may be ranked together. Where all are common
+    there is nothing to rank by: some passages that have all of them, else any."""
     chosen, rows = list[str](), 0
     for term in sorted((term for term, count in counts.items() if count), key=lambda term: counts[term]):
         rows += counts[term]
-        if chosen and rows > MAX_ROWS:
+        if rows > MAX_ROWS:
             break
         chosen.append(term)
-    return chosen
+    if chosen:
+        ranked = "SELECT rowid, -bm25(words, 3.0, 1.0) FROM words WHERE words MATCH ? ORDER BY 2 DESC LIMIT ?"
+        return db.execute(ranked, (" OR ".join(chosen), CANDIDATES)).fetchall()
+    common = [term for term, count in counts.items() if count]
+    for join in (" AND ", " OR ") if common else ():
+        if found := db.execute(
+            "SELECT rowid, 1.0 FROM words WHERE words MATCH ? LIMIT ?", (join.join(common), CANDIDATES)
+        ).fetchall():
+            return found
+    return []
 
 
 def _slug(db: sqlite3.Connection, path: str) -> str:

@@ -28,15 +28,15 @@ SIGNAL_WORDS: dict[str, tuple[str, ...]] = {
     "gather_heavy": ("gather", "scatter", "indexed load", "indirect access"),
     "division_heavy": ("division", "divide", "square root", "reciprocal"),
     "transcendental_heavy": ("exponential", "transcendental", "tanh", "special function", "logarithm"),
-    "wrong.precision": ("rounding", "bfloat16", "fp8", "accumulat", "denormal", "subnormal"),
-    "wrong.race": ("barrier", "memory ordering", "data race", "fence", "synchroniz", "atomic"),
-    "wrong.tail": ("tail element", "remainder", "predicat", "masked", "tail-agnostic", "tail undisturbed"),
+    "wrong.precision": ("rounding", "bfloat16", "fp8", "accumul", "denormal", "subnormal"),
+    "wrong.race": ("barrier", "memory ordering", "data race", "fence", "synchron", "atomic"),
+    "wrong.tail": ("tail element", "remainder", "predicate", "masked", "tail-agnostic", "tail undisturbed"),
     "wrong.non_finite": ("infinity", "nan", "overflow", "underflow"),
     "compile_error.unsupported_instruction": ("illegal instruction", "unsupported", "instruction set extension", "march=", "feature flag"),
     "compile_error.resource_limit": ("scratchpad size", "local memory size", "maximum number of", "shared memory", "capacity"),
     "crash.illegal_address": ("address fault", "access fault", "misaligned", "alignment"),
 }  # fmt: skip
-"""Signal -> words of documents that explain it; a word stands for what begins with it."""
+"""Signal -> words of documents that explain it. In proposals a word stands for what begins with it, in searches for what has its stem."""
 
 FAMILY_WORDS: dict[str, tuple[str, ...]] = {
     "matmul": ("matrix multipl", "matmul", "gemm", "dot product", "outer product", "multiply-accumulate", "systolic"),
