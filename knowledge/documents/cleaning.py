@@ -12,6 +12,7 @@ _ESCAPE = re.compile(rf"{_CSI}|{_STRING}|\x1b[ -/]*[0-~]?")  # ECMA-48: control 
 _LINE_END = re.compile(r"\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
 _MARKS = re.compile(r"([\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{3})[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")  # fmt: skip
 _ODD = re.compile(r"[^\x20-\x7e\n\t]")
+_WORD = re.compile(r"[^\W_]+")
 _LIGATURES = re.compile("[\ufb00-\ufb06]")
 _HIDDEN = frozenset(
     {"Cc", "Cf", "Cs", "Co", "Cn"}
@@ -33,6 +34,11 @@ def one_line(text: str, limit: int) -> str:
     """Clean, on one line, at most `limit` characters."""
     line = " ".join(clean(text).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def plain(text: str) -> str:
+    """Lower case letters and digits, one space before each word and one at the end: " word" then stands for what begins with it."""
+    return " " + " ".join(_WORD.findall(text.lower())) + " "
 
 
 def quoted(text: str) -> str:

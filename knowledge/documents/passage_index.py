@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from .cleaning import plain
 from .files import File
 from .passages import Passage
 from .proposing import Labels
@@ -139,25 +140,19 @@ class PassageIndex:
             scores = dict(_best(db, counts))
             if not scores:
                 return []
-            marks = ",".join("?" * len(scores))
-            found: dict[int, list[int]] = {row: [] for row in scores}
-            present = f"SELECT rowid FROM words WHERE words MATCH ? AND rowid IN ({marks})"
-            for place, term in enumerate(asked):
-                for (row,) in db.execute(present, (term, *scores)) if counts[term] else ():
-                    found[row].append(place)
             telling = [math.log((total + 1) / (counts[term] + 0.5)) if counts[term] <= total else 0.0 for term in asked]
             names = list(terms or hints)
-            ranked = sorted(scores, key=lambda row: -scores[row])[:limit]
             shown = f"""SELECT p.id, d.slug, p.number, p.heading, p.text, p.checksum FROM passages p JOIN documents d ON d.id = p.document
-                        WHERE p.id IN ({",".join("?" * len(ranked))})"""
-            rows = {row[0]: row[1:] for row in db.execute(shown, ranked)}
+                        WHERE p.id IN ({",".join("?" * len(scores))})"""
+            rows = {row[0]: row[1:] for row in db.execute(shown, list(scores))}
         matches = []
-        for row in ranked:
+        for row in sorted(scores, key=lambda row: -scores[row])[:limit]:
             slug, number, heading, text, checksum = rows[row]
             _checked(heading, text, checksum)
-            coverage = sum(telling[place] for place in found[row]) / (sum(telling) or 1.0)
-            words = tuple(names[place] for place in found[row])
-            matches.append(Match(slug, number, heading, scores[row], words, coverage, text))
+            words = plain(f"{heading} {text}")
+            present = [place for place, name in enumerate(names) if _beginning(name) in words]
+            coverage = sum(telling[place] for place in present) / (sum(telling) or 1.0)
+            matches.append(Match(slug, number, heading, scores[row], tuple(names[n] for n in present), coverage, text))
         return matches
 
     @staticmethod
@@ -201,6 +196,12 @@ class PassageIndex:
             raise
         except UnicodeDecodeError as error:
             raise Damaged(str(error)) from error
+
+
+def _beginning(term: str) -> str:
+    """What a word with the term's stem begins with, nearly; the index itself knows stems, but asking it word by word takes long."""
+    words = plain(term).strip()
+    return f" {words} " if len(words) < 4 else f" {words[: max(4, len(words) - 3)]}"
 
 
 def _best(db: sqlite3.Connection, counts: dict[str, int]) -> list[tuple[int, float]]:

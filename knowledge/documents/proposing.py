@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from .cleaning import plain
 from .passages import Passage
 
 MAX_SIGNALS, MAX_FAMILIES = 5, 4
 LEAST_PASSAGES = 2  # that speak of it, or all of a short document
 LEAST_SHARE = 0.01
-_WORD = re.compile(r"[^\W_]+")
 SAMPLE = 500  # passages that are looked at, spread evenly over the document
 
 SIGNAL_WORDS: dict[str, tuple[str, ...]] = {
@@ -69,7 +68,7 @@ class Labels:
 def propose(passages: Sequence[Passage]) -> Labels:
     """The signals and families whose words occur in the most passages. Equal texts give equal proposals."""
     step = -(-len(passages) // SAMPLE) or 1
-    texts = [_plain(f"{passage.heading} {passage.text}") for passage in passages[::step]]
+    texts = [plain(f"{passage.heading} {passage.text}") for passage in passages[::step]]
     return Labels(_most(texts, SIGNAL_WORDS, MAX_SIGNALS), _most(texts, FAMILY_WORDS, MAX_FAMILIES))
 
 
@@ -84,12 +83,7 @@ def _same(name: str, known: str) -> bool:
 
 
 def _most(texts: Sequence[str], vocabulary: Mapping[str, tuple[str, ...]], limit: int) -> tuple[str, ...]:
-    plain = {name: [_plain(word).rstrip() for word in words] for name, words in vocabulary.items()}
-    counts = Counter({name: sum(any(word in text for word in words) for text in texts) for name, words in plain.items()})
+    wanted = {name: [plain(word).rstrip() for word in words] for name, words in vocabulary.items()}
+    counts = Counter({name: sum(any(word in text for word in words) for text in texts) for name, words in wanted.items()})
     least = max(min(LEAST_PASSAGES, len(texts)), LEAST_SHARE * len(texts))
     return tuple(name for name, count in counts.most_common(limit) if count and count >= least)
-
-
-def _plain(text: str) -> str:
-    """Lower case, one space before each word: a word then stands for what begins with it."""
-    return " " + " ".join(_WORD.findall(text.lower())) + " "
