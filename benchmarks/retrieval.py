@@ -97,8 +97,8 @@ def _prepared(library: Library, model: str, cache: Path) -> tuple[MakeNearness, 
     def make(parts: Any) -> Meaning:
         return Meaning(parts, lambda: encoder, cache / "vectors.sqlite", wait_s=FOREVER_S)
 
-    costs = []
-    for _ in range(2):  # all vectors made, then all of them kept
+    costs: list[float | None] = [] if not (cache / "vectors.sqlite").exists() else [None]
+    while len(costs) < 2:  # all vectors made, then all of them kept
         meaning = make(passages(library.pages()))
         began = time.perf_counter()
         meaning.nearest("warm up", [], 1)
@@ -200,7 +200,7 @@ if __name__ == "__main__":
     parser.add_argument("--situations", type=Path, default=SITUATIONS)
     parser.add_argument("--vectors", default=MODEL)
     parser.add_argument(
-        "--kept", type=Path, help="folder for vectors; with those of an earlier run build_s is the time to read them"
+        "--kept", type=Path, help="folder for vectors; with those of an earlier run the time to make them is not measured"
     )
     parser.add_argument("--out", type=Path, default=recording.RESULTS)
     given = parser.parse_args()
