@@ -14,6 +14,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "pooling": ("pool", "interpolate", "upsample"),
     "loss": ("cross_entropy", "nll_loss", "loss", "kl_div"),
     "softmax": ("softmax", "logsumexp"),
+    "random": ("dropout", "bernoulli", "rand", "philox", "multinomial", "uniform", "normal.", "normal_."),  # before "norm"
     "normalization": ("norm", "batch_norm", "var_mean"),
     "embedding": ("embedding", "embedding_bag"),
     "sort": ("sort", "topk", "kthvalue", "argsort", "unique", "median", "msort"),
@@ -24,12 +25,12 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "gather": ("gather", "index_select", "index.tensor", "take", "masked_select", "lookup"),
     "matmul": ("matmul", "mm.", "bmm", "baddbmm", "addmm", "linear", "einsum", "mv.", "dot", "outer", "bilinear", "gemm", "gemv"),
     "interaction": ("interaction", "factorization", "cross_network"),
-    "random": ("dropout", "bernoulli", "rand", "philox", "multinomial"),
     "layout": ("transpose", "permute", "cat", "stack", "pad", "roll", "flip", "contiguous", "clone", "repeat"),
     "reduction": ("sum", "mean", "amax", "amin", "max", "min", "prod", "any", "all", "std", "var", "argmax", "argmin"),
     "elementwise": (
         "add", "mul", "sub", "div", "exp", "log", "tanh", "sigmoid", "relu", "gelu", "silu", "where", "pow", "sqrt", "clamp", "erf", "sin",
-        "cos", "abs", "neg", "swiglu", "rotary", "hardtanh", "elu", "softplus",
+        "cos", "abs", "neg", "swiglu", "rotary", "hardtanh", "elu", "softplus", "exp2", "expm1", "log2", "log10", "log1p", "xlogy", "logit",
+        "masked_fill", "mish", "hardswish", "reciprocal", "floor", "ceil", "round", "trunc", "maximum", "minimum", "lerp", "tril", "triu",
     ),
 }  # fmt: skip
 FAMILIES = frozenset(_PARTS)
@@ -37,9 +38,7 @@ FAMILIES = frozenset(_PARTS)
 
 def of_operator(name: str) -> str:
     """The family of an operator such as "aten.native_layer_norm.default"; "" for one that belongs to none."""
-    plain = name.removeprefix("aten.").lower()
-    if not plain.endswith("."):
-        plain += "."
+    plain = name.removeprefix("aten.").lower() + "."
     words = set(re.split(r"[._]", plain))
     for family, parts in _PARTS.items():
         for part in parts:

@@ -12,6 +12,7 @@ _HEADINGS = {
     "constraints": "Constraints: what a candidate may and may not do",
     "guidance": "Guidance: how kernels become fast and stay right",
     "hardware": "Hardware: facts by device, from the vendor to the product",
+    "sample": "Samples: complete tasks with complete candidates, verified and timed",
     "skill": "Skills: patterns with templates and evidence",
 }
 

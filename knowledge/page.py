@@ -12,11 +12,17 @@ from . import front_matter
 from .errors import PageError
 from .families import FAMILIES
 
-FOLDERS: dict[str, str] = {"constraints": "constraints", "guidance": "guidance", "hardware": "hardware", "skills": "skill"}
+FOLDERS: dict[str, str] = {
+    "constraints": "constraints",
+    "guidance": "guidance",
+    "hardware": "hardware",
+    "samples": "sample",
+    "skills": "skill",
+}
 """First part of a page id -> category, in the order of the index."""
 
-ROLES = ("", "pitfall", "sample")
-"""What a page is besides its category: "pitfall" for what was tried and does not work, "sample" for a complete kernel."""
+ROLES = ("", "pitfall")
+"""What a page is besides its category: "pitfall" for what was tried and does not work."""
 
 _FIELDS = frozenset(
     {"title", "category", "role", "summary", "applies_to", "families", "signals", "keywords", "asked_as", "preconditions",

@@ -17,7 +17,7 @@ from .terminal import announcer, print_json
 if TYPE_CHECKING:
     from kevolve_mcp.sessions.types import SimilarView
 
-app = typer.Typer(help="Find and read what is known: constraints, guidance, hardware, skills.", no_args_is_help=True)
+app = typer.Typer(help="Find and read what is known: constraints, guidance, hardware, samples, skills.", no_args_is_help=True)
 app.command()(documents.add)
 app.command("list")(documents.list_documents)
 app.command()(documents.remove)
