@@ -99,7 +99,9 @@ def test_pools_and_convolutions(call: Call) -> None:
     torch.testing.assert_close(filled(call, "avg_pool", y, x, None, 8, 9, 33, 3), F.avg_pool2d(x, 3, 1), rtol=1e-4, atol=1e-5)
     w = torch.randn(16, 8, 3, 3)
     y = torch.empty(1, 16, 9, 33)
-    torch.testing.assert_close(filled(call, "conv3x3", y, x, w, None, 1, 8, 16, 9, 33), F.conv2d(x, w, padding=1), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        filled(call, "conv3x3", y, x, w, None, 1, 8, 16, 9, 33), F.conv2d(x, w, padding=1), rtol=1e-4, atol=1e-4
+    )
     for length in (1, 3, 17):
         x, w, b = torch.randn(2, 5, length), torch.randn(5, 1, 4), torch.randn(5)
         expected = F.silu(F.conv1d(F.pad(x, (3, 0)), w, b, groups=5))
@@ -148,7 +150,10 @@ def test_scan_of_states_and_rotation(call: Call) -> None:
     x, angle = torch.randn(2, 6, 20), torch.rand(6, 10)
     first, second = x.chunk(2, -1)
     expected = torch.cat([first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin()], -1)
-    for name, twist in (("rope_half", lambda t: t), ("rope_pairs", lambda t: t.view(2, 6, 2, 10).transpose(-1, -2).reshape(2, 6, 20))):
+    for name, twist in (
+        ("rope_half", lambda t: t),
+        ("rope_pairs", lambda t: t.view(2, 6, 2, 10).transpose(-1, -2).reshape(2, 6, 20)),
+    ):
         given = twist(x).contiguous()
         y = filled(call, name, torch.empty_like(x), given, angle.cos(), angle.sin(), None, 2, 6, 20)
         torch.testing.assert_close(y, twist(expected), rtol=1e-4, atol=1e-5)
