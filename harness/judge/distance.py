@@ -8,7 +8,7 @@ import itertools
 import math
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..targets import cpu
@@ -35,12 +35,41 @@ class Distance:
 
 
 def measure(value: torch.Tensor, reference: torch.Tensor, slope: float = 0.0) -> Distance:
-    """Of two real tensors of one shape. Computed in the reference's precision, in single at the least."""
+    """Of two real tensors of one shape. Computed in the reference's precision, in single at the least; where squares overflow or vanish there,
+    once more at another scale."""
+    import torch
+
+    if value.numel() == 0:
+        return Distance(0.0, torch.zeros(0), 0.0, 0.0, 0.0)
+    found = _measured(value, reference, slope)
+    if math.isfinite(found.error) and math.isfinite(found.rms) and (found.rms > 0.0 or found.worst == 0.0):
+        return found
+    top = float(torch.where(reference.isfinite(), reference.abs(), 0).max())
+    if top == 0.0:
+        return found
+    down, up = math.ldexp(1.0, -math.frexp(top)[1]), math.ldexp(1.0, math.frexp(top)[1] - 1)
+    wide = torch.float64 if torch.float64 in (value.dtype, reference.dtype) else torch.float32
+    scaled = _measured(value.to(wide) * down, reference.to(wide) * down, slope)
+    return replace(scaled, worst=2 * up * scaled.worst, excess=2 * up * scaled.excess, rms=2 * up * scaled.rms)
+
+
+def rms(tensor: torch.Tensor) -> float:
+    """The root mean square of the elements, real or complex; of the largest values that there are as well."""
+    import torch
+
+    if not tensor.numel():
+        return 0.0
+    values = (torch.view_as_real(tensor) if tensor.is_complex() else tensor).double()
+    top = float(values.abs().max())
+    if not 0.0 < top < math.inf:
+        return top
+    return top * float(values.div(top).square().mean().sqrt())
+
+
+def _measured(value: torch.Tensor, reference: torch.Tensor, slope: float) -> Distance:
     import torch
 
     count = value.numel()
-    if count == 0:
-        return Distance(0.0, torch.zeros(0), 0.0, 0.0, 0.0)
     width = reference.shape[-1] if reference.dim() > 1 else count
     own, wanted = value.reshape(-1, width), reference.reshape(-1, width)
     height = len(wanted)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..types import Operator
 from ..workers import buffers, operators
 from ..workers.families import FAMILIES, SHIFT
-from . import faint, memory, oracle, sets, words
+from . import distance, faint, memory, oracle, sets, words
 from .endings import WorkerFailed
 from .environment import timing_effort
 from .pool import CasePool
@@ -36,10 +36,8 @@ MAX_CALLS, MOST_HOST_CALLS = 32, 8
 GRAPH_BYTES = 1 << 30  # of a case whose operators are taken apart: what they hand on needs several times as much
 TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))  # for each thing a task is asked to do
 LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
-UNEVEN = (
-    "uneven",
-    "spike",
-)  # families of timed sets: who looks at a sample of plain inputs, in which rows are alike, is wrong there
+# Families of timed sets: who looks at a sample of plain inputs, in which elements are alike, is wrong there.
+UNEVEN = ("uneven", "raised", "spike")
 UNEVEN_SHARE = 0.25  # of timed sets
 ALONE = 8  # per process of a device: calls that are a burst of their own, fewer where a set is large
 
@@ -96,6 +94,8 @@ class Drawer:
         plain = [held for _ in range(2) if (held := self._checked(pool, "dense", again)) is not None]
         pool.checking = [(0, held) for held in plain]
         _note_faint(pool, plain, again)
+        drawn = zip(*(held.expected for held in plain), again, strict=True)
+        pool.predictable = [n for n, own in enumerate(drawn) if oracle.are_predictable(own, pool.allowances[n])]
         for family in _families(pool):
             held = self._checked(pool, family)
             if held is not None:
@@ -170,7 +170,7 @@ class Drawer:
             pool.steady = [oracle.are_steady(*both) for both in zip(held.expected, again, strict=True)]
         rule: oracle.Rule = "equal" if pool.exact else "integers" if family == "exact" else "rounding"
         held.allowed = [
-            oracle.allowance(wanted, own, terms, rule, _growth(terms, family), relief, steady=steady)
+            oracle.allowance(wanted, own, terms, rule, _growth(terms, family), relief, steady=steady, pointwise=pool.pointwise)
             for wanted, own, terms, steady, relief in zip(
                 held.expected, held.framework, pool.reductions, pool.steady, _reliefs(pool, held), strict=True
             )
@@ -258,7 +258,7 @@ def _note_faint(pool: CasePool, plain: Sequence[InputSet], again: Sequence[torch
         if not own[0].is_floating_point() or allowed.rule == "equal":
             continue
         draws = [oracle.real(expected) for expected in (*(held.expected[number] for held in plain), again[number])]
-        groups = faint.find(draws, own, max(allowed.element, allowed.least / max(oracle.rms(draws[0]), 1e-300)))
+        groups = faint.find(draws, own, max(allowed.element, allowed.least / max(distance.rms(draws[0]), 1e-300)))
         pool.allowances[number] = replace(allowed, faint=groups)
         for held in plain:
             held.allowed[number] = replace(held.allowed[number], faint=groups)
@@ -272,7 +272,7 @@ def _families(pool: CasePool) -> list[str]:
             found.remove(family)
             pool.dropped[family] = "the reference may order equal values as it likes"
     if pool.input_bytes > LARGE_BYTES:
-        always = ["edges", "uneven"]
+        always = ["edges", "uneven", "raised"]
         return [*always, secrets.choice([f for f in found if f not in always])]
     return found
 
@@ -291,7 +291,7 @@ def _reliefs(pool: CasePool, held: InputSet) -> list[float]:
     if held.family != "small":
         return [1.0] * len(held.expected)
     plain = pool.checking[0][1].expected
-    return [max(1.0, oracle.rms(a) / max(oracle.rms(b), 1e-300)) for a, b in zip(plain, held.expected, strict=True)]
+    return [max(1.0, distance.rms(a) / max(distance.rms(b), 1e-300)) for a, b in zip(plain, held.expected, strict=True)]
 
 
 def _same_kinds(one: torch.Tensor, other: torch.Tensor) -> bool:

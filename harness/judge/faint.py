@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .distance import rms
+
 if TYPE_CHECKING:
     import torch
 
@@ -41,7 +43,7 @@ def find(draws: Sequence[torch.Tensor], framework: Sequence[torch.Tensor], below
 
     if len(draws) < LEAST_DRAWS or not draws[0].numel():
         return ()
-    sizes = [_size(draw) for draw in draws]
+    sizes = [rms(draw) for draw in draws]
     if not all(0 < size < math.inf for size in sizes):
         return ()
     largest = torch.stack([draw.reshape(-1).double().abs() / size for draw, size in zip(draws, sizes, strict=True)]).amax(0)
@@ -67,7 +69,7 @@ def find(draws: Sequence[torch.Tensor], framework: Sequence[torch.Tensor], below
 
 def lost(candidate: torch.Tensor, expected: torch.Tensor, groups: Sequence[Faint]) -> tuple[Faint, float, torch.Tensor] | None:
     """The first group whose error is above its limit, its error, and where its elements lie that are faint in this draw as well; None if none is."""
-    size = _size(expected)
+    size = rms(expected)
     for group in groups:
         now = expected.reshape(-1)[group.places].double().abs()
         places = group.places[now <= 2 * group.size * size]
@@ -79,9 +81,5 @@ def lost(candidate: torch.Tensor, expected: torch.Tensor, groups: Sequence[Faint
 def _error(value: torch.Tensor, reference: torch.Tensor, places: torch.Tensor) -> float:
     """Norm-wise and relative, of these elements; 0 where the reference is zero there."""
     wanted = reference.reshape(-1)[places].double()
-    off, size = float((value.reshape(-1)[places].double() - wanted).norm()), float(wanted.norm())
-    return off / size if size else 0.0
-
-
-def _size(tensor: torch.Tensor) -> float:
-    return float(tensor.double().square().mean().sqrt())
+    size = rms(wanted)
+    return rms(value.reshape(-1)[places].double() - wanted) / size if size else 0.0

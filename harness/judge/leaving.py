@@ -17,8 +17,10 @@ class Leaving:
         self._workers: list[Worker] = []
 
     def add(self, worker: Worker) -> None:
-        """Kill it. What it started dies with it in namespaces, and elsewhere as soon as its watcher runs."""
+        """Kill it. What it started dies with it in namespaces, and elsewhere as soon as its watcher runs. What it has sent and nobody read
+        goes at once: descriptors among that would outlive it."""
         worker.kill()
+        worker.sock.close()
         if len(self._workers) >= MOST:
             self.wait()
         self._workers.append(worker)

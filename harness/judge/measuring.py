@@ -38,6 +38,7 @@ def time_candidate(run: Run) -> dict[str, Any]:
     while cases:
         if run.confirming:
             run.task.restart(at_once=rng.random() < 0.5)  # neither side is always the first on the device
+        run.machine.leaving.wait()  # nothing of an earlier one is there, not even in flight, when this one begins
         worker = start_worker(run)
         run.machine.leaving.wait()  # compilers of this one among them
         try:
@@ -158,6 +159,13 @@ def _conclude_case(run: Run, case: Case, rng: Any) -> None:
     if case.roofline_us and latency < 0.6 * case.roofline_us and latency > 1.0:
         text = f"case {case.name}: {latency:.1f} us beats the measured roofline of {case.roofline_us:.1f} us"
         run.signals.append(Signal("suspect.implausible_speed", text))
+    if compared.verdict == "faster" and (numbers := run.task.pools[case.name].predictable):
+        compared = replace(compared, verdict="unclear")
+        text = (
+            f"case {case.name}: output {numbers[0]} is the same in every draw, within what it may be off by: a number known beforehand would pass for it, so "
+            f"{compared.speedup:.2f}x is not called faster"
+        )
+        run.signals.append(Signal("output_predictable", text, {"output": float(numbers[0])}))
     if compared.doubted:
         text = (
             f"case {case.name}: the figure is {compared.speedup:.2f}x, but the judge's clock leaves open whether a call takes up to "

@@ -16,13 +16,14 @@ the framework represents exactly an element may be off by its own rounding alone
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from . import errormap
-from .distance import measure, same_bits
+from .distance import measure, rms, same_bits
 from .faint import Faint, lost
 
 if TYPE_CHECKING:
@@ -94,6 +95,14 @@ def are_steady(one: torch.Tensor, other: torch.Tensor) -> bool:
     return apart <= 0.1 * both
 
 
+def are_predictable(draws: Sequence[torch.Tensor], allowed: Allowance) -> bool:
+    """Whether draws of an output differ by no more than it may be off by: a constant would then pass for it."""
+    if not draws[0].is_floating_point() or not draws[0].numel():
+        return False
+    spreads = [rms(a.double() - b.double()) / math.sqrt(2) for a, b in itertools.combinations(draws, 2)]
+    return max(spreads) <= allowed.norm * min(map(rms, draws))
+
+
 def framework_factor(dtype: str) -> float:
     """k: how many times the framework's own error a candidate may be off by."""
     return 4.0 if ROUNDOFF[dtype] <= ROUNDOFF["float32"] else 3.0 if ROUNDOFF[dtype] <= ROUNDOFF["bfloat16"] else 2.0
@@ -108,11 +117,13 @@ def allowance(
     relief: float = 1.0,
     *,
     steady: bool = False,
+    pointwise: bool = False,
 ) -> Allowance:
     """Measure the framework's error for an output and derive what a candidate may be off by.
 
     rule: asked for; it holds only where the framework itself is exact. growth: see floor(). relief: multiplies the floor, where the inputs were
-    scaled down and what matters is the error at the task's own scale. steady: its size is not small by chance, see there.
+    scaled down and what matters is the error at the task's own scale. steady: its size is not small by chance, see there. pointwise: each element stands for
+    itself, so that what is few are elements and not rows.
     """
     expected, framework = real(expected), real(framework)
     if not framework.is_floating_point():
@@ -120,7 +131,7 @@ def allowance(
     import torch
 
     dtype = _dtype(framework)
-    growth = max(growth, 1.0 if steady else few_rows(expected.shape))
+    growth = max(growth, 1.0 if steady else few_rows((expected.numel(), 1) if pointwise else expected.shape))
     base, factor = floor(dtype, reduction, growth) * relief, framework_factor(dtype)
     finite = torch.isfinite(expected) & torch.isfinite(framework)
     if not bool(finite.all()):
@@ -161,7 +172,7 @@ def usual_rms(drawn: Sequence[torch.Tensor]) -> float:
     """The root mean square over many draws of one output; 0 where each draw tells as much by itself."""
     if few_rows(drawn[0].shape) == 1.0:
         return 0.0
-    found = math.sqrt(sum(rms(t) ** 2 for t in drawn) / len(drawn))
+    found = math.hypot(*map(rms, drawn)) / math.sqrt(len(drawn))
     return found if math.isfinite(found) else 0.0
 
 
@@ -200,6 +211,8 @@ def surely_right(
     wanted = wanted.double().reshape(len(wanted), -1)
     difference = own.double().reshape(len(own), -1).sub_(wanted)
     size, off = (t.square().mean(1).sqrt() for t in (wanted, difference))
+    if not bool((size.isfinite() & off.isfinite()).all()):  # infinite, or squares that overflow: any error would do
+        return False
     unit, factor = ROUNDOFF[_dtype(expected)], (usual / size).clamp(1.0, most_loosened(wanted[0].numel())) if usual else 1.0
     cap = factor * min(allowed.row / 2, allowed.element)
     fits = (off <= (factor * allowed.norm + unit) * size) & (difference.abs_().amax(1) <= cap * size)
@@ -310,11 +323,6 @@ def real(tensor: torch.Tensor) -> torch.Tensor:
     import torch
 
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
-
-
-def rms(tensor: torch.Tensor) -> float:
-    """The root mean square of the elements."""
-    return float(real(tensor).double().square().mean().sqrt()) if tensor.numel() else 0.0
 
 
 def _share(wrong: torch.Tensor) -> float:

@@ -16,6 +16,8 @@ from ..workers import buffers, operators
 from . import oracle
 from .sets import Group, Half, InputSet
 
+MOST_TERMS, APART = 1 << 20, 1 << 8  # of a sum, as far as rounding goes; where no elements meet
+
 
 @dataclass
 class CasePool:
@@ -41,6 +43,7 @@ class CasePool:
     allowances: list[oracle.Allowance] = field(default_factory=list)
     of_family: dict[str, list[oracle.Allowance]] = field(default_factory=dict)  # what holds for timed sets of each of UNEVEN
     steady: list[bool] = field(default_factory=list)  # of each output: whether draws resemble each other in size
+    predictable: list[int] = field(default_factory=list)  # outputs that a constant would pass for on the task's own inputs
     families: list[str] = field(default_factory=list)
     dropped: dict[str, str] = field(default_factory=dict)
 
@@ -71,13 +74,21 @@ class CasePool:
     @property
     def reductions(self) -> list[int]:
         """K of each output for the oracle's floor: how many input elements can meet in one of its elements, as far as its size and the reference's
-        operators say; the longest axis in any case. A loss is a sum of rows, not of all that the rows were made of."""
+        operators say; the longest axis in any case. A loss is a sum of rows, not of all that the rows were made of. Beyond 2^20 a plain
+        sum in single precision is no longer one, and blocks are what everybody adds up; where no elements meet, it stands for
+        what approximations of functions lose."""
         inputs = [leaf["shape"] for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf]
         state = [shape for shape, _ in self.describe["state"].values()]
         longest = max((extent for shape in inputs for extent in shape), default=1)
         given = sum(_count(shape) for shape in [*inputs, *state])
         wanted = [_count(leaf["shape"]) for leaf in self.outputs["leaves"]]
-        return [max(1, longest, min(given // max(1, count), int(self.describe["terms"]))) for count in wanted]
+        found = [max(1, longest, min(given // max(1, count), int(self.describe["terms"]))) for count in wanted]
+        return [min(terms, APART if self.pointwise else MOST_TERMS) for terms in found]
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether the reference never lets two elements of one tensor meet."""
+        return bool(self.describe["pointwise"])
 
     @property
     def results(self) -> int:

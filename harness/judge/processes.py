@@ -126,6 +126,8 @@ class Worker:
         packet, fds = frames.receive_bytes(self.sock, 4096)
         for fd in fds:
             os.close(fd)
+        if fds:
+            raise self._interfered("descriptors came with a reply")
         if not packet:
             raise self._ended()
         try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 SHIFT = 20.0  # standard deviations
-FEW_ROWS, MOST_RAISED = 4, 1000.0  # of "uneven": how many rows, at most, and by how much
+FEW, FACTORS = 64, {"uneven": 1000.0, "raised": 8.0}  # elements that are raised, at most, and to how many times the largest
 FAMILIES: dict[str, str] = {
     "dense": "as get_inputs() gives them",
     "scaled": "multiplied by 3 to 100",
@@ -19,7 +19,8 @@ FAMILIES: dict[str, str] = {
     "shifted": "shifted by twenty standard deviations",
     "negative": "nothing positive, where there are negative values",
     "spike": "one element, anywhere, a hundred times the largest, and one far below all",
-    "uneven": "a few rows, anywhere, so much larger that they decide a sum over all",
+    "uneven": "up to 64 elements, anywhere, so much larger that they decide a sum over all",
+    "raised": "the same, eight times the largest",
     "edges": "first and last index of each axis several times as large; indices at the ends of their range",
     "zeros": "an eighth and the last row zero; indices repeated",
     "ties": "few different values; masks all true",
@@ -135,16 +136,20 @@ def _spike(values: Any, generator: Any) -> Any:
     return values
 
 
-def _uneven(values: Any, generator: Any) -> Any:
-    """Whoever looks at a sample of the rows misses some of them, and is off by more than 16 bits allow."""
+def _uneven(values: Any, generator: Any, factor: float = FACTORS["uneven"]) -> Any:
+    """Whoever looks at a sample misses some of them, and is off by more than 16 bits allow; a row does not show by its beginning."""
     import torch
 
-    rows = values.view(-1, values.shape[-1] if values.dim() > 1 else 1)
-    count = max(1, min(FEW_ROWS, len(rows) // 8))
-    largest = float(values.float().abs().max()) or 1.0
-    factor = min(max(10.0, len(rows) / count), MOST_RAISED, max(1.0, 0.25 * torch.finfo(values.dtype).max / largest))
-    rows[torch.randperm(len(rows), generator=generator)[:count]] *= factor
+    flat, largest = values.view(-1), float(values.float().abs().max()) or 1.0
+    count = max(1, min(FEW, flat.numel() // FEW))
+    raised = min(factor * largest, 0.25 * torch.finfo(values.dtype).max)
+    places = torch.randint(flat.numel(), (count,), generator=generator)
+    flat[places] = torch.where(flat[places] < 0, -raised, raised).to(values.dtype)
     return values
+
+
+def _raised(values: Any, generator: Any) -> Any:
+    return _uneven(values, generator, FACTORS["raised"])
 
 
 def _edges(values: Any, generator: Any) -> Any:
@@ -188,7 +193,7 @@ def _special(values: Any, generator: Any) -> Any:
 
 
 _FLOATING: dict[str, Callable[[Any, Any], Any]] = {
-    "scaled": _scaled, "small": _small, "shifted": _shifted, "negative": _negative, "spike": _spike, "uneven": _uneven, "edges": _edges, "zeros": _zeros, "ties": _ties,
+    "scaled": _scaled, "small": _small, "shifted": _shifted, "negative": _negative, "spike": _spike, "uneven": _uneven, "raised": _raised, "edges": _edges, "zeros": _zeros, "ties": _ties,
     "exact": _exact, "special": _special,
 }  # fmt: skip
 

@@ -56,9 +56,11 @@ class Recorder:
         self._elements: Counter[str] = Counter()
         self._ns: Counter[str] = Counter()
         self._mode: Any = None
+        self.pointwise = True  # whether each element of a result comes from one element of each argument
         self.terms = 0  # how many, one after the other, can meet in an element: the sum of what each operator adds up
 
     def __enter__(self) -> Recorder:
+        from torch import Tag
         from torch.utils._python_dispatch import TorchDispatchMode
 
         calls, elements, spent, recorder = self._calls, self._elements, self._ns, self
@@ -71,6 +73,7 @@ class Recorder:
                 spent[name] += time.perf_counter_ns() - start
                 calls[name] += 1
                 recorder.terms += _terms(name, args, result)
+                recorder.pointwise &= is_free(name) or Tag.pointwise in func.tags
                 for item in result if isinstance(result, (list, tuple)) else (result,):
                     elements[name] += item.numel() if hasattr(item, "numel") else 0
                 return result

@@ -257,6 +257,7 @@ class ReferenceHost(host.Host):
             "results": len(host.forward(model)(inputs[: len(drawn)])),
             "upstream": upstream,
             "terms": recorder.terms,
+            "pointwise": recorder.pointwise,
         }
 
     def _graph(self, live: Live, seed: int) -> list[list[Any]]:

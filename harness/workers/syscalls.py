@@ -39,7 +39,8 @@ _DENIED = {
     "mount_setattr": (442, 442), "open_tree_attr": (467, 467), "memfd_secret": (447, 447), "name_to_handle_at": (303, 264),
     "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "msgget": (68, 186),
 }  # fmt: skip
-# What is kept on a file besides its contents: it outlives the process that leaves it there, and write seals do not cover it.
+# What is kept on a file besides its contents: it outlives the process that leaves it there, and write seals do not cover it; and locks and
+# watches on files that everybody sees, which live as long as a descriptor, also one in flight.
 _DENIED_MARKS = {
     "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "getxattr": (191, 8), "lgetxattr": (192, 9),
     "fgetxattr": (193, 10), "listxattr": (194, 11), "llistxattr": (195, 12), "flistxattr": (196, 13), "removexattr": (197, 14),
@@ -47,7 +48,8 @@ _DENIED_MARKS = {
     "listxattrat": (465, 465), "removexattrat": (466, 466), "file_getattr": (468, 468), "file_setattr": (469, 469),
     "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, -1), "fchown": (93, 55),
     "lchown": (94, -1), "fchownat": (260, 54), "utime": (132, -1), "utimes": (235, -1), "futimesat": (261, -1),
-    "utimensat": (280, 88),
+    "utimensat": (280, 88), "flock": (73, 32), "inotify_init": (253, -1), "inotify_init1": (294, 26), "inotify_add_watch": (254, 27),
+    "fanotify_init": (300, 262),
 }  # fmt: skip
 # What the kernel keeps in memory of files that everybody reads, and counters of locked pages, which outlive the process too.
 _DENIED_MEMORY = {
@@ -65,8 +67,8 @@ _DENIED_REQUESTS = {
     "fcntl": (
         (72, 25),
         1,
-        (8, 10, 15, 1024, 1026, 1036, 1038),
-    ),  # F_SETOWN, _SETSIG, _SETOWN_EX, _SETLEASE, _NOTIFY, _SET(_FILE)_RW_HINT
+        (5, 6, 7, 8, 10, 15, 36, 37, 38, 1024, 1026, 1036, 1038),
+    ),  # F_GETLK, _SETLK, _SETLKW, _SETOWN, _SETSIG, _SETOWN_EX, _OFD_GETLK, _SETLK, _SETLKW, _SETLEASE, _NOTIFY, _SET(_FILE)_RW_HINT
     "ioctl": ((16, 29), 1, (0x5452, 0x8901, 0x8902, 0x40086602, 0x40046602, 0x401C5820)),  # FIOASYNC, FIOSETOWN, SIOCSPGRP,
     # FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR
     "prctl": ((157, 167), 0, (1, 4)),  # PR_SET_PDEATHSIG, _DUMPABLE

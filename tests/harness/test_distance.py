@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from harness.judge import distance
+from harness.judge import distance, oracle
 
 
 @pytest.mark.parametrize("shape", [(1,), (1000,), (7, 96), (33, 1000), (5, 4, 300), (0, 3), (2, 1)])
@@ -46,3 +46,24 @@ def test_what_is_not_finite_shows_in_every_block(monkeypatch: pytest.MonkeyPatch
         value = torch.ones(50, 10)
         value[place] = math.nan
         assert not math.isfinite(distance.measure(value, reference).error)
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [(torch.float32, 1e28), (torch.float32, 1e-30), (torch.float64, 1e250)])
+def test_squares_that_overflow_or_vanish_hide_nothing(dtype: torch.dtype, scale: float) -> None:
+    reference = torch.randn(64, 1024, generator=torch.Generator().manual_seed(5), dtype=torch.float64).mul(scale).to(dtype)
+    found = distance.measure(reference * (1 + 2**-10), reference)
+    assert found.error == pytest.approx(2**-10, rel=0.01)
+    assert found.rms == pytest.approx(scale, rel=0.05)
+    assert found.worst == pytest.approx(2**-10 * float(reference.abs().max()), rel=0.01)
+    zeros = torch.where(reference.abs() < scale / 2, 0, reference)
+    assert distance.measure(zeros, reference).error > 0.1
+    allowed = oracle.allowance(reference, reference, 64)
+    assert not oracle.right(zeros, reference, allowed)
+    assert not oracle.surely_right(zeros[None], reference[None], allowed, 0.0)
+    assert oracle.right(reference.clone(), reference, allowed)
+
+
+def test_an_infinity_in_a_timed_expectation_hides_nothing() -> None:
+    expected = torch.tensor([[1.0, 2.0, torch.inf, 3.0]])
+    allowed = oracle.allowance(torch.ones(1, 4), torch.ones(1, 4), 1)
+    assert not oracle.surely_right(torch.zeros(1, 4), expected, allowed, 0.0)

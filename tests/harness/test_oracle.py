@@ -249,3 +249,25 @@ def test_relief_forgives_what_is_invisible_at_the_tasks_own_scale() -> None:
     framework = expected.float()
     assert oracle.compare(candidate, expected, oracle.allowance(expected, framework, 64), framework).signal is not None
     assert oracle.compare(candidate, expected, oracle.allowance(expected, framework, 64, relief=1e3), framework).signal is None
+
+
+def test_what_a_constant_would_pass_for_is_predictable() -> None:
+    generator = torch.Generator().manual_seed(6)
+    losses = [torch.rand(4096, 1000, generator=generator).add(7).mean().double() for _ in range(3)]
+    coarse = oracle.allowance(losses[0], losses[0].bfloat16(), 4096)
+    assert oracle.are_predictable(losses, coarse)
+    fine = oracle.allowance(losses[0], losses[0].float(), 64, steady=True)
+    assert not oracle.are_predictable([rows()[: 8 * n].sum(0) for n in (1, 2, 3)], fine)
+    assert not oracle.are_predictable([torch.arange(3)] * 3, coarse)
+
+
+def test_a_row_of_elements_that_never_meet_is_no_sum() -> None:
+    wanted = torch.rand(1, 1 << 16, dtype=torch.float64, generator=torch.Generator().manual_seed(7)) + 1
+    coarse = (wanted * (1 + 2**-12)).float()
+    assert oracle.compare(coarse, wanted, oracle.allowance(wanted, wanted.float(), 256, pointwise=True)).signal is not None
+    assert (
+        oracle.compare(
+            wanted.float() * (1 + 2**-23), wanted, oracle.allowance(wanted, wanted.float(), 256, pointwise=True)
+        ).signal
+        is None
+    )

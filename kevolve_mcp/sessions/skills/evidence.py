@@ -31,6 +31,8 @@ def measured(store: Store, session: SessionRecord, node: Node, parent: Node | No
     effect, between = effect_of(node, parent)
     if node.status != "correct" or not effect or between is None or between[0] <= 1 + _open(found.evaluation):
         return None
+    if _predictable(found.evaluation):
+        return None
     other = store.evaluations.get(parent.evaluation) if parent else None
     device = found.evaluation.environment.device
     if other is not None and other.evaluation.environment.device != device:
@@ -72,11 +74,17 @@ def refusal(store: Store, node: Node, parent: Node | None) -> str:
             f"the judge's clock leaves open whether a call of {node.id} takes {100 * open_share:.0f} % more, and the effect against {against} may be "
             f"{between[0]:.3g}x"
         )
+    if _predictable(store.evaluations.get(node.evaluation).evaluation):
+        return f"an output of {node.id} is the same in every draw, so no speed-up is vouched for (output_predictable)"
     if between[0] > 1:
         return f"{node.id} and {against} were measured on different devices"
     return (
         f"the effect of {node.id} against {against} is not certain: {effect:.3g}x, interval {between[0]:.3g} to {between[1]:.3g}"
     )
+
+
+def _predictable(evaluation: Evaluation) -> bool:
+    return any(signal.name == "output_predictable" for signal in evaluation.signals)
 
 
 def _open(evaluation: Evaluation) -> float:
