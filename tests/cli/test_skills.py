@@ -35,7 +35,7 @@ LIBRARY = Library.builtin()
 @pytest.fixture(autouse=True)
 def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading a hundred pages for each command takes longer than these tests."""
-    monkeypatch.setattr(Library, "builtin", lambda: LIBRARY)
+    monkeypatch.setattr(Library, "builtin", lambda **_: LIBRARY)
 
 
 @pytest.fixture

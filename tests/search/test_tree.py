@@ -77,4 +77,4 @@ def test_inserting_changes_nothing_that_was_there(situation):
             assert (part.untried(n.id) is None) == (whole.untried(n.id) is None)
             assert (whole.untried(n.id) or 0) <= (part.untried(n.id) or 0)
         before, after = part.best(), whole.best()
-        assert before is None or (after is not None and after.score >= before.score)
+        assert before is None or (after is not None and after.assured >= before.assured)

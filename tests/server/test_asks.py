@@ -40,7 +40,7 @@ def library() -> Library:
 @pytest.fixture(autouse=True)
 def one_library(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading the pages takes longer than a test."""
-    monkeypatch.setattr(Library, "builtin", lambda: library)
+    monkeypatch.setattr(Library, "builtin", lambda **_: library)
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ WORDS = {
 @pytest.fixture(autouse=True)
 def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading a hundred pages takes longer than these tests."""
-    monkeypatch.setattr(Library, "builtin", lambda: LIBRARY)
+    monkeypatch.setattr(Library, "builtin", lambda **_: LIBRARY)
 
 
 def task(name: str, operators: str = ROWS) -> str:
