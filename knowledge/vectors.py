@@ -72,7 +72,8 @@ def passages(pages: Iterable[Page]) -> tuple[Passage, ...]:
 
 
 def fuse(hits: Sequence[Hit], near: Mapping[str, Near], pages: Mapping[str, Page]) -> list[Hit]:
-    """Both rankings as one, best first; ties by id. A page that only its meaning leads to has the score 0."""
+    """Both rankings as one, best first; ties by id. The scores stay what they were, given to the places in turn, so that they still fall: a
+    page that only its meaning leads to has that of the place it comes to."""
     if not near:
         return list(hits)
     close = dict(list(near.items())[:DEPTH])
@@ -81,7 +82,13 @@ def fuse(hits: Sequence[Hit], near: Mapping[str, Near], pages: Mapping[str, Page
     for place, page_id in enumerate(close, 1):
         weight[page_id] = weight.get(page_id, 0.0) + VECTOR_SHARE / (RANK_OFFSET + place)
     ranked = sorted(weight, key=lambda page_id: (-weight[page_id], page_id))
-    return [_told(known.get(page_id) or _alone(pages[page_id], close[page_id]), close.get(page_id)) for page_id in ranked]
+    scores = sorted((hit.score for hit in hits), reverse=True)
+    found = []
+    for place, page_id in enumerate(ranked):
+        hit = known.get(page_id) or _alone(pages[page_id], close[page_id])
+        score = scores[place] if place < len(scores) else 0.0
+        found.append(replace(_told(hit, close.get(page_id)), score=score))
+    return found
 
 
 def _alone(page: Page, near: Near) -> Hit:

@@ -47,7 +47,8 @@ def measure(value: torch.Tensor, reference: torch.Tensor, slope: float = 0.0) ->
     top = float(torch.where(reference.isfinite(), reference.abs(), 0).max())
     if top == 0.0:
         return found
-    down, up = math.ldexp(1.0, -math.frexp(top)[1]), math.ldexp(1.0, math.frexp(top)[1] - 1)
+    exponent = max(-1021, math.frexp(top)[1])
+    down, up = math.ldexp(1.0, -exponent), math.ldexp(1.0, exponent - 1)
     wide = torch.float64 if torch.float64 in (value.dtype, reference.dtype) else torch.float32
     scaled = _measured(value.to(wide) * down, reference.to(wide) * down, slope)
     return replace(scaled, worst=2 * up * scaled.worst, excess=2 * up * scaled.excess, rms=2 * up * scaled.rms)

@@ -33,12 +33,12 @@ BURSTS = 8  # per process; more where a case is small: the interval narrows with
 DEAR_BYTES, DEAR_BURSTS = 512 << 10, 4  # of a set that takes long to draw, and how many of them a search draws at least
 MORE_BURSTS, CONFIRMING_BURSTS = (max(BURSTS, round(timing_effort() * bursts)) for bursts in (64, 128))
 MAX_CALLS, MOST_HOST_CALLS = 32, 8
-GRAPH_BYTES = 1 << 30  # of a case whose operators are taken apart: what they hand on needs several times as much
+GRAPH_BYTES = 1 << 28  # of a case whose operators are taken apart: what they hand on needs several times as much
 TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))  # for each thing a task is asked to do
 LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
 # Families of timed sets: who looks at a sample of plain inputs, in which elements are alike, is wrong there.
-UNEVEN = ("uneven", "raised", "spike")
-UNEVEN_SHARE = 0.25  # of timed sets
+UNEVEN = ("uneven", "raised")
+UNEVEN_SHARE = 0.5  # of timed sets
 ALONE = 8  # per process of a device: calls that are a burst of their own, fewer where a set is large
 
 
@@ -335,4 +335,5 @@ def _wider(a: oracle.Allowance, b: oracle.Allowance) -> oracle.Allowance:
         max(a.least, b.least),
         max(a.framework_error, b.framework_error),
         a.rule if a.rule == b.rule else "rounding",
+        a.faint,
     )

@@ -18,7 +18,7 @@ INPUT, OTHER = -1, -2  # what an operator reads besides results of others: an in
 _COMPOSED_NAMES = """
     native_layer_norm native_group_norm _fused_rms_norm _softmax _log_softmax _safe_softmax logsumexp nll_loss_forward mean std_mean var_mean
     linalg_vector_norm norm sigmoid silu gelu addmm softplus mish hardswish hardsigmoid elu leaky_relu mse_loss smooth_l1_loss std addcmul
-    addcdiv lerp native_batch_norm _native_batch_norm_legit _scaled_dot_product_flash_attention_for_cpu
+    addcdiv lerp native_batch_norm _native_batch_norm_legit
     native_layer_norm_backward _softmax_backward_data _log_softmax_backward_data silu_backward gelu_backward
 """
 _COMPOSED = frozenset(_COMPOSED_NAMES.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,10 @@ import typer
 from kevolve_mcp.errors import UsageError
 
 Name = Literal["claude", "codex", "cursor", "vscode"]
-PASSED_ON = ("KEVOLVE_HOME", "KEVOLVE_PYTHON")  # clients start servers with an environment of their own
+# clients start servers with an environment of their own
+PASSED_ON = tuple(
+    f"KEVOLVE_{name}" for name in ("HOME", "CACHE", "DATABASE", "PYTHON", "SKILLS", "VECTORS", "VECTORS_SERVER", "TIMING_EFFORT")
+)
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,10 @@ def _replace(file: Path, text: str) -> None:
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        beside.touch(0o600)
         beside.write_text(text, encoding="utf-8")
+        if file.exists():
+            shutil.copymode(file, beside)
         beside.replace(file.resolve())
     except OSError as error:
         beside.unlink(missing_ok=True)

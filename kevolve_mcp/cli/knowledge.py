@@ -74,9 +74,9 @@ def read(
         title = heading
         offset = answer.data.get("next_cursor")
     if json:
-        print_json({"page": page, "text": "".join(parts)})
+        print_json({"page": page, "text": "\n".join(parts)})
     else:
-        typer.echo(f"{title}\n\n{''.join(parts)}")
+        typer.echo("\n".join([title, "", *parts]))
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
@@ -73,6 +74,9 @@ class Meaning:
         if made is not None:
             made.add_done_callback(_freed)
 
+    def __del__(self) -> None:  # a library that was renewed is closed by nobody, since others may still read it
+        self.close()
+
     def _start(self) -> Future[Made]:
         with self._lock:
             if self._made is None:
@@ -111,4 +115,5 @@ def nearness(settings: Settings) -> MakeNearness | None:
     model = settings.vectors
     if not model:
         return None
-    return lambda passages: Meaning(passages, lambda: load(model), settings.cache / KEPT_IN, settings.vectors_server)
+    encoder = functools.cache(lambda: load(model))  # one for all libraries that are made while this process lives
+    return lambda passages: Meaning(passages, encoder, settings.cache / KEPT_IN, settings.vectors_server)

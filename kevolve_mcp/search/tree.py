@@ -79,7 +79,8 @@ class Node:
 
 @dataclass(frozen=True)
 class Ask:
-    """One request for a next candidate. `lease_until` (seconds, the clock of `created`): after it the ask may be given again."""
+    """One request for a next candidate. `lease_until` (seconds, the clock of `created`): after it the ask may be given again. taken: when its
+    present author took it, None while it is free."""
 
     seq: int
     parents: tuple[str, ...]
@@ -89,6 +90,7 @@ class Ask:
     author: str = ""
     created: float = 0.0
     lease_until: float = 0.0
+    taken: float | None = None
 
     @property
     def id(self) -> str:

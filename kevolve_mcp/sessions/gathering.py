@@ -124,7 +124,9 @@ async def build(
     else:  # both halves together, the text getting at least one of them
         material, data_tokens = _within(material, reader.max_tokens // 2)
         text_tokens = max(reader.max_tokens // 2, reader.max_tokens - data_tokens)
-    return Built(build_context(material, text_tokens), tuple(e.page_id for e in gathered.passages.new))
+    context = build_context(material, text_tokens)
+    there = (e.page_id for e in gathered.passages.new if f" ({e.page_id})" in context.text)  # some may have found no room
+    return Built(context, tuple(there))
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ class Opening:
                 "skills": p["skills"],
                 "path": p["path"],
                 "beside": p["beside"],
-                "inject": p["inject"],
+                "inject": p.get("inject", 0.0),  # a job that an earlier release left has none
                 "similar": to_json(experience.named(similar, task, p["target"], p["language"])),
             },
         )
@@ -239,7 +239,7 @@ def _differences(record: SessionRecord, p: dict[str, Any]) -> tuple[str, ...]:
         found.append(f"its budget is {to_json(record.budget)}; pass new=true for a session with another")
     if record.selection != p["selection"]:
         found.append(f"its selection policy is {record.selection}")
-    if (inject := record.options.get("inject")) != p["inject"]:
+    if (inject := record.options.get("inject", 0.0)) != p.get("inject", 0.0):
         found.append(f"its asks show a kernel of a similar task with a probability of {inject or 0:g}")
     if p["python"] and record.python != p["python"]:
         found.append(f"it evaluates with {record.python}")

@@ -192,7 +192,7 @@ class Service:
         library = await self._library()
         found = await self._shared.thread(library.search, query, signals, target, language, limit, cursor)
         hits = tuple(KnowledgeHit(h.id, h.title, h.category, h.why, h.snippet, h.score, h.section) for h in found.hits)
-        if not found.fits and not cursor:
+        if not found.fits and not cursor and self.settings.home.is_dir():
             await self._shared.thread(self._shared.count_gap, query, signals, target)
         return KnowledgeHits(hits, found.total, found.next_cursor, found.note, found.fits)
 

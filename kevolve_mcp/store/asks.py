@@ -166,7 +166,9 @@ class Asks:
 
 def ask_of(row: Row[Any]) -> Ask:
     """The value of a row of `asks`."""
-    return Ask(row.seq, tuple(row.parents), row.memory, row.role, row.annotations, row.author, row.created, row.lease_until)
+    return Ask(
+        row.seq, tuple(row.parents), row.memory, row.role, row.annotations, row.author, row.created, row.lease_until, row.taken
+    )
 
 
 def _unanswered(session: str) -> Any:

@@ -70,7 +70,8 @@ def shown(source: Source, document: Document, about: Labels, passages: list[Pass
     """One passage with its neighbours' ids, or for 0 all of them, as a page. Its text is marked and quoted, so that none of its lines can
     pass for one of ours."""
     name = f"{PREFIX}{source.name}/{document.slug}"
-    lines = [f"# {document.title}", "", _MARK.format(path=one_line(document.path, 200), target=source.target)]
+    path = one_line(document.path, 200)
+    lines = [f"# {path}", "", _MARK.format(path=path, target=source.target), quoted(one_line(document.title, 200))]
     if number:
         beside = ", ".join(f"{name}@{n}" for n in (number - 1, number + 1) if 1 <= n <= document.passages)
         lines.append(f"Passage {number} of {document.passages}{f'; beside it: {beside}' if beside else ''}.")
@@ -84,7 +85,7 @@ def as_page(source: Source, document: Document, about: Labels, body: str, number
     name = f"{PREFIX}{source.name}/{document.slug}"
     return Page(
         id=f"{name}@{number}" if number else name,
-        title=document.title,
+        title=one_line(document.path, 200),  # the title that the document gives itself is quoted in the body
         category="document",
         summary="",
         body=body,

@@ -36,7 +36,7 @@ def test_printed_and_written_are_the_same_and_name_this_interpreter(kevolve: Kev
     values = parsed(client, printed.stdout)
     assert values["command"] == sys.executable
     assert values["args"] == ["-P", "-m", "kevolve_mcp.server.main"]
-    assert values["env"] == {"KEVOLVE_HOME": str(folder / "kept here")} | _python()
+    assert values["env"] == {"KEVOLVE_HOME": str(folder / "kept here"), "KEVOLVE_CACHE": str(folder / "cache")} | _python()
     assert not (folder / FILES[client]).exists()
     assert kevolve("connect", client, "--write").exit_code == 0
     assert parsed(client, (folder / FILES[client]).read_text()) == values

@@ -140,7 +140,8 @@ def test_nobody_is_blamed_for_what_was_left_of_a_predecessor(first: str, there: 
     """Its processes and its memory count until the kernel has cleared it away."""
     closed: list[int] = []
     leaving, verdicts = Leaving(), [first, "correct"]
-    leaving.add(SimpleNamespace(pid=7 if there else 0, kill=lambda: None, close=lambda: closed.append(len(verdicts))))  # type: ignore[arg-type]
+    sock, pid = SimpleNamespace(close=lambda: None), 7 if there else 0
+    leaving.add(SimpleNamespace(pid=pid, sock=sock, kill=lambda: None, close=lambda: closed.append(len(verdicts))))  # type: ignore[arg-type]
     found = Watched(SimpleNamespace(ahead=Ahead(), leaving=leaving))  # type: ignore[arg-type]
     status = found.judged(family(), lambda: SimpleNamespace(status=verdicts.pop(0))).status  # type: ignore[arg-type, return-value]
     assert (status, 2 - len(verdicts)) == ("correct" if runs == 2 else first, runs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -68,7 +69,13 @@ class Bench:
             signals=list[Signal](),
             screened={},
             loaded=None,
-            task=SimpleNamespace(family=cpu, crowded=False, restart=lambda **_: None, release=lambda case: None),
+            task=SimpleNamespace(
+                pools=defaultdict(lambda: SimpleNamespace(predictable=[])),
+                family=cpu,
+                crowded=False,
+                restart=lambda **_: None,
+                release=lambda case: None,
+            ),
             machine=machine,
             tell=lambda stage, text, fraction: self.told.append(text),
         )

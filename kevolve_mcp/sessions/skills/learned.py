@@ -10,12 +10,13 @@ from dataclasses import replace
 
 from harness.types import Target
 from kevolve_mcp.store import SkillEvidence, SkillOutcome, SkillRecord, Store
+from kevolve_mcp.synthesis.sections import LEARNED
 from knowledge import Library, Page, Skill
 
 from .patterns import families
 from .standing import standing
 
-FOLDER = "skills/learned/"  # of page ids: a skill that searches taught never takes the name of one that comes with the program
+FOLDER = LEARNED  # of page ids: a skill that searches taught never takes the name of one that comes with the program
 SUMMARY = 200  # characters
 
 

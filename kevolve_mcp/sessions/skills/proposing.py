@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -63,13 +64,17 @@ def propose_from(
 
     Not steps that only chose other parameters: which values win belongs to one machine and is no pattern. A step that applied a skill is
     evidence for that one. Told again, it proposes nothing twice."""
-    applied = {use.node: use.skill for use in store.skill_uses.uses(session.id) if use.how != "shown"}
+    applied = defaultdict[str, list[str]](list)
+    for use in store.skill_uses.uses(session.id):
+        if use.how != "shown":
+            applied[use.node].append(use.skill)
     names, notes = list[str](), list[str]()
     for found, node, parent in _steps(store, session, tree, winner)[:MAX_PROPOSED]:
-        if (skill := applied.get(node.id)) is not None:
-            if learned.is_learned(skill) and (name := learned.name_of(skill)) in {s.id for s in store.skills.list()}:
-                store.skills.add_evidence(name, [found])
-            notes.append(f"{node.id} applied {skill}: it counts for that skill")
+        if node.id in applied:
+            for skill in applied[node.id]:
+                if learned.is_learned(skill) and (name := learned.name_of(skill)) in {s.id for s in store.skills.list()}:
+                    store.skills.add_evidence(name, [found])
+                notes.append(f"{node.id} applied {skill}: it counts for that skill")
             continue
         words = wording.plain_sentences(node.hypothesis)[: wording.MAX_TEXT]
         if not words:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 
 from kevolve_mcp.store import SkillUseKind, Store
+from knowledge.library import BUILTIN
+
+from .learned import page_id
 
 _ORIGIN = "skill: "
 _NAMED = re.compile(r"\bskills/([a-z0-9_]+(?:/[a-z0-9_]+)?)|\bthe skill ([a-z0-9_]+(?:/[a-z0-9_]+)?)")
@@ -16,7 +19,17 @@ def used_by(store: Store, session: str, ask: int | None, origin: str | None, wor
     for skill in store.skill_uses.shown(session, ask) if ask is not None else ():
         found[skill] = "shown"
     for path, name in _NAMED.findall(words):
-        found[f"skills/{path or name}"] = "named"
+        if (known := _known(store, path or name)) is not None:
+            found[known] = "named"
     if origin and origin.startswith(_ORIGIN):
         found[f"skills/{origin.removeprefix(_ORIGIN)}"] = "start"
-    return {skill: how for skill, how in found.items() if len(skill) <= 120}
+    return found
+
+
+def _known(store: Store, name: str) -> str | None:
+    """The page id of a skill that exists, as an author may write it; None for ordinary words."""
+    name = name.removesuffix("/skill")
+    learned = name.removeprefix("learned/")
+    if (BUILTIN / "skills" / name / "skill.md").is_file():
+        return f"skills/{name}"
+    return page_id(learned) if learned in {skill.id for skill in store.skills.list()} else None
