@@ -38,6 +38,7 @@ TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))  # for each 
 LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
 # Families of timed sets: who looks at a sample of plain inputs, in which elements are alike, is wrong there.
 UNEVEN = ("uneven", "raised")
+UNEVEN_FACTOR = 4.0  # on their limits, which one draw gave and others are held to
 UNEVEN_SHARE = 0.5  # of timed sets
 ALONE = 8  # per process of a device: calls that are a burst of their own, fewer where a set is large
 
@@ -102,7 +103,7 @@ class Drawer:
                 pool.checking.append((0, held))
                 if family in UNEVEN:
                     both = zip(pool.allowances, held.allowed, strict=True)
-                    pool.of_family[family] = [oracle.doubled(_wider(*pair)) for pair in both]
+                    pool.of_family[family] = [oracle.widened(_wider(*pair), UNEVEN_FACTOR) for pair in both]
         if pool.describe["state"]:
             changed = secrets.randbits(40) + 1
             self.state(pool, changed)

@@ -367,7 +367,7 @@ def _baseline_wrong(pool: CasePool, slots: bursts.Slots, held: InputSet) -> str:
     own = slots.tensors(pool.outputs, 0)
     for output, expected, allowed, framework in zip(own, held.expected, pool.allowances, held.framework, strict=True):
         finding = oracle.compare(
-            output, expected, replace(oracle.doubled(allowed), rule="rounding"), framework
+            output, expected, replace(oracle.widened(allowed), rule="rounding"), framework
         )  # the user chose it
         if finding.signal is not None:
             return finding.detail

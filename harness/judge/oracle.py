@@ -158,9 +158,9 @@ def of_timed_call(allowed: Allowance, expected: torch.Tensor, usual: float) -> A
     )
 
 
-def doubled(a: Allowance) -> Allowance:
-    """Twice as much in everything, and nothing is asked of faint elements."""
-    return replace(a, norm=2 * a.norm, row=2 * a.row, element=2 * a.element, least=2 * a.least, faint=())
+def widened(a: Allowance, factor: float = 2.0) -> Allowance:
+    """So many times as much in everything, and nothing is asked of faint elements."""
+    return replace(a, norm=factor * a.norm, row=factor * a.row, element=factor * a.element, least=factor * a.least, faint=())
 
 
 def most_loosened(count: int) -> float:

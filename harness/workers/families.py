@@ -137,14 +137,15 @@ def _spike(values: Any, generator: Any) -> Any:
 
 
 def _uneven(values: Any, generator: Any, factor: float = FACTORS["uneven"]) -> Any:
-    """Whoever looks at a sample misses some of them, and is off by more than 16 bits allow; a row does not show by its beginning."""
+    """Whoever looks at a sample misses some of them, and is off by more than 16 bits allow; a row does not show by its beginning. All have one
+    sign: where large ones cancel, honest roundings are large beside what is left (5 of 6,000 draws of sums over rows of 64)."""
     import torch
 
     flat, largest = values.view(-1), float(values.float().abs().max()) or 1.0
     count = max(1, min(FEW, flat.numel() // FEW))
     raised = min(factor * largest, 0.25 * torch.finfo(values.dtype).max)
     places = torch.randint(flat.numel(), (count,), generator=generator)
-    flat[places] = torch.where(flat[places] < 0, -raised, raised).to(values.dtype)
+    flat[places] = raised if bool((values > 0).any()) else -raised
     return values
 
 
