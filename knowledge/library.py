@@ -210,23 +210,6 @@ class Library:
             page.id, page.title, page.category, page.body[offset:end], offset, total, end if end < total else None, page.links
         )
 
-    def linked(
-        self,
-        page_ids: Sequence[str],
-        query: str = "",
-        signals: Sequence[str] = (),
-        target: str = "",
-        language: str = "",
-        operators: Sequence[str] = (),
-    ) -> tuple[Hit, ...]:
-        """Pages of the shelf to which these link, one step away and none of them themselves, best first for the query; where room is left
-        beside what was found, they are what to show next. Raises PageNotFound."""
-        origin = {link: page_id for page_id in reversed(page_ids) for link in self.page(page_id).links}
-        places = shelve(self._pages, signals, target, language, of_operators(operators))
-        near = [place for place in places if place.page.id in origin and place.page.id not in page_ids]
-        hits = rank(near, self._text.match(query_terms(query)[:MAX_TERMS]), everything=True)
-        return tuple(replace(hit, why=f"linked from {origin[hit.id]}; {hit.why}".removesuffix("; no filter")) for hit in hits)
-
     def passage(self, page_id: str, section: str = "", limit: int = 1600) -> str:
         """One section of a page, cut at a line after `limit` characters; the beginning of the page where no section has this heading.
         Raises PageNotFound."""

@@ -22,7 +22,7 @@ from .processes import Worker
 from .sets import InputSet
 
 WARM_BURSTS, MOST_WARM_BURSTS = 2, 10
-NOTHINGS = 2  # calls that do nothing, in each round
+NOTHINGS = 2  # calls that do nothing, each time they are made
 
 
 @dataclass(frozen=True)

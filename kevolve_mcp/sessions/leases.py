@@ -29,7 +29,3 @@ def put_aside(tree: Tree, ask: Ask) -> bool:
     """Whether its author went on without it: handed in, since it took it, a kernel that answers no ask."""
     since = ask.created if ask.taken is None else ask.taken
     return any(n.ask is None and n.created > since and n.annotations.get(AUTHOR) == ask.author for n in tree.nodes)
-
-
-def author_of(ask: Ask) -> str:
-    return ask.author.rpartition(" via ")[0] or ask.author

@@ -53,10 +53,6 @@ class Shared:
                     self.on_store(self._store)
         return self._store
 
-    @property
-    def opened_store(self) -> Store | None:
-        return self._store
-
     async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """A blocking call in a worker thread; cancelling the caller waits for it, so a transaction ends one way or the other."""
         return await to_thread.run_sync(functools.partial(function, *args, **kwargs))

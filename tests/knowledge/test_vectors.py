@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Sequence
 
-import pytest
-
-from knowledge import Library, Near, Neighbours, PageNotFound, Passage, parse_page, sections
+from knowledge import Library, Near, Neighbours, Passage, parse_page, sections
 
 
 class Told:
@@ -32,9 +29,9 @@ class Told:
         self.closed = True
 
 
-def page(name: str, words: str, rest: str = "", links: str = "") -> str:
+def page(name: str, words: str, rest: str = "") -> str:
     front = f"---\ntitle: {name}\ncategory: guidance\nsummary: About {words}.\n{rest}---\n"
-    return f"{front}# {name}\n\nText on {words}. {links}\n\n## Verify\n\nLook at {words}.\n"
+    return f"{front}# {name}\n\nText on {words}.\n\n## Verify\n\nLook at {words}.\n"
 
 
 APPLES = page("Apples", "apples", "asked_as: [red fruit]\n")
@@ -46,12 +43,6 @@ def small(told: Told | None = None) -> Library:
     return Library(
         [parse_page(f"guidance/{n}", t) for n, t in (("apples", APPLES), ("pears", PEARS), ("gpu", GPU))], nearness=told
     )
-
-
-def linked() -> Library:
-    apples = page("Apples", "apples", links="See [these](pears.md) and [that](gpu.md).")
-    pears = page("Pears", "pears", links="See [those](apples.md).")
-    return Library([parse_page(f"guidance/{n}", t) for n, t in (("apples", apples), ("pears", pears), ("gpu", GPU))])
 
 
 def ids(library: Library, query: str, **known: str) -> list[str]:
@@ -120,21 +111,3 @@ def test_a_library_that_is_extended_keeps_its_vectors_and_closing_frees_them() -
     assert "guidance/more" in ids(more, "apples")
     more.close()
     assert told.closed
-
-
-def test_links_are_followed_one_step() -> None:
-    library = linked()
-    assert {hit.id for hit in library.linked(["guidance/apples"])} == {"guidance/pears", "guidance/gpu"}
-    assert [hit.id for hit in library.linked(["guidance/apples"], "what pears are", target="cpu")] == ["guidance/pears"]
-    assert library.linked(["guidance/apples", "guidance/pears"], target="cpu") == ()
-    (pears,) = library.linked(["guidance/apples"], target="cpu")
-    assert pears.why == "linked from guidance/apples"
-    with pytest.raises(PageNotFound):
-        library.linked(["guidance/plums"])
-
-
-def test_linked_pages_of_the_library_have_passages(library: Library) -> None:
-    linked = library.linked(["guidance/online_softmax"], "split the sequence", target="cuda:sm_90")
-    assert linked
-    assert all(library.passage(hit.id, hit.section) for hit in linked)
-    assert all(dataclasses.is_dataclass(hit) and hit.why.startswith("linked from guidance/online_softmax") for hit in linked)
