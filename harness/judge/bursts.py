@@ -1,117 +1,44 @@
-"""One burst: calls on different inputs, timed inside the worker and from outside, with every output handed back.
-
-The judge's clock starts before the worker can see the inputs and stops when the judge holds its own copy of the outputs, so that
-whatever a candidate does for them lies inside, wherever it does it.
-"""
+"""One burst: calls on different inputs, timed inside the worker and from outside, with every output handed back."""
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..workers import buffers, frames
-from .endings import Interfered
+from . import device_link, host_slots
+from .device_slots import DeviceSlots
+from .host_slots import HostSlots
 from .pool import CasePool
 from .processes import Worker
 from .sets import Group, InputSet
-
-if TYPE_CHECKING:
-    import torch
+from .slots import BurstResult, Slots
 
 MOST_QUEUE_NS = 20_000_000  # for calls that wait for the device themselves
 CHECK_CALLS = 3  # calls of a checking burst: two inputs, then the first again
 HELD_CALLS, HELD_BYTES = 24, 256 << 20  # of one longer checking burst: outputs that are held before any is looked at
 
 
-@dataclass(frozen=True)
-class BurstResult:
-    """Nanoseconds by the worker's clock (calls only: a claim) and by the judge's (from sending the inputs to holding the
-    outputs). queued_ns: what the host took to issue the calls; on a CPU the same as inside_ns. Faults and involuntary switches are the
-    worker's own count over the calls."""
-
-    inside_ns: int
-    outside_ns: int
-    minor_faults: int
-    major_faults: int
-    switches: int
-    queued_ns: int
-    data: Any = None
-
-
-_copy = bytearray()  # one for all slots: the judge looks at the outputs of one burst before it runs the next
-_shelf = bytearray()
-
-
-class _Shared:
-    """Memory that one worker writes, too."""
-
-    def __init__(self, size: int) -> None:
-        self.fd = buffers.create("slots", size)
-        buffers.seal(self.fd, writable=True)
-        self.view = memoryview(buffers.shared(self.fd, size))
-
-    def __del__(self) -> None:
-        os.close(self.fd)
-
-
-class Slots:
-    """The memory that receives outputs: `count` slots, shared with one worker, and the judge's own copy of them. before: slots of the
-    same worker that nobody needs any more; their memory serves again where it is large enough."""
-
-    _shared: _Shared
-
-    def __init__(self, count: int, slot_bytes: int, before: Slots | None = None) -> None:
-        self.count, self.slot_bytes = count, slot_bytes
-        size = count * slot_bytes
-        self._shared = before._shared if before is not None and len(before._shared.view) >= size else _Shared(size)
-        self._held = memoryview(b"")
-
-    @property
-    def fd(self) -> int:
-        return self._shared.fd
-
-    def take(self, count: int) -> None:
-        """Copy the first `count` slots: what the worker writes from here on is not looked at."""
-        global _copy
-        size = count * self.slot_bytes
-        if len(_copy) < size:
-            _copy = bytearray(size)
-        self._held = memoryview(_copy)[:size]
-        self._held[:] = self._shared.view[:size]
-
-    def tensors(self, layout: buffers.Layout, index: int) -> list[torch.Tensor]:
-        """The outputs of one call as they were taken, valid until the next `take` of any slots."""
-        return buffers.tensors(layout, self._held, index * self.slot_bytes)
-
-    def put(self, place: memoryview) -> memoryview:
-        """A copy of the outputs as they were taken, in memory of the caller's."""
-        place[: len(self._held)] = self._held
-        return place[: len(self._held)]
-
-
-def shelf(places: int, size: int) -> list[memoryview]:
-    """Places for outputs that wait for being looked at, in memory that is there before and is used again."""
-    global _shelf
-    if len(_shelf) < places * size:
-        _shelf = bytearray(b"0") * (places * size)
-    whole = memoryview(_shelf)
-    return [whole[number * size : (number + 1) * size] for number in range(places)]
+def slots(pool: CasePool, count: int, before: Slots | None = None) -> Slots:
+    """Room for the outputs of so many calls. before: other slots of the same worker that nobody needs any more."""
+    if pool.shared:
+        return DeviceSlots(count, pool, before if isinstance(before, DeviceSlots) else None)
+    return HostSlots(count, pool, before if isinstance(before, HostSlots) else None)
 
 
 def forget() -> None:
     """Give the memory of the judge's copies back."""
-    global _copy, _shelf
-    _copy, _shelf = bytearray(), bytearray()
+    host_slots.forget()
 
 
 def hot(worker: Worker, key: str, held: InputSet, calls: int, seconds: float, queue_ns: int) -> tuple[float, float]:
     """Microseconds a call on one set of inputs over and over: with warm caches, and as a caller sees it who waits for each call.
     The worker's own claim, on inputs that it has seen before: shown beside the verdict, never judged. Raises what Worker.wait raises."""
-    where = {"layout": held.layout, "base": held.base}
-    reply = worker.ask("hot", worker.own(held.file.fd), seconds=seconds, key=key, calls=calls, queue_ns=queue_ns, **where)
+    asked: dict[str, Any] = {"key": key, "calls": calls, "queue_ns": queue_ns, "layout": held.layout}
+    if held.file.bytes is not None:
+        base = device_link.link(worker).show(held)
+        reply = worker.ask("hot", seconds=seconds, base=base, **asked)
+    else:
+        reply = worker.ask("hot", worker.own(held.file.fd), seconds=seconds, base=held.base, **asked)
     return reply.values[0] / 1e3 / calls, reply.values[1] / 1e3 / calls
 
 
@@ -138,29 +65,8 @@ def run(
     record: bool = False,
     queue_ns: int = 0,
 ) -> BurstResult:
-    """One burst; its outputs lie in `slots` afterwards. queue_ns: how long a device waits for its launches to be queued, at least.
-    Raises what Worker.wait raises."""
-    files = {id(s.file): s.file.fd for s in sets}
-    layouts = {id(s.layout): s.layout for s in sets}
-    file_numbers, layout_numbers = ({key: number for number, key in enumerate(each)} for each in (files, layouts))
-    where = [(file_numbers[id(s.file)], s.base, layout_numbers[id(s.layout)]) for s in sets]
-    own = worker.own(*files.values())
-    worker.send("burst", key=key, layouts=[*layouts.values()], sets=where, order=order, record=record, queue_ns=queue_ns)
-    worker.wait(frames.READY, seconds)
-    start = time.perf_counter_ns()
-    worker.go(own)
-    reply = worker.wait(frames.OK, seconds)
-    slots.take(len(order))
-    end = time.perf_counter_ns()
-    return _result(worker, reply, end - start, worker.data(reply) if record else None)
-
-
-def _result(worker: Worker, reply: frames.Reply, outside_ns: int, data: Any = None) -> BurstResult:
-    inside, minor, major, switches, queued = reply.values[:5]
-    if inside < 0:
-        worker.kill()
-        raise Interfered(f"its calls took {inside} ns by its own clock")
-    return BurstResult(max(inside, 1), outside_ns, minor, major, switches, queued, data)  # a device's clock is coarse
+    """One burst; its outputs are in `slots` afterwards. See Slots.run."""
+    return slots.run(worker, key, sets, order, seconds, record=record, queue_ns=queue_ns)
 
 
 def patience(queue_ns: int) -> int:

@@ -18,6 +18,7 @@ from .pool import CasePool
 from .processes import Worker
 from .run import LOAD_SECONDS, Run, call_seconds, prepare, set_state
 from .sets import InputSet
+from .slots import BurstResult, Slots
 
 T = TypeVar("T")
 DIAGNOSIS_SECONDS = 5.0  # how long a case that is wrong is looked at further
@@ -45,7 +46,7 @@ def verify(run: Run) -> dict[str, Any]:
     return {"families": families, "library": run.library, "configurations": run.configurations}
 
 
-def _check_case(run: Run, case: Case, pool: CasePool, worker: Worker, slots: bursts.Slots) -> CaseResult:
+def _check_case(run: Run, case: Case, pool: CasePool, worker: Worker, slots: Slots) -> CaseResult:
     check = _CaseCheck(run, case, pool, worker, slots)
     check.all_sets()
     if check.wrong:
@@ -78,7 +79,7 @@ class _CaseCheck:
     case: Case
     pool: CasePool
     worker: Worker
-    slots: bursts.Slots
+    slots: Slots
     findings: list[oracle.Finding] = field(default_factory=list)
     wrong: list[tuple[str, str, oracle.Finding]] = field(default_factory=list)  # signal, text
     shares: dict[str, float] = field(default_factory=dict)  # family -> largest share of wrong elements
@@ -208,7 +209,7 @@ class _CaseCheck:
         self.wrong.append((name, text, finding))
         self.shares[held.family] = max(self.shares.get(held.family, 0.0), finding.share)
 
-    def _burst(self, sets: list[InputSet], order: list[int], doing: str, *, record: bool = False) -> bursts.BurstResult:
+    def _burst(self, sets: list[InputSet], order: list[int], doing: str, *, record: bool = False) -> BurstResult:
         seconds = max(self.run.place.patience_s, call_seconds(self.case, len(order)))
         return self._guard(
             doing, lambda: bursts.run(self.worker, self.slots, self.case.name, sets, order, seconds, record=record)

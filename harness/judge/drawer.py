@@ -1,4 +1,5 @@
-"""Drawing the input sets of a case: from secret seeds, by a reference worker, into files that a worker is shown once."""
+"""Drawing the input sets of a case: from secret seeds, by a reference worker, into files that a worker is shown once, or into memory of the
+judge's on a device."""
 
 from __future__ import annotations
 
@@ -7,17 +8,17 @@ import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..types import Operator
-from ..workers import buffers, operators
+from ..workers import buffers, frames, operators
 from ..workers.families import FAMILIES, SHIFT
-from . import distance, faint, memory, oracle, sets, words
+from . import device_link, distance, faint, memory, oracle, rooms, sets, words
 from .endings import WorkerFailed
 from .environment import timing_effort
 from .pool import CasePool
 from .processes import Worker
-from .sets import Group, Half, InputFile, InputSet
+from .sets import Group, Half, InputSet
 
 if TYPE_CHECKING:
     import torch
@@ -33,6 +34,8 @@ BURSTS = 8  # per process; more where a case is small: the interval narrows with
 DEAR_BYTES, DEAR_BURSTS = 512 << 10, 4  # of a set that takes long to draw, and how many of them a search draws at least
 MORE_BURSTS, CONFIRMING_BURSTS = (max(BURSTS, round(timing_effort() * bursts)) for bursts in (64, 128))
 MAX_CALLS, MOST_HOST_CALLS = 32, 8
+# On a device whose bursts the judge's clock measures, which is off by some 10 us for each (H200): so long, or of so many calls.
+QUEUED_BURST_US, MOST_QUEUED_CALLS = 1_000.0, 96
 GRAPH_BYTES = 1 << 28  # of a case whose operators are taken apart: what they hand on needs several times as much
 TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))  # for each thing a task is asked to do
 LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
@@ -40,20 +43,21 @@ LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
 UNEVEN = ("uneven", "raised")
 UNEVEN_FACTOR = 4.0  # on their limits, which one draw gave and others are held to
 UNEVEN_SHARE = 0.5  # of timed sets
-ALONE = 8  # per process of a device: calls that are a burst of their own, fewer where a set is large
+# Per process of a device: calls that are a burst of their own, fewer where a set is large; more where it is the judge's clock that measures them.
+ALONE, ALONE_QUEUED = 8, 48
 
 
 class Drawer:
     """Draws sets through one reference worker."""
 
-    def __init__(self, worker: Worker, device: str = "cpu") -> None:
-        self._worker, self._device = worker, device
+    def __init__(self, worker: Worker, device: str = "cpu", *, shared: bool = False) -> None:
+        self._worker, self._device, self._shared = worker, device, shared
 
     def describe(self, case: str) -> CasePool:
         """Construct the case's reference and learn its layouts. Raises WorkerFailed("task")."""
         seed = secrets.randbits(48)
         reply = self._worker.ask("describe", seconds=TASK_SECONDS, case=case, seed=seed)
-        pool = CasePool(case, self._worker.data(reply), seed)
+        pool = CasePool(case, self._worker.data(reply), seed, shared=self._shared)
         pool.init_fd = buffers.create("init", int(pool.describe["init"]["bytes"]))
         self._worker.ask("init", [pool.init_fd], seconds=TASK_SECONDS, case=case)
         buffers.seal(pool.init_fd)
@@ -120,9 +124,11 @@ class Drawer:
         on_host = self._device == "cpu"
         each = pool.input_bytes + pool.slot_bytes + 2 * buffers.ALIGN
         length_us, most = (HOST_BURST_US, MOST_HOST_CALLS) if on_host else (DEVICE_BURST_US, MAX_CALLS)
+        if pool.shared:
+            length_us, most = QUEUED_BURST_US, MOST_QUEUED_CALLS
         pool.short = us < SHORT_US
         pool.one_by_one, pool.warm = on_host, next(n for n, limit in WARM_CALLS if us < limit) if on_host else 0
-        affordable = max(4, min(POOL_BYTES, memory.available() // 8) // each)
+        affordable = max(4, min(POOL_BYTES, self.room() // 8) // each)
         pool.calls = max(1, min(most, round(length_us / max(us, 1.0)), affordable // 4))
         spent_us = (pool.calls + pool.warm) * max(us, 1.0)
         few = min(bursts, FEW_BYTES // (pool.calls * each), round(1e6 * FEW_SECONDS / spent_us)) if on_host else 0
@@ -133,7 +139,7 @@ class Drawer:
         pool.halves = self._halves(pool, max(1, min(max(least, few), affordable // pool.calls)))
         pool.timing = [group for half in pool.halves for group in half.groups]
         if pool.calls > 1 and not on_host:
-            pool.alone = [self._group(pool, ["dense"]) for _ in range(min(ALONE, affordable // 4))]
+            pool.alone = self._group(pool, ["dense"] * min(ALONE_QUEUED if pool.shared else ALONE, affordable // 4)).alone()
         pool.rotating_bytes = pool.timing_bytes
         if len(pool.halves) > 1:
             self.state(pool, 0)
@@ -188,51 +194,27 @@ class Drawer:
 
     def _draw(self, pool: CasePool, family: str) -> InputSet:
         """One set with precise expectations."""
-        between = buffers.ALIGN * (1 + len(pool.outputs["leaves"]))  # the unused pages of a plan
-        inputs, framework = buffers.create("inputs", pool.input_bytes), buffers.create("framework", pool.slot_bytes)
-        expected = buffers.create("expected", between + 8 * pool.slot_bytes)  # float64 is at most eight times as wide
-        fds, held = [inputs, expected, framework], InputFile(inputs)
-        try:
-            seed = secrets.randbits(48)
-            reply = self._worker.ask("make_set", fds, seconds=TASK_SECONDS, case=pool.name, seed=seed, family=family)
-            data = self._worker.data(reply)
-            buffers.seal(inputs)
-            wanted = self._placed(views(expected, data["expected"]))
-            own = self._placed(views(framework, pool.outputs))
-            return InputSet(held, 0, data["layout"], wanted, family, data["finite"], own)
-        finally:
-            os.close(expected)  # the mappings stay
-            os.close(framework)
+        between = buffers.ALIGN * (1 + 2 * len(pool.outputs["leaves"]))  # the unused pages of a plan, and what is left of one
+        inputs, expected, framework = self._rooms(pool.input_bytes, between + pool.precise_bytes, pool.slot_bytes)
+        asked = {"case": pool.name, "seed": secrets.randbits(48), "family": family}
+        data = self._worker.data(self._filled("make_set", [inputs, expected, framework], TASK_SECONDS, asked))
+        wanted = self._placed(expected.tensors(data["expected"]))
+        own = self._placed(framework.tensors(pool.outputs))
+        return InputSet(inputs.file(), 0, data["layout"], wanted, family, data["finite"], own)
 
     def _group(self, pool: CasePool, families: list[str]) -> Group:
         """Sets of these families for one timed burst, with expectations in the outputs' own dtypes."""
         calls, stride = len(families), max(pool.input_bytes, buffers.ALIGN)
-        inputs, expected = (
-            buffers.create("inputs", calls * stride),
-            buffers.create("expected", calls * pool.slot_bytes),
-        )
         chosen = list(range(len(pool.outputs["leaves"]))) if pool.bitwise else buffers.integers(pool.outputs)
-        own = [buffers.create("framework", calls * pool.slot_bytes)] if chosen else []
-        held = InputFile(inputs)
-        try:
-            reply = self._worker.ask(
-                "make_group",
-                [inputs, expected, *own],
-                seconds=calls * TASK_SECONDS,
-                case=pool.name,
-                seeds=[secrets.randbits(48) for _ in range(calls)],
-                families=families,
-                stride=stride,
-                slot_bytes=pool.slot_bytes,
-                framework=chosen,
-            )
-            layouts = self._worker.data(reply)
-            buffers.seal(inputs)
-            mapped = [buffers.mapped(fd) for fd in (expected, *own)]
-        finally:
-            for fd in (expected, *own):
-                os.close(fd)
-        wanted, *others = (self._placed(buffers.stacked(pool.outputs, each, calls, pool.slot_bytes)) for each in mapped)
+        outputs = calls * pool.slot_bytes
+        inputs, *results = self._rooms(calls * stride, outputs, *([outputs] if chosen else []))
+        asked = {
+            "case": pool.name, "seeds": [secrets.randbits(48) for _ in range(calls)], "families": families, "stride": stride,
+            "slot_bytes": pool.slot_bytes, "framework": chosen,
+        }  # fmt: skip
+        layouts = self._worker.data(self._filled("make_group", [inputs, *results], calls * TASK_SECONDS, asked))
+        held = inputs.file()
+        wanted, *others = (self._placed(each.stacked(pool.outputs, calls, pool.slot_bytes)) for each in results)
         framework = [others[0][number] if number in chosen else None for number in range(len(wanted))]
         one = layouts[0]  # most often of all: then the same object, so that it is sent once
         sets = [
@@ -240,6 +222,23 @@ class Drawer:
             for number, (layout, family) in enumerate(zip(layouts, families, strict=True))
         ]
         return Group(sets, wanted, framework)
+
+    def _rooms(self, *sizes: int) -> list[rooms.Room]:
+        """Memory for inputs, and for what is expected."""
+        return [rooms.OnDevice(size) if self._shared else rooms.OnHost(size) for size in sizes]
+
+    def _filled(self, op: str, some: Sequence[rooms.Room], seconds: float, asked: dict[str, Any]) -> frames.Reply:
+        """What the worker says that has filled them."""
+        fds = [room.fd() for room in some]
+        try:
+            return self._worker.ask(op, fds, seconds=seconds, sizes=[room.nbytes for room in some if self._shared], **asked)
+        finally:
+            for room, fd in zip(some, fds, strict=True):
+                room.filled(fd)
+
+    def room(self) -> int:
+        """Bytes that there are for sets, where these lie."""
+        return device_link.free_bytes() if self._shared else memory.available()
 
     def _placed(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """Expectations stay where comparing is fastest: in the judge's own memory on the device."""
@@ -280,10 +279,11 @@ def _families(pool: CasePool) -> list[str]:
 
 def _growth(terms: int, family: str) -> float:
     """What honest sums lose in a family, as a factor on their part of the oracle's floor. Few, equal or nearly equal values, or many beside a
-    large one: rounding errors repeat instead of cancelling and grow with K, not its root. Shifted values: sums are off in proportion to
+    large one: rounding errors repeat instead of cancelling and grow with K, not its root. Scaled values saturate functions: of 1 - tanh(x)^2 little is
+    left, and all of its rounding (1 of 27 draws of an honest gate was refused). Shifted values: sums are off in proportion to
     the shift (one pass for mean and variance by its square: that shows)."""
     repeated = max(1.0, terms**0.5 / 2)
-    growths = {"shifted": 1.5 * SHIFT, "negative": 4.0, "scaled": 1.0, "dense": 1.0, "special": 1.0}
+    growths = {"shifted": 1.5 * SHIFT, "negative": 4.0, "scaled": 4.0, "dense": 1.0, "special": 1.0}
     return float(growths.get(family, repeated))
 
 
@@ -320,11 +320,6 @@ def _unbearable(pool: CasePool, held: InputSet) -> str:
         if leaf["dtype"] in oracle.ROUNDOFF and allowed.framework_error > 64 * oracle.floor(leaf["dtype"], terms):
             return "the framework itself is inaccurate there"
     return ""
-
-
-def views(fd: int, layout: buffers.Layout) -> list[torch.Tensor]:
-    """The tensors of a descriptor, read-only."""
-    return buffers.tensors_of(buffers.read(fd, {**layout, "tree": {"list": list(range(len(layout["leaves"])))}}))
 
 
 def _wider(a: oracle.Allowance, b: oracle.Allowance) -> oracle.Allowance:

@@ -76,6 +76,7 @@ def time_candidate(run: Run) -> dict[str, Any]:
     return {
         "processes": {n: len(t.blocks) for n, t in run.times.items()},
         "clocks_us": {n: (t.claimed_ns / 1e3, t.seen_ns / 1e3) for n, t in run.times.items()},
+        "said_us": {n: statistics.median(said) / 1e3 for n, t in run.times.items() if (said := t.all("said_ns"))},
         "nothing_us": {n: t.nothing_us for n, t in run.times.items()},
         "ahead": {n: t.ahead_factor(_strongest(t)) for n, t in run.times.items()},
         "alone": {n: t.alone_factor(_strongest(t)) for n, t in run.times.items()},
@@ -113,7 +114,7 @@ def _compared(run: Run, times: timing.CaseTimes, baseline: str, rng: Any) -> sta
         rng,
         one_baseline=not run.confirming,
         process_us=family.PROCESS_US,
-        open_us=times.open_us,
+        open_us=times.open_us + times.alone_open_us(baseline),
     )
 
 
@@ -140,14 +141,15 @@ def _why_raised(run: Run, times: timing.CaseTimes, baseline: str) -> str:
 
 def _conclude_case(run: Run, case: Case, rng: Any) -> None:
     times = run.times[case.name]
-    on_host = times.nothing_us is not None
-    if not on_host and times.clock_disagrees(bounds.copying_us(case, run.machine.ceilings_of(run.task.family))):
+    by_judge = times.nothing_us is not None
+    best = _strongest(times)
+    open_us = times.open_us + times.alone_open_us(best)
+    if not by_judge and times.clock_disagrees(bounds.copying_us(case, run.machine.ceilings_of(run.task.family))):
         text = (
             f"case {case.name}: a burst took at least {times.seen_ns / 1e3:.0f} us by the judge's clock and {times.claimed_ns / 1e3:.0f} us by the "
             "candidate's own, and the baseline shows no such gap: work is done outside the timed calls"
         )
         raise Failure("cheated", text, (Signal("cheat.clock", text),))
-    best = _strongest(times)
     confirmed = times.confirmed(best)
     compared = _compared(run, times, best, rng)
     latency = statistics.median([p[1] for process in confirmed for p in process])
@@ -169,9 +171,9 @@ def _conclude_case(run: Run, case: Case, rng: Any) -> None:
     if compared.doubted:
         text = (
             f"case {case.name}: the figure is {compared.speedup:.2f}x, but the judge's clock leaves open whether a call takes up to "
-            f"{times.open_us:.1f} us more than {latency:.1f} us, so it is not called faster"
+            f"{open_us:.1f} us more than {latency:.1f} us, so it is not called faster"
         )
-        run.signals.append(Signal("clock_open", text, {"open_us": times.open_us, "latency_us": latency}))
+        run.signals.append(Signal("clock_open", text, {"open_us": open_us, "latency_us": latency}))
     run.results[case.name] = replace(
         run.results[case.name],
         speedup=compared.speedup,
@@ -180,8 +182,8 @@ def _conclude_case(run: Run, case: Case, rng: Any) -> None:
         baseline=best,
         baselines={**{b: us for b, us in case.baselines_us.items() if us}, **_medians(times)},
         latency_us=latency,
-        clock="judge" if on_host else "candidate",
-        open_us=times.open_us,
+        clock="judge" if by_judge else "candidate",
+        open_us=open_us,
         hot_us=times.beside("hot_us", ""),
         baseline_hot_us=times.beside("hot_us", best),
         call_us=times.beside("call_us", ""),

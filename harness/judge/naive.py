@@ -19,8 +19,8 @@ def eager_us(task: OpenTask, case: str, cpus: list[int], latency_us: float) -> f
     worker, _ = task.workers.start(allocation=False)
     try:
         Drawer(worker).construct(pool)
-        slots = bursts.Slots(pool.calls, pool.slot_bytes)
-        worker.ask("baseline", [slots.fd], seconds=120, case=case, name="eager", slots=slots.count, slot_bytes=pool.slot_bytes)
+        slots = bursts.slots(pool, pool.calls)
+        worker.ask("baseline", [*slots.fds], seconds=120, case=case, name="eager", slots=slots.count, slot_bytes=pool.slot_bytes)
         worker.ask("threads", seconds=60, count=1, cpus=cpus)
         found = []
         for number in range(7):

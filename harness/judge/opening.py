@@ -13,7 +13,7 @@ from ..targets import DeviceFamily, cpu
 from ..types import Case, Task, TensorSpec, task_digest
 from ..workers import buffers, operators
 from ..workers.lines import FORWARD
-from . import bounds, bursts, memory, oracle, validation
+from . import bounds, bursts, device_link, memory, oracle, validation
 from .drawer import TASK_SECONDS, Drawer
 from .endings import CancelToken, TaskRefusedError, WorkerFailed
 from .freezing import aside
@@ -22,6 +22,7 @@ from .machine import Machine
 from .pool import CasePool
 from .processes import Worker
 from .sets import InputSet
+from .slots import Slots
 from .tasks import TaskText, TaskWorkers
 
 Tell = Callable[[str, str, float], None]  # stage, message, fraction of the whole
@@ -43,8 +44,9 @@ class OpenTask:
     worker: Worker
     opened: dict[str, Any]
     cancel: CancelToken | None = None  # while it is opened
+    shared: bool = False  # whether sets lie on the device, in memory that workers share with the judge
     pools: dict[str, CasePool] = field(default_factory=dict)
-    slots: dict[str, bursts.Slots] = field(default_factory=dict)
+    slots: dict[str, Slots] = field(default_factory=dict)
     screening: dict[str, dict[str, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     _baseline_worker: Worker | None = None
@@ -60,7 +62,7 @@ class OpenTask:
 
     @property
     def drawer(self) -> Drawer:
-        return Drawer(self.worker, self.family.TORCH_DEVICE)
+        return Drawer(self.worker, self.family.TORCH_DEVICE, shared=self.shared)
 
     @property
     def timing_cpus(self) -> list[int]:
@@ -105,7 +107,7 @@ class OpenTask:
         key = f"{name}/baselines"
         wanted = max(2, pool.warm + pool.calls)  # it is checked with two
         if key not in self.slots or self.slots[key].count < wanted:
-            self.slots[key] = bursts.Slots(wanted, pool.slot_bytes)
+            self.slots[key] = bursts.slots(pool, wanted)
         held = self.slots[key]
         if name not in self._constructed:
             Drawer(self.baseline_worker).construct(pool)
@@ -113,7 +115,7 @@ class OpenTask:
         for baseline in baselines:
             self.baseline_worker.ask(
                 "baseline",
-                [held.fd],
+                [*held.fds],
                 seconds=COMPILE_SECONDS,
                 case=name,
                 name=baseline,
@@ -200,6 +202,11 @@ def open_task(
         workers.close()
         raise
     handle = OpenTask(machine, family, workers, worker, opened, cancel)
+    if family.NAME == "cuda":
+        reason = device_link.refused(worker)
+        handle.shared = not reason
+        if reason:
+            handle.notes.append(f"everything passes through host memory, and figures are the candidate's own: {reason}")
     try:
         task = _learn(handle, tell, timed, checked and not known)
         handle.settle()
@@ -363,7 +370,7 @@ def _screen(handle: OpenTask, pool: CasePool, baseline: str) -> float:
     return sorted(found)[len(found) // 2]
 
 
-def _baseline_wrong(pool: CasePool, slots: bursts.Slots, held: InputSet) -> str:
+def _baseline_wrong(pool: CasePool, slots: Slots, held: InputSet) -> str:
     own = slots.tensors(pool.outputs, 0)
     for output, expected, allowed, framework in zip(own, held.expected, pool.allowances, held.framework, strict=True):
         finding = oracle.compare(

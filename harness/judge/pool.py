@@ -38,6 +38,7 @@ class CasePool:
     warm: int = 0  # calls before them that are not measured
     short: bool = False  # whether a call is
     one_by_one: bool = False  # whether calls are handed over one by one
+    shared: bool = False  # whether sets lie on the device, in memory that workers share with the judge
     bitwise: bool = False  # whether timed outputs are compared with the framework's own bits
     rotating_bytes: int = 0  # of the timing sets of one pair of processes
     allowances: list[oracle.Allowance] = field(default_factory=list)
@@ -55,6 +56,11 @@ class CasePool:
     @property
     def slot_bytes(self) -> int:
         return max(int(self.outputs["bytes"]), buffers.ALIGN)
+
+    @property
+    def precise_bytes(self) -> int:
+        """Of the expected outputs in double precision, without what lies between them."""
+        return sum(_count(leaf["shape"]) * (16 if leaf["dtype"].startswith("complex") else 8) for leaf in self.outputs["leaves"])
 
     @property
     def input_bytes(self) -> int:

@@ -32,6 +32,7 @@ _INTERPRETED = "interpreted"  # the kind that may say of a candidate that nothin
 
 
 BuildHandler = Callable[[Any], "tuple[dict[str, Any], list[int]]"]
+MemoryHandler = Callable[[int, int, int], None]  # address and bytes in the worker, descriptor
 _DEAF = "it answers without reading what it is told"
 
 
@@ -58,6 +59,8 @@ class Worker:
     status_fd: int
     cancel: CancelToken | None = None
     on_build: BuildHandler | None = None
+    on_memory: MemoryHandler | None = None
+    link: Any = None  # see device_link: what it shares with the judge on a device
     build_seconds: float = 0.0
     sent: int = 0  # commands; a reply carries the number of its command
     root: int = 0  # pid of the process below which the worker and everything it started are
@@ -119,22 +122,27 @@ class Worker:
     def attend(self) -> tuple[frames.Reply | None, float]:
         """Look after a worker that is busy with a command: its reply if it is there already, and the seconds that a build took which it asked
         for now. Raises what `wait` raises, but for its deadline."""
-        return self._receive() if self._poll(0.0, wait=False) else (None, 0.0)
+        return self._receive() if self._poll(0.0, kill=False) else (None, 0.0)
 
     def _receive(self) -> tuple[frames.Reply | None, float]:
         """A reply; or None and the seconds that a build took which the worker had asked for."""
         packet, fds = frames.receive_bytes(self.sock, 4096)
-        for fd in fds:
-            os.close(fd)
-        if fds:
-            raise self._interfered("descriptors came with a reply")
-        if not packet:
-            raise self._ended()
         try:
-            reply = frames.Reply.unpack(packet)
-            in_range(reply.values)
-        except (frames.ProtocolError, Interfered) as error:
-            raise self._interfered(str(error)) from error
+            if not packet:
+                raise self._ended()
+            try:
+                reply = frames.Reply.unpack(packet)
+                in_range(reply.values)
+                if reply.code == frames.MEMORY and len(fds) == 1 and self.on_memory is not None:
+                    self.on_memory(reply.values[0], reply.values[1], fds[0])
+                    return None, 0.0
+            except (frames.ProtocolError, Interfered) as error:
+                raise self._interfered(str(error)) from error
+            if fds:
+                raise self._interfered("descriptors came with a reply")
+        finally:
+            for fd in fds:
+                os.close(fd)
         if reply.sequence != self.sent:
             raise self._interfered(f"a reply to command {reply.sequence} where {self.sent} was the last")
         if reply.code == frames.BUILD and self.on_build is not None:
@@ -158,6 +166,10 @@ class Worker:
         except Interfered as error:
             raise self._interfered(str(error)) from error
 
+    def speaks(self, seconds: float) -> bool:
+        """Whether it has something to say within the time. Raises what `wait` raises when it has ended."""
+        return self._poll(time.monotonic() + seconds, kill=False)
+
     def read_text(self, reply: frames.Reply) -> str:
         return printable(bytes(self.text[: reply.text]).decode(errors="replace"))
 
@@ -180,6 +192,7 @@ class Worker:
     def close(self) -> None:
         """Kill, wait until it and its descendants are gone, and release every descriptor."""
         self.kill()
+        self.link = self.on_memory = None
         _readable(self.kill_fd, 10)  # readable once the process, and so its whole PID namespace, has ended
         _read_status(self.status_fd, 10.0, to_end=True)  # whoever waited for it has cleaned up
         self.sock.close()
@@ -190,8 +203,8 @@ class Worker:
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _poll(self, deadline: float, *, wait: bool = True) -> bool:
-        """Whether the worker has something to say: within the time there is, or now."""
+    def _poll(self, deadline: float, *, kill: bool = True) -> bool:
+        """Whether the worker has something to say within the time there is; if not it is killed, unless it may be silent."""
         poller = select.poll()
         poller.register(self.sock, select.POLLIN | select.POLLHUP)
         if self.cancel is not None:
@@ -205,7 +218,7 @@ class Worker:
         if self.sock.fileno() in ready:
             return True
         if not ready:
-            if not wait:
+            if not kill:
                 return False
             self.kill()
             raise WorkerTimeout

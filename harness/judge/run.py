@@ -21,6 +21,7 @@ from .opening import OpenTask, Tell
 from .places import Place
 from .pool import CasePool
 from .processes import Worker
+from .slots import Slots
 
 T = TypeVar("T")
 LOAD_SECONDS = 30.0
@@ -171,14 +172,14 @@ def keep_compiled(run: Run) -> None:
             os.close(fd)
 
 
-def prepare(run: Run, worker: Worker, pool: CasePool, count: int, before: bursts.Slots | None = None) -> bursts.Slots:
+def prepare(run: Run, worker: Worker, pool: CasePool, count: int, before: Slots | None = None) -> Slots:
     """Construct the candidate's model for a case and give it the reference's parameters. before: slots that this worker is done with."""
-    slots = bursts.Slots(count, pool.slot_bytes, before)
+    slots = bursts.slots(pool, count, before)
 
     def prepare() -> None:
         worker.ask(
             "case",
-            [*worker.own(pool.init_fd), slots.fd],
+            [*worker.own(pool.init_fd), *slots.fds],
             seconds=LOAD_SECONDS,
             key=pool.name,
             init=pool.describe["init"],

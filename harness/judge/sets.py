@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..workers import buffers
 from . import oracle
@@ -16,10 +16,16 @@ if TYPE_CHECKING:
 
 
 class InputFile:
-    """A sealed file of inputs; closed when nobody refers to it any more."""
+    """A sealed file of inputs, closed when nobody refers to it any more; or bytes on a device that workers never see themselves."""
 
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
+    def __init__(self, fd: int = -1, on_device: torch.Tensor | None = None) -> None:
+        self.fd, self.bytes = fd, on_device
+
+    def value(self, layout: buffers.Layout, base: int = 0) -> Any:
+        """The inputs as tensors."""
+        if self.bytes is not None:
+            return buffers.build(layout, self.bytes, base)
+        return buffers.read(self.fd, layout, base=base)
 
     @cached_property
     def view(self) -> memoryview:
@@ -27,7 +33,8 @@ class InputFile:
         return memoryview(buffers.mapped(self.fd))
 
     def __del__(self) -> None:
-        os.close(self.fd)
+        if self.fd >= 0:
+            os.close(self.fd)
 
 
 @dataclass
@@ -55,6 +62,17 @@ class Group:
     sets: list[InputSet]
     expected: list[torch.Tensor]
     framework: list[torch.Tensor | None]
+
+    def alone(self) -> list[Group]:
+        """Each of the sets as a group of its own."""
+        return [
+            Group(
+                [held],
+                [each[number : number + 1] for each in self.expected],
+                [each if each is None else each[number : number + 1] for each in self.framework],
+            )
+            for number, held in enumerate(self.sets)
+        ]
 
 
 @dataclass(frozen=True)

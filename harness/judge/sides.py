@@ -1,4 +1,5 @@
-"""The two sides of one timed block, and how a burst of either is run: on a CPU call by call, on a device all calls at once."""
+"""The two sides of one timed block, and how a burst of either is run: on a CPU call by call, on a device all calls at once, by the judge's clock
+where it shares memory with its workers."""
 
 from __future__ import annotations
 
@@ -8,11 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Any
 
 from ..workers import buffers, gate
-from . import bursts
+from . import bursts, statistics
 from .billed import ByBill
 from .calls import Caller
+from .device_slots import DeviceSlots, QueuedResult
 from .endings import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .freezing import Turn
 from .opening import COMPILE_SECONDS, OpenTask
@@ -20,16 +23,23 @@ from .packets import ByPacket
 from .pool import CasePool
 from .processes import Worker
 from .sets import InputSet
+from .slots import BurstResult, Slots
 
 WARM_BURSTS, MOST_WARM_BURSTS = 2, 10
 NOTHINGS = 2  # calls that do nothing, each time they are made
+NOTHINGS_QUEUED = 11  # bursts that call nothing, on a device, before others are measured: they scatter by 3 % (seen on an H200)
+SETTLING_S, QUEUEING_S = 1.0, 0.05  # for launches to be queued: the first time; at least, afterwards
+# Of a queued burst: what a candidate could save of what a burst of nothing takes, from the judge's word to its first kernel and from its last
+# one to its own word; and what the judge hears late of one that waits for the device itself.
+OPEN_NS, HEARING_NS = 10_000, 60_000
+APPEARING_NS = 100_000  # by which the time that inputs take to appear scatters, generously
 
 
 @dataclass(frozen=True)
 class Timed:
     """One burst. inside_ns: its measured calls: on a CPU what the kernel billed the process for, on a device what the process itself says.
     outside_ns: by the judge's clock, of the same calls on a CPU, of the whole burst on a device. queued_ns: what the host took to issue
-    them; on a CPU the same as inside_ns. ahead_ns: on a CPU what the turn took before its measured calls, by the same clock. kept: whether all outputs were still the same in the end."""
+    them; on a CPU the same as inside_ns. said_ns: by the process's own clock, where that is another one. ahead_ns: on a CPU what the turn took before its measured calls, by the same clock. kept: whether all outputs were still the same in the end."""
 
     inside_ns: int
     outside_ns: int
@@ -38,6 +48,7 @@ class Timed:
     queued_ns: int
     ahead_ns: int = 0
     kept: bool = True
+    said_ns: int = 0
 
 
 class Sides(ABC):
@@ -49,7 +60,7 @@ class Sides(ABC):
         task: OpenTask,
         pool: CasePool,
         worker: Worker,
-        slots: bursts.Slots,
+        slots: Slots,
         baselines: list[str],
         seconds: float,
         warm: InputSet,
@@ -68,12 +79,12 @@ class Sides(ABC):
         bursts.run(self.workers[name], self.slots[name], self.keys[name], [self.warm], [0], COMPILE_SECONDS)
 
     @abstractmethod
-    def settle(self, name: str, place: memoryview, turn: Turn) -> int:
+    def settle(self, name: str, place: Any, turn: Turn) -> int:
         """Until the allocator has settled: a fresh heap grows for several bursts, and its page faults would count as the kernel's. The
         nanoseconds of the last burst."""
 
     @abstractmethod
-    def burst(self, name: str, sets: Sequence[InputSet], place: memoryview, turn: Turn) -> Timed:
+    def burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
         """A burst on these sets, after calls that are not measured; a slot for each call lies in `place` then."""
 
     def nothing(self, turn: Turn) -> list[tuple[int, int]]:
@@ -110,14 +121,14 @@ class OneByOne(Sides):
             found = _caller(self.workers[names[0]], self.pool, keys, layout, self.seconds, alone=self.spare)
             self._callers.update(dict.fromkeys(names, found))
 
-    def settle(self, name: str, place: memoryview, turn: Turn) -> int:
+    def settle(self, name: str, place: Any, turn: Turn) -> int:
         for number in range(MOST_WARM_BURSTS):
             result = self.burst(name, [self.warm] * self.pool.calls, place, turn)
             if number + 1 >= WARM_BURSTS and result.minor_faults == 0:
                 break
         return result.inside_ns
 
-    def burst(self, name: str, sets: Sequence[InputSet], place: memoryview, turn: Turn) -> Timed:
+    def burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
         before = [self.warm] * self.pool.warm
         found = self._callers[name].turn(self.keys[name], [*before, *sets], len(before), place, turn)
         if not self.one_core:  # of several threads the bill is the sum
@@ -148,21 +159,79 @@ class OneByOne(Sides):
 class InBursts(Sides):
     """On a device, whose calls of a burst are queued together; the process says how long they took."""
 
-    def settle(self, name: str, place: memoryview, turn: Turn) -> int:
+    def settle(self, name: str, place: Any, turn: Turn) -> int:
         for _ in range(WARM_BURSTS):
             with turn(self.workers[name].root):
                 result = self._run(name, [self.warm], [0] * self.pool.calls)
         self.queue_ns = max(self.queue_ns, result.queued_ns)  # one for all bursts of the block: it lies inside the judge's clock
         return result.inside_ns
 
-    def burst(self, name: str, sets: Sequence[InputSet], place: memoryview, turn: Turn) -> Timed:
+    def burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
         with turn(self.workers[name].root):
             found = self._run(name, sets, list(range(len(sets))), bursts.patience(self.queue_ns))
         self.slots[name].put(place)
         return Timed(found.inside_ns, found.outside_ns, found.minor_faults, found.switches, found.queued_ns)
 
-    def _run(self, name: str, sets: Sequence[InputSet], order: list[int], queue_ns: int = 0) -> bursts.BurstResult:
+    def _run(self, name: str, sets: Sequence[InputSet], order: list[int], queue_ns: int = 0) -> BurstResult:
         return bursts.run(self.workers[name], self.slots[name], self.keys[name], sets, order, self.seconds, queue_ns=queue_ns)
+
+
+class Queued(Sides):
+    """On a device that shares memory with the judge: calls wait in the stream for the judge's word, and its clock gives the figure, less what
+    a burst takes that calls nothing."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._patience: dict[str, float] = {}  # seconds in which a side has queued its launches, or never will
+        self._nothing_ns: dict[int, tuple[int, int]] = {}  # by the number of calls of a burst that calls none: see QueuedResult
+        self._waits = False  # whether a side waits for the device itself
+
+    def settle(self, name: str, place: Any, turn: Turn) -> int:
+        worker, slots, key = self.workers[name], self._slots(name), self.keys[name]
+        with turn(worker.root):
+            bursts.run(worker, slots, key, [self.warm], [0], self.seconds)  # what is loaded late is loaded now
+            self._patience[name] = SETTLING_S
+            for _ in range(WARM_BURSTS):
+                found = slots.queued(worker, key, [self.warm] * self.pool.calls, self.seconds, self._patience[name])
+                self._patience[name] = max(QUEUEING_S, 5e-9 * found.said.queued_ns) if found.ready else QUEUEING_S
+        if not self._nothing_ns:
+            sizes = [self.pool.timing[0].sets, *(group.sets for group in self.pool.alone[:1])]
+            for sets in sizes:
+                some = [self._nothing(sets, turn) for _ in range(NOTHINGS_QUEUED)]
+                self._nothing_ns[len(sets)] = (
+                    round(statistics.median([each.before_ns for each in some])), round(statistics.median([each.whole_ns for each in some])),
+                )  # fmt: skip
+        return self._figure(found, self.pool.calls)
+
+    def burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
+        slots, worker = self._slots(name), self.workers[name]
+        with turn(worker.root):
+            found = slots.queued(worker, self.keys[name], sets, self.seconds, self._patience[name])
+        slots.put(place)
+        self._waits |= not found.ready
+        ns, said = self._figure(found, len(sets)), found.said
+        return Timed(ns, ns, said.minor_faults, said.switches, said.queued_ns, said_ns=said.inside_ns)
+
+    def nothing(self, turn: Turn) -> list[tuple[int, int]]:
+        calls = self.pool.calls
+        open_ns = OPEN_NS + (HEARING_NS if self._waits else 0)
+        return [(self._nothing(self.pool.timing[0].sets, turn).whole_ns // calls, open_ns // calls)]
+
+    def _figure(self, found: QueuedResult, calls: int) -> int:
+        """Nanoseconds of the calls. Inputs that took longer to appear than usual were perhaps seen by others meanwhile."""
+        before_ns, whole_ns = self._nothing_ns[calls]
+        return max(1, found.whole_ns - whole_ns + max(0, found.before_ns - before_ns - APPEARING_NS))
+
+    def _nothing(self, sets: Sequence[InputSet], turn: Turn) -> QueuedResult:
+        """A burst that calls nothing, in the baselines' process."""
+        name = next(filter(None, self.workers))
+        with turn(self.workers[name].root):
+            return self._slots(name).queued(self.workers[name], "", sets, self.seconds, SETTLING_S)
+
+    def _slots(self, name: str) -> DeviceSlots:
+        found = self.slots[name]
+        assert isinstance(found, DeviceSlots)
+        return found
 
 
 def _caller(

@@ -16,12 +16,11 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..targets.state import DeviceState, Disturbance, disturbances
 from ..types import Case
-from ..workers import buffers
-from . import bursts, oracle, statistics
+from . import oracle, statistics
 from .distance import same_bits
 from .drawer import BURSTS
 from .endings import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
@@ -31,7 +30,8 @@ from .opening import OpenTask
 from .pool import CasePool
 from .processes import Worker
 from .sets import Group, Half
-from .sides import InBursts, OneByOne, Sides, Timed
+from .sides import InBursts, OneByOne, Queued, Sides, Timed
+from .slots import Slots
 
 if TYPE_CHECKING:
     import torch
@@ -53,7 +53,7 @@ class Block:
     """One candidate process on one case: raw figures of its rounds, and the device's state before and after them.
 
     pairs: by baseline, (baseline, candidate) microseconds a call by the inner clock. inner_ns, outer_ns: the candidate's bursts by
-    both clocks. gap_ns: what lies between the clocks for the baseline. ahead_ns: by side, what the unmeasured calls of a turn take beyond
+    both clocks; said_ns: what its process said, where neither is its own. gap_ns: what lies between the clocks for the baseline. ahead_ns: by side, what the unmeasured calls of a turn take beyond
     as many measured ones. alone_us: by side ("" is the candidate), a device's calls that were a burst of their own. host_us: a call's share of the host's time to issue the burst. hot_us, call_us: by side, with warm caches, and from the call to its end as a caller sees it.
     """
 
@@ -62,6 +62,7 @@ class Block:
     after: DeviceState
     inner_ns: list[float] = field(default_factory=list)
     outer_ns: list[float] = field(default_factory=list)
+    said_ns: list[float] = field(default_factory=list)
     gap_ns: list[float] = field(default_factory=list)
     ahead_ns: dict[str, list[float]] = field(default_factory=dict)
     alone_us: dict[str, list[float]] = field(default_factory=dict)
@@ -171,6 +172,17 @@ class CaseTimes:
             return 1.0
         return 1 + (statistics.median(alone) - statistics.median(together)) / claimed
 
+    def alone_open_us(self, baseline: str) -> float:
+        """By how much a call alone may be longer than its share of a burst, beyond what is so for the baseline, with 97.5 % confidence: what merged
+        calls may have saved, as far as the judge's clock can tell. 0 where calls are timed one by one, or the candidate's clock gives
+        the figure."""
+        blocks = [block for block in self.blocks if baseline in block.alone_us and block.null_ns]
+        if not blocks:
+            return 0.0
+        alone = [c - b for block in blocks for c, b in zip(block.alone_us[""], block.alone_us[baseline], strict=True)]
+        together = [c - b for block in blocks for b, c in block.pairs[baseline]]
+        return max(0.0, -statistics.least_difference(together, alone, 0.5))
+
     def ahead_factor(self, baseline: str) -> float:
         """The factor for what a turn's unmeasured calls take beyond measured ones where the baseline's do not, with 97.5 % confidence
         and beyond what cold caches explain: work that is done there for the measured ones is a part of these. 1 on a device."""
@@ -217,7 +229,7 @@ def time_process(
     task: OpenTask,
     case: Case,
     worker: Worker,
-    slots: bursts.Slots,
+    slots: Slots,
     baselines: list[str],
     lock: DeviceLock,
     cancel: CancelToken | None,
@@ -233,7 +245,7 @@ def time_process(
     names = ["", *baselines]
     found: dict[str, list[float]] = {name: [] for name in names}
     processes = (worker.pid, task.baseline_worker.pid)
-    kind = OneByOne if pool.one_by_one else InBursts
+    kind = OneByOne if pool.one_by_one else Queued if pool.shared else InBursts
     sides = kind(task, pool, worker, slots, baselines, seconds, pool.halves[0].warm, one_core=one_core)
     for name in baselines:  # the first call of a fresh process may compile, which is never done under the lock
         with _side(name):
@@ -278,8 +290,9 @@ class _Rounds:
         self._block, self._found, self._most = block, found, most
         # outputs of the candidate's bursts that were not looked at yet; each side's are put aside alike
         size = (pool.warm + pool.calls) * pool.slot_bytes
-        self._shelf = bursts.shelf(1 + max(1, min(most, KEPT_BYTES // size)), size)
-        self._kept: list[tuple[memoryview, Group]] = []
+        places = 1 + max(1, min(most, KEPT_BYTES // size))
+        self._shelf = sides.slots[""].shelf(places, pool.warm + pool.calls)
+        self._kept: list[tuple[Any, Group]] = []
         self._half = pool.halves[0]
 
     def run(self, half: Half, turn: Turn) -> None:
@@ -316,7 +329,7 @@ class _Rounds:
 
     def verify(self) -> None:
         """Look at the outputs that wait for it."""
-        _verify(self._case, self._pool, self._kept, self._half)
+        _verify(self._case, self._pool, self._kept, self._half, self._sides.slots[""])
 
     def _timed(self, name: str, chosen: Group, turn: Turn) -> Timed:
         kept, shelf = self._kept, self._shelf
@@ -336,6 +349,7 @@ def _note(block: Block, result: Timed, calls: int, *, candidate: bool) -> None:
     if candidate:
         block.inner_ns.append(float(result.inside_ns))
         block.outer_ns.append(float(result.outside_ns))
+        block.said_ns += [float(result.said_ns)] if result.said_ns else []
         block.faults.append(result.minor_faults / calls)
         block.host_us.append(result.queued_ns / 1e3 / calls)
     else:
@@ -343,14 +357,14 @@ def _note(block: Block, result: Timed, calls: int, *, candidate: bool) -> None:
     block.switches += result.switches
 
 
-def _verify(case: str, pool: CasePool, kept: list[tuple[memoryview, Group]], half: Half) -> None:
+def _verify(case: str, pool: CasePool, kept: list[tuple[Any, Group]], half: Half, slots: Slots) -> None:
     """Every timed output against expectations rounded to the output's dtype, and those of the calls before against those of `half`'s set for them. Bursts that
     follow each other closely share what the machine does meanwhile, and a comparison takes longer than a small burst: so outputs are kept
     for a while."""
     right: list[torch.Tensor] = []
     warm, changed = half.warm, half.state != 0
     for memory, chosen in kept:
-        outputs = buffers.stacked(pool.outputs, memory, pool.warm + len(chosen.sets), pool.slot_bytes)
+        outputs = slots.stacked(memory, pool.warm + len(chosen.sets))
         for number, (stack, allowed, usual) in enumerate(zip(outputs, pool.allowances, half.usual_rms, strict=True)):
             for own in stack[: pool.warm]:
                 if len(right) > number and same_bits(own, right[number]):

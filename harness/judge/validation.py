@@ -62,7 +62,7 @@ def _disagreement(pool: CasePool, held: InputSet) -> str:
 
 def _lazy(pool: CasePool) -> str:
     """Every output has to resist; one that a fake passes for everywhere is fine beside one that resists."""
-    inputs = [buffers.tensors_of(buffers.read(held.file.fd, held.layout)) for held in _judging(pool)]
+    inputs = [buffers.tensors_of(held.file.value(held.layout)) for held in _judging(pool)]
     found: list[str] = []
     for number in range(len(pool.outputs["leaves"])):
         label = next((name for name, fake in _fakes(pool, number, inputs) if _passes(pool, number, fake)), "")

@@ -14,6 +14,7 @@ from .failures import Failure
 from .processes import Worker
 from .run import LOAD_SECONDS, Run, call_seconds, prepare, start_worker
 from .sets import InputSet
+from .slots import Slots
 
 METERED = 5  # calls
 HIDDEN_US, HIDDEN_SHARE = 300.0, 0.5  # of a call: more than wrappers, allocation and small host code take
@@ -73,7 +74,7 @@ def host_us(family: DeviceFamily, launches: int) -> float:
     return HIDDEN_US + (0.0 if family.NAME == "cpu" else LAUNCH_US * min(launches, MOST_LAUNCHES))
 
 
-def _meter(run: Run, case: Case, worker: Worker, slots: bursts.Slots, held: InputSet) -> tuple[float, float, int]:
+def _meter(run: Run, case: Case, worker: Worker, slots: Slots, held: InputSet) -> tuple[float, float, int]:
     """(share of own kernels, microseconds that neither they nor the framework explain, launches) of the call of which least is
     unexplained: other programs only ever add."""
     seconds = call_seconds(case, 1)
@@ -95,7 +96,7 @@ def _meter(run: Run, case: Case, worker: Worker, slots: bursts.Slots, held: Inpu
     return run.guard(f"case {case.name}, metered", worker, measure)
 
 
-def _right_when_silenced(run: Run, case: Case, worker: Worker, slots: bursts.Slots, unseen: InputSet) -> bool:
+def _right_when_silenced(run: Run, case: Case, worker: Worker, slots: Slots, unseen: InputSet) -> bool:
     pool = run.task.pools[case.name]
     try:
         bursts.run(worker, slots, case.name, [unseen], [0], call_seconds(case, 1))

@@ -222,15 +222,28 @@ def build(layout: Layout, mapped: Any, base: int = 0) -> Any:
 
 
 def tensor(mapped: Any, entry: dict[str, Any], base: int = 0) -> Any:
-    """One tensor over a mapping."""
+    """One tensor over a mapping, or over a tensor of bytes on a device."""
     import torch
 
     dtype = getattr(torch, entry["dtype"])
+    if isinstance(mapped, torch.Tensor):
+        start = base + entry["offset"]
+        flat = mapped[start : start + entry["nbytes"]].view(dtype)
+        return flat.as_strided(entry["shape"], entry["stride"]) if entry["nbytes"] else flat.reshape(entry["shape"])
     if entry["nbytes"] == 0:
         return torch.empty_strided(entry["shape"], entry["stride"], dtype=dtype)
     _expect_warning()
     flat = torch.frombuffer(mapped, dtype=dtype, count=entry["nbytes"] // dtype.itemsize, offset=base + entry["offset"])
     return flat.as_strided(entry["shape"], entry["stride"])
+
+
+def put(there: Any, layout: Layout, value: Any, base: int = 0) -> None:
+    """Copy the tensors of `value`, which has this layout, into a tensor of bytes on a device."""
+    for found, entry in zip(tensors_of(value), _entries(layout), strict=True):
+        count = _extent(entry["shape"], entry["stride"])
+        if count:
+            start = base + entry["offset"]
+            there[start : start + entry["nbytes"]].view(found.dtype).copy_(found.as_strided((count,), (1,)))
 
 
 @functools.cache

@@ -53,7 +53,7 @@ class CandidateHost(host.Host):
         upstream: list[int],
         device: str = "cpu",
     ) -> None:
-        """Construct the model for one case. upstream: see host.forward. Descriptors: init inputs, output slots."""
+        """Construct the model for one case. upstream: see host.forward. Descriptors: init inputs and, where outputs are not shown where they lie, output slots."""
         if self._recorder is not None:
             self._recorder.case = key
         arguments = buffers.read(fds[0], init)
@@ -61,7 +61,7 @@ class CandidateHost(host.Host):
         if device != "cpu" and hasattr(model, "to"):
             model = model.to(device)
         targets = modules.match_state({k: (v[0], v[1]) for k, v in state.items()}, model)
-        mapped = buffers.shared(fds[1], slots * slot_bytes)
+        mapped = buffers.shared(fds[1], slots * slot_bytes) if len(fds) > 1 else None
         self.prepared[key] = host.Prepared(
             host.forward(model, upstream, outputs["form"]), outputs, mapped, slot_bytes, device, targets
         )

@@ -29,17 +29,17 @@ FAMILIES: dict[str, str] = {
 }
 
 
-def upstream(outputs: Sequence[tuple[list[int], Any]], seed: int) -> list[Any]:
-    """Gradients with respect to outputs of these shapes and dtypes, that nobody knows without reading them.
+def upstream(outputs: Sequence[tuple[list[int], Any]], seed: int, device: str = "cpu") -> list[Any]:
+    """Gradients with respect to outputs of these shapes and dtypes, drawn on a device, that nobody knows without reading them.
     They are of either sign and 0.5 to 1.5 in magnitude: an output of a few elements, a loss, must not draw one that vanishes."""
     import torch
 
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator(device).manual_seed(seed)
     found = []
     for shape, dtype in outputs:
         parts = [*shape, 2] if dtype.is_complex else shape
-        signs = torch.randint(2, parts, generator=generator) * 2 - 1
-        values = (torch.rand(parts, generator=generator) + 0.5) * signs
+        signs = torch.randint(2, parts, generator=generator, device=device) * 2 - 1
+        values = (torch.rand(parts, generator=generator, device=device) + 0.5) * signs
         found.append((torch.view_as_complex(values) if dtype.is_complex else values).to(dtype))
     return found
 
@@ -69,16 +69,17 @@ def changed_state(name: str, value: Any, generator: Any) -> Any:
 
 
 def vary(inputs: list[Any], family: str, seed: int) -> list[Any]:
-    """A new list; tensors of the original are not changed. `dense` returns the inputs as they are."""
+    """A new list, on the device of the inputs; tensors of the original are not changed. `dense` returns the inputs as they are."""
     import torch
 
     if family == "dense":
         return inputs
-    generator = torch.Generator().manual_seed(seed)
+    device = next((v.device for v in inputs if hasattr(v, "data_ptr")), "cpu")
+    generator = torch.Generator(device).manual_seed(seed)
     chosen = set(range(len(inputs)))
     if family == "special":
         floating = [i for i, v in enumerate(inputs) if hasattr(v, "data_ptr") and v.is_floating_point() and v.numel()]
-        chosen = {floating[int(torch.randint(len(floating), (1,), generator=generator))]} if floating else set()
+        chosen = {floating[_index(len(floating), generator)]} if floating else set()
     return [
         _vary(v, family, generator) if i in chosen and hasattr(v, "data_ptr") and v.numel() else v for i, v in enumerate(inputs)
     ]
@@ -98,14 +99,14 @@ def _vary(tensor: Any, family: str, generator: Any) -> Any:
         values = _FLOATING[family](values, generator)
     elif not base.is_complex():
         values = _integers(values, family, generator)
-    out = torch.empty_strided(base.shape, base.stride(), dtype=base.dtype)
+    out = torch.empty_strided(base.shape, base.stride(), dtype=base.dtype, device=base.device)
     return out.copy_(values).expand(tensor.shape)
 
 
 def _draw(generator: Any) -> float:
     import torch
 
-    return float(torch.rand(1, generator=generator))
+    return float(torch.rand(1, generator=generator, device=generator.device))
 
 
 def _index(count: int, generator: Any) -> int:
@@ -144,7 +145,7 @@ def _uneven(values: Any, generator: Any, factor: float = FACTORS["uneven"]) -> A
     flat, largest = values.view(-1), float(values.float().abs().max()) or 1.0
     count = max(1, min(FEW, flat.numel() // FEW))
     raised = min(factor * largest, 0.25 * torch.finfo(values.dtype).max)
-    places = torch.randint(flat.numel(), (count,), generator=generator)
+    places = torch.randint(flat.numel(), (count,), generator=generator, device=flat.device)
     flat[places] = raised if bool((values > 0).any()) else -raised
     return values
 
@@ -173,17 +174,17 @@ def _ties(values: Any, generator: Any) -> Any:
     import torch
 
     flat = values.view(-1)
-    some = flat[torch.randint(flat.numel(), (2,), generator=generator)]
+    some = flat[torch.randint(flat.numel(), (2,), generator=generator, device=flat.device)]
     # the ends of the range among them: of levels that lie close together by chance, differences lose what honest sums round
     levels = torch.cat([flat[flat.argmin()][None], flat[flat.argmax()][None], some])
-    return levels[torch.randint(4, (flat.numel(),), generator=generator)].view(values.shape)
+    return levels[torch.randint(4, (flat.numel(),), generator=generator, device=flat.device)].view(values.shape)
 
 
 def _exact(values: Any, generator: Any) -> Any:
     import torch
 
     lowest = -1 if bool((values < 0).any()) else 0
-    return torch.randint(lowest, 2, values.shape, generator=generator).to(values.dtype)
+    return torch.randint(lowest, 2, values.shape, generator=generator, device=values.device).to(values.dtype)
 
 
 def _special(values: Any, generator: Any) -> Any:
@@ -218,12 +219,12 @@ def _integers(values: Any, family: str, generator: Any) -> Any:
     count = flat.numel()
     if count > 1 and bool((flat[1:] >= flat[:-1]).all()):
         return values
-    order = torch.randperm(count, generator=generator)
+    order = torch.randperm(count, generator=generator, device=flat.device)
     if family == "zeros":
-        order = torch.randint(count, (count,), generator=generator)
+        order = torch.randint(count, (count,), generator=generator, device=flat.device)
     elif family == "ties":
         few = torch.stack([flat.argmin(), flat.argmax(), order[0], order[1]])
-        order = few[torch.randint(4, (count,), generator=generator)]
+        order = few[torch.randint(4, (count,), generator=generator, device=flat.device)]
     mixed = flat[order]
     if family == "edges":
         mixed[0], mixed[-1] = flat.max(), flat.min()

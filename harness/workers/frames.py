@@ -22,7 +22,7 @@ TEXT_BYTES = 1 << 20  # the largest message or build request a worker can leave 
 _REPLY = struct.Struct("<4sIIi6q")
 _MAGIC = b"KEV1"
 
-READY, OK, ERROR, BUILD, DONE = 1, 2, 3, 4, 5
+READY, OK, ERROR, BUILD, DONE, MEMORY = 1, 2, 3, 4, 5, 6
 
 
 class ProtocolError(Exception):
@@ -35,7 +35,7 @@ class WorkerGone(Exception):
 
 @dataclass(frozen=True)
 class Reply:
-    """code: READY, OK, ERROR, BUILD or DONE. text: bytes valid in the text buffer. values: six integers, by command."""
+    """code: READY, OK, ERROR, BUILD, DONE or MEMORY (with a descriptor of device memory beside it; values: address, bytes). text: bytes valid in the text buffer. values: six integers, by command."""
 
     code: int
     sequence: int = 0
@@ -52,7 +52,7 @@ class Reply:
         if len(packet) != _REPLY.size:
             raise ProtocolError(f"a reply has {_REPLY.size} bytes, got {len(packet)}")
         magic, sequence, code, text, *values = _REPLY.unpack(packet)
-        if magic != _MAGIC or code not in (READY, OK, ERROR, BUILD, DONE) or not 0 <= text <= TEXT_BYTES:
+        if magic != _MAGIC or not READY <= code <= MEMORY or not 0 <= text <= TEXT_BYTES:
             raise ProtocolError("a reply with a wrong head")
         return cls(code, sequence, text, tuple(values))
 

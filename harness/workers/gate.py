@@ -143,7 +143,7 @@ class Gate:
         words, start = self._words, _OUTPUTS
         for tensor, (shape, dtype, size), part in zip(found, outputs, link.parts, strict=True):
             if tensor.shape != shape or tensor.dtype != dtype:
-                raise _misfit(tensor, shape, dtype)
+                raise misfit(tensor, shape, dtype)
             words[start + 2] = 0
             if link.holds(tensor):
                 tensor = tensor.clone()
@@ -242,7 +242,8 @@ def spread_bytes(shape: Any, strides: Any, item: int) -> int:
     return int(item * (1 + sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True))))
 
 
-def _misfit(tensor: Any, shape: Any, dtype: Any) -> modules.LoadError:
+def misfit(tensor: Any, shape: Any, dtype: Any) -> modules.LoadError:
+    """What is wrong with an output of another shape or dtype than the reference's."""
     if tensor.shape != shape:
         return modules.LoadError("shape", f"an output has shape {tuple(tensor.shape)}, the reference's has {tuple(shape)}")
     return modules.LoadError("dtype", f"an output is {tensor.dtype}, the reference's is {dtype}")

@@ -104,11 +104,20 @@ class Guard:
                 if margin.numel() and bool((margin != FRESH).any()):
                     raise modules.LoadError("out_of_bounds", f"memory {side} {label} was written: an index out of its bounds")
         for label, elements, original in self._inputs:
-            if bytes_of(elements.cpu()) != bytes_of(original):
+            if not _same_bytes(elements, original):
                 raise modules.LoadError("input_mutation", f"{label} was written; inputs are read-only")
         self._held.clear()
         self._inputs.clear()
         forget()
+
+
+def _same_bytes(one: Any, other: Any) -> bool:
+    """Of a flat tensor on a device, and one there or on the host."""
+    import torch
+
+    if other.device.type == "cpu":
+        return bytes_of(one.cpu()) == bytes_of(other)
+    return bool(torch.equal(one.view(torch.uint8), other.view(torch.uint8)))
 
 
 def _is_empty_on_host(name: str, args: Any, kwargs: dict[str, Any]) -> bool:

@@ -6,11 +6,9 @@ Baseline and candidate run through exactly this code, so that its overhead is th
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import mmap
 import os
-import resource
 import socket
 import sys
 import traceback
@@ -18,7 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import buffers, compiled, frames, gate, guards, heap, modules, operators, placement
+from . import buffers, compiled, frames, gate, guards, heap, modules, operators, placement, running
+from .shown import Shown
 
 ERROR_KINDS = (
     "exception", "no_entry_point", "syntax_error", "constructor", "parameter_mismatch", "structure", "shape", "dtype",
@@ -32,7 +31,7 @@ class Prepared:
 
     call: Callable[[Any], list[Any]]
     outputs: buffers.Layout
-    slots: mmap.mmap
+    slots: mmap.mmap | None  # None where outputs are shown where they lie
     slot_bytes: int
     device: str = "cpu"
     targets: dict[str, Any] = field(default_factory=dict)
@@ -164,7 +163,7 @@ def _attributes(value: Any) -> str:
     return f" with attributes of its own ({names})" if names else ""
 
 
-class Host:
+class Host(Shown):
     """Serves commands from one socket until it closes. Subclasses add commands as methods `on_NAME`."""
 
     def __init__(self, sock: socket.socket, text_fd: int) -> None:
@@ -201,6 +200,10 @@ class Host:
     def reply(self, code: int, data: Any = None, values: tuple[int, ...] = ()) -> None:
         """Answer, with `data` as JSON in the text buffer."""
         self._sock.send(frames.Reply(code, self._sequence, 0 if data is None else self.put(json.dumps(data)), values).pack())
+
+    def tell(self, address: int, nbytes: int, fd: int) -> None:
+        """Hand an allocation of this process's device memory over."""
+        socket.send_fds(self._sock, [frames.Reply(frames.MEMORY, self._sequence, 0, (address, nbytes)).pack()], [fd])
 
     def fail(self, kind: str, message: str) -> None:
         """Answer with an error of ERROR_KINDS."""
@@ -245,7 +248,7 @@ class Host:
         a device waits for its launches to be queued, at least. values: nanoseconds, minor faults, major faults, involuntary context
         switches of the calls alone."""
         model = self.prepared[key]
-        slots, clock = model.views(len(order)), self._clock(model.device)
+        slots, clock = model.views(len(order)), self.clock(model.device)
         recorder = operators.Recorder() if record else None
         self.reply(frames.READY)
         packet, files = frames.receive_bytes(self._sock, 16)
@@ -260,7 +263,7 @@ class Host:
             for watcher in (guard, recorder):
                 if watcher is not None:
                     watching.enter_context(watcher)
-            outputs, figures = run(model.call, arguments, clock)
+            outputs, figures = running.run(model.call, arguments, clock)
         if guard is not None:
             guard.check()
         for tensors, slot in zip(outputs, slots, strict=True):
@@ -307,14 +310,18 @@ class Host:
         """Call the model over and over on one input set, whose outputs nobody sees. values: nanoseconds of all calls with warm caches,
         and of all calls when each is waited for."""
         model = self.prepared[key]
-        clock = self._clock(model.device)
-        arguments = _inputs(fds, [layout], [(0, base, 0)], model.device, None) * calls
+        clock = self.clock(model.device)
+        if fds:
+            arguments = _inputs(fds, [layout], [(0, base, 0)], model.device, None) * calls
+        else:
+            assert self.window is not None
+            arguments = self.window.inputs([layout], [(base, 0)]) * calls
         clock.prepare(queue_ns, cold=False)
-        run(model.call, arguments[:1], clock)
-        _, (warm, *_) = run(model.call, arguments, clock)
+        running.run(model.call, arguments[:1], clock)
+        _, (warm, *_) = running.run(model.call, arguments, clock)
         return None, (warm, clock.waiting(model.call, arguments))
 
-    def _clock(self, device: str) -> placement.HostClock | placement.DeviceClock:
+    def clock(self, device: str) -> placement.HostClock | placement.DeviceClock:
         if device not in self._clocks:
             self._clocks[device] = placement.clock(device)
         return self._clocks[device]
@@ -340,31 +347,6 @@ def _hand_over(tensors: list[Any], slots: list[Any]) -> None:
         if tensor.dtype != slot.dtype:
             raise modules.LoadError("dtype", f"output {number} is {tensor.dtype}, the reference's is {slot.dtype}")
         slot.copy_(tensor.detach())
-
-
-def run(call: Callable[[Any], list[Any]], arguments: list[Any], clock: placement.HostClock | placement.DeviceClock) -> Any:
-    """Call once for each argument list, holding every output. (outputs, (ns, minor faults, major faults, switches))."""
-    outputs: list[list[Any]] = []
-    keep = outputs.append
-    gc.disable()
-    before = resource.getrusage(resource.RUSAGE_SELF)
-    clock.start(len(arguments))
-    for inputs in arguments:
-        keep(call(inputs))
-    elapsed, queued = clock.stop()
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    gc.enable()
-    return outputs, _figures(elapsed, before, after, queued)
-
-
-def _figures(elapsed: int, before: resource.struct_rusage, after: resource.struct_rusage, queued: int) -> tuple[int, ...]:
-    return (
-        elapsed,
-        after.ru_minflt - before.ru_minflt,
-        after.ru_majflt - before.ru_majflt,
-        after.ru_nivcsw - before.ru_nivcsw,
-        queued,
-    )
 
 
 def _floating(value: Any) -> bool:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from . import device_memory
+
 FLUSH_BYTES = 256 << 20  # more than any last-level cache of the devices at hand (an H200 has 60 MB)
 QUEUE_NS = 200_000  # to queue a call from Python, at least, and once more for each burst
 CYCLES_PER_NS = 2.0  # of an SM, at most: a faster clock than this would end the spin early
@@ -32,6 +34,7 @@ def arrive() -> None:
     for name in NO_DEVICE_YET:
         os.environ.pop(name, None)
     torch.cuda._cached_device_count = torch._C._cuda_getDeviceCount()
+    device_memory.share_allocations()
 
 
 def use_threads(count: int) -> None:

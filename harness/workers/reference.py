@@ -18,13 +18,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from . import buffers, compiled, dataflow, families, host, modules, operators, placement, task_file
+from . import buffers, compiled, dataflow, device_memory, families, host, modules, operators, placement, task_file
 from .lines import CONSTRUCTOR, FORWARD, Lines
 from .neighbours import Neighbours
 from .task_file import CaseSpec, TaskFile, TaskProblem
 
 SMALL_BYTES = 1 << 20  # below it a second thread costs more than it saves
 _CALL = "Model(*get_init_inputs())(*get_inputs())"
+_Write = Callable[..., None]  # layout, tensors, where to begin
 
 
 @dataclass
@@ -47,6 +48,7 @@ class ReferenceHost(host.Host):
     """Commands of the reference worker, besides those of every host."""
 
     _settled = False  # whether its threads have made a first call
+    _drawn_on = "cpu"  # where inputs are drawn: on the device, if that is shared with the judge and the task bears it
     file: TaskFile
     live: dict[str, Live]
     lines: Lines
@@ -102,6 +104,8 @@ class ReferenceHost(host.Host):
 
     def on_describe(self, fds: list[int], case: str, seed: int) -> dict[str, Any]:
         """Construct one case's model and run it once: layouts, state, operators, counts."""
+        if self.window is not None and self._drawn_on == "cpu":
+            self._drawn_on = self._device if self._draws_on_device(case, seed) else "cpu"
         return self._problem(lambda: self._describe(case, seed))  # type: ignore[no-any-return]
 
     def on_construct(
@@ -151,27 +155,37 @@ class ReferenceHost(host.Host):
         layout = buffers.plan(list(self.live[case].initial_state.values()))
         self._take(case, list(buffers.read(fds[0], layout)))
 
-    def on_make_set(self, fds: list[int], case: str, seed: int, family: str) -> dict[str, Any]:
+    def on_make_set(self, fds: list[int], case: str, seed: int, family: str, sizes: Sequence[int] = ()) -> dict[str, Any]:
         """Draw one input set, and its expected outputs in float64 where they are floating. Descriptors: inputs, expected, the
-        framework's own result."""
-        return self._problem(lambda: self._make_set(fds, case, seed, family))  # type: ignore[no-any-return]
+        framework's own result. sizes: of memory on the device, where they are that, in bytes."""
+        return self._problem(lambda: self._make_set(_writers(fds, sizes), case, seed, family))  # type: ignore[no-any-return]
 
     def on_make_group(
-        self, fds: list[int], case: str, seeds: list[int], families: list[str], stride: int, slot_bytes: int, framework: list[int]
+        self,
+        fds: list[int],
+        case: str,
+        seeds: list[int],
+        families: list[str],
+        stride: int,
+        slot_bytes: int,
+        framework: list[int],
+        sizes: Sequence[int] = (),
     ) -> list[buffers.Layout]:
         """Draw input sets, a seed and a family each, `stride` bytes apart, and their expected outputs, rounded to the outputs' dtypes, in slots of
-        their own. Descriptors: inputs, expected and the framework's own of the outputs numbered `framework`, if any. The sets' layouts."""
+        their own. Descriptors: inputs, expected and the framework's own of the outputs numbered `framework`, if any; sizes: as in
+        `on_make_set`. The sets' layouts."""
+        write = _writers(fds, sizes)
 
         def one(number: int) -> buffers.Layout:
             base, expected_base = number * stride, number * slot_bytes
-            return self._make_one(fds, case, seeds[number], families[number], base, expected_base, framework)
+            return self._make_one(write, case, seeds[number], families[number], base, expected_base, framework)
 
         with self._all_threads() if stride + slot_bytes > SMALL_BYTES else contextlib.nullcontext():
             return [self._problem(partial(one, number)) for number in range(len(seeds))]
 
     def on_baseline(self, fds: list[int], case: str, name: str, slots: int, slot_bytes: int) -> None:
-        """Prepare a baseline of a case under the key "case/name". Descriptor: output slots."""
-        self._problem(lambda: self._baseline(fds[0], case, name, slots, slot_bytes))
+        """Prepare a baseline of a case under the key "case/name". Descriptor: output slots, unless outputs are shown where they lie."""
+        self._problem(lambda: self._baseline(fds, case, name, slots, slot_bytes))
 
     # ---- behind the commands ---------------------------------------------------------------------------------------
 
@@ -182,6 +196,19 @@ class ReferenceHost(host.Host):
             return all(bool(t.isfinite().all()) for t in host.forward(live.model, ())(inputs))
         except Exception:  # the task's own code, with integers in places that it may not expect
             return False
+
+    def _draws_on_device(self, case: str, seed: int) -> bool:
+        """Whether get_inputs can be called with the device as its default: a task may have a generator of the host's."""
+        import torch
+
+        spec = next(c for c in self.file.cases if c.name == case)
+        try:
+            on_host = self._draw(spec, seed)
+            with torch.device(self._device):
+                there = list(placement.move(self.file.inputs(spec), self._device))
+        except Exception:  # the task's own code; on the host it will say what is wrong
+            return False
+        return _specs(there) == _specs(on_host)
 
     def _take(self, case: str, values: list[Any]) -> None:
         live = self.live[case]
@@ -215,7 +242,7 @@ class ReferenceHost(host.Host):
             if self.file.gradients:
                 roots = task_file.attempt(lambda: host.roots(model, inputs), _CALL, lines, *FORWARD)
             upstream = list(roots)
-            given = [*drawn, *families.upstream([(list(o.shape), o.dtype) for o in roots.values()], seed)]
+            given = [*drawn, *families.upstream([(list(o.shape), o.dtype) for o in roots.values()], seed, self._drawn_on)]
             layout = buffers.plan(given)
             inputs = placement.move(given, self._device)
             call = host.forward(model, upstream)
@@ -264,10 +291,17 @@ class ReferenceHost(host.Host):
         import torch
 
         roots = [live.outputs["leaves"][number] for number in live.upstream]
-        upstream = families.upstream([(leaf["shape"], getattr(torch, leaf["dtype"])) for leaf in roots], seed)
+        upstream = families.upstream([(leaf["shape"], getattr(torch, leaf["dtype"])) for leaf in roots], seed, self._drawn_on)
         with self._all_threads():
             inputs = placement.move([*self._draw(live.spec, seed), *upstream], self._device)
             return dataflow.graph(host.forward(live.model, live.upstream), inputs)
+
+    def _complete(self) -> None:
+        """What was written is there for others to read."""
+        if self.window is not None:
+            import torch
+
+            torch.cuda.synchronize()
 
     def _draw(self, spec: CaseSpec, seed: int) -> list[Any]:
         import torch
@@ -276,41 +310,51 @@ class ReferenceHost(host.Host):
         random.seed(seed)
         if (numpy := sys.modules.get("numpy")) is not None:  # a task may draw with it; torch loads it where it is installed
             numpy.random.seed(seed % (1 << 32))
-        return list(placement.move(self.file.inputs(spec), "cpu"))  # they cross as bytes
+        if self._drawn_on == "cpu":
+            return list(placement.move(self.file.inputs(spec), "cpu"))  # they cross as bytes
+        with torch.device(self._drawn_on):
+            return list(placement.move(self.file.inputs(spec), self._drawn_on))
 
-    def _make_set(self, fds: list[int], case: str, seed: int, family: str) -> dict[str, Any]:
+    def _make_set(self, write: Sequence[_Write], case: str, seed: int, family: str) -> dict[str, Any]:
         import torch
 
         live = self.live[case]
         with self._all_threads():
             inputs, there, expected = self._answer(live, seed, family)
             layout = self._plan(inputs, "get_inputs")
-            buffers.write(fds[0], layout, inputs)
+            write[0](layout, inputs)
             finite = all(bool(torch.isfinite(t).all()) for t in expected if t.is_floating_point())
             dtypes = (getattr(torch, leaf["dtype"]) for leaf in live.outputs["leaves"])
-            kept = [(t if d.is_floating_point else t.to(d)).contiguous().cpu() for t, d in zip(expected, dtypes, strict=True)]
+            kept = [(t if d.is_floating_point else t.to(d)).contiguous() for t, d in zip(expected, dtypes, strict=True)]
             expected_layout = buffers.plan(kept)
-            buffers.write(fds[1], expected_layout, kept)
-            own = [t.contiguous().cpu() for t in host.forward(live.model, live.upstream)(there)]
-            buffers.write(fds[2], live.outputs, own)
+            write[1](expected_layout, kept)
+            write[2](live.outputs, [t.contiguous() for t in host.forward(live.model, live.upstream)(there)])
+            self._complete()
         return {"layout": layout, "expected": expected_layout, "finite": finite}
 
     def _make_one(
-        self, fds: list[int], case: str, seed: int, family: str, base: int, expected_base: int, framework: list[int]
+        self,
+        write: Sequence[_Write],
+        case: str,
+        seed: int,
+        family: str,
+        base: int,
+        expected_base: int,
+        framework: list[int],
     ) -> buffers.Layout:
         import torch
 
         live = self.live[case]
         inputs, there, expected = self._answer(live, seed, family)
         layout = self._plan(inputs, "get_inputs")
-        buffers.write(fds[0], layout, inputs, base)
+        write[0](layout, inputs, base)
         dtypes = (getattr(torch, leaf["dtype"]) for leaf in live.outputs["leaves"])
-        kept = [t.to(d).contiguous().cpu() for t, d in zip(expected, dtypes, strict=True)]
-        buffers.write(fds[1], live.outputs, kept, expected_base)
+        write[1](live.outputs, [t.to(d).contiguous() for t, d in zip(expected, dtypes, strict=True)], expected_base)
         if framework:
-            own = [t.contiguous().cpu() for t in host.forward(live.model, live.upstream)(there)]
+            own = [t.contiguous() for t in host.forward(live.model, live.upstream)(there)]
             leaves = [live.outputs["leaves"][number] for number in framework]
-            buffers.write(fds[2], {**live.outputs, "leaves": leaves}, [own[number] for number in framework], expected_base)
+            write[2]({**live.outputs, "leaves": leaves}, [own[number] for number in framework], expected_base)
+        self._complete()
         return layout
 
     def _answer(self, live: Live, seed: int, family: str) -> tuple[list[Any], list[Any], list[Any]]:
@@ -324,7 +368,7 @@ class ReferenceHost(host.Host):
                 "(shapes vary through CASES)"
             )
         roots = [live.outputs["leaves"][number] for number in live.upstream]
-        upstream = families.upstream([(leaf["shape"], getattr(torch, leaf["dtype"])) for leaf in roots], seed + 2)
+        upstream = families.upstream([(leaf["shape"], getattr(torch, leaf["dtype"])) for leaf in roots], seed + 2, self._drawn_on)
         inputs = families.vary([*drawn, *upstream], family, seed + 1)
         call = host.forward(live.precise, live.upstream)
         there = placement.move(inputs, self._device)
@@ -337,7 +381,7 @@ class ReferenceHost(host.Host):
             )
         return inputs, there, expected
 
-    def _baseline(self, slots_fd: int, case: str, name: str, slots: int, slot_bytes: int) -> None:
+    def _baseline(self, fds: list[int], case: str, name: str, slots: int, slot_bytes: int) -> None:
         import torch
 
         live = self.live[case]
@@ -361,7 +405,7 @@ class ReferenceHost(host.Host):
                 targets = modules.match_state(wanted, model)
         form = live.outputs["form"] if name in ("eager", "compile") else ""  # the user chose the others
         call = host.forward(model, live.upstream, form)
-        mapped = buffers.shared(slots_fd, slots * slot_bytes)
+        mapped = buffers.shared(fds[0], slots * slot_bytes) if fds else None
         self.prepared[f"{case}/{name}"] = host.Prepared(call, live.outputs, mapped, slot_bytes, self._device, targets)
 
     def _precise(self, model: Any, upstream: list[int], inputs: list[Any]) -> tuple[Any, bool]:
@@ -408,6 +452,18 @@ class ReferenceHost(host.Host):
             yield
         finally:
             torch.set_num_threads(1)
+
+
+def _writers(fds: Sequence[int], sizes: Sequence[int]) -> list[_Write]:
+    """How tensors are written where each descriptor leads: to a file, or to memory on a device."""
+    if not sizes:
+        return [partial(_to_file, fd) for fd in fds]
+    there = [device_memory.opened(fd, size, writable=True) for fd, size in zip(fds, sizes, strict=True)]
+    return [partial(buffers.put, each) for each in there]
+
+
+def _to_file(fd: int, layout: buffers.Layout, value: Any, base: int = 0) -> None:
+    buffers.write(fd, layout, placement.move(value, "cpu"), base)
 
 
 def _double(model: Any) -> Any:

@@ -1,0 +1,229 @@
+"""Bursts on a device that shares memory with the judge: inputs appear in the worker's window, outputs are copied from where they lie.
+
+Calls that are timed wait in the worker's stream for a word of the judge's, with all their launches queued. The judge copies the inputs into the
+window, evicts the caches and writes its word, all in one stream: a device works for one process at a time, so that nobody sees any of it before.
+Its clock starts with the word, and stops when its own copy of the outputs is complete: what the worker says about time, or about having done,
+counts for nothing. What lies between besides the calls (the copy, and two changes of the device from process to process: some 0.3 ms on
+an H200) is measured with a burst that calls nothing, and taken off: the judge does it, and nobody else could do it faster.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..workers import buffers, frames, gate
+from ..workers.device_memory import DONE, GO, DeviceMemoryError
+from . import device_link
+from .device_link import DeviceLink
+from .endings import Interfered, WorkerTimeout
+from .pool import CasePool
+from .processes import Worker
+from .sets import InputSet
+from .slots import BurstResult, Slots, result_of
+
+if TYPE_CHECKING:
+    import torch
+
+FLUSH_BYTES = 256 << 20  # more than any last-level cache of the devices at hand (an H200 has 60 MB)
+LOOK_S = 0.002  # between two looks after a worker whose calls run
+MOST_STEP = 1 << 40  # elements
+Copies = list[tuple[list["torch.Tensor"], list["torch.Tensor"]]]  # to, from, together
+
+
+@dataclass(frozen=True)
+class QueuedResult:
+    """One burst of queued calls, by the judge's clock. before_ns: while inputs appeared. whole_ns: from the start until the judge held the outputs,
+    with all that it does itself. said: what the worker says of it, as in BurstResult. ready: whether all launches were queued before the start."""
+
+    before_ns: int
+    whole_ns: int
+    said: BurstResult
+    ready: bool
+
+
+class DeviceSlots(Slots):
+    """Slots in memory of the judge's own, which no worker can write to. before: others that nobody needs any more."""
+
+    def __init__(self, count: int, pool: CasePool, before: DeviceSlots | None = None) -> None:
+        self.count, self._pool, self._leaves = count, pool, pool.outputs["leaves"]
+        self._stride = pool.slot_bytes
+        size = count * self._stride
+        self._taken = 0  # calls whose outputs are held
+        self._held: torch.Tensor = before._held if before is not None and before._held.numel() >= size else _room(size)
+
+    @cached_property
+    def _other(self) -> torch.Tensor:
+        return _room(self.count * self._stride)
+
+    def run(
+        self, worker: Worker, key: str, sets: Sequence[InputSet], order: list[int], seconds: float, *, record: bool, queue_ns: int
+    ) -> BurstResult:
+        import torch
+
+        link = device_link.link(worker)
+        placed = link.place(sets)
+        worker.send("shown", key=key, layouts=placed.layouts, sets=placed.where, order=order, record=record, queue_ns=queue_ns)
+        worker.wait(frames.READY, seconds)
+        start = time.perf_counter_ns()
+        link.put(placed)
+        torch.cuda.synchronize()
+        worker.go([])
+        reply = worker.wait(frames.OK, seconds)
+        said = worker.data(reply)
+        if not isinstance(said, dict):
+            raise Interfered("it does not say where its outputs lie")
+        _copy(self._copies(link, said.get("outputs"), len(order)))
+        torch.cuda.synchronize()
+        self._taken = len(order)
+        return result_of(reply, time.perf_counter_ns() - start, said.get("operators"))
+
+    def queued(self, worker: Worker, key: str, sets: Sequence[InputSet], seconds: float, patience_s: float) -> QueuedResult:
+        """A call on each of the sets, in their order. Without a key nothing is called, and as many bytes are copied. patience_s: how long
+        the worker may take to queue its launches; a call that waits for the device itself never ends queueing, so that the start is given
+        without."""
+        import torch
+
+        link = device_link.link(worker)
+        placed = link.place(sets)
+        link.number += 1
+        worker.send("queued", key=key, layouts=placed.layouts, sets=placed.where if key else [], number=link.number)
+        gc.disable()
+        try:
+            ready = worker.speaks(patience_s)
+            copies = self._said(worker, link, key, len(sets), seconds) if ready else None
+            torch.cuda.synchronize()
+            begun = time.perf_counter_ns()
+            link.put(placed)
+            _flushed().zero_()
+            link.words.write_on(torch.cuda.current_stream().cuda_stream, GO, link.number)
+            limit = begun + round(1e9 * seconds)
+            while link.words[GO] != link.number:
+                if time.perf_counter_ns() > limit:
+                    raise DeviceMemoryError("the device did not copy inputs before the deadline")
+            start = time.perf_counter_ns()
+            copies = self._heard(worker, link, key, len(sets), seconds, copies)
+            _copy(copies)
+            torch.cuda.synchronize()
+            end = time.perf_counter_ns()
+            self._taken = len(sets)
+            reply = worker.wait(frames.OK, seconds)
+        finally:
+            gc.enable()
+            link.words[GO] = link.number  # nothing of it waits any more, however this ends
+        return QueuedResult(start - begun, end - start, result_of(reply, end - start), ready)
+
+    def _heard(self, worker: Worker, link: DeviceLink, key: str, calls: int, seconds: float, copies: Copies | None) -> Copies:
+        """Wait until the worker says that it has done, which is all that this means; what is to be copied then. Raises what Worker.wait raises."""
+        deadline, look = time.monotonic() + seconds, time.monotonic() + LOOK_S
+        while link.words[DONE] != link.number:
+            if (now := time.monotonic()) < look:
+                continue
+            look = now + LOOK_S
+            if now > deadline:
+                worker.kill()
+                raise WorkerTimeout
+            if worker.speaks(0.0):
+                if copies is not None:
+                    break  # that it failed, or that it has done: the next to be heard
+                copies = self._said(worker, link, key, calls, seconds)
+        return copies or self._said(worker, link, key, calls, seconds)
+
+    def tensors(self, layout: buffers.Layout, index: int) -> list[torch.Tensor]:
+        return buffers.tensors(layout, self._held, index * self._stride)
+
+    def put(self, place: Any) -> None:
+        size = self._taken * self._stride
+        place[:size].copy_(self._held[:size])
+
+    def shelf(self, places: int, calls: int) -> list[Any]:
+        size = calls * self._stride
+        whole = _room(places * size)
+        return [whole[number * size : (number + 1) * size] for number in range(places)]
+
+    def stacked(self, place: Any, calls: int) -> list[torch.Tensor]:
+        return buffers.stacked(self._pool.outputs, place, calls, self._stride)
+
+    # ---- how
+
+    def _said(self, worker: Worker, link: DeviceLink, key: str, calls: int, seconds: float) -> Copies:
+        """What is to be copied once it is there; for calls of nothing as much of something else."""
+        said = worker.data(worker.wait(frames.READY, seconds))
+        if key:
+            return self._copies(link, said, calls)
+        return _grouped([(place, self._other[start : start + len(place)]) for start, place in self._flat(calls)])
+
+    def _flat(self, calls: int) -> list[tuple[int, torch.Tensor]]:
+        """The places of all outputs, as bytes, and where they start."""
+        starts = [(call * self._stride + leaf["offset"], leaf["nbytes"]) for call in range(calls) for leaf in self._leaves]
+        return [(start, self._held[start : start + nbytes]) for start, nbytes in starts]
+
+    def _copies(self, link: DeviceLink, said: Any, calls: int) -> Copies:
+        """From the worker's memory to the judge's. Raises Interfered where what it says cannot be."""
+        import torch
+
+        if not isinstance(said, list) or len(said) != calls * len(self._leaves):
+            raise Interfered("it does not say where all of its outputs lie")
+        found = []
+        for number, (each, (_, place)) in enumerate(zip(said, self._flat(calls), strict=True)):
+            leaf = self._leaves[number % len(self._leaves)]
+            if not isinstance(each, list) or len(each) != 2 or not isinstance(each[0], int) or each[0] < 0:
+                raise Interfered("it does not say where an output lies")
+            address, strides = each
+            if not leaf["nbytes"]:
+                continue
+            if strides is None:
+                found.append((place, link.bytes_at(address, leaf["nbytes"])))
+                continue
+            if not isinstance(strides, list) or not all(isinstance(step, int) and 0 <= step < MOST_STEP for step in strides):
+                raise Interfered("an output's strides cannot be")
+            if len(strides) != len(leaf["shape"]):
+                raise Interfered("an output has strides of another dimension")
+            dtype = getattr(torch, leaf["dtype"])
+            there = link.bytes_at(address, gate.spread_bytes(leaf["shape"], strides, dtype.itemsize))
+            found.append((place.view(dtype).view(leaf["shape"]), there.view(dtype).as_strided(leaf["shape"], strides)))
+        return _grouped(found)
+
+
+def _grouped(copies: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Copies:
+    """What can be copied together: many small copies would be as many launches."""
+    import torch
+
+    found: Copies = []
+    together: dict[torch.dtype, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
+    for place, source in copies:
+        if source.dtype != torch.uint8 or source.dim() != 1:
+            found.append(([place], [source]))
+            continue
+        whole = len(source) | source.data_ptr() | place.data_ptr()
+        wide = next((dtype for width, dtype in ((8, torch.int64), (4, torch.int32)) if whole % width == 0), torch.uint8)
+        places, sources = together.setdefault(wide, ([], []))
+        places.append(place.view(wide))
+        sources.append(source.view(wide))
+    return [*found, *together.values()]
+
+
+def _copy(copies: Copies) -> None:
+    import torch
+
+    for places, sources in copies:
+        if len(places) == 1:
+            places[0].copy_(sources[0])
+        else:
+            torch._foreach_copy_(places, sources)
+
+
+def _room(size: int) -> torch.Tensor:
+    import torch
+
+    return torch.empty(max(1, size), dtype=torch.uint8, device="cuda")
+
+
+@cache
+def _flushed() -> torch.Tensor:
+    """Memory that is written to evict what the caches hold."""
+    return _room(FLUSH_BYTES)

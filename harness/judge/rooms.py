@@ -1,0 +1,87 @@
+"""Memory that a reference worker fills with inputs and what is expected for them: a file, or memory of the judge's on a device."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from ..workers import buffers
+from ..workers.device_memory import Region
+from .sets import InputFile
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Room:
+    """So many bytes, or a few more. What it is filled with stays as long as a tensor of it is referred to."""
+
+    nbytes: int
+
+    def fd(self) -> int:
+        """A descriptor for whoever fills it."""
+        raise NotImplementedError
+
+    def filled(self, fd: int) -> None:
+        """It was, or will not be."""
+        raise NotImplementedError
+
+    def file(self) -> InputFile:
+        """As inputs."""
+        raise NotImplementedError
+
+    def tensors(self, layout: buffers.Layout) -> list[torch.Tensor]:
+        """The tensors of a layout, in order."""
+        return buffers.tensors(layout, self._memory())
+
+    def stacked(self, layout: buffers.Layout, count: int, stride: int) -> list[torch.Tensor]:
+        """Those of so many equal layouts; see buffers.stacked."""
+        return buffers.stacked(layout, self._memory(), count, stride)
+
+    def _memory(self) -> Any:
+        """What tensors lie in."""
+        raise NotImplementedError
+
+
+class OnHost(Room):
+    """A memory file, which nobody can write to once it is filled."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes, self._fd = nbytes, buffers.create("set", nbytes)
+
+    def fd(self) -> int:
+        return self._fd
+
+    def filled(self, fd: int) -> None:
+        buffers.seal(fd)
+
+    def _memory(self) -> Any:
+        return buffers.mapped(self._fd)
+
+    def file(self) -> InputFile:
+        self._fd, fd = -1, self._fd
+        return InputFile(fd)
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)  # mappings stay
+
+
+class OnDevice(Room):
+    """No worker but the one that fills it ever sees it."""
+
+    def __init__(self, nbytes: int) -> None:
+        self._region = Region(nbytes)
+        self.nbytes = self._region.nbytes
+
+    def fd(self) -> int:
+        return self._region.export()
+
+    def filled(self, fd: int) -> None:
+        os.close(fd)
+
+    def file(self) -> InputFile:
+        return InputFile(on_device=self._region.bytes)
+
+    def _memory(self) -> Any:
+        return self._region.bytes

@@ -1,0 +1,86 @@
+"""A device worker's side of what it shares with the judge: inputs appear in a window that it can only read, outputs stay where they are.
+
+Where outputs lie is said by address, and the allocations around them are handed over as descriptors, each once. What the judge makes of it is
+its own business: it copies the bytes before it believes in any.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from . import buffers, device_memory, gate, modules
+
+Tell = Callable[[int, int, int], None]  # address, bytes and descriptor of an allocation
+
+
+class Window:
+    """The window of one worker, the words of its bursts, and what the judge knows of its memory."""
+
+    def __init__(self, memory: int, nbytes: int, words: int) -> None:
+        import torch
+
+        self._bytes = device_memory.opened(memory, nbytes, writable=False)
+        self.words = device_memory.Words(words)
+        self._known: dict[int, device_memory.Page] = {}  # by the number of a step of addresses
+        self._tiny = torch.zeros(1, device="cuda")
+        self.nothing()
+
+    def replace(self, memory: int, nbytes: int) -> None:
+        """Another window instead."""
+        self._bytes = device_memory.opened(memory, nbytes, writable=False)
+
+    def inputs(self, layouts: list[buffers.Layout], sets: list[tuple[int, int]]) -> list[Any]:
+        """What will appear there. sets: of each where it starts, and the number of its layout."""
+        return [buffers.build(layouts[layout], self._bytes, base) for base, layout in sets]
+
+    def nothing(self) -> None:
+        """The smallest work that a device can be given."""
+        self._tiny.add_(1)
+
+    def show(self, calls: list[list[Any]], expected: gate.Outputs, tell: Tell) -> list[list[Any]]:
+        """Where the outputs of all calls lie, one after the other: address and, unless it is contiguous, strides in elements. One in memory that
+        cannot be shown is replaced by a copy, in the lists as well."""
+        said = []
+        for outputs in calls:
+            if len(outputs) != len(expected):
+                raise modules.LoadError("structure", f"{len(outputs)} outputs instead of {len(expected)}")
+            for number, (tensor, (shape, dtype, _)) in enumerate(zip(outputs, expected, strict=True)):
+                if tensor.shape != shape or tensor.dtype != dtype:
+                    raise gate.misfit(tensor, shape, dtype)
+                found = outputs[number] = self._shown(tensor, tell)
+                said.append([found.data_ptr(), None if found.is_contiguous() else list(found.stride())])
+        return said
+
+    def _shown(self, tensor: Any, tell: Tell) -> Any:
+        """The tensor, or a copy of it, in memory that the judge knows."""
+        found = tensor.detach()
+        if found.numel() == 0:
+            return found
+        if not (found.is_cuda and self._is_known(found, tell)):
+            found = found.to("cuda", copy=True)
+            if not self._is_known(found, tell):
+                text = "its outputs lie in device memory that cannot be shown to the judge: leave torch's allocator as it is"
+                raise modules.LoadError("exception", text)
+        return found
+
+    def _is_known(self, tensor: Any, tell: Tell) -> bool:
+        """Whether the judge knows all the memory around a tensor, now that it was told what is new."""
+        start = tensor.data_ptr()
+        end = start + gate.spread_bytes(tensor.shape, tensor.stride(), tensor.itemsize)
+        while start < end:
+            page = self._known.get(start // device_memory.STEP)
+            if page is None or not device_memory.is_still(page):
+                page = device_memory.page(start)
+                fd = device_memory.shown(page) if page is not None else None
+                if page is None or fd is None:
+                    return False
+                try:
+                    tell(page.address, page.nbytes, fd)
+                finally:
+                    os.close(fd)
+                steps = range(page.address // device_memory.STEP, (page.address + page.nbytes) // device_memory.STEP)
+                self._known.update(dict.fromkeys(steps, page))
+            start = page.address + page.nbytes
+        return True
