@@ -16,13 +16,19 @@ from .processes import Worker
 from .run import Run, call_seconds, prepare, set_state
 
 
+def draw(run: Run, case: Case) -> None:
+    """Draw the sets on which a case is timed in the next process, unless they are there."""
+    pool = run.task.pools[case.name]
+    pool.ask_for_bits(run.bitwise)
+    run.task.drawer.timing(pool, min(case.baselines_us.values()), CONFIRMING_BURSTS if run.confirming else MORE_BURSTS)
+
+
 def time_case(
     run: Run, case: Case, worker: Worker, baselines: list[str], rng: random.Random, cores: Sequence[int] = ()
 ) -> timing.Block:
     """One block: a candidate process against baselines, on the timing core or on `cores` with a thread each."""
     pool = run.task.pools[case.name]
-    pool.ask_for_bits(run.bitwise)
-    run.task.drawer.timing(pool, min(case.baselines_us.values()), CONFIRMING_BURSTS if run.confirming else MORE_BURSTS)
+    draw(run, case)
     slots = prepare(run, worker, pool, 1 if pool.one_by_one else pool.calls)
     run.task.drawer.state(pool, 0)
     run.task.prepare(case.name, baselines)

@@ -2,22 +2,23 @@
 
 Calls that are timed wait in the worker's stream for a word of the judge's, with all their launches queued. The judge copies the inputs into the
 window, evicts the caches and writes its word, all in one stream: a device works for one process at a time, so that nobody sees any of it before.
-Its clock starts with the word, and stops when its own copy of the outputs is complete: what the worker says about time, or about having done,
-counts for nothing. What lies between besides the calls (the copy, and two changes of the device from process to process: some 0.3 ms on
-an H200) is measured with a burst that calls nothing, and taken off: the judge does it, and nobody else could do it faster.
+The same stream waits for the worker's word then, and copies the outputs. The judge's clock starts with its own word, and stops when that copy
+is complete: what the worker says about time counts for nothing, and who says too early that all is done is read too early.
+What lies between besides the calls (the copy, and two changes of the device from process to process: 0.3 ms on an H200, the same to 2 us)
+is measured with a burst that calls nothing, and taken off: the judge does it, and nobody else could do it faster.
 """
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..workers import buffers, frames, gate
-from ..workers.device_memory import DONE, GO, DeviceMemoryError
+from ..workers.device_memory import DONE, GO, STEP, DeviceMemoryError
 from . import device_link
 from .device_link import DeviceLink
 from .endings import Interfered, WorkerTimeout
@@ -37,8 +38,8 @@ Copies = list[tuple[list["torch.Tensor"], list["torch.Tensor"]]]  # to, from, to
 
 @dataclass(frozen=True)
 class QueuedResult:
-    """One burst of queued calls, by the judge's clock. before_ns: while inputs appeared. whole_ns: from the start until the judge held the outputs,
-    with all that it does itself. said: what the worker says of it, as in BurstResult. ready: whether all launches were queued before the start."""
+    """One burst of queued calls. before_ns: from the first byte of the inputs in the window to the start, by the judge's events on the device. whole_ns:
+    from the start until the judge held the outputs, by its own clock, with all that it does itself. said: what the worker says of it, as in BurstResult. ready: whether all launches were queued before the start."""
 
     before_ns: int
     whole_ns: int
@@ -96,42 +97,35 @@ class DeviceSlots(Slots):
         try:
             ready = worker.speaks(patience_s)
             copies = self._said(worker, link, key, len(sets), seconds) if ready else None
-            torch.cuda.synchronize()
-            begun = time.perf_counter_ns()
+            stream, deadline = torch.cuda.current_stream().cuda_stream, time.monotonic() + seconds
+            first, start, last = _events()
+            _flushed()[:STEP].zero_()  # from here on the device is the judge's
+            first.record()
             link.put(placed)
             _flushed().zero_()
-            link.words.write_on(torch.cuda.current_stream().cuda_stream, GO, link.number)
-            limit = begun + round(1e9 * seconds)
+            link.words.write_on(stream, GO, link.number)
+            start.record()
+            if copies is not None:
+                link.words.await_on(stream, DONE, link.number)
+                _copy(copies)
+                last.record()
             while link.words[GO] != link.number:
-                if time.perf_counter_ns() > limit:
+                if time.monotonic() > deadline:
                     raise DeviceMemoryError("the device did not copy inputs before the deadline")
-            start = time.perf_counter_ns()
-            copies = self._heard(worker, link, key, len(sets), seconds, copies)
-            _copy(copies)
-            torch.cuda.synchronize()
-            end = time.perf_counter_ns()
+            begun = time.perf_counter_ns()
+            if copies is None:
+                copies = self._said(worker, link, key, len(sets), seconds)
+                _wait(lambda: link.words[DONE] == link.number, worker, deadline)
+                _copy(copies)
+                last.record()
+            _wait(last.query, worker, deadline)
+            whole_ns = time.perf_counter_ns() - begun
             self._taken = len(sets)
             reply = worker.wait(frames.OK, seconds)
         finally:
             gc.enable()
-            link.words[GO] = link.number  # nothing of it waits any more, however this ends
-        return QueuedResult(start - begun, end - start, result_of(reply, end - start), ready)
-
-    def _heard(self, worker: Worker, link: DeviceLink, key: str, calls: int, seconds: float, copies: Copies | None) -> Copies:
-        """Wait until the worker says that it has done, which is all that this means; what is to be copied then. Raises what Worker.wait raises."""
-        deadline, look = time.monotonic() + seconds, time.monotonic() + LOOK_S
-        while link.words[DONE] != link.number:
-            if (now := time.monotonic()) < look:
-                continue
-            look = now + LOOK_S
-            if now > deadline:
-                worker.kill()
-                raise WorkerTimeout
-            if worker.speaks(0.0):
-                if copies is not None:
-                    break  # that it failed, or that it has done: the next to be heard
-                copies = self._said(worker, link, key, calls, seconds)
-        return copies or self._said(worker, link, key, calls, seconds)
+            link.words[GO] = link.words[DONE] = link.number  # nobody waits for any of it any more, however this ends
+        return QueuedResult(int(1e6 * first.elapsed_time(start)), whole_ns, result_of(reply, whole_ns), ready)
 
     def tensors(self, layout: buffers.Layout, index: int) -> list[torch.Tensor]:
         return buffers.tensors(layout, self._held, index * self._stride)
@@ -189,6 +183,20 @@ class DeviceSlots(Slots):
         return _grouped(found)
 
 
+def _wait(over: Callable[[], bool], worker: Worker, deadline: float) -> None:
+    """Until it is so, or the worker says something, which is that it has failed or done, and the next to be heard. Raises what Worker.wait raises."""
+    look = time.monotonic() + LOOK_S
+    while not over():
+        if (now := time.monotonic()) < look:
+            continue
+        look = now + LOOK_S
+        if now > deadline:
+            worker.kill()
+            raise WorkerTimeout
+        if worker.speaks(0.0):
+            break
+
+
 def _grouped(copies: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Copies:
     """What can be copied together: many small copies would be as many launches."""
     import torch
@@ -221,6 +229,14 @@ def _room(size: int) -> torch.Tensor:
     import torch
 
     return torch.empty(max(1, size), dtype=torch.uint8, device="cuda")
+
+
+@cache
+def _events() -> tuple[Any, Any, Any]:
+    import torch
+
+    first, start, last = (torch.cuda.Event(enable_timing=True) for _ in range(3))  # type: ignore[no-untyped-call]
+    return first, start, last
 
 
 @cache

@@ -34,17 +34,18 @@ BURSTS = 8  # per process; more where a case is small: the interval narrows with
 DEAR_BYTES, DEAR_BURSTS = 512 << 10, 4  # of a set that takes long to draw, and how many of them a search draws at least
 MORE_BURSTS, CONFIRMING_BURSTS = (max(BURSTS, round(timing_effort() * bursts)) for bursts in (64, 128))
 MAX_CALLS, MOST_HOST_CALLS = 32, 8
-# On a device whose bursts the judge's clock measures, which is off by some 10 us for each (H200): so long, or of so many calls.
-QUEUED_BURST_US, MOST_QUEUED_CALLS = 1_000.0, 96
+# On a device where the judge's clock measures bursts, which is off by 2 us for each (H200) and takes 3 ms: so long, or of so many calls, so many of
+# them in a process, and so many calls that are a burst of their own; in a search and in a confirmation.
+QUEUED_BURST_US, MOST_QUEUED_CALLS, QUEUED_BURSTS, QUEUED_ALONE = (300.0, 1_000.0), (32, 96), (6, 8), (16, 32)
 GRAPH_BYTES = 1 << 28  # of a case whose operators are taken apart: what they hand on needs several times as much
 TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))  # for each thing a task is asked to do
 LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
+SETS_SHARE = 0.4  # of a device's free memory, for checking sets: workers need some, too
 # Families of timed sets: who looks at a sample of plain inputs, in which elements are alike, is wrong there.
 UNEVEN = ("uneven", "raised")
 UNEVEN_FACTOR = 4.0  # on their limits, which one draw gave and others are held to
 UNEVEN_SHARE = 0.5  # of timed sets
-# Per process of a device: calls that are a burst of their own, fewer where a set is large; more where it is the judge's clock that measures them.
-ALONE, ALONE_QUEUED = 8, 48
+ALONE = 8  # per process of a device: calls that are a burst of their own, fewer where a set is large
 
 
 class Drawer:
@@ -101,7 +102,7 @@ class Drawer:
         _note_faint(pool, plain, again)
         drawn = zip(*(held.expected for held in plain), again, strict=True)
         pool.predictable = [n for n, own in enumerate(drawn) if oracle.are_predictable(own, pool.allowances[n])]
-        for family in _families(pool):
+        for family in _families(pool)[: self._spare(pool)]:
             held = self._checked(pool, family)
             if held is not None:
                 pool.checking.append((0, held))
@@ -124,8 +125,9 @@ class Drawer:
         on_host = self._device == "cpu"
         each = pool.input_bytes + pool.slot_bytes + 2 * buffers.ALIGN
         length_us, most = (HOST_BURST_US, MOST_HOST_CALLS) if on_host else (DEVICE_BURST_US, MAX_CALLS)
+        alone, plenty = ALONE, bursts > MORE_BURSTS
         if pool.shared:
-            length_us, most = QUEUED_BURST_US, MOST_QUEUED_CALLS
+            length_us, most, alone = QUEUED_BURST_US[plenty], MOST_QUEUED_CALLS[plenty], QUEUED_ALONE[plenty]
         pool.short = us < SHORT_US
         pool.one_by_one, pool.warm = on_host, next(n for n, limit in WARM_CALLS if us < limit) if on_host else 0
         affordable = max(4, min(POOL_BYTES, self.room() // 8) // each)
@@ -133,13 +135,14 @@ class Drawer:
         spent_us = (pool.calls + pool.warm) * max(us, 1.0)
         few = min(bursts, FEW_BYTES // (pool.calls * each), round(1e6 * FEW_SECONDS / spent_us)) if on_host else 0
         if pool.input_bytes > DEAR_BYTES:  # 7 ms and more to draw and answer one
-            few = min(few, BURSTS if bursts > MORE_BURSTS else DEAR_BURSTS)
+            few = min(few, BURSTS if plenty else DEAR_BURSTS)
         least = min(BURSTS, max(few, DEAR_BURSTS)) if pool.input_bytes > DEAR_BYTES else BURSTS
+        least = QUEUED_BURSTS[plenty] if pool.shared else least
         self.state(pool, 0)
         pool.halves = self._halves(pool, max(1, min(max(least, few), affordable // pool.calls)))
         pool.timing = [group for half in pool.halves for group in half.groups]
         if pool.calls > 1 and not on_host:
-            pool.alone = self._group(pool, ["dense"] * min(ALONE_QUEUED if pool.shared else ALONE, affordable // 4)).alone()
+            pool.alone = self._group(pool, ["dense"] * min(alone, affordable // 4)).alone()
         pool.rotating_bytes = pool.timing_bytes
         if len(pool.halves) > 1:
             self.state(pool, 0)
@@ -236,6 +239,10 @@ class Drawer:
             for room, fd in zip(some, fds, strict=True):
                 room.filled(fd)
 
+    def _spare(self, pool: CasePool) -> int | None:
+        """How many families there is room for beside the sets that have to be; None for all. What one leaves the others find."""
+        return max(1, int(SETS_SHARE * self.room()) // pool.set_bytes - 1) if self._shared else None
+
     def room(self) -> int:
         """Bytes that there are for sets, where these lie."""
         return device_link.free_bytes() if self._shared else memory.available()
@@ -272,7 +279,7 @@ def _families(pool: CasePool) -> list[str]:
             found.remove(family)
             pool.dropped[family] = "the reference may order equal values as it likes"
     if pool.input_bytes > LARGE_BYTES:
-        always = ["edges", "uneven", "raised"]
+        always = ["uneven", "edges", "raised"]
         return [*always, secrets.choice([f for f in found if f not in always])]
     return found
 

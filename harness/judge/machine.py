@@ -52,7 +52,7 @@ class Machine:
         _remove_left_over()
         self.scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
         self.servers = Servers(cache, self.scratch)
-        self.ahead = Ahead()
+        self.ahead, self.timed_ahead = Ahead(), Ahead()
         self.leaving = Leaving()
 
     @property
@@ -265,6 +265,7 @@ class Machine:
         """End the fork server and remove the scratch folder."""
         self.servers.close()  # first: then nobody waits for what is being started
         self.ahead.drop()
+        self.timed_ahead.drop()
         self.servers.close()  # what that start has launched anew
         shutil.rmtree(self.scratch, ignore_errors=True)
 

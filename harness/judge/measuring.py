@@ -11,7 +11,7 @@ from ..types import Case, Signal
 from . import beside, blocks, bounds, opening, statistics, timing
 from .environment import timing_effort
 from .failures import Failure
-from .run import Run, keep_compiled, start_worker
+from .run import Run, keep_compiled, start_timed_ahead, start_worker
 
 REPEATS, REPEATS_OF_ONE = 4, 2  # measured again because something else used the device: in one confirmation, and one block
 SEARCH_REPEATS = 1  # in a search, whose winner is measured again anyway
@@ -39,6 +39,8 @@ def time_candidate(run: Run) -> dict[str, Any]:
         if run.confirming:
             run.task.restart(at_once=rng.random() < 0.5)  # neither side is always the first on the device
         run.machine.leaving.wait()  # nothing of an earlier one is there, not even in flight, when this one begins
+        start_timed_ahead(run)
+        blocks.draw(run, _with_baselines(run, cases[0]))
         worker = start_worker(run)
         run.machine.leaving.wait()  # compilers of this one among them
         try:

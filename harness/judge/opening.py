@@ -92,12 +92,12 @@ class OpenTask:
         """The pool of a case, with layouts only where nobody has asked for more."""
         if name not in self.pools:
             pool = self.pools[name] = self.drawer.describe(name)
-            needed, there = SETS_HELD * (pool.input_bytes + 3 * pool.slot_bytes), memory.available()
+            needed, there = _needed(pool), self.drawer.room()
             if needed > there:
                 raise TaskRefusedError(
                     f"{self.text.lines.at('get_inputs')}: case {name!r}: inputs of {pool.input_bytes / 2**30:.1f} GiB and outputs of "
                     f"{pool.slot_bytes / 2**30:.1f} GiB need about {needed / 2**30:.1f} GiB to be judged, and {there / 2**30:.1f} GiB "
-                    "are free. Use smaller shapes, or a machine with more memory."
+                    f"are free{' on the device' if pool.shared else ''}. Use smaller shapes, or a machine with more memory."
                 )
         return self.pools[name]
 
@@ -288,6 +288,16 @@ def learn_case(handle: OpenTask, case: Case) -> Case:
         operations=float(pool.describe["operations"]),
         families=tuple(pool.families),
         dropped_families=dict(pool.dropped),
+    )
+
+
+def _needed(pool: CasePool) -> int:
+    """Bytes without which a case cannot be judged: the sets that are held, and on a device what workers hold besides (inputs and the model in double
+    precision, a window, outputs)."""
+    if not pool.shared:
+        return SETS_HELD * (pool.input_bytes + 3 * pool.slot_bytes)
+    return (
+        SETS_HELD * pool.set_bytes + 3 * pool.input_bytes + 2 * pool.slot_bytes + 3 * _tensor_bytes(pool.describe["state_layout"])
     )
 
 

@@ -91,15 +91,14 @@ def few_rows(shape: Sequence[int]) -> float:
 def are_steady(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two draws of an output of few rows resemble each other: its terms do not cancel, so its norm is not small by chance (a loss, a
     mean of positive values). For others it does not matter."""
-    apart, both = rms(one.double() - other.double()), rms(one.double() + other.double())
-    return apart <= 0.1 * both
+    return rms(one, minus=other) <= 0.1 * rms(one, plus=other)
 
 
 def are_predictable(draws: Sequence[torch.Tensor], allowed: Allowance) -> bool:
     """Whether draws of an output differ by no more than it may be off by: a constant would then pass for it."""
     if not draws[0].is_floating_point() or not draws[0].numel():
         return False
-    spreads = [rms(a.double() - b.double()) / math.sqrt(2) for a, b in itertools.combinations(draws, 2)]
+    spreads = [rms(a, minus=b) / math.sqrt(2) for a, b in itertools.combinations(draws, 2)]
     return max(spreads) <= allowed.norm * min(map(rms, draws))
 
 
@@ -194,14 +193,23 @@ def right(candidate: torch.Tensor, expected: torch.Tensor, allowed: Allowance, f
 
 
 def surely_right(
-    candidates: torch.Tensor, expected: torch.Tensor, allowed: Allowance, usual: float, framework: torch.Tensor | None = None
+    candidates: torch.Tensor,
+    expected: torch.Tensor,
+    allowed: Allowance,
+    usual: float,
+    framework: torch.Tensor | None = None,
+    calls: Sequence[int] = (),
 ) -> bool:
     """Whether `compare` finds nothing with any of one output of several timed calls, stacked; told in a few operations for all of them.
-    False where that takes a closer look. usual: see of_timed_call. framework: of integers, what else is right.
+    False where that takes a closer look. usual: see of_timed_call. framework: of integers, what else is right. calls: those that count, of
+    as many as there are.
 
     The largest difference bounds that of each row and element: a row counts as at least half the typical one."""
     if candidates.numel() > (STACKED if expected.device.type == "cpu" else STACKED_ON_DEVICE):
         return False
+    if 0 < len(calls) < len(candidates):
+        candidates, expected = candidates[list(calls)], expected[list(calls)]
+        framework = None if framework is None else framework[list(calls)]
     own, wanted = real(candidates.to(expected.device)), real(expected)
     if not own.is_floating_point() or allowed.rule == "equal":
         right = own == wanted

@@ -63,6 +63,11 @@ class CasePool:
         return sum(_count(leaf["shape"]) * (16 if leaf["dtype"].startswith("complex") else 8) for leaf in self.outputs["leaves"])
 
     @property
+    def set_bytes(self) -> int:
+        """Of a checking set: inputs, what is expected in double precision, and the framework's own."""
+        return self.input_bytes + self.precise_bytes + self.slot_bytes
+
+    @property
     def input_bytes(self) -> int:
         return int(self.describe["inputs"]["bytes"])
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ..languages import LANGUAGES, Language
 from ..types import Case, CaseResult, EvaluationRequest, IsolationLevel, Signal, StageReport, Task
 from ..workers import buffers
+from ..workers.confine import Confinement
 from ..workers.kernels import Captured
 from . import bursts, timing
 from .builds import BuildService
@@ -20,7 +21,7 @@ from .machine import Machine
 from .opening import OpenTask, Tell
 from .places import Place
 from .pool import CasePool
-from .processes import Worker
+from .processes import ForkServer, Worker
 from .slots import Slots
 
 T = TypeVar("T")
@@ -110,14 +111,14 @@ def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -
     process as the reference's: where code and libraries lie is decided there. Equal calls of 11 us differed by 4 % before, by 1 to 2 %
     since (seen on a CPU)."""
     family, pinned = run.task.family, tuple(cores or run.task.timing_cpus)
-    rules = run.machine.rules(run.level, family)
-    if not poison:  # a GPU's driver and compilers start processes, a kernel that is timed on the host has no need to
-        rules = replace(rules, cpus=pinned, forks=run.place.mode == "compile" or family.NAME != "cpu")
-    server = run.place.server
-    if run.place.mode == "execute" and not poison:
-        server = run.machine.task_server(family, run.task.text.folder, level=run.level)
-    ahead = run.machine.ahead.take(server, run.place.worker, rules, run.cancel) if poison else None
-    worker = ahead or server.worker(run.place.worker, rules, run.machine.scratch)
+    if poison:
+        server, rules, ahead = run.place.server, run.machine.rules(run.level, family), run.machine.ahead
+    else:
+        server, rules = _timed(run, pinned)
+        ahead = run.machine.timed_ahead
+    worker = ahead.take(server, run.place.worker, rules, run.cancel) or server.worker(
+        run.place.worker, rules, run.machine.scratch
+    )
     worker.cancel, worker.on_build = run.cancel, run.builds.desk()
     source = buffers.from_bytes("candidate", run.request.candidate.source.encode())
     try:
@@ -137,6 +138,24 @@ def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -
         raise
     finally:
         os.close(source)
+
+
+def _timed(run: Run, pinned: tuple[int, ...]) -> tuple[ForkServer, Confinement]:
+    """Where a worker that is timed is forked from, and how it is confined."""
+    family = run.task.family
+    # a GPU's driver and compilers start processes, a kernel that is timed on the host has no need to
+    rules = replace(run.machine.rules(run.level, family), cpus=pinned, forks=run.place.mode == "compile" or family.NAME != "cpu")
+    if run.place.mode != "execute":
+        return run.place.server, rules
+    return run.machine.task_server(family, run.task.text.folder, level=run.level), rules
+
+
+def start_timed_ahead(run: Run) -> None:
+    """Begin with the next worker that will be timed on a device, whose context takes as long as drawing inputs does. It has no candidate yet."""
+    family = run.task.family
+    if run.place.mode == "execute" and family.NAME != "cpu":
+        server, rules = _timed(run, tuple(run.task.timing_cpus))
+        run.machine.timed_ahead.start(server, run.place.worker, rules, run.machine.scratch, family.TORCH_DEVICE)
 
 
 def start_ahead(run: Run) -> None:

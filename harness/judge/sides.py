@@ -27,11 +27,11 @@ from .slots import BurstResult, Slots
 
 WARM_BURSTS, MOST_WARM_BURSTS = 2, 10
 NOTHINGS = 2  # calls that do nothing, each time they are made
-NOTHINGS_QUEUED = 11  # bursts that call nothing, on a device, before others are measured: they scatter by 3 % (seen on an H200)
+NOTHINGS_QUEUED = 15  # bursts that call nothing, on a device, before others are measured
 SETTLING_S, QUEUEING_S = 1.0, 0.05  # for launches to be queued: the first time; at least, afterwards
 # Of a queued burst: what a candidate could save of what a burst of nothing takes, from the judge's word to its first kernel and from its last
 # one to its own word; and what the judge hears late of one that waits for the device itself.
-OPEN_NS, HEARING_NS = 10_000, 60_000
+OPEN_NS, HEARING_NS = 8_000, 60_000
 APPEARING_NS = 100_000  # by which the time that inputs take to appear scatters, generously
 
 

@@ -378,16 +378,16 @@ def _verify(case: str, pool: CasePool, kept: list[tuple[Any, Group]], half: Half
                 if not same_bits(timed.to(framework.device), framework):
                     _raise_if_wrong(case, oracle.compare(timed, expected, allowed, framework, True), changed=changed)
                 continue
-            if oracle.surely_right(timed, expected, allowed, usual, framework):
-                continue
-            for call, (own, want) in enumerate(zip(timed, expected, strict=True)):
-                other = None if framework is None else framework[call]
-                family = chosen.sets[call].family
-                limits = oracle.of_timed_call(allowed, want, usual)
-                if family != "dense":
-                    limits = oracle.of_timed_call(pool.of_family[family][number], want, 0.0)
-                finding = oracle.compare(own, want, limits, other)
-                _raise_if_wrong(case, finding, changed=changed)
+            families = [held.family for held in chosen.sets]
+            for family in dict.fromkeys(families):
+                calls = [call for call, other in enumerate(families) if other == family]
+                some, own_usual = (allowed, usual) if family == "dense" else (pool.of_family[family][number], 0.0)
+                if oracle.surely_right(timed, expected, some, own_usual, framework, calls):
+                    continue
+                for call in calls:
+                    limits = oracle.of_timed_call(some, expected[call], own_usual)
+                    other = None if framework is None else framework[call]
+                    _raise_if_wrong(case, oracle.compare(timed[call], expected[call], limits, other), changed=changed)
     kept.clear()
 
 

@@ -181,7 +181,9 @@ class ReferenceHost(host.Host):
             return self._make_one(write, case, seeds[number], families[number], base, expected_base, framework)
 
         with self._all_threads() if stride + slot_bytes > SMALL_BYTES else contextlib.nullcontext():
-            return [self._problem(partial(one, number)) for number in range(len(seeds))]
+            layouts = [self._problem(partial(one, number)) for number in range(len(seeds))]
+        self._complete()
+        return layouts
 
     def on_baseline(self, fds: list[int], case: str, name: str, slots: int, slot_bytes: int) -> None:
         """Prepare a baseline of a case under the key "case/name". Descriptor: output slots, unless outputs are shown where they lie."""
@@ -354,7 +356,6 @@ class ReferenceHost(host.Host):
             own = [t.contiguous() for t in host.forward(live.model, live.upstream)(there)]
             leaves = [live.outputs["leaves"][number] for number in framework]
             write[2]({**live.outputs, "leaves": leaves}, [own[number] for number in framework], expected_base)
-        self._complete()
         return layout
 
     def _answer(self, live: Live, seed: int, family: str) -> tuple[list[Any], list[Any], list[Any]]:

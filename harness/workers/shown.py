@@ -84,7 +84,7 @@ class Shown:
         stream = torch.cuda.current_stream().cuda_stream
         gc.disable()
         before, start = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter_ns()
-        words.await_on(stream, device_memory.GO, number)
+        words.hold_on(stream, device_memory.GO, number)
         begin.record()
         if model is None:
             self.window.nothing()

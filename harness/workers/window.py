@@ -25,6 +25,7 @@ class Window:
         self.words = device_memory.Words(words)
         self._known: dict[int, device_memory.Page] = {}  # by the number of a step of addresses
         self._tiny = torch.zeros(1, device="cuda")
+        self.words.hold_on(torch.cuda.current_stream().cuda_stream, device_memory.GO, 0)  # what is loaded late is loaded now
         self.nothing()
 
     def replace(self, memory: int, nbytes: int) -> None:
