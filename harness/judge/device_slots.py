@@ -39,12 +39,14 @@ Copies = list[tuple[list["torch.Tensor"], list["torch.Tensor"]]]  # to, from, to
 @dataclass(frozen=True)
 class QueuedResult:
     """One burst of queued calls. before_ns: from the first byte of the inputs in the window to the start, by the judge's events on the device. whole_ns:
-    from the start until the judge held the outputs, by its own clock, with all that it does itself. said: what the worker says of it, as in BurstResult. ready: whether all launches were queued before the start."""
+    from the start until the judge held the outputs, by its own clock, with all that it does itself. said: what the worker says of it, as in BurstResult. ready: whether all launches were queued before the start. reached_ns: how long the device kept the judge waiting before any
+    of it, when nobody should have had work for it."""
 
     before_ns: int
     whole_ns: int
     said: BurstResult
     ready: bool
+    reached_ns: int
 
 
 class DeviceSlots(Slots):
@@ -92,6 +94,7 @@ class DeviceSlots(Slots):
         link = device_link.link(worker)
         placed = link.place(sets)
         link.number += 1
+        reached_ns = _reached()
         worker.send("queued", key=key, layouts=placed.layouts, sets=placed.where if key else [], number=link.number)
         gc.disable()
         try:
@@ -125,7 +128,7 @@ class DeviceSlots(Slots):
         finally:
             gc.enable()
             link.words[GO] = link.words[DONE] = link.number  # nobody waits for any of it any more, however this ends
-        return QueuedResult(int(1e6 * first.elapsed_time(start)), whole_ns, result_of(reply, whole_ns), ready)
+        return QueuedResult(int(1e6 * first.elapsed_time(start)), whole_ns, result_of(reply, whole_ns), ready, reached_ns)
 
     def tensors(self, layout: buffers.Layout, index: int) -> list[torch.Tensor]:
         return buffers.tensors(layout, self._held, index * self._stride)
@@ -229,6 +232,17 @@ def _room(size: int) -> torch.Tensor:
     import torch
 
     return torch.empty(max(1, size), dtype=torch.uint8, device="cuda")
+
+
+def _reached() -> int:
+    """Nanoseconds until the device has done next to nothing for this process."""
+    import torch
+
+    torch.cuda.synchronize()
+    begun = time.perf_counter_ns()
+    _flushed()[:STEP].zero_()
+    torch.cuda.synchronize()
+    return time.perf_counter_ns() - begun
 
 
 @cache

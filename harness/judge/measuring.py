@@ -170,6 +170,10 @@ def _conclude_case(run: Run, case: Case, rng: Any) -> None:
             f"{compared.speedup:.2f}x is not called faster"
         )
         run.signals.append(Signal("output_predictable", text, {"output": float(numbers[0])}))
+    if compared.verdict == "faster" and any(block.contended for block in times.blocks):
+        compared = replace(
+            compared, verdict="unclear"
+        )  # what slows the baseline down may be the candidate's; `doubts` tells of it
     if compared.doubted:
         text = (
             f"case {case.name}: the figure is {compared.speedup:.2f}x, but the judge's clock leaves open whether a call takes up to "

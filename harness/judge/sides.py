@@ -32,6 +32,9 @@ SETTLING_S, QUEUEING_S = 1.0, 0.05  # for launches to be queued: the first time;
 # Of a queued burst: what a candidate could save of what a burst of nothing takes, from the judge's word to its first kernel and from its last
 # one to its own word; and what the judge hears late of one that waits for the device itself.
 OPEN_NS, HEARING_NS = 8_000, 60_000
+BUSY_NS = (
+    1_000_000  # an idle device is had in 0.2 ms (H200); one on which a kernel runs, when its process's share of 2 ms is over
+)
 APPEARING_NS = 100_000  # by which the time that inputs take to appear scatters, generously
 
 
@@ -39,7 +42,8 @@ APPEARING_NS = 100_000  # by which the time that inputs take to appear scatters,
 class Timed:
     """One burst. inside_ns: its measured calls: on a CPU what the kernel billed the process for, on a device what the process itself says.
     outside_ns: by the judge's clock, of the same calls on a CPU, of the whole burst on a device. queued_ns: what the host took to issue
-    them; on a CPU the same as inside_ns. said_ns: by the process's own clock, where that is another one. ahead_ns: on a CPU what the turn took before its measured calls, by the same clock. kept: whether all outputs were still the same in the end."""
+    them; on a CPU the same as inside_ns. said_ns: by the process's own clock, where that is another one. busy: whether somebody had work for the device
+    before it. ahead_ns: on a CPU what the turn took before its measured calls, by the same clock. kept: whether all outputs were still the same in the end."""
 
     inside_ns: int
     outside_ns: int
@@ -49,6 +53,7 @@ class Timed:
     ahead_ns: int = 0
     kept: bool = True
     said_ns: int = 0
+    busy: bool = False
 
 
 class Sides(ABC):
@@ -210,7 +215,8 @@ class Queued(Sides):
         slots.put(place)
         self._waits |= not found.ready
         ns, said = self._figure(found, len(sets)), found.said
-        return Timed(ns, ns, said.minor_faults, said.switches, said.queued_ns, said_ns=said.inside_ns)
+        busy = found.reached_ns > BUSY_NS
+        return Timed(ns, ns, said.minor_faults, said.switches, said.queued_ns, said_ns=said.inside_ns, busy=busy)
 
     def nothing(self, turn: Turn) -> list[tuple[int, int]]:
         calls = self.pool.calls

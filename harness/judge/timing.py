@@ -45,6 +45,7 @@ GAP_NOISE = 0.03  # seen on an H200: handing over 160 MB took one honest process
 HIDDEN_SHARE, HIDDEN_NS = 0.25, 100_000  # excess of the outer clock that is more than the noise of messages
 # Of a device's call alone beside one of a burst: honest ones came to 0.7 to 1.05 on an H200, merged ones to 4 and more.
 ALONE_NOISE = 1.4
+BUSY_SHARE = 0.1  # of the baselines' bursts, before which the device was not idle
 WAITING = 1.1  # on a CPU: below it a call that is longer than its bill has waited for what a hypervisor took
 
 
@@ -54,7 +55,7 @@ class Block:
 
     pairs: by baseline, (baseline, candidate) microseconds a call by the inner clock. inner_ns, outer_ns: the candidate's bursts by
     both clocks; said_ns: what its process said, where neither is its own. gap_ns: what lies between the clocks for the baseline. ahead_ns: by side, what the unmeasured calls of a turn take beyond
-    as many measured ones. alone_us: by side ("" is the candidate), a device's calls that were a burst of their own. host_us: a call's share of the host's time to issue the burst. hot_us, call_us: by side, with warm caches, and from the call to its end as a caller sees it.
+    as many measured ones. alone_us: by side ("" is the candidate), a device's calls that were a burst of their own. busy: of the baselines' bursts on a device. host_us: a call's share of the host's time to issue the burst. hot_us, call_us: by side, with warm caches, and from the call to its end as a caller sees it.
     """
 
     pairs: dict[str, list[tuple[float, float]]]
@@ -69,6 +70,7 @@ class Block:
     faults: list[float] = field(default_factory=list)
     host_us: list[float] = field(default_factory=list)
     baseline_faults: list[float] = field(default_factory=list)
+    busy: list[bool] = field(default_factory=list)
     switches: int = 0
     calls: int = 1
     null_ns: list[tuple[int, int]] = field(default_factory=list)
@@ -78,7 +80,15 @@ class Block:
     @property
     def disturbances(self) -> tuple[Disturbance, ...]:
         """What else had a hand in these figures, told from the device's state and never from the figures."""
-        return disturbances(self.before, self.after)
+        busy, bursts = sum(self.busy), len(self.busy)
+        text = f"a kernel of another process ran before {busy} of {bursts} bursts of the baseline"
+        others = (Disturbance("foreign_process", text),) if self.contended else ()
+        return (*disturbances(self.before, self.after), *others)
+
+    @property
+    def contended(self) -> bool:
+        """Whether somebody had work for the device while the baseline's turn was."""
+        return sum(self.busy) > BUSY_SHARE * len(self.busy)
 
 
 @dataclass
@@ -354,6 +364,7 @@ def _note(block: Block, result: Timed, calls: int, *, candidate: bool) -> None:
         block.host_us.append(result.queued_ns / 1e3 / calls)
     else:
         block.baseline_faults.append(result.minor_faults / calls)
+        block.busy.append(result.busy)
     block.switches += result.switches
 
 
