@@ -7,7 +7,6 @@ import functools
 import itertools
 import math
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     import torch
 
 BLOCK = 1 << 17  # elements: both sides in float64 fit into the second-level cache of a core
-DEVICE_BLOCK = 1 << 26  # elements: enough to occupy a device, in little memory besides what is compared
 MANY = 1 << 20  # elements that are worth a thread of their own
 
 
@@ -56,37 +54,17 @@ def measure(value: torch.Tensor, reference: torch.Tensor, slope: float = 0.0) ->
     return replace(scaled, worst=2 * up * scaled.worst, excess=2 * up * scaled.excess, rms=2 * up * scaled.rms)
 
 
-def rms(tensor: torch.Tensor, minus: torch.Tensor | None = None, plus: torch.Tensor | None = None) -> float:
-    """The root mean square of the elements, real or complex, or of the difference to or the sum with others of the same shape; of the largest
-    values that there are as well."""
-    if not tensor.numel():
-        return 0.0
-    blocks = [_block(tensor, minus, plus, start) for start in range(0, tensor.numel(), DEVICE_BLOCK)]
-    tops = [float(make().abs_().max()) for make in blocks]
-    top = math.nan if any(map(math.isnan, tops)) else max(tops)
-    if not 0.0 < top < math.inf:
-        return top
-    squares = [float(make().div_(top).square_().sum()) for make in blocks]
-    return top * math.sqrt(math.fsum(squares) / (tensor.numel() * (2 if tensor.is_complex() else 1)))
-
-
-def _block(tensor: torch.Tensor, minus: torch.Tensor | None, plus: torch.Tensor | None, start: int) -> Callable[[], torch.Tensor]:
-    """Some of the elements in double precision, made when they are needed, as a copy."""
+def rms(tensor: torch.Tensor) -> float:
+    """The root mean square of the elements, real or complex; of the largest values that there are as well."""
     import torch
 
-    def part(of: torch.Tensor) -> torch.Tensor:
-        some = of.reshape(-1)[start : start + DEVICE_BLOCK]
-        return (torch.view_as_real(some) if some.is_complex() else some).to(torch.float64, copy=True)
-
-    def made() -> torch.Tensor:
-        found = part(tensor)
-        if minus is not None:
-            found -= part(minus)
-        if plus is not None:
-            found += part(plus)
-        return found
-
-    return made
+    if not tensor.numel():
+        return 0.0
+    values = (torch.view_as_real(tensor) if tensor.is_complex() else tensor).double()
+    top = float(values.abs().max())
+    if not 0.0 < top < math.inf:
+        return top
+    return top * float(values.div(top).square().mean().sqrt())
 
 
 def _measured(value: torch.Tensor, reference: torch.Tensor, slope: float) -> Distance:
@@ -97,8 +75,8 @@ def _measured(value: torch.Tensor, reference: torch.Tensor, slope: float) -> Dis
     own, wanted = value.reshape(-1, width), reference.reshape(-1, width)
     height = len(wanted)
     shares = min(height, count // MANY, len(cpu.CORES))
-    if value.device.type != "cpu":  # a device is fastest with much at once
-        parts = [_part(own, wanted, slope, DEVICE_BLOCK)]
+    if value.device.type != "cpu":  # a device is fastest with everything at once
+        parts = [_part(own, wanted, slope, count)]
     elif shares < 2:  # handing it to a thread would take longer than a small comparison
         parts = [_part(own, wanted, slope, BLOCK)]
     else:

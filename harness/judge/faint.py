@@ -23,7 +23,6 @@ LEAST_COUNT, LEAST_SHARE = 16, 1 / 256  # of a group's elements: fewer save nobo
 LEAST_DRAWS = 3  # of two draws, elements that are small by chance would be too many
 LEAST_VALUE = 1e-30  # what honest intermediate results may flush to zero is below
 MOST_PLACES = 1 << 16  # of a group, chosen at random
-MOST_LOOKED = 1 << 24  # elements of a draw, chosen at random
 
 
 @dataclass(frozen=True)
@@ -47,9 +46,7 @@ def find(draws: Sequence[torch.Tensor], framework: Sequence[torch.Tensor], below
     sizes = [rms(draw) for draw in draws]
     if not all(0 < size < math.inf for size in sizes):
         return ()
-    looked = _some(draws[0])
-    flat = [draw.reshape(-1) if looked is None else draw.reshape(-1)[looked] for draw in draws]
-    largest = torch.stack([values.double().abs() / size for values, size in zip(flat, sizes, strict=True)]).amax(0)
+    largest = torch.stack([draw.reshape(-1).double().abs() / size for draw, size in zip(draws, sizes, strict=True)]).amax(0)
     tiny = max(4 * torch.finfo(framework[0].dtype).tiny, LEAST_VALUE) / min(sizes)  # what may be flushed to zero is not asked for
     candidates = ((largest < below) & (largest > tiny)).nonzero().reshape(-1)
     least = max(LEAST_COUNT, LEAST_SHARE * largest.numel())
@@ -62,23 +59,12 @@ def find(draws: Sequence[torch.Tensor], framework: Sequence[torch.Tensor], below
         if places.numel() < least:
             continue
         size = float(largest[places].max())
-        places = places if looked is None else looked[places]
         if places.numel() > MOST_PLACES:
             places = places[torch.randperm(places.numel(), device=places.device)[:MOST_PLACES]]
         own = max(_error(result, draw, places) for result, draw in zip(framework, draws, strict=False))
         if FACTOR * own < 1.0:
             found.append(Faint(places, size, own, max(LIMIT, FACTOR * own)))
     return tuple(found)
-
-
-def _some(draw: torch.Tensor) -> torch.Tensor | None:
-    """Places at random where there are too many to look at all of them."""
-    import torch
-
-    if draw.numel() <= MOST_LOOKED:
-        return None
-    found: torch.Tensor = torch.unique(torch.randint(draw.numel(), (MOST_LOOKED,), device=draw.device))
-    return found
 
 
 def lost(candidate: torch.Tensor, expected: torch.Tensor, groups: Sequence[Faint]) -> tuple[Faint, float, torch.Tensor] | None:

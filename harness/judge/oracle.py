@@ -91,14 +91,15 @@ def few_rows(shape: Sequence[int]) -> float:
 def are_steady(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two draws of an output of few rows resemble each other: its terms do not cancel, so its norm is not small by chance (a loss, a
     mean of positive values). For others it does not matter."""
-    return rms(one, minus=other) <= 0.1 * rms(one, plus=other)
+    apart, both = rms(one.double() - other.double()), rms(one.double() + other.double())
+    return apart <= 0.1 * both
 
 
 def are_predictable(draws: Sequence[torch.Tensor], allowed: Allowance) -> bool:
     """Whether draws of an output differ by no more than it may be off by: a constant would then pass for it."""
     if not draws[0].is_floating_point() or not draws[0].numel():
         return False
-    spreads = [rms(a, minus=b) / math.sqrt(2) for a, b in itertools.combinations(draws, 2)]
+    spreads = [rms(a.double() - b.double()) / math.sqrt(2) for a, b in itertools.combinations(draws, 2)]
     return max(spreads) <= allowed.norm * min(map(rms, draws))
 
 

@@ -91,15 +91,15 @@ def _fakes(pool: CasePool, number: int, inputs: list[list[torch.Tensor]]) -> Ite
 
     dtype: torch.dtype = getattr(torch, pool.outputs["leaves"][number]["dtype"])
     sets = [held.expected[number] for held in _judging(pool)]
-    first = _mean(sets[0]) if sets[0].numel() else 0.0
+    first = float(sets[0].double().mean()) if sets[0].numel() else 0.0
 
     def filled(expected: torch.Tensor, value: float) -> torch.Tensor:
-        return torch.full((), value, dtype=torch.float64, device=expected.device).to(dtype).expand(expected.shape)
+        return torch.full(expected.shape, value, dtype=torch.float64, device=expected.device).to(dtype)
 
     yield "zeros", lambda n: filled(sets[n], 0.0)
     yield "a constant", lambda n: filled(sets[n], first)
     if sets[0].numel() > 1:
-        yield "their mean", lambda n: filled(sets[n], _mean(sets[n]))
+        yield "their mean", lambda n: filled(sets[n], float(sets[n].double().mean()))
     yield "the outputs for other inputs", lambda n: sets[1 if n == 0 else 0].to(dtype)
     for position, tensor in enumerate(inputs[0]):
         if tensor.dtype == dtype:
@@ -109,14 +109,6 @@ def _fakes(pool: CasePool, number: int, inputs: list[list[torch.Tensor]]) -> Ite
     if rows >= 2 * ROWS_COMPUTED:
         for spread in (False, True):
             yield "a few rows computed and the rest made up", lambda n, s=spread: _few_rows(sets[n], s).to(dtype)  # type: ignore[misc]
-
-
-def _mean(values: torch.Tensor) -> float:
-    import torch
-
-    if values.is_complex():
-        return float(values.double().mean())
-    return float(values.mean(dtype=torch.float64))
 
 
 def _few_rows(expected: torch.Tensor, spread: bool) -> torch.Tensor:
