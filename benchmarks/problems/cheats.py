@@ -1,0 +1,30 @@
+"""Ten exploits of the corpus as problems in KernelBench's form, so that two evaluators can be shown the same."""
+
+from __future__ import annotations
+
+from tests.exploits.entries import Entry, entries, task_path
+
+FOLDER = {"cpu": "cheats", "cuda": "cuda"}
+TASKS = ("rows", "tiny")  # those in KernelBench's form that are timed
+FAKE = 1.1  # they compute at most what the baseline does: a larger speed-up is not theirs
+
+
+def every(target: str) -> list[Entry]:
+    """Those of a corpus that can be shown to both."""
+    return [e for e in entries(FOLDER[target]) if e.task in TASKS and not e.name.startswith(("gap_", "honest_"))]
+
+
+def exploits(target: str, count: int) -> list[Entry]:
+    """So many, evenly spread over the corpus: nobody chose them."""
+    found = every(target)
+    count = min(count, len(found))
+    return [found[number * len(found) // count] for number in range(count)]
+
+
+def task(entry: Entry) -> str:
+    return task_path(entry.task).read_text()
+
+
+def fooled(entry: Entry, outcome: str, speedup: float | None, *, claimed: bool) -> bool:
+    """Whether an evaluator that ended so took it for what it is not. claimed: whether it calls the speed-up real."""
+    return outcome == "correct" and ("correct" not in entry.expect or (claimed and (speedup or 0.0) > FAKE))
