@@ -1,4 +1,4 @@
-"""How far a result is from a reference, in one pass over blocks that stay in the cache: the judge does little else with its time."""
+"""How far a result is from a reference, in one pass over blocks: they stay in the cache of a core, and leave a device's memory to tensors."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import functools
 import itertools
 import math
 import os
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     import torch
 
 BLOCK = 1 << 17  # elements: both sides in float64 fit into the second-level cache of a core
+DEVICE_BLOCK = 1 << 26  # 512 MiB in float64: enough work for a device, little beside an output of a billion elements
+TINY_SQUARES = 1e-250  # below it squares may have vanished
 MANY = 1 << 20  # elements that are worth a thread of their own
 
 
@@ -56,15 +59,51 @@ def measure(value: torch.Tensor, reference: torch.Tensor, slope: float = 0.0) ->
 
 def rms(tensor: torch.Tensor) -> float:
     """The root mean square of the elements, real or complex; of the largest values that there are as well."""
+    return rms_of(lambda values: values, tensor)
+
+
+def rms_of(combine: Callable[..., torch.Tensor], *tensors: torch.Tensor) -> float:
+    """The same of a linear combination of tensors of one shape. combine: what it is of the same stretch of each, in float64."""
     import torch
 
-    if not tensor.numel():
+    own = [torch.view_as_real(t) if t.is_complex() else t for t in tensors]
+    count = own[0].numel()
+    if not count:
         return 0.0
-    values = (torch.view_as_real(tensor) if tensor.is_complex() else tensor).double()
-    top = float(values.abs().max())
+    total = _squares(combine, own, 1.0)
+    if math.isnan(total) or TINY_SQUARES <= total < math.inf:
+        return math.sqrt(total / count)
+    top = max(float(stretch.double().abs().max()) for each in own for (stretch,) in blocks(each))
     if not 0.0 < top < math.inf:
         return top
-    return top * float(values.div(top).square().mean().sqrt())
+    return top * math.sqrt(_squares(combine, own, top) / count)
+
+
+def blocks(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    """The same stretch of each tensor, flat, from the first to the last: what is computed of one needs little memory."""
+    flat = [t.reshape(-1) for t in tensors]
+    length = BLOCK if flat[0].device.type == "cpu" else DEVICE_BLOCK
+    for start in range(0, flat[0].numel(), length):
+        yield tuple(each[start : start + length] for each in flat)
+
+
+def all_finite(tensor: torch.Tensor) -> bool:
+    """Whether no element is NaN or infinite."""
+    narrow = tensor.is_floating_point() and tensor.element_size() < 2  # torch does not ask this of eight bits
+    return all(bool((stretch.float() if narrow else stretch).isfinite().all()) for (stretch,) in blocks(tensor))
+
+
+def _squares(combine: Callable[..., torch.Tensor], own: list[torch.Tensor], unit: float) -> float:
+    """The sum of the squares of what is combined, in squared units."""
+    import torch
+
+    def one(stretches: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        wide = [s.double() if unit == 1.0 else s.double() / unit for s in stretches]
+        return torch.linalg.vector_norm(combine(*wide)).square()
+
+    on_threads = own[0].device.type == "cpu" and own[0].numel() >= 2 * MANY
+    found = list(_threads().map(one, blocks(*own)) if on_threads else map(one, blocks(*own)))
+    return float(torch.stack(found).sum())
 
 
 def _measured(value: torch.Tensor, reference: torch.Tensor, slope: float) -> Distance:
@@ -75,8 +114,8 @@ def _measured(value: torch.Tensor, reference: torch.Tensor, slope: float) -> Dis
     own, wanted = value.reshape(-1, width), reference.reshape(-1, width)
     height = len(wanted)
     shares = min(height, count // MANY, len(cpu.CORES))
-    if value.device.type != "cpu":  # a device is fastest with everything at once
-        parts = [_part(own, wanted, slope, count)]
+    if value.device.type != "cpu":
+        parts = [_part(own, wanted, slope, DEVICE_BLOCK)]
     elif shares < 2:  # handing it to a thread would take longer than a small comparison
         parts = [_part(own, wanted, slope, BLOCK)]
     else:

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ..workers import guards
+from .distance import all_finite, blocks, rms_of
 
 if TYPE_CHECKING:
     import torch
@@ -101,25 +102,27 @@ def _relation(candidate: torch.Tensor, expected: torch.Tensor) -> str:
 
     if not candidate.is_floating_point() or candidate.numel() < 4:
         return ""
-    got, want = candidate.double().reshape(-1), expected.double().reshape(-1)
-    if not bool(torch.isfinite(got).all()):
+    if not all_finite(candidate):
         return ""
-    norm, off = float(want.norm()), float((got - want).norm())
-    if norm == 0.0 or off < 1e-2 * norm:
+    sums = torch.zeros(5, dtype=torch.float64)
+    for own, wanted in blocks(candidate, expected):
+        got, want = own.double(), wanted.double()
+        difference = got - want
+        sums += torch.stack([want @ want, got @ got, got @ want, difference @ difference, difference.sum()]).cpu()
+    wanted2, own2, both, off2, shift = sums.tolist()
+    if wanted2 == 0.0 or off2 < 1e-4 * wanted2:
         return ""
-    if float(got.abs().max()) == 0.0:
+    if own2 == 0.0:
         return "all zero"
-    factor = float(got @ want) / norm**2
-    if float((got - factor * want).norm()) <= _EXPLAINED * off:
+    factor, offset, explained = both / wanted2, shift / candidate.numel(), _EXPLAINED**2 * off2
+    if own2 - 2 * factor * both + factor**2 * wanted2 <= explained:
         return "the expected values negated" if abs(factor + 1) < 1e-6 else f"{factor:.6g} times the expected values"
-    offset = float((got - want).mean())
-    if float((got - want - offset).norm()) <= _EXPLAINED * off:
+    if off2 - offset * shift <= explained:
         return f"the expected values plus {offset:.6g}"
     square = candidate.dim() > 1 and candidate.shape[-1] == candidate.shape[-2]
-    if square and float((candidate.double() - expected.double().transpose(-1, -2)).norm()) <= _EXPLAINED * off:
+    if square and rms_of(lambda a, b: a - b, candidate, expected.transpose(-1, -2)) ** 2 * candidate.numel() <= explained:
         return "the expected values transposed"
-    cosine = float(got @ want) / (norm * float(got.norm()))
-    return f"cosine {cosine:.4f}"
+    return f"cosine {both / math.sqrt(wanted2 * own2):.4f}"
 
 
 def _worst(candidate: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor) -> str:
@@ -128,9 +131,16 @@ def _worst(candidate: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor)
 
     if candidate.dim() == 0:
         return f"expected {float(expected):.6g}, got {float(candidate):.6g}"
-    difference = torch.nan_to_num((candidate.double() - expected.double()).abs(), nan=math.inf).masked_fill(~wrong, -1)
+    worst: list[tuple[float, int]] = []  # difference and flat place
+    start = 0
+    for own, wanted, flagged in blocks(candidate, expected, wrong):
+        difference = torch.nan_to_num((own.double() - wanted.double()).abs(), nan=math.inf).masked_fill(~flagged, -1)
+        values, places = torch.topk(difference, min(3, difference.numel()))
+        found = zip(values.tolist(), places.tolist(), strict=True)
+        worst = sorted([*worst, *((value, start + place) for value, place in found if value >= 0)], reverse=True)[:3]
+        start += own.numel()
     samples = []
-    for flat in torch.topk(difference.reshape(-1), min(3, int(wrong.sum()))).indices.tolist():
+    for _, flat in worst:
         index, rest = [], flat
         for extent in reversed(candidate.shape):
             index.append(rest % extent)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .distance import rms
+from .distance import blocks, rms
 
 if TYPE_CHECKING:
     import torch
@@ -46,25 +46,39 @@ def find(draws: Sequence[torch.Tensor], framework: Sequence[torch.Tensor], below
     sizes = [rms(draw) for draw in draws]
     if not all(0 < size < math.inf for size in sizes):
         return ()
-    largest = torch.stack([draw.reshape(-1).double().abs() / size for draw, size in zip(draws, sizes, strict=True)]).amax(0)
     tiny = max(4 * torch.finfo(framework[0].dtype).tiny, LEAST_VALUE) / min(sizes)  # what may be flushed to zero is not asked for
-    candidates = ((largest < below) & (largest > tiny)).nonzero().reshape(-1)
-    least = max(LEAST_COUNT, LEAST_SHARE * largest.numel())
+    candidates, largest = _between(draws, sizes, tiny, below)
+    least = max(LEAST_COUNT, LEAST_SHARE * draws[0].numel())
     if candidates.numel() < least:
         return ()
-    decades = largest[candidates].log10().floor().int()
+    decades = largest.log10().floor().int()
     found = []
     for decade in sorted(set(decades.tolist())):
-        places = candidates[decades == decade]
+        of_decade = decades == decade
+        places = candidates[of_decade]
         if places.numel() < least:
             continue
-        size = float(largest[places].max())
+        size = float(largest[of_decade].max())
         if places.numel() > MOST_PLACES:
             places = places[torch.randperm(places.numel(), device=places.device)[:MOST_PLACES]]
         own = max(_error(result, draw, places) for result, draw in zip(framework, draws, strict=False))
         if FACTOR * own < 1.0:
             found.append(Faint(places, size, own, max(LIMIT, FACTOR * own)))
     return tuple(found)
+
+
+def _between(draws: Sequence[torch.Tensor], sizes: Sequence[float], low: float, high: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """The flat places whose largest value over all draws, relative to these sizes, lies between two limits, and these values."""
+    import torch
+
+    places, values, start = [], [], 0
+    for stretches in blocks(*draws):
+        largest = torch.stack([s.double().abs() / size for s, size in zip(stretches, sizes, strict=True)]).amax(0)
+        chosen = ((largest < high) & (largest > low)).nonzero().reshape(-1)
+        places.append(chosen + start)
+        values.append(largest[chosen])
+        start += largest.numel()
+    return torch.cat(places), torch.cat(values)
 
 
 def lost(candidate: torch.Tensor, expected: torch.Tensor, groups: Sequence[Faint]) -> tuple[Faint, float, torch.Tensor] | None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from . import errormap
-from .distance import measure, rms, same_bits
+from .distance import all_finite, blocks, measure, rms, rms_of, same_bits
 from .faint import Faint, lost
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 ROW_FACTOR = 8.0
 CAP_FACTOR = 8.0
 MANY = 64  # values: their size is not small by chance
+SAMPLED = 1 << 16  # elements that tell most fakes
 STACKED, STACKED_ON_DEVICE = 1 << 18, 1 << 24  # elements of stacked outputs that are looked at together; one by one beyond
 ROUNDOFF = {  # unit roundoff: half the distance from 1 to the next number
     "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8,
@@ -91,15 +92,15 @@ def few_rows(shape: Sequence[int]) -> float:
 def are_steady(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two draws of an output of few rows resemble each other: its terms do not cancel, so its norm is not small by chance (a loss, a
     mean of positive values). For others it does not matter."""
-    apart, both = rms(one.double() - other.double()), rms(one.double() + other.double())
-    return apart <= 0.1 * both
+    one, other = real(one), real(other)
+    return rms_of(lambda a, b: a - b, one, other) <= 0.1 * rms_of(lambda a, b: a + b, one, other)
 
 
 def are_predictable(draws: Sequence[torch.Tensor], allowed: Allowance) -> bool:
     """Whether draws of an output differ by no more than it may be off by: a constant would then pass for it."""
     if not draws[0].is_floating_point() or not draws[0].numel():
         return False
-    spreads = [rms(a.double() - b.double()) / math.sqrt(2) for a, b in itertools.combinations(draws, 2)]
+    spreads = [rms_of(lambda x, y: x - y, a, b) / math.sqrt(2) for a, b in itertools.combinations(draws, 2)]
     return max(spreads) <= allowed.norm * min(map(rms, draws))
 
 
@@ -133,8 +134,8 @@ def allowance(
     dtype = _dtype(framework)
     growth = max(growth, 1.0 if steady else few_rows((expected.numel(), 1) if pointwise else expected.shape))
     base, factor = floor(dtype, reduction, growth) * relief, framework_factor(dtype)
-    finite = torch.isfinite(expected) & torch.isfinite(framework)
-    if not bool(finite.all()):
+    if not (all_finite(expected) and all_finite(framework)):
+        finite = torch.isfinite(expected) & torch.isfinite(framework)
         expected, framework = expected.masked_fill(~finite, 0), framework.masked_fill(~finite, 0)
     found = measure(framework, expected)
     own_rows = float(found.rows.max()) if found.rows.numel() else 0.0
@@ -191,6 +192,25 @@ def right(candidate: torch.Tensor, expected: torch.Tensor, allowed: Allowance, f
     """Whether `compare` finds nothing: quicker where much is wrong and nobody asks what."""
     found = _judge(candidate, expected, allowed, framework, False, lambda *_: (("wrong.values",), ""))
     return found.signal is None
+
+
+def plainly_wrong(candidate: torch.Tensor, expected: torch.Tensor, allowed: Allowance, size: float) -> bool:
+    """Whether a sample of the elements shows that `compare` would find something; False where it does not. size: the root mean square of
+    what is expected."""
+    import torch
+
+    candidate, expected = real(candidate), real(expected)
+    count = expected.numel()
+    if not count or (candidate.is_floating_point() and candidate.element_size() < 2):  # torch takes nothing from eight bits
+        return False
+    places = torch.randint(count, (min(count, SAMPLED),), device=expected.device)
+    own, wanted = torch.take(candidate, places.to(candidate.device)).to(expected.device), torch.take(expected, places)
+    if not own.is_floating_point() or allowed.rule == "equal":
+        return bool((own != wanted.to(own.dtype)).any())
+    if not all_finite(wanted):
+        return False
+    slope, offset = _cap(_dtype(candidate), allowed)
+    return bool(_beyond(own, wanted, slope, offset * size, allowed.least).any())
 
 
 def surely_right(
@@ -282,17 +302,27 @@ def _judge(
         return _drowned(candidate, expected, drowned, explain)
     if fits and (distance.excess <= offset * distance.rms or distance.worst <= allowed.least):
         return right
-    difference = (candidate.to(expected.dtype) - expected).abs_()
-    wrong = difference > expected.abs().mul_(slope).add_(offset * distance.rms).clamp_(min=allowed.least)
+    wrong = _beyond(candidate, expected, slope, offset * distance.rms, allowed.least)
     if fits and not bool(wrong.any()):
         return right
     if not bool(wrong.any()):  # no single element stands out: show the rows that are off, or the largest differences
         wrong = row_wrong.reshape(*expected.shape[:-1], 1).expand(expected.shape) if expected.dim() > 1 else wrong
-        wrong = wrong if bool(wrong.any()) else difference >= 0.5 * difference.max()
+        wrong = wrong if bool(wrong.any()) else _beyond(candidate, expected, 0.0, 0.0, 0.5 * distance.worst)
     (signal, *also), detail = explain(candidate, expected, wrong)
     if signal == "wrong.values" and distance.error < _COARSE.get(_dtype(candidate), 0.0):
         signal = "wrong.precision"
     return Finding(signal, distance.error, allowed.framework_error, allowed.norm, detail, share=_share(wrong), also=tuple(also))
+
+
+def _beyond(candidate: torch.Tensor, expected: torch.Tensor, slope: float, offset: float, least: float) -> torch.Tensor:
+    """Which elements are off by more than slope |r| + offset, and by more than `least`."""
+    import torch
+
+    wrong = torch.empty(expected.shape, dtype=torch.bool, device=expected.device)
+    for own, wanted, found in blocks(candidate, expected, wrong):
+        allowed = wanted.abs().mul_(slope).add_(offset).clamp_(min=least)
+        torch.gt((own.to(wanted.dtype) - wanted).abs_(), allowed, out=found)
+    return wrong
 
 
 def _drowned(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..workers import buffers
 from . import oracle
+from .distance import rms
 from .pool import CasePool
 from .sets import InputSet
 
@@ -65,7 +66,8 @@ def _lazy(pool: CasePool) -> str:
     inputs = [buffers.tensors_of(held.file.value(held.layout)) for held in _judging(pool)]
     found: list[str] = []
     for number in range(len(pool.outputs["leaves"])):
-        label = next((name for name, fake in _fakes(pool, number, inputs) if _passes(pool, number, fake)), "")
+        sizes = [rms(held.expected[number]) for held in _judging(pool)]
+        label = next((name for name, fake in _fakes(pool, number, inputs) if _passes(pool, number, fake, sizes)), "")
         if not label:
             return ""
         found.append(label)
@@ -73,10 +75,12 @@ def _lazy(pool: CasePool) -> str:
     return f"{labels} instead of the outputs would pass the check, so a right result proves nothing. {_MEND}"
 
 
-def _passes(pool: CasePool, number: int, fake: Fake) -> bool:
+def _passes(pool: CasePool, number: int, fake: Fake, sizes: list[float]) -> bool:
     for position, held in enumerate(_judging(pool)):
-        own = fake(position)
-        if own is None or not oracle.right(own, held.expected[number], held.allowed[number]):
+        own, expected, allowed = fake(position), held.expected[number], held.allowed[number]
+        if own is None or oracle.plainly_wrong(own, expected, allowed, sizes[position]):
+            return False
+        if not oracle.right(own, expected, allowed):
             return False
     return bool(pool.checking)
 
@@ -94,7 +98,7 @@ def _fakes(pool: CasePool, number: int, inputs: list[list[torch.Tensor]]) -> Ite
     first = float(sets[0].double().mean()) if sets[0].numel() else 0.0
 
     def filled(expected: torch.Tensor, value: float) -> torch.Tensor:
-        return torch.full(expected.shape, value, dtype=torch.float64, device=expected.device).to(dtype)
+        return torch.tensor(value, dtype=torch.float64, device=expected.device).to(dtype).expand(expected.shape)
 
     yield "zeros", lambda n: filled(sets[n], 0.0)
     yield "a constant", lambda n: filled(sets[n], first)
@@ -108,20 +112,21 @@ def _fakes(pool: CasePool, number: int, inputs: list[list[torch.Tensor]]) -> Ite
     rows = sets[0].numel() // (sets[0].shape[-1] if sets[0].dim() > 1 else 1)
     if rows >= 2 * ROWS_COMPUTED:
         for spread in (False, True):
-            yield "a few rows computed and the rest made up", lambda n, s=spread: _few_rows(sets[n], s).to(dtype)  # type: ignore[misc]
+            yield "a few rows computed and the rest made up", lambda n, s=spread: _few_rows(sets[n], dtype, s)  # type: ignore[misc]
 
 
-def _few_rows(expected: torch.Tensor, spread: bool) -> torch.Tensor:
+def _few_rows(expected: torch.Tensor, dtype: torch.dtype, spread: bool) -> torch.Tensor:
     """Right in some rows drawn at random; elsewhere zero or, with `spread`, what those rows are on average."""
     import torch
 
-    rows = expected.double().reshape(-1, expected.shape[-1] if expected.dim() > 1 else 1)
+    rows = expected.reshape(-1, expected.shape[-1] if expected.dim() > 1 else 1)
     chosen = random.sample(range(len(rows)), len(rows) // ROWS_COMPUTED)
-    made_up = torch.zeros_like(rows)
-    if spread:
-        made_up += rows[chosen].mean(0)
-    made_up[chosen] = rows[chosen]
-    return made_up.reshape(expected.shape)
+    computed = rows[chosen] if rows.is_floating_point() or rows.is_complex() else rows[chosen].double()
+    others = computed.mean(0) if spread else torch.zeros_like(computed[0])
+    work = torch.float32 if dtype.is_floating_point and dtype.itemsize < 2 else dtype  # of eight bits little can be assigned
+    made_up = others.to(work).repeat(len(rows), 1)
+    made_up[chosen] = computed.to(work)
+    return made_up.reshape(expected.shape).to(dtype)
 
 
 def _views(given: tuple[int, ...], wanted: tuple[int, ...]) -> Iterator[Callable[[torch.Tensor], torch.Tensor]]:

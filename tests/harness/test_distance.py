@@ -67,3 +67,38 @@ def test_an_infinity_in_a_timed_expectation_hides_nothing() -> None:
     expected = torch.tensor([[1.0, 2.0, torch.inf, 3.0]])
     allowed = oracle.allowance(torch.ones(1, 4), torch.ones(1, 4), 1)
     assert not oracle.surely_right(torch.zeros(1, 4), expected, allowed, 0.0)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e200, 1e-200])
+def test_a_root_mean_square_is_the_same_in_blocks(size: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = torch.randn(2, 3000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    whole = [float((t / math.sqrt(3000)).norm()) * size for t in (one, one - other)]
+    for block, many in ((64, 128), (1 << 17, 1 << 20)):
+        monkeypatch.setattr(distance, "BLOCK", block)
+        monkeypatch.setattr(distance, "MANY", many)
+        assert distance.rms(one * size) == pytest.approx(whole[0], rel=1e-9)
+        assert distance.rms_of(lambda a, b: a - b, one * size, other * size) == pytest.approx(whole[1], rel=1e-9)
+
+
+def test_values_that_are_not_finite_are_seen_in_every_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distance, "BLOCK", 64)
+    values = torch.ones(200)
+    assert distance.all_finite(values)
+    assert distance.rms(torch.zeros(200)) == 0.0
+    for strange in (math.inf, math.nan):
+        values[130] = strange
+        assert not distance.all_finite(values)
+        assert distance.rms(values) == pytest.approx(strange, nan_ok=True)
+        assert math.isnan(distance.rms_of(lambda a, b: a - b, values, values))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float8_e4m3fn, torch.int64, torch.bool, torch.complex64])
+def test_what_is_right_is_not_plainly_wrong(dtype: torch.dtype) -> None:
+    drawn = 4 * torch.randn(64, 50, dtype=torch.complex128 if dtype.is_complex else torch.float64)
+    right = drawn > 0 if dtype is torch.bool else drawn.to(dtype)
+    expected = drawn if dtype.is_floating_point or dtype.is_complex else right
+    allowed = oracle.allowance(expected, right, 50)
+    size = distance.rms(expected)
+    assert not oracle.plainly_wrong(right, expected, allowed, size)
+    if dtype.itemsize > 1 or dtype is torch.bool:
+        assert oracle.plainly_wrong(right.roll(1, 0), expected, allowed, size)
