@@ -210,7 +210,7 @@ class _CaseCheck:
         self.shares[held.family] = max(self.shares.get(held.family, 0.0), finding.share)
 
     def _burst(self, sets: list[InputSet], order: list[int], doing: str, *, record: bool = False) -> BurstResult:
-        seconds = max(self.run.place.patience_s, call_seconds(self.case, len(order)))
+        seconds = max(self.run.place.patience_s, call_seconds(self.case, len(order), self.pool.call_s))
         return self._guard(
             doing, lambda: bursts.run(self.worker, self.slots, self.case.name, sets, order, seconds, record=record)
         )

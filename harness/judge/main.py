@@ -22,7 +22,7 @@ from typing import Any
 from ..languages import LANGUAGES
 from ..targets import FAMILIES, DeviceFamily, cpu
 from ..types import STAGES, Evaluation, EvaluationRequest, Target, Task, from_json, to_json
-from . import offline, pipeline
+from . import memory, offline, pipeline
 from .endings import Cancelled, CancelToken, TaskRefusedError, WorkerFailed
 from .failures import Unfit
 from .health import Health, Unwell
@@ -45,6 +45,7 @@ COMPILE_HINT = (
 )
 IDLE_SECONDS = 60.0  # without a request: then nothing is kept ready on a device
 OPEN_TASKS = 2  # each holds a process and up to a few gigabytes of inputs
+ROOM_SHARE = 0.5  # of what a task may hold: where less is free, those that are held open are closed before another one is opened
 
 
 class Unavailable(Exception):
@@ -135,6 +136,7 @@ class Judge:
         def tell(stage: str, text: str, fraction: float) -> None:
             _say({"id": number, "event": {"stage": stage, "message": text, "fraction": fraction}})
 
+        self._make_room()
         return open_task(self._machine, source, path, tell, token, family=family, **how)
 
     def _open_task(self, message: dict[str, Any], token: CancelToken) -> Any:
@@ -238,6 +240,13 @@ class Judge:
         self._open[key] = handle
         while len(self._open) > OPEN_TASKS:
             self._open.popitem(last=False)[1].close()
+
+    def _make_room(self) -> None:
+        """What is held for tasks that may be asked for again is no reason to refuse another one."""
+        if self._open and memory.available() < ROOM_SHARE * memory.allowed():
+            self._forget()
+            self._machine.leaving.wait()
+            memory.trim()
 
     def _forget(self) -> None:
         """Close every task: after trouble of our own nothing that was open is trusted, and what is confirmed needs the memory."""

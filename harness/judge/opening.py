@@ -29,6 +29,9 @@ Tell = Callable[[str, str, float], None]  # stage, message, fraction of the whol
 SCREENING_BURSTS = 5
 SHORT_US, SHORT_CALLS = 500.0, 16
 SETS_HELD = 4  # at the least at one time, each with outputs in the framework's dtype and in float64
+STATES_HELD = (
+    4  # of the parameters, besides those of the reference: as constructed and changed, as they are changed, the candidate's
+)
 COMPILE_SECONDS = 300.0
 # of the memory that is allowed; above it a confirmation draws the timing sets of each case anew for each process
 CROWDED_SHARE = 0.125
@@ -95,9 +98,10 @@ class OpenTask:
             needed, there = _needed(pool), self.drawer.room()
             if needed > there:
                 raise TaskRefusedError(
-                    f"{self.text.lines.at('get_inputs')}: case {name!r}: inputs of {pool.input_bytes / 2**30:.1f} GiB and outputs of "
-                    f"{pool.slot_bytes / 2**30:.1f} GiB need about {needed / 2**30:.1f} GiB to be judged, and {there / 2**30:.1f} GiB "
-                    f"are free{' on the device' if pool.shared else ''}. Use smaller shapes, or a machine with more memory."
+                    f"{self.text.lines.at('get_inputs')}: case {name!r}: inputs of {pool.input_bytes / 2**30:.1f} GiB, outputs of "
+                    f"{pool.slot_bytes / 2**30:.1f} GiB and parameters of {pool.state_bytes / 2**30:.1f} GiB need about "
+                    f"{needed / 2**30:.1f} GiB to be judged, and {there / 2**30:.1f} GiB are free{' on the device' if pool.shared else ''}. "
+                    "Use smaller shapes, or a machine with more memory."
                 )
         return self.pools[name]
 

@@ -72,6 +72,15 @@ class CasePool:
         return int(self.describe["inputs"]["bytes"])
 
     @property
+    def state_bytes(self) -> int:
+        return int(self.describe["state_layout"]["bytes"])
+
+    @property
+    def call_s(self) -> float:
+        """What one call of the reference takes on one core, or on a device, at the most."""
+        return float(self.describe["call_s"])
+
+    @property
     def timing_bytes(self) -> int:
         """What the timing sets hold."""
         return sum(len(group.sets) for group in self.timing) * (self.input_bytes + self.slot_bytes)

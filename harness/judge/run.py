@@ -28,7 +28,8 @@ T = TypeVar("T")
 LOAD_SECONDS = 30.0
 BUILD_SECONDS = 60.0
 COMPILE_SECONDS = 180.0  # for one case that is only compiled: host code, every specialization and configuration that it launches
-CALL_FLOOR_SECONDS, CALL_FACTOR = 10.0, 200.0  # a call may take 200 times the strongest baseline, and 10 s in any case
+CALL_FLOOR_SECONDS, CALL_FACTOR = 10.0, 200.0  # calls may take 200 times as long as the strongest baseline, and 10 s in any case;
+SLOW_FACTOR = 20.0  # 20 times where the baseline takes half a second or was not timed
 
 
 @dataclass
@@ -222,6 +223,8 @@ def set_state(worker: Worker, pool: CasePool, seed: int) -> None:
         worker.ask("state", worker.own(pool.states[seed]), seconds=LOAD_SECONDS, key=pool.name, layout=layout)
 
 
-def call_seconds(case: Case, calls: int) -> float:
-    known = min(case.baselines_us.values(), default=0.0)
-    return max(CALL_FLOOR_SECONDS, CALL_FACTOR * calls * known / 1e6)
+def call_seconds(case: Case, calls: int, reference_s: float = 0.0) -> float:
+    """How long so many calls may take. reference_s: one of the reference, which counts where no baseline was timed."""
+    known = min(case.baselines_us.values(), default=0.0) / 1e6
+    one = min(CALL_FACTOR * known, max(CALL_FLOOR_SECONDS, SLOW_FACTOR * known)) if known else SLOW_FACTOR * reference_s
+    return max(CALL_FLOOR_SECONDS, calls * one)

@@ -131,6 +131,12 @@ class TaskWorkers:
             return f"{lines.at()}: the task's process broke the evaluator's protocol ({error}); leave inherited descriptors alone"
         if isinstance(error, WorkerDied) and error.held:
             return f"{self._where(lines)}: the task {error}; a task may hold {memory.allowed() / 2**30:.1f} GiB here. Use smaller shapes."
+        if isinstance(error, WorkerDied) and error.signal_number == 9 and error.starved:
+            return (
+                f"{self._where(lines)}: this machine ran out of memory while the task worked, and the system ended its process: it held "
+                f"{error.peak / 2**30:.1f} GiB, and {memory.available() / 2**30:.1f} GiB are free now. Use smaller shapes, a machine with "
+                "more memory, or wait until other programs need less."
+            )
         if isinstance(error, WorkerDied):
             exited = lines.ending and (error.exit_code is not None or error.signal_number == 9)
             where = f"{lines.filename}, line {lines.ending}" if exited else self._where(lines)

@@ -54,9 +54,10 @@ def _disagreement(pool: CasePool, held: InputSet) -> str:
         if not bool(own.isfinite().all()):
             return f"output {number} overflows in {dtype} and is finite in float64. Use a smaller scale or a wider dtype."
         if allowed.framework_error > min(HOPELESS, max(DISAGREES, 64 * oracle.floor(dtype, pool.reductions[number]))):
+            size = rms(expected) or 1.0  # where it is zero, the error is absolute
             return (
-                f"output {number} is off by {allowed.framework_error:.1%} from the same in float64, so rounding cannot be judged. "
-                "Use inputs that cancel less, or a wider dtype; let nothing in forward depend on the dtype."
+                f"output {number} has the size {size:.1e} in float64, and in {dtype} it is off by {allowed.framework_error * size:.1e}, so "
+                "rounding cannot be judged. Use inputs that cancel less, or a wider dtype; let nothing in forward depend on the dtype."
             )
     return ""
 

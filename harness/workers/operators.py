@@ -6,8 +6,9 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 # Operators that allocate, view or copy but compute nothing: a candidate may use them freely.
 _FREE_NAMES = """
     empty empty_like empty_strided new_empty new_empty_strided empty_permuted zeros zeros_like new_zeros full full_like
@@ -110,15 +111,15 @@ def _terms(name: str, args: Any, result: Any) -> int:
     return ratio if ratio > 1 else 0
 
 
-def flops(call: Callable[[Any], Any], inputs: Any) -> int:
-    """Floating-point operations of one call, as the framework counts those of products and convolutions."""
+def counted(call: Callable[[Any], T], inputs: Any) -> tuple[T, int]:
+    """What one call gives, and its floating-point operations, as the framework counts those of products and convolutions."""
     from torch.utils.flop_counter import FlopCounterMode
 
     counter = FlopCounterMode(display=False)
     counter.mod_tracker = _NoModules()  # type: ignore[assignment]  # counts by module need hooks that gradients of leaves do not bear
     with counter:
-        call(inputs)
-    return int(counter.get_total_flops())
+        found = call(inputs)
+    return found, int(counter.get_total_flops())
 
 
 class _NoModules(contextlib.AbstractContextManager["_NoModules"]):

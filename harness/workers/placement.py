@@ -26,6 +26,14 @@ def move(value: Any, device: str) -> Any:
     return value.to(device) if hasattr(value, "data_ptr") else value
 
 
+def finish(device: str) -> None:
+    """Return when everything that was asked of the device is done."""
+    if device != "cpu":
+        import torch
+
+        torch.cuda.synchronize(device)
+
+
 def arrive() -> None:
     """First thing in a process that may use a GPU: torch counts devices as the driver does. By itself it asks the management library,
     which from within a sandbox names none, and then torch.compile and Triton find no device."""

@@ -13,6 +13,7 @@ import os
 import random
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -234,6 +235,8 @@ class ReferenceHost(host.Host):
         return spec, init, model.to(self._device) if hasattr(model, "to") else model
 
     def _describe(self, name: str, seed: int) -> dict[str, Any]:
+        import torch
+
         lines = self.lines
         spec, init, model = self._model(name, seed)
         with self._all_threads():
@@ -260,16 +263,20 @@ class ReferenceHost(host.Host):
                 raise TaskProblem(
                     f"{lines.at(*FORWARD)}: forward changes its inputs in place; a task must leave them alone (clone first)"
                 )
-            again = task_file.attempt(lambda: call(inputs), _CALL, lines, *FORWARD)
+            began = time.perf_counter()
+            again, flops = task_file.attempt(lambda: operators.counted(call, inputs), _CALL, lines, *FORWARD)
+            placement.finish(self._device)
+            call_s = (time.perf_counter() - began) * (self._cpus if self._device == "cpu" else 1)
             if any(not _close(a, b) for a, b in zip(first, again, strict=True)):
                 raise TaskProblem(
                     f"{lines.at(*FORWARD)}: two calls with equal inputs differ; a reference must be deterministic "
                     "(random numbers? dropout? call self.eval() in __init__)"
                 )
             kept = {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
-            outputs = {**buffers.dense(buffers.plan(first)), "form": host.form_of(model(*inputs[: len(drawn)]))}
+            with torch.no_grad():
+                returned = model(*inputs[: len(drawn)])
+            outputs = {**buffers.dense(buffers.plan(first)), "form": host.form_of(returned)}
             state = {k: [list(v.shape), str(v.dtype).removeprefix("torch.")] for k, v in modules.state(model).items()}
-            flops = operators.flops(call, inputs)
             precise, doubled = self._precise(model, upstream, inputs)
             self.live[name] = Live(spec, model, precise, init, kept, outputs, doubled, upstream, _specs(drawn))
         counts = recorder.counts()
@@ -283,7 +290,8 @@ class ReferenceHost(host.Host):
             "operators": {k: v[0] for k, v in counts.items()},
             "operations": float(flops + elementwise),
             "doubled": doubled,
-            "results": len(host.forward(model)(inputs[: len(drawn)])),
+            "results": len(host.flatten(returned)),
+            "call_s": call_s,
             "upstream": upstream,
             "terms": recorder.terms,
             "pointwise": recorder.pointwise,

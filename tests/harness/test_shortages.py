@@ -1,0 +1,56 @@
+"""What is slow is waited for, and what memory was too short for is told as that."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from harness.judge.endings import WorkerDied
+from harness.judge.machine import Machine
+from harness.judge.run import call_seconds
+from harness.judge.tasks import TaskText, TaskWorkers
+from harness.targets import cpu
+from harness.types import Candidate, Case, EvaluationRequest, Policy
+from kevolve_mcp.executors import LocalExecutor
+from kevolve_mcp.executors.base import ProgressEvent
+
+TASK = "import torch\n\n\ndef reference(x):\n    return torch.{0}(x)\n\n\ndef get_inputs():\n    return [torch.randn(64, 32)]\n"
+
+
+def test_a_deadline_follows_the_reference() -> None:
+    quick, timed = Case("quick"), Case("timed", baselines_us={"eager": 5e6, "compile": 4e6})
+    assert call_seconds(quick, 24) == 10.0
+    assert call_seconds(quick, 3, reference_s=1e-3) == 10.0
+    assert call_seconds(quick, 24, reference_s=2.0) == 24 * 20 * 2.0
+    assert call_seconds(timed, 3, reference_s=1e-3) == 3 * 20 * 4.0
+    assert call_seconds(Case("short", baselines_us={"eager": 1e4}), 10) == 10 * 200 * 0.01
+
+
+def test_a_task_that_the_system_ended_for_want_of_memory_is_not_told_that_it_exited(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    workers = TaskWorkers(machine, cpu, TaskText(TASK.format("sin"), "", "", 0))
+    starved = WorkerDied(9, None, peak=3 << 30, starved=True)
+    said = workers.refusal(starved, None)  # type: ignore[arg-type]  # its log is not asked for
+    assert said.startswith("task.py, line 4: this machine ran out of memory")
+    assert "it held 3.0 GiB" in said
+    assert "GiB are free now" in said
+    workers.close()
+    machine.close()
+
+
+def test_tasks_that_are_held_open_give_way_where_memory_is_short(judge_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEVOLVE_TASK_GIB", "100000")  # more than is free anywhere
+
+    async def body() -> list[str]:
+        heard: list[ProgressEvent] = []
+        async with LocalExecutor(None, judge_cache) as executor:
+            tasks = [await executor.open_task(TASK.format(name), "", "cpu", timed=False) for name in ("sin", "cos")]
+            candidate = Candidate("import torch\n\n\ndef kernel(x):\n    return torch.sin(x)\n", "cpp")
+            request = EvaluationRequest(candidate, "check", "verify", Policy(library_calls="allow"))
+            found = await executor.evaluate(tasks[0], request, "cpu", progress=heard.append)
+        assert found.status == "correct"
+        return [event.stage for event in heard]
+
+    assert "open" in asyncio.run(body())  # the first was closed when the second was opened
