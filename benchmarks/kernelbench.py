@@ -78,7 +78,8 @@ class Sitting:
             print(name, _brief(self._records.of("made")[-1]), flush=True)
 
     def missing(self) -> int:
-        return plan.left(list(self._problems.values()), list(self._exploits), self._records, self._wanted)
+        found = plan.missing(list(self._problems.values()), list(self._exploits), self._records, self._wanted)
+        return sum(len(work.parts) for work in found)
 
     def _next(self) -> plan.Work | None:
         return plan.next_work(list(self._problems.values()), list(self._exploits), self._records, self._wanted)

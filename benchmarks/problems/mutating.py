@@ -12,24 +12,31 @@ from typing import Any
 
 from .checkout import Problem
 from .records import Record
-from .rules import Mistake, mistakes
+from .rules import ANYWHERE, SKIPPED, STEPS, Mistake, mistakes
 
-TRIED = 12  # mistakes of one problem
+TRIED, LAST = 12, 3  # mistakes of one problem; places among them for those that say least
 PATIENCE_S = 150.0
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def ordered(problem: Problem) -> list[Mistake]:
-    """Of every rule one after the other, rules and mistakes in an order of chance: no rule is preferred for making many."""
+    """Of every rule one after the other, rules and mistakes in an order of chance: no rule is preferred for making many, and those
+    that say least come last."""
     chance = random.Random(problem.name)
     by_rule: dict[str, list[Mistake]] = {}
     for mistake in mistakes(problem.source):
         by_rule.setdefault(mistake.rule, []).append(mistake)
+    fallback = by_rule.pop(ANYWHERE, [])
+    if len(by_rule.get(SKIPPED, [])) < STEPS:
+        fallback += by_rule.pop(SKIPPED, [])
     groups = list(by_rule.values())
     chance.shuffle(groups)
     for group in groups:
         chance.shuffle(group)
-    return [mistake for row in zip_longest(*groups) for mistake in row if mistake is not None]
+    chosen = [mistake for row in zip_longest(*groups) for mistake in row if mistake is not None]
+    chance.shuffle(fallback)
+    first = chosen[: TRIED - min(len(fallback), LAST)]
+    return [*first, *fallback, *chosen[len(first) :]]
 
 
 async def made(problem: Problem) -> Record:

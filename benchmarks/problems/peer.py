@@ -120,11 +120,11 @@ def serve(folder: Path) -> None:
 
 def _load(folder: Path) -> Any:
     """Its module `eval`. Raises ImportError, or RuntimeError without a CUDA device."""
-    import torch
-
     source = folder / "src"
     if not (source / "kernelbench" / "eval.py").is_file():
         raise ImportError(f"{source / 'kernelbench' / 'eval.py'} is missing; name the root of a checkout")
+    import torch
+
     if not torch.cuda.is_available():
         raise RuntimeError("it needs a CUDA device, and torch finds none")
     sys.path.insert(0, str(source))

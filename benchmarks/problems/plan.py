@@ -31,12 +31,7 @@ class Work:
 
 def next_work(problems: Sequence[Problem], exploits: Sequence[str], records: Records, wanted: Wanted) -> Work | None:
     """The first piece that is missing, None where nothing is."""
-    return next(_missing(problems, exploits, records, wanted), None)
-
-
-def left(problems: Sequence[Problem], exploits: Sequence[str], records: Records, wanted: Wanted) -> int:
-    """How many parts are missing, as far as is known now."""
-    return sum(len(work.parts) for work in _missing(problems, exploits, records, wanted))
+    return next(missing(problems, exploits, records, wanted), None)
 
 
 def mutated(problems: Sequence[Problem], records: Records, count: int) -> list[str]:
@@ -44,7 +39,8 @@ def mutated(problems: Sequence[Problem], records: Records, count: int) -> list[s
     return _chosen(problems, records, count, "made")
 
 
-def _missing(problems: Sequence[Problem], exploits: Sequence[str], records: Records, wanted: Wanted) -> Iterator[Work]:
+def missing(problems: Sequence[Problem], exploits: Sequence[str], records: Records, wanted: Wanted) -> Iterator[Work]:
+    """Everything that is not done, as far as is known now, in its order."""
     with_mutant = mutated(problems, records, wanted.mutants)
     timed = _chosen(problems, records, wanted.timed, "timed")
     for problem in problems:

@@ -172,6 +172,14 @@ def _part_missing(node: ast.AST, place: Place) -> Iterator[str]:
                 yield f"{_text(node.func)}(torch.cat([torch.zeros_like({first}), {rest}], {axis}))"
 
 
+def _further(node: ast.AST, place: Place) -> Iterator[str]:
+    """A layer reads one place further along the last axis, as with a padding that is off by one to each side."""
+    if isinstance(node, ast.Call) and place == "forward" and _text(node.func).startswith("self.") and len(node.args) == 1:
+        given = _text(node.args[0])
+        if isinstance(node.args[0], ast.Name):
+            yield f"{_text(node.func)}(torch.nn.functional.pad({given}[..., 1:], (0, 1)))"
+
+
 def _result(node: ast.AST, place: Place) -> Iterator[str]:
     """The last column is never written, or each value lands one place further on."""
     if isinstance(node, ast.Return) and place == "forward" and node.value is not None and not isinstance(node.value, ast.Tuple):
@@ -193,8 +201,11 @@ RULES: dict[str, Rule] = {
     "a transposition dropped": _transposition,
     "another setting of a layer": _setting,
     "a part of an input missing": _part_missing,
+    "an input read one place further": _further,
     "results misplaced": _result,
 }
+ANYWHERE = "results misplaced"  # fits nearly every problem, and so says least
+SKIPPED, STEPS = "a step skipped", 3  # of fewer steps a skipped one leaves next to nothing
 
 
 @dataclass(frozen=True)
