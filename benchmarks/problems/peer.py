@@ -157,7 +157,9 @@ class _Fields:
             setattr(self, name, given.get(name, copy.deepcopy(getattr(type(self), name, None))))
 
 
-def _judged(evaluation: Any, asked: dict[str, Any]) -> dict[str, Any]:
+def _judged(evaluation: Any, asked: dict[str, Any], device: str = "cuda:0") -> dict[str, Any]:
+    import torch
+
     began = time.monotonic()
     try:
         found = evaluation.eval_kernel_against_ref(
@@ -166,6 +168,7 @@ def _judged(evaluation: Any, asked: dict[str, Any]) -> dict[str, Any]:
             num_correct_trials=CORRECT_TRIALS,
             num_perf_trials=TIMED_CALLS,
             measure_performance=asked["timed"],
+            device=torch.device(device),
             backend="triton" if asked["triton"] else "cuda",
         )
     except Exception as error:
