@@ -99,7 +99,8 @@ def _squares(combine: Callable[..., torch.Tensor], own: list[torch.Tensor], unit
 
     def one(stretches: tuple[torch.Tensor, ...]) -> torch.Tensor:
         wide = [s.double() if unit == 1.0 else s.double() / unit for s in stretches]
-        return torch.linalg.vector_norm(combine(*wide)).square()
+        norm: torch.Tensor = torch.linalg.vector_norm(combine(*wide))
+        return norm.square()
 
     on_threads = own[0].device.type == "cpu" and own[0].numel() >= 2 * MANY
     found = list(_threads().map(one, blocks(*own)) if on_threads else map(one, blocks(*own)))
