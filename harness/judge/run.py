@@ -12,7 +12,7 @@ from ..types import Case, CaseResult, EvaluationRequest, IsolationLevel, Signal,
 from ..workers import buffers
 from ..workers.confine import Confinement
 from ..workers.kernels import Captured
-from . import bursts, timing
+from . import bursts, memory, timing
 from .builds import BuildService
 from .endings import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .failures import explain
@@ -29,6 +29,7 @@ LOAD_SECONDS = 30.0
 BUILD_SECONDS = 60.0
 COMPILE_SECONDS = 180.0  # for one case that is only compiled: host code, every specialization and configuration that it launches
 CALL_FLOOR_SECONDS, CALL_FACTOR = 10.0, 200.0  # calls may take 200 times as long as the strongest baseline, and 10 s in any case;
+HELD_TIMES = 24  # as often as what a large case reads and writes a copy of eager may map it, with what its operators hand on
 SLOW_FACTOR = 20.0  # 20 times where the baseline takes half a second or was not timed
 
 
@@ -113,7 +114,7 @@ def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -
     since (seen on a CPU)."""
     family, pinned = run.task.family, tuple(cores or run.task.timing_cpus)
     if poison:
-        server, rules, ahead = run.place.server, run.machine.rules(run.level, family), run.machine.ahead
+        server, rules, ahead = run.place.server, _rules(run), run.machine.ahead
     else:
         server, rules = _timed(run, pinned)
         ahead = run.machine.timed_ahead
@@ -145,7 +146,7 @@ def _timed(run: Run, pinned: tuple[int, ...]) -> tuple[ForkServer, Confinement]:
     """Where a worker that is timed is forked from, and how it is confined."""
     family = run.task.family
     # a GPU's driver and compilers start processes, a kernel that is timed on the host has no need to
-    rules = replace(run.machine.rules(run.level, family), cpus=pinned, forks=run.place.mode == "compile" or family.NAME != "cpu")
+    rules = replace(_rules(run), cpus=pinned, forks=run.place.mode == "compile" or family.NAME != "cpu")
     if run.place.mode != "execute":
         return run.place.server, rules
     return run.machine.task_server(family, run.task.text.folder, level=run.level), rules
@@ -159,12 +160,24 @@ def start_timed_ahead(run: Run) -> None:
         run.machine.timed_ahead.start(server, run.place.worker, rules, run.machine.scratch, family.TORCH_DEVICE)
 
 
+def _rules(run: Run) -> Confinement:
+    """A candidate's confinement, with the address space that the largest case needs."""
+    rules = run.machine.rules(run.level, run.task.family)
+    case_bytes = max((p.input_bytes + p.slot_bytes + p.state_bytes for p in run.task.pools.values()), default=0)
+    return replace(rules, memory_bytes=address_space(rules.memory_bytes, case_bytes, memory.allowed()))
+
+
+def address_space(granted: int, case_bytes: int, allowed: int) -> int:
+    """Bytes that a candidate may map; granted: by its device family, 0 for any number. More for a large case, whose inputs and outputs are there
+    several times, mapped and fenced, and as often again as its operators hand values on."""
+    return max(granted, min(HELD_TIMES * case_bytes, allowed)) if granted else 0
+
+
 def start_ahead(run: Run) -> None:
     """Begin with the worker that will check the next candidate."""
     family = run.task.family
     if run.place.mode == "execute":
-        rules = run.machine.rules(run.level, family)
-        run.machine.ahead.start(run.place.server, run.place.worker, rules, run.machine.scratch, family.TORCH_DEVICE)
+        run.machine.ahead.start(run.place.server, run.place.worker, _rules(run), run.machine.scratch, family.TORCH_DEVICE)
 
 
 def keep_compiled(run: Run) -> None:

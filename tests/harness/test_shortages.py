@@ -9,7 +9,7 @@ import pytest
 
 from harness.judge.endings import WorkerDied
 from harness.judge.machine import Machine
-from harness.judge.run import call_seconds
+from harness.judge.run import address_space, call_seconds
 from harness.judge.tasks import TaskText, TaskWorkers
 from harness.targets import cpu
 from harness.types import Candidate, Case, EvaluationRequest, Policy
@@ -26,6 +26,15 @@ def test_a_deadline_follows_the_reference() -> None:
     assert call_seconds(quick, 24, reference_s=2.0) == 24 * 20 * 2.0
     assert call_seconds(timed, 3, reference_s=1e-3) == 3 * 20 * 4.0
     assert call_seconds(Case("short", baselines_us={"eager": 1e4}), 10) == 10 * 200 * 0.01
+
+
+def test_a_large_case_gets_more_address_space() -> None:
+    gib = 1 << 30
+    assert address_space(8 * gib, 1 << 20, 18 * gib) == 8 * gib
+    assert address_space(8 * gib, gib // 2, 18 * gib) == 12 * gib
+    assert address_space(8 * gib, 4 * gib, 18 * gib) == 18 * gib
+    assert address_space(8 * gib, 4 * gib, 4 * gib) == 8 * gib
+    assert address_space(0, gib, 18 * gib) == 0  # a device's driver maps what it likes
 
 
 def test_a_task_that_the_system_ended_for_want_of_memory_is_not_told_that_it_exited(tmp_path: Path) -> None:
