@@ -132,12 +132,10 @@ class Sitting:
         return done
 
     async def _timed(self, problem: Problem) -> Record:
-        text = problem.eager_only
-        task, opening = await opened(self._bench, text, str(problem.path), self._limit(), timed=True)
-        found = opening
+        task, opening = await opened(self._bench, problem.eager_only, str(problem.path), self._limit(), timed=True)
+        found, own = opening, checkout.candidate(problem.source)
         if task is not None:
-            asked = evaluated(self._bench, task, checkout.candidate(text), self._limit(), until="diagnose", purpose="confirm")
-            found = await asked
+            found = await evaluated(self._bench, task, own, self._limit(), until="diagnose", purpose="confirm")
         await self._after(found)
         return replace(found, part="timed", figures={**opening.figures, **found.figures})
 

@@ -31,6 +31,7 @@ _OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Mult: ast.Add,
     ast.Div: ast.Mult,
 }
+_LOSSES = ("loss", "Loss", "cross_entropy", "kl_div")
 _NORMS = ("BatchNorm", "InstanceNorm", "GroupNorm", "LayerNorm")
 
 
@@ -98,6 +99,8 @@ def _reduction(node: ast.AST, place: Place) -> Iterator[str]:
         assert isinstance(changed.func, ast.Attribute)
         changed.func.attr = _REDUCTIONS[name]
         yield _text(changed)
+    if isinstance(node, ast.Call) and _called(node).endswith(_LOSSES):
+        yield _with(node, reduction="'sum'")
 
 
 def _operands(node: ast.AST, place: Place) -> Iterator[str]:
@@ -145,9 +148,12 @@ def _transposition(node: ast.AST, place: Place) -> Iterator[str]:
 
 def _setting(node: ast.AST, place: Place) -> Iterator[str]:
     """What a layer is made with, where that changes neither shapes nor parameters."""
+    name = _called(node)
+    if isinstance(node, ast.Call) and name == "scaled_dot_product_attention":
+        yield _with(node, scale="1.0")
+        yield _with(node, is_causal="True")
     if not isinstance(node, ast.Call) or place != "init":
         return
-    name = _called(node)
     if name.startswith("Conv") and "Transpose" not in name:
         yield _with(node, padding_mode="'circular'")
     if name.startswith(_NORMS):
