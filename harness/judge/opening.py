@@ -32,6 +32,7 @@ SETS_HELD = 4  # at the least at one time, each with outputs in the framework's 
 STATES_HELD = (
     4  # of the parameters, besides those of the reference: as constructed and changed, as they are changed, the candidate's
 )
+MORE_PARAMETERS = 2  # times that a task's parameters are drawn again before it is refused for what its outputs show
 COMPILE_SECONDS = 300.0
 # of the memory that is allowed; above it a confirmation draws the timing sets of each case anew for each process
 CROWDED_SHARE = 0.125
@@ -237,7 +238,7 @@ def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
         if entry["held_out"]:
             cases.append(Case(name, entry["weight"], False, True, entry["arguments"]))
             continue
-        if validated and (reason := validation.problem(handle.pool(name))):
+        if validated and (reason := _problem(handle, name)):
             raise TaskRefusedError(f"{handle.text.lines.at(*FORWARD)}: case {name!r}: {reason}")
         cases.append(learn_case(handle, Case(name, entry["weight"], entry["protected"], False, entry["arguments"])))
     first = next(handle.pools[c.name] for c in cases if not c.held_out)
@@ -265,6 +266,18 @@ def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
         neighbours=handle.neighbours,
         graph=graph,
     )
+
+
+def _problem(handle: OpenTask, name: str) -> str:
+    """Why a case cannot be judged, with parameters drawn anew where those at hand may be the reason: one bias that is far off can make every
+    output the same."""
+    reason = validation.problem(handle.pool(name))
+    for _ in range(MORE_PARAMETERS if handle.pools[name].describe["state"] else 0):
+        if not reason:
+            break
+        handle.pools.pop(name).close()
+        reason = validation.problem(handle.pool(name))
+    return reason
 
 
 def _name(path: str, source: str) -> str:

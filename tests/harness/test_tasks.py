@@ -102,6 +102,19 @@ def test_a_task_whose_baselines_do_not_run_is_refused(bench: Bench) -> None:
     assert "not now" in refusal.value.message
 
 
+def test_parameters_that_make_a_task_pointless_are_drawn_again(bench: Bench) -> None:
+    source = (
+        "import torch\n\nmade = []\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        made.append(1)\n        self.weight = torch.nn.Parameter(torch.full((32,), float(len(made) > 1)))\n\n"
+        "    def forward(self, x):\n        return torch.sin(x) * self.weight\n\n\n"
+        "def get_inputs():\n    return [torch.randn(64, 32)]\n\n\ndef get_init_inputs():\n    return []\n"
+    )
+    task = bench.run(bench.executor.open_task(source, "", "cpu", timed=False))
+    candidate = Candidate(f"{source}\n\nclass ModelNew(Model):\n    pass\n", "cpp")
+    request = EvaluationRequest(candidate, "check", "verify", Policy(library_calls="allow"))
+    assert bench.run(bench.executor.evaluate(task, request, "cpu")).status == "correct"
+
+
 def test_a_task_that_hangs_is_refused_with_the_line_that_runs(judge_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEVOLVE_TASK_SECONDS", "2.5")
 
