@@ -16,6 +16,7 @@ from .slots import BurstResult, Slots
 MOST_QUEUE_NS = 20_000_000  # for calls that wait for the device themselves
 CHECK_CALLS = 3  # calls of a checking burst: two inputs, then the first again
 HELD_CALLS, HELD_BYTES = 24, 256 << 20  # of one longer checking burst: outputs that are held before any is looked at
+HELD_SECONDS = 20.0  # that it may take, by the reference's calls
 
 
 def slots(pool: CasePool, count: int, before: Slots | None = None) -> Slots:
@@ -46,7 +47,7 @@ def held_calls(pool: CasePool, patience_s: float) -> int:
     """How many outputs are held at once in the longer checking burst; fewer where they are large, or a call takes long."""
     if patience_s:
         return CHECK_CALLS
-    return max(CHECK_CALLS, min(HELD_CALLS, HELD_BYTES // pool.slot_bytes))
+    return max(CHECK_CALLS, min(HELD_CALLS, HELD_BYTES // pool.slot_bytes, int(HELD_SECONDS / max(pool.call_s, 1e-6))))
 
 
 def group(pool: CasePool, number: int) -> Group:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.judge import bursts
 from harness.judge.endings import WorkerDied
 from harness.judge.machine import Machine
+from harness.judge.pool import CasePool
 from harness.judge.run import address_space, call_seconds
 from harness.judge.tasks import TaskText, TaskWorkers
 from harness.targets import cpu
@@ -63,3 +65,9 @@ def test_tasks_that_are_held_open_give_way_where_memory_is_short(judge_cache: Pa
         return [event.stage for event in heard]
 
     assert "open" in asyncio.run(body())  # the first was closed when the second was opened
+
+
+@pytest.mark.parametrize(("call_s", "calls"), [(0.0, 24), (0.1, 24), (2.0, 10), (60.0, 3)])
+def test_fewer_outputs_are_held_where_a_call_takes_seconds(call_s: float, calls: int) -> None:
+    pool = CasePool("slow", {"outputs": {"bytes": 4096, "leaves": []}, "call_s": call_s})
+    assert bursts.held_calls(pool, 0.0) == calls
