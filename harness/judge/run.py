@@ -112,7 +112,7 @@ def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -
     decides what is built for it. One that is timed is a fork of the same
     process as the reference's: where code and libraries lie is decided there. Equal calls of 11 us differed by 4 % before, by 1 to 2 %
     since (seen on a CPU)."""
-    family, pinned = run.task.family, tuple(cores or run.task.timing_cpus)
+    pinned = tuple(cores or run.task.timing_cpus)
     if poison:
         server, rules, ahead = run.place.server, _rules(run), run.machine.ahead
     else:
