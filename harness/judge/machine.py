@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .. import native
 from ..languages import LANGUAGES
-from ..targets import ARCHITECTURES, DeviceFamily, cpu, cuda, nvml
+from ..targets import ARCHITECTURES, DeviceFamily, cpu, cuda, framework, nvml
 from ..types import (
     ISOLATION_LEVELS,
     TASK_ISOLATION,
@@ -97,10 +97,11 @@ class Machine:
         self.servers.candidates(cpu, "namespaces").launch()
 
     def expect_task(self, family: DeviceFamily, folder: str, *, compiles: bool) -> None:
-        """Start what `task_worker` and the first evaluation will need, all at once: each imports for seconds, and so does this process."""
+        """Start what `task_worker` and the first evaluation will need, all at once and without waiting for it: each imports for seconds, and so
+        does this process."""
         self.server_for(family).launch()
         self.task_server(family, folder, compiles=compiles).launch()
-        importlib.import_module("torch")
+        threading.Thread(target=importlib.import_module, args=("torch",), daemon=True).start()
 
     def expect_naive(self, family: DeviceFamily, folder: str) -> None:
         """Start what the naive figure of a confirmation will need, long before it is timed."""
@@ -197,10 +198,8 @@ class Machine:
 
     @cache  # noqa: B019  # one machine lives as long as the process
     def environment_of(self, family: DeviceFamily) -> Environment:
-        import torch
-
         compiler = compiler_version(native.find_compiler())
-        versions = {"torch": torch.__version__, "compiler": compiler, "python": platform.python_version(), **_triton()}
+        versions = {"torch": framework.installed().version, "compiler": compiler, "python": platform.python_version(), **_triton()}
         versions["evaluator"] = evaluator_digest(Path(harness_root()) / "harness")[:12]
         if (effort := timing_effort()) != 1:
             versions["timing effort"] = f"{effort:g}"

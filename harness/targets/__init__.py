@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import amd, cpu, cuda, nvidia, nvml
+from . import amd, cpu, cuda, framework, nvidia, nvml
 from .architecture import Architecture, Binary, Facts
 from .base import DeviceFamily
 from .occupancy import Occupancy
@@ -15,4 +15,4 @@ ARCHITECTURES: dict[str, Architecture] = {
     **{f"hip:{a.name}": a for a in amd.ARCHITECTURES},
 }
 
-__all__ = ["ARCHITECTURES", "FAMILIES", "Architecture", "Binary", "DeviceFamily", "Facts", "Occupancy", "cpu", "cuda", "nvml"]
+__all__ = ["ARCHITECTURES", "FAMILIES", "Architecture", "Binary", "DeviceFamily", "Facts", "Occupancy", "cpu", "cuda", "framework", "nvml"]

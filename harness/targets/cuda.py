@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..types import Ceilings, Device
-from . import cpu, kept, nvml
+from . import cpu, framework, kept, nvml
 from .state import DeviceState, is_foreign, program
 
 NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cuda", "cuda:0", 1.01, 0
@@ -29,11 +29,12 @@ _METHOD = "copy, fill, matrix product; version 1"
 @lru_cache(maxsize=1)
 def missing() -> str:
     try:
-        import torch
+        if not framework.installed().cuda:
+            return "this build of torch has no CUDA"
     except ImportError:
         return "torch is not installed"
-    if torch.version.cuda is None:
-        return "this build of torch has no CUDA"
+    import torch
+
     if not torch.cuda.is_available():
         return "no NVIDIA driver or device answered"
     return ""

@@ -1,0 +1,27 @@
+"""Which torch is installed, read from the file that it imports first: importing all of it takes seconds."""
+
+from __future__ import annotations
+
+import runpy
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Framework:
+    """version: as torch spells it ("2.13.0+cpu"). cuda: the version that it was built with, "" without."""
+
+    version: str
+    cuda: str
+
+
+@lru_cache(maxsize=1)
+def installed() -> Framework:
+    """Raises ImportError where there is none."""
+    spec = find_spec("torch")
+    if spec is None or spec.origin is None:
+        raise ImportError("torch is not installed")
+    said = runpy.run_path(str(Path(spec.origin).with_name("version.py")))
+    return Framework(str(said["__version__"]), str(said["cuda"] or ""))
