@@ -28,10 +28,11 @@ from .failures import Unfit
 from .health import Health, Unwell
 from .locks import LockBroken
 from .machine import Machine
-from .opening import OpenTask, open_task
+from .opening import OpenTask, Tell, open_task
 from .places import Place
+from .remembered import Remembered
 from .run import begin
-from .tasks import differing
+from .tasks import TaskText, differing
 
 REFUSED_HINT = "Mend the task file and open it again."
 MOST_DESCRIPTORS = 1 << 16
@@ -62,6 +63,7 @@ class Judge:
     def __init__(self, cache: Path) -> None:
         self._machine = Machine(cache)
         self._machine.expect_first()
+        self._remembered = Remembered(self._machine)
         self._health = Health(self._machine)
         self._open: OrderedDict[str, OpenTask] = OrderedDict()
         self._requests: queue.Queue[dict[str, Any]] = queue.Queue()
@@ -132,12 +134,8 @@ class Judge:
         self, source: str, path: str, number: int, token: CancelToken, family: DeviceFamily, **how: bool
     ) -> tuple[OpenTask, Task]:
         """how: of `open_task`."""
-
-        def tell(stage: str, text: str, fraction: float) -> None:
-            _say({"id": number, "event": {"stage": stage, "message": text, "fraction": fraction}})
-
         self._make_room()
-        return open_task(self._machine, source, path, tell, token, family=family, **how)
+        return open_task(self._machine, source, path, _teller(number), token, family=family, **how)
 
     def _open_task(self, message: dict[str, Any], token: CancelToken) -> Any:
         target = Target.parse(message["target"])
@@ -146,9 +144,22 @@ class Judge:
             handle, task = self._start_task(source, path, number, token, cpu, timed=False, checked=False)
             self._keep(_key(cpu, task), handle)
             return to_json(task)
-        family = _family(target)
-        handle, task = self._start_task(source, path, number, token, family, timed=bool(message.get("timed", True)))
+        family, timed = _family(target), bool(message.get("timed", True))
+        tell = _teller(number)
+        if not message.get("fresh"):
+            text = TaskText.of(source, path)
+            known = self._remembered.find(family, text, timed=timed)
+            if known.task is not None:
+                tell("open", f"known on this machine since {known.said}: neither examined nor timed again", 1.0)
+                self._close(_key(family, known.task))  # what is evaluated now gets inputs of its own
+                self._machine.expect_task(family, text.folder, compiles=timed)
+                return to_json(known.task)
+            if known.said:
+                tell("open", f"what is remembered of this task is not used: {known.said}", 0.0)
+        handle, task = self._start_task(source, path, number, token, family, timed=timed)
         self._keep(_key(family, task), handle)
+        if problem := self._remembered.keep(family, handle.text, task, timed=timed):
+            tell("open", f"this opening will not be remembered: {problem}", 1.0)
         return to_json(task)
 
     def _evaluate(self, message: dict[str, Any], token: CancelToken) -> Any:
@@ -165,9 +176,7 @@ class Judge:
                 f"Levels here: {self._machine.isolation}. Allow a weaker one with isolation={level}, or use another machine.",
             )
 
-        def tell(stage: str, text: str, fraction: float) -> None:
-            _say({"id": message["id"], "event": {"stage": stage, "message": text, "fraction": fraction}})
-
+        tell = _teller(message["id"])
         if self._machine.only_compiles(target) or (request.until == "build" and self._machine.architecture(target, request)):
             if request.until != "build":
                 raise Unavailable(f"target {target} can only be compiled for here", COMPILE_HINT)
@@ -180,10 +189,7 @@ class Judge:
         if request.purpose in ("confirm", "export"):  # fresh seeds and processes, used once
             self._forget()  # what is being searched holds much memory, and is opened anew if the search goes on
             self._machine.leaving.wait()  # what is drawn for it serves once: it cannot be judged again
-            handle, fresh = self._start_task(
-                task.source, task.path, message["id"], token, family, timed=False, known=True, timed_later=timed
-            )
-            _check_same(task, handle)
+            handle, fresh = self._again(task, message["id"], token, family, timed_later=timed)
             known_us = {c.name: c for c in task.cases}
             cases = tuple(c if c.held_out else known_us.get(c.name, c) for c in fresh.cases)
             judged = replace(fresh, cases=cases, name=task.name)
@@ -204,13 +210,22 @@ class Judge:
         key = _key(family, task)
         opened = self._open.get(key)
         if opened is None:
-            opened, _ = self._start_task(task.source, task.path, number, token, family, timed=False, known=True, **how)
-            _check_same(task, opened)
+            opened, _ = self._again(task, number, token, family, **how)
             self._keep(key, opened)
         elif how.get("timed_later"):  # it may have been opened for a check alone
             self._machine.expect_task(family, opened.text.folder, compiles=True)
         self._open.move_to_end(key)
         return opened
+
+    def _again(self, task: Task, number: int, token: CancelToken, family: DeviceFamily, **how: bool) -> tuple[OpenTask, Task]:
+        """Open what was opened before, without examining it. how: of `open_task`. Raises TaskRefusedError where it is another task now."""
+        try:
+            handle, found = self._start_task(task.source, task.path, number, token, family, timed=False, known=True, **how)
+            _check_same(task, handle, found)
+            return handle, found
+        except TaskRefusedError:
+            self._remembered.forget(family, TaskText.of(task.source, task.path))  # the next opening examines it
+            raise
 
     def _place(self, family: DeviceFamily, target: Target, task: Task, request: EvaluationRequest) -> Place:
         """Where to evaluate. Raises Unavailable where the language does not work, and Unfit where a verdict would mislead."""
@@ -234,12 +249,14 @@ class Judge:
         return self._machine.compiler(target, language)
 
     def _keep(self, key: str, handle: OpenTask) -> None:
-        old = self._open.pop(key, None)
-        if old is not None:
-            old.close()
+        self._close(key)
         self._open[key] = handle
         while len(self._open) > OPEN_TASKS:
             self._open.popitem(last=False)[1].close()
+
+    def _close(self, key: str) -> None:
+        if (old := self._open.pop(key, None)) is not None:
+            old.close()
 
     def _make_room(self) -> None:
         """What is held for tasks that may be asked for again is no reason to refuse another one."""
@@ -272,14 +289,22 @@ def _key(family: DeviceFamily, task: Task) -> str:
     return "\0".join((family.NAME, task.digest, task.path if task.neighbours else ""))
 
 
-def _check_same(task: Task, handle: OpenTask) -> None:
+def _check_same(task: Task, handle: OpenTask, found: Task) -> None:
     """Raises TaskRefusedError, with the task closed, unless what was opened now is what the task was."""
-    if handle.digest == task.digest:
-        return
-    changed = differing(task.neighbours, handle.neighbours) or "its held-out companion"
-    where = handle.text.lines.at()
-    handle.close()
-    raise TaskRefusedError(f"{where}: the task is another one now: {changed} changed since it was opened; open the task again")
+    changed = ""
+    if handle.digest != task.digest:
+        changed = differing(task.neighbours, handle.neighbours) or "its held-out companion"
+    elif _shapes(task) != _shapes(found):
+        changed = "the shape or dtype of an input or output, and not its text: something that it imports"
+    if changed:
+        where = handle.text.lines.at()
+        handle.close()
+        raise TaskRefusedError(f"{where}: the task is another one now: {changed} changed since it was opened; open the task again")
+
+
+def _shapes(task: Task) -> list[Any]:
+    """What a case takes and gives, of those that authors see; strides may be another device's."""
+    return [(c.name, *map(str, (*c.inputs, *c.outputs))) for c in task.visible_cases]
 
 
 def _failed(number: int, error: Exception) -> dict[str, Any]:
@@ -291,6 +316,11 @@ def _failed(number: int, error: Exception) -> dict[str, Any]:
 
 def _error(number: int, kind: str, message: str, hint: str) -> dict[str, Any]:
     return {"id": number, "error": {"kind": kind, "message": message, "hint": hint}}
+
+
+def _teller(number: int) -> Tell:
+    """Reports what goes on to whoever sent the request of that number."""
+    return lambda stage, text, fraction: _say({"id": number, "event": {"stage": stage, "message": text, "fraction": fraction}})
 
 
 _output = threading.Lock()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -192,9 +191,7 @@ def open_task(
     """Raises TaskRefusedError, with the worker gone. With `timed`, baselines and ceilings are timed. A task that
     is `known` was opened before: it is not validated again. Without `checked` nothing can be verified later: only shapes are
     learned. timed_later: baselines will be wanted, and what compiles them takes long to import."""
-    companion = Path(path).with_name(f"{Path(path).stem}.heldout.py") if path else None
-    held_out = companion.read_text() if companion is not None and companion.is_file() else ""
-    text = TaskText(source, path, held_out, secrets.randbits(48))
+    text = TaskText.of(source, path)
     machine.expect_task(family, text.folder, compiles=timed or timed_later)
     workers = TaskWorkers(machine, family, text)
     tell("open", "reading the task", 0.0)

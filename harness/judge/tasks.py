@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
-import tempfile
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,14 @@ from typing import Any
 from ..targets import DeviceFamily
 from ..workers import buffers, compiled
 from ..workers.lines import FORWARD, Lines
-from . import memory
+from . import cached, memory
 from .drawer import TASK_SECONDS
 from .endings import CancelToken, Interfered, TaskRefusedError, WorkerDied, WorkerFailed, WorkerTimeout
 from .machine import Machine
 from .processes import Worker
 from .servers import everybodys
 
+MOST_KEPT, MOST_KEPT_BYTES = 200, 2 << 30  # of what tasks compiled, for all of them
 STACK_SHARE = 0.9  # of the deadline: then a step that still runs writes down where it is
 _FRAME = re.compile(r'File "([^"]+)", line (\d+) in')
 
@@ -32,6 +34,13 @@ class TaskText:
     path: str
     held_out: str
     seed: int
+
+    @classmethod
+    def of(cls, source: str, path: str) -> TaskText:
+        """With the companion that lies beside it now, and a seed of its own."""
+        companion = Path(path).with_name(f"{Path(path).stem}.heldout.py") if path else None
+        held_out = companion.read_text() if companion is not None and companion.is_file() else ""
+        return cls(source, path, held_out, secrets.randbits(48))
 
     @property
     def filename(self) -> str:
@@ -71,7 +80,10 @@ class TaskWorkers:
         worker = self._machine.task_worker(self._family, self.text.folder, compiles=compiles, allocation=allocation)
         worker.cancel = cancel
         held_out_name = f"{Path(self.text.filename).stem}.heldout.py"
-        kept = self._kept.read_bytes() if compiles and self._kept.is_file() else b""
+        kept = b""
+        if compiles:
+            with contextlib.suppress(FileNotFoundError):
+                kept = cached.read(self._kept)
         texts = [buffers.from_bytes("task", t) for t in (self.text.source.encode(), self.text.held_out.encode())]
         packed = buffers.from_bytes("compiled", kept)
         try:
@@ -110,10 +122,7 @@ class TaskWorkers:
             said = worker.data(worker.ask("pack", [fd], seconds=TASK_SECONDS))
             size = said.get("bytes") if isinstance(said, dict) else None
             if isinstance(size, int) and 0 < size <= compiled.MOST_BYTES:
-                self._kept.parent.mkdir(parents=True, exist_ok=True)
-                with tempfile.NamedTemporaryFile(dir=self._kept.parent, delete=False) as part:
-                    part.write(os.pread(fd, size, 0))
-                os.replace(part.name, self._kept)
+                cached.write(self._kept, os.pread(fd, size, 0), most_files=MOST_KEPT, most_bytes=MOST_KEPT_BYTES)
         finally:
             os.close(fd)
 

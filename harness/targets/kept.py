@@ -1,4 +1,4 @@
-"""Measured ceilings, kept in the cache by device and method."""
+"""Measured ceilings, kept in the cache by device and method, for a while."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import hashlib
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 from ..types import Ceilings, from_json
+
+MOST_AGE_S = 7 * 86400.0  # of what was measured on a machine: its clocks, its cooling and its neighbours change
 
 
 def ceilings(cache: Path, command: list[str], device_key: str, method: str) -> Ceilings:
@@ -17,7 +20,8 @@ def ceilings(cache: Path, command: list[str], device_key: str, method: str) -> C
     digest = hashlib.sha256(f"{device_key}\0{method}".encode()).hexdigest()[:16]
     path = cache / f"ceilings-{digest}.json"
     try:
-        return _read(json.loads(path.read_text()))
+        if 0 <= time.time() - path.stat().st_mtime <= MOST_AGE_S:
+            return _read(json.loads(path.read_text()))
     except (OSError, ValueError, KeyError):
         pass
     environment = {**os.environ, "KEVOLVE_NATIVE_CACHE": str(cache / "native"), "OMP_NUM_THREADS": "1"}

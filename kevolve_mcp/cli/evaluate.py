@@ -45,6 +45,10 @@ def evaluate(
             "--quick", help="One process pair and the strongest baseline, as during a search: seconds, no final verdict."
         ),
     ] = False,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Examine the task and time its baselines anew; what this machine remembers of it is replaced."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Judge candidates: build, verify, time, diagnose. Exit code 0 only if every one is correct.
@@ -69,7 +73,7 @@ def evaluate(
 
     async def run() -> None:
         async with open_executor(python, near=order.task.parent) as executor:
-            async for verdict in judging.judge(executor, order, announcer(quiet=json)):
+            async for verdict in judging.judge(executor, order, announcer(quiet=json), fresh=fresh):
                 verdicts.append(verdict)
                 if not json:
                     _show(verdict)

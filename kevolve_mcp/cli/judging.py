@@ -75,8 +75,10 @@ def _entry(path: Path, language: str) -> Entry:
         return Entry(str(path), error)
 
 
-async def judge(executor: Executor, what: Order, announce: Callable[[str], None]) -> AsyncIterator[Verdict]:
-    """One verdict per candidate, in order. A candidate that cannot be read or judged does not stop the others.
+async def judge(
+    executor: Executor, what: Order, announce: Callable[[str], None], *, fresh: bool = False
+) -> AsyncIterator[Verdict]:
+    """One verdict per candidate, in order. A candidate that cannot be read or judged does not stop the others. fresh: see Executor.open_task.
 
     Raises TaskRefused and Unavailable: then nothing can be judged.
     """
@@ -85,7 +87,8 @@ async def judge(executor: Executor, what: Order, announce: Callable[[str], None]
         announce(f"{event.stage}: {event.message}")
 
     announce(f"opening {what.task}")
-    task = await executor.open_task(read_text(what.task, "task"), str(what.task), what.target, progress=progress)
+    source = read_text(what.task, "task")
+    task = await executor.open_task(source, str(what.task), what.target, fresh=fresh, progress=progress)
     for entry in what.entries:
         if isinstance(entry.candidate, UsageError):
             yield Verdict(entry.label, "unreadable", entry.candidate.message, entry.candidate.hint)

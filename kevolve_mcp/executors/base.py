@@ -55,11 +55,12 @@ class Executor(ABC):
 
     @abstractmethod
     async def open_task(
-        self, source: str, path: str, target: str, *, timed: bool = True, progress: Progress | None = None
+        self, source: str, path: str, target: str, *, timed: bool = True, fresh: bool = False, progress: Progress | None = None
     ) -> Task:
         """Import the reference in a worker, examine it, and (if `timed`) time its baselines once.
 
         Without `timed` it takes a second or two instead of the tens that compiling baselines costs: enough for a check.
+        An executor may answer from what it remembers of an equal task, unless `fresh`: then everything is found out now.
         source: the task file's text; path: where it lies ("" when it was given as text), for held-out companions and messages.
         Raises TaskRefused with the line and the mend, Unavailable, EvaluatorUnavailable.
         """

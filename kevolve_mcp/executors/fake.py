@@ -96,7 +96,7 @@ class FakeExecutor(Executor):
         return MachineReport(self.environment, targets, _isolation(self.environment.isolation), measured)
 
     async def open_task(
-        self, source: str, path: str, target: str, *, timed: bool = True, progress: Progress | None = None
+        self, source: str, path: str, target: str, *, timed: bool = True, fresh: bool = False, progress: Progress | None = None
     ) -> Task:
         self._check_open()
         markers = _markers(source)
@@ -107,6 +107,8 @@ class FakeExecutor(Executor):
         if "class Model" not in source and "def reference" not in source:
             raise TaskRefused("the task defines neither class Model nor reference(*inputs)", "Add one of them.")
         _tell(progress, "open", "importing the reference", 0.1)
+        if fresh:
+            _tell(progress, "open", "nothing that is remembered is used", 0.1)
         await anyio.sleep(float(markers.get("seconds", 0)))
         _tell(progress, "open", "timing baselines", 0.9)
         companion = Path(path).with_name(f"{Path(path).stem}.heldout.py") if path else None

@@ -40,9 +40,9 @@ class LocalExecutor(Executor):
         return from_json(MachineReport, await self._call(_MAIN, {"op": "describe", "ceilings": ceilings}, None))
 
     async def open_task(
-        self, source: str, path: str, target: str, *, timed: bool = True, progress: Progress | None = None
+        self, source: str, path: str, target: str, *, timed: bool = True, fresh: bool = False, progress: Progress | None = None
     ) -> Task:
-        message = {"op": "open_task", "source": source, "path": path, "target": target, "timed": timed}
+        message = {"op": "open_task", "source": source, "path": path, "target": target, "timed": timed, "fresh": fresh}
         return from_json(Task, await self._placed(target, source, message, progress))
 
     async def evaluate(
