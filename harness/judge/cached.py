@@ -5,21 +5,24 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import time
 from pathlib import Path
+
+_PART, _LEFT_OVER_S = ".part", 3600.0  # of a judge that was killed while it wrote
 
 
 def write(path: Path, data: bytes, *, most_files: int, most_bytes: int) -> None:
     """Put data there; another judge sees the old file or the new one, and nothing between. Then the files of its folder that were
     not used for longest are removed until the rest is within the bounds. Raises OSError, with nothing left over."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    part = tempfile.NamedTemporaryFile(dir=path.parent, delete=False)
+    descriptor, part = tempfile.mkstemp(dir=path.parent, suffix=_PART)
     try:
-        with part:
-            part.write(data)
-        os.replace(part.name, path)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        os.replace(part, path)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(part.name)
+            os.unlink(part)
         raise
     _prune(path.parent, path, most_files, most_bytes)
 
@@ -33,14 +36,15 @@ def read(path: Path) -> bytes:
 
 
 def _prune(folder: Path, newest: Path, most_files: int, most_bytes: int) -> None:
-    """Other judges may do the same at this moment, so files may be gone already."""
+    """Other judges may do the same at this moment, so files may be gone already, and what is being written is not ours."""
     found = []
     for file in folder.iterdir():
         with contextlib.suppress(OSError):
             about = file.stat()
-            found.append((file != newest, -about.st_mtime_ns, about.st_size, file))
+            if file.suffix != _PART or time.time() - about.st_mtime > _LEFT_OVER_S:
+                found.append((file != newest, -about.st_mtime_ns, about.st_size, file))
     held = 0
     for number, (_, _, size, file) in enumerate(sorted(found)):
         held += size
-        if number and (number >= most_files or held > most_bytes):
+        if number and (number >= most_files or held > most_bytes or file.suffix == _PART):
             file.unlink(missing_ok=True)

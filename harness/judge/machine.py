@@ -165,41 +165,53 @@ class Machine:
 
     @cached_property
     def isolation(self) -> dict[str, str]:
-        """level -> "available", or why not. Each is tried for real, by a server that is there at once."""
-        found: dict[str, str] = {}
-        for level in ISOLATION_LEVELS:
-            if level == "bubblewrap" and bubblewrap.program() is None:
-                found[level] = bubblewrap.MISSING
-                continue
-            server = self.servers.bare(level)
-            try:
-                worker = server.worker("candidate", self.rules(level), self.scratch)
-                try:
-                    worker.ask("drop", seconds=20, key="")  # it confines itself after it was started
-                finally:
-                    worker.close()
-                found[level] = "available"
-            except (Refused, WorkerDied, WorkerTimeout, OSError) as error:
-                found[level] = str(error) or "a worker did not answer"
-            if level == "bubblewrap":
-                server.close()
-        self.servers.bare("process").close()
-        return found
+        """level -> "available", or why not."""
+        try:
+            return {level: self._tried(level) for level in ISOLATION_LEVELS}
+        finally:
+            self.servers.bare("process").close()
 
     @cached_property
     def level(self) -> IsolationLevel:
-        """The strongest level there is."""
-        return next((level for level in ISOLATION_LEVELS if self.isolation[level] == "available"), "process")
+        """The strongest level there is; weaker ones are not tried for it."""
+        try:
+            return next((level for level in ISOLATION_LEVELS if self._tried(level) == "available"), "process")
+        finally:
+            self.servers.bare("process").close()
+
+    @cache  # noqa: B019  # one machine lives as long as the process
+    def _tried(self, level: IsolationLevel) -> str:
+        """Tried for real, by a server that is there at once."""
+        if level == "bubblewrap" and bubblewrap.program() is None:
+            return bubblewrap.MISSING
+        server = self.servers.bare(level)
+        try:
+            worker = server.worker("candidate", self.rules(level), self.scratch)
+            try:
+                worker.ask("drop", seconds=20, key="")  # it confines itself after it was started
+            finally:
+                worker.close()
+            return "available"
+        except (Refused, WorkerDied, WorkerTimeout, OSError) as error:
+            return str(error) or "a worker did not answer"
+        finally:
+            if level == "bubblewrap":
+                server.close()
 
     @property
     def environment(self) -> Environment:
         """The CPU's."""
         return self.environment_of(cpu)
 
-    @cache  # noqa: B019  # one machine lives as long as the process
+    @cache  # noqa: B019
     def environment_of(self, family: DeviceFamily) -> Environment:
         compiler = compiler_version(native.find_compiler())
-        versions = {"torch": framework.installed().version, "compiler": compiler, "python": platform.python_version(), **_triton()}
+        versions = {
+            "torch": framework.installed().version,
+            "compiler": compiler,
+            "python": platform.python_version(),
+            **_triton(),
+        }
         versions["evaluator"] = evaluator_digest(Path(harness_root()) / "harness")[:12]
         if (effort := timing_effort()) != 1:
             versions["timing effort"] = f"{effort:g}"

@@ -299,7 +299,9 @@ def _check_same(task: Task, handle: OpenTask, found: Task) -> None:
     if changed:
         where = handle.text.lines.at()
         handle.close()
-        raise TaskRefusedError(f"{where}: the task is another one now: {changed} changed since it was opened; open the task again")
+        raise TaskRefusedError(
+            f"{where}: the task is another one now: {changed} changed since it was opened; open the task again"
+        )
 
 
 def _shapes(task: Task) -> list[Any]:

@@ -25,7 +25,10 @@ from .machine import Machine
 from .tasks import TaskText
 
 MOST_FILES, MOST_BYTES = 500, 64 << 20
-_SETTINGS = ("KEVOLVE_TASK_SECONDS", "KEVOLVE_TASK_GIB")  # that decide whether a task can be opened; the environment names the others
+_SETTINGS = (
+    "KEVOLVE_TASK_SECONDS",
+    "KEVOLVE_TASK_GIB",
+)  # that decide whether a task can be opened; the environment names the others
 _INSTALLED = (".dist-info", ".egg-info")
 _UNIQUE = "device"  # the fact that tells a GPU from another of its kind
 

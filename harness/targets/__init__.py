@@ -15,4 +15,16 @@ ARCHITECTURES: dict[str, Architecture] = {
     **{f"hip:{a.name}": a for a in amd.ARCHITECTURES},
 }
 
-__all__ = ["ARCHITECTURES", "FAMILIES", "Architecture", "Binary", "DeviceFamily", "Facts", "Occupancy", "cpu", "cuda", "framework", "nvml"]
+__all__ = [
+    "ARCHITECTURES",
+    "FAMILIES",
+    "Architecture",
+    "Binary",
+    "DeviceFamily",
+    "Facts",
+    "Occupancy",
+    "cpu",
+    "cuda",
+    "framework",
+    "nvml",
+]

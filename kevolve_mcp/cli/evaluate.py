@@ -47,7 +47,9 @@ def evaluate(
     ] = False,
     fresh: Annotated[
         bool,
-        typer.Option("--fresh", help="Examine the task and time its baselines anew; what this machine remembers of it is replaced."),
+        typer.Option(
+            "--fresh", help="Examine the task and time its baselines anew; what this machine remembers of it is replaced."
+        ),
     ] = False,
     json: Json = False,
 ) -> None:

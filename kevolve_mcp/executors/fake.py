@@ -78,6 +78,7 @@ class FakeExecutor(Executor):
         self.evaluated: list[str] = []
         self.cancelled: list[str] = []
         self.opened: list[str] = []
+        self.fresh = 0  # openings that were asked to remember nothing
         self.tasks: list[Task] = []
         self.requests: list[EvaluationRequest] = []
         self._failures: Counter[str] = Counter()
@@ -107,8 +108,6 @@ class FakeExecutor(Executor):
         if "class Model" not in source and "def reference" not in source:
             raise TaskRefused("the task defines neither class Model nor reference(*inputs)", "Add one of them.")
         _tell(progress, "open", "importing the reference", 0.1)
-        if fresh:
-            _tell(progress, "open", "nothing that is remembered is used", 0.1)
         await anyio.sleep(float(markers.get("seconds", 0)))
         _tell(progress, "open", "timing baselines", 0.9)
         companion = Path(path).with_name(f"{Path(path).stem}.heldout.py") if path else None
@@ -116,6 +115,7 @@ class FakeExecutor(Executor):
         neighbours = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in imported}
         digest = task_digest(source, companion.read_text() if companion and companion.is_file() else "", neighbours)
         self.opened.append(digest)
+        self.fresh += fresh
         name = re.sub(r"\W+", "_", path.rsplit("/", 1)[-1].removesuffix(".py")) or "task"
         if name == "task" and path.count("/") > 1:
             name = path.split("/")[-2]

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kevolve_mcp.cli import executors
+from kevolve_mcp.executors import FakeExecutor
+
 from .conftest import START, Kevolve
 
 
@@ -71,6 +74,15 @@ def test_quick_measures_as_a_search_does(kevolve: Kevolve, task: Path, tmp_path:
     late = marked(tmp_path, "late.py", "confirm=incorrect")
     assert kevolve("evaluate", task, late, "--quick").exit_code == 0
     assert kevolve("evaluate", task, late).exit_code == 1
+
+
+def test_fresh_examines_the_task_anew(kevolve: Kevolve, task: Path, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used = FakeExecutor()
+    monkeypatch.setattr(executors, "open_executor", lambda python, near: used)
+    for arguments, fresh in (([], 0), (["--fresh"], 1)):
+        assert kevolve("evaluate", task, good, *arguments).exit_code == 0
+        assert used.fresh == fresh
+        used = FakeExecutor()
 
 
 def test_a_task_that_is_refused_says_why_and_how_to_mend_it(kevolve: Kevolve, tmp_path: Path, good: Path) -> None:
