@@ -140,6 +140,15 @@ def free_bytes() -> int:
     return int(torch.cuda.mem_get_info()[0])
 
 
+def free_share() -> float:
+    """Of the device's memory, once this process has given back what it does not need."""
+    import torch
+
+    torch.cuda.empty_cache()
+    free, whole = torch.cuda.mem_get_info()
+    return float(free / whole)
+
+
 def link(worker: Worker) -> DeviceLink:
     """What this worker shares with the judge, from now on."""
     if worker.link is None:

@@ -15,17 +15,20 @@ import sys
 import threading
 import traceback
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..languages import LANGUAGES
 from ..targets import FAMILIES, DeviceFamily, cpu
 from ..types import STAGES, Evaluation, EvaluationRequest, Target, Task, from_json, to_json
-from . import memory, offline, pipeline
+from . import device_link, memory, offline, pipeline
 from .endings import Cancelled, CancelToken, TaskRefusedError, WorkerFailed
 from .failures import Unfit
 from .health import Health, Unwell
+from .idle import PAUSE_SECONDS, Idle
 from .locks import LockBroken
 from .machine import Machine
 from .opening import OpenTask, Tell, open_task
@@ -44,6 +47,7 @@ COMPILE_HINT = (
     "kernel_compile works for it. kernel_check(target='cpu', language='triton') verifies float32 and float16 Triton kernels in its "
     "interpreter; to measure, use a machine with that device."
 )
+FRESH = ("confirm", "export")  # fresh seeds and processes, used once
 IDLE_SECONDS = 60.0  # without a request: then nothing is kept ready on a device
 OPEN_TASKS = 2  # each holds a process and up to a few gigabytes of inputs
 ROOM_SHARE = 0.5  # of what a task may hold: where less is free, those that are held open are closed before another one is opened
@@ -65,6 +69,7 @@ class Judge:
         self._machine.expect_first()
         self._remembered = Remembered(self._machine)
         self._health = Health(self._machine)
+        self._idle = Idle()
         self._open: OrderedDict[str, OpenTask] = OrderedDict()
         self._requests: queue.Queue[dict[str, Any]] = queue.Queue()
         self._tokens: dict[int, CancelToken] = {}
@@ -84,14 +89,19 @@ class Judge:
             with self._lock:
                 self._tokens[message["id"]] = CancelToken()
             self._requests.put(message)
+            searching = message["op"] == "evaluate" and message["request"]["purpose"] not in FRESH
+            self._idle.interrupt(message["task"]["digest"] if searching else "")
         self._machine.close()
         os._exit(0)  # workers die with their parents
 
     def _work(self) -> None:
         while True:
             try:
-                message = self._requests.get(timeout=IDLE_SECONDS)
+                message = self._requests.get(timeout=PAUSE_SECONDS if self._idle.planned else IDLE_SECONDS)
             except queue.Empty:
+                if self._idle.planned:
+                    self._idle.run(lambda: not self._requests.empty())
+                    continue
                 self._machine.ahead.drop()
                 self._machine.leaving.wait()
                 continue
@@ -131,21 +141,20 @@ class Judge:
         return to_json(self._machine.report(ceilings=bool(message.get("ceilings"))))
 
     def _start_task(
-        self, source: str, path: str, number: int, token: CancelToken, family: DeviceFamily, **how: bool
+        self, source: str, path: str, tell: Tell, token: CancelToken, family: DeviceFamily, **how: bool
     ) -> tuple[OpenTask, Task]:
         """how: of `open_task`."""
-        self._make_room()
-        return open_task(self._machine, source, path, _teller(number), token, family=family, **how)
+        self._make_room(family)
+        return open_task(self._machine, source, path, tell, token, family=family, **how)
 
     def _open_task(self, message: dict[str, Any], token: CancelToken) -> Any:
         target = Target.parse(message["target"])
-        source, path, number = message["source"], message["path"], message["id"]
+        source, path, tell = message["source"], message["path"], _teller(message["id"])
         if self._machine.only_compiles(target):
-            handle, task = self._start_task(source, path, number, token, cpu, timed=False, checked=False)
+            handle, task = self._start_task(source, path, tell, token, cpu, timed=False, checked=False)
             self._keep(_key(cpu, task), handle)
             return to_json(task)
         family, timed = _family(target), bool(message.get("timed", True))
-        tell = _teller(number)
         if not message.get("fresh"):
             text = TaskText.of(source, path)
             known = self._remembered.find(family, text, timed=timed)
@@ -153,10 +162,12 @@ class Judge:
                 tell("open", f"known on this machine since {known.said}: neither examined nor timed again", 1.0)
                 self._close(_key(family, known.task))  # what is evaluated now gets inputs of its own
                 self._machine.expect_task(family, text.folder, compiles=timed)
+                if timed:  # a search begins
+                    self._idle.plan(partial(self._prepared, known.task, family), known.task.digest)
                 return to_json(known.task)
             if known.said:
                 tell("open", f"what is remembered of this task is not used: {known.said}", 0.0)
-        handle, task = self._start_task(source, path, number, token, family, timed=timed)
+        handle, task = self._start_task(source, path, tell, token, family, timed=timed)
         self._keep(_key(family, task), handle)
         if problem := self._remembered.keep(family, handle.text, task, timed=timed):
             tell("open", f"this opening will not be remembered: {problem}", 1.0)
@@ -181,20 +192,20 @@ class Judge:
             if request.until != "build":
                 raise Unavailable(f"target {target} can only be compiled for here", COMPILE_HINT)
             compiler = self._compiler(target, request.candidate.language)
-            opened = self._opened(task, message["id"], token, cpu, checked=False)
+            opened = self._opened(task, tell, token, cpu, checked=False)
             return to_json(offline.evaluate(begin(self._machine, compiler, opened, task, request, level, tell, token)))
         family = _family(target)
         place = self._place(family, target, task, request)
         timed = place.mode == "execute" and STAGES.index(request.until) >= STAGES.index("time")
-        if request.purpose in ("confirm", "export"):  # fresh seeds and processes, used once
+        if request.purpose in FRESH:
             self._forget()  # what is being searched holds much memory, and is opened anew if the search goes on
             self._machine.leaving.wait()  # what is drawn for it serves once: it cannot be judged again
-            handle, fresh = self._again(task, message["id"], token, family, timed_later=timed)
+            handle, fresh = self._again(task, tell, token, family, timed_later=timed)
             known_us = {c.name: c for c in task.cases}
             cases = tuple(c if c.held_out else known_us.get(c.name, c) for c in fresh.cases)
             judged = replace(fresh, cases=cases, name=task.name)
         else:
-            handle, judged = self._opened(task, message["id"], token, family, timed_later=timed), task
+            handle, judged = self._opened(task, tell, token, family, timed_later=timed), task
 
         def evaluate() -> Evaluation:
             return pipeline.evaluate(begin(self._machine, place, handle, judged, request, level, tell, token))
@@ -205,22 +216,35 @@ class Judge:
             if judged is not task:
                 handle.close()
 
-    def _opened(self, task: Task, number: int, token: CancelToken, family: DeviceFamily, **how: bool) -> OpenTask:
+    def _prepared(self, task: Task, family: DeviceFamily, token: CancelToken) -> Iterator[None]:
+        """Open a task and draw its checking sets, a case at a time."""
+        try:
+            opened = self._opened(task, _nobody, token, family, timed_later=True)
+            for case in task.visible_cases:
+                yield
+                opened.worker.cancel = token
+                opened.pool(case.name)
+                opened.worker.cancel = None
+        except Exception:
+            self._close(_key(family, task))
+            raise
+
+    def _opened(self, task: Task, tell: Tell, token: CancelToken, family: DeviceFamily, **how: bool) -> OpenTask:
         """how: of `open_task`, where it is not open."""
         key = _key(family, task)
         opened = self._open.get(key)
         if opened is None:
-            opened, _ = self._again(task, number, token, family, **how)
+            opened, _ = self._again(task, tell, token, family, **how)
             self._keep(key, opened)
         elif how.get("timed_later"):  # it may have been opened for a check alone
             self._machine.expect_task(family, opened.text.folder, compiles=True)
         self._open.move_to_end(key)
         return opened
 
-    def _again(self, task: Task, number: int, token: CancelToken, family: DeviceFamily, **how: bool) -> tuple[OpenTask, Task]:
+    def _again(self, task: Task, tell: Tell, token: CancelToken, family: DeviceFamily, **how: bool) -> tuple[OpenTask, Task]:
         """Open what was opened before, without examining it. how: of `open_task`. Raises TaskRefusedError where it is another task now."""
         try:
-            handle, found = self._start_task(task.source, task.path, number, token, family, timed=False, known=True, **how)
+            handle, found = self._start_task(task.source, task.path, tell, token, family, timed=False, known=True, **how)
             _check_same(task, handle, found)
             return handle, found
         except TaskRefusedError:
@@ -258,15 +282,17 @@ class Judge:
         if (old := self._open.pop(key, None)) is not None:
             old.close()
 
-    def _make_room(self) -> None:
+    def _make_room(self, family: DeviceFamily) -> None:
         """What is held for tasks that may be asked for again is no reason to refuse another one."""
-        if self._open and memory.available() < ROOM_SHARE * memory.allowed():
+        short = memory.available() < ROOM_SHARE * memory.allowed()
+        if self._open and (short or (family.NAME == "cuda" and device_link.free_share() < ROOM_SHARE)):
             self._forget()
             self._machine.leaving.wait()
             memory.trim()
 
     def _forget(self) -> None:
         """Close every task: after trouble of our own nothing that was open is trusted, and what is confirmed needs the memory."""
+        self._idle.drop()
         while self._open:
             self._open.popitem()[1].close()
 
@@ -323,6 +349,10 @@ def _error(number: int, kind: str, message: str, hint: str) -> dict[str, Any]:
 def _teller(number: int) -> Tell:
     """Reports what goes on to whoever sent the request of that number."""
     return lambda stage, text, fraction: _say({"id": number, "event": {"stage": stage, "message": text, "fraction": fraction}})
+
+
+def _nobody(stage: str, text: str, fraction: float) -> None:
+    """Nobody waits."""
 
 
 _output = threading.Lock()

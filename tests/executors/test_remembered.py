@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 import harness
+from harness.judge.idle import PAUSE_SECONDS
 from harness.native import find_compiler
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Task
 from kevolve_mcp.errors import EvaluatorUnavailable, TaskRefused
@@ -64,8 +66,9 @@ class Desk:
         return found
 
     def judged(self, task: Task) -> Evaluation:
+        self.said = []
         request = EvaluationRequest(Candidate(RIGHT, "cpp"), "check", "verify", Policy(library_calls="allow"))
-        return self.judge.run(self.judge.executor.evaluate(task, request, "cpu"))
+        return self.judge.run(self.judge.executor.evaluate(task, request, "cpu", progress=self._heard))
 
 
 @pytest.fixture
@@ -105,6 +108,22 @@ def test_what_was_opened_is_neither_examined_nor_timed_again(desk: Desk) -> None
     assert KNOWN in in_another_judge(desk)
     desk.open(fresh=True)
     assert EXAMINED in desk.said
+
+
+def test_it_is_prepared_for_the_first_evaluation_while_nobody_waits(desk: Desk) -> None:
+    task = desk.open(timed=True)
+    desk.open(timed=True)
+    assert desk.judged(task).status == "correct"
+    assert EXAMINED in desk.said  # another process of the task, with inputs of its own
+    desk.open(timed=True)
+    time.sleep(3 * PAUSE_SECONDS)
+    assert desk.judged(task).status == "correct"
+    assert EXAMINED not in desk.said
+    desk.open(timed=True)
+    time.sleep(PAUSE_SECONDS)
+    desk.path.write_text(f"{desk.path.read_text()}#\n")
+    desk.open()  # it is given up for another task, whenever that comes
+    assert desk.judged(task).status == "correct"
 
 
 def test_an_opening_without_baselines_does_not_answer_for_one_with(desk: Desk) -> None:
