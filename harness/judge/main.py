@@ -15,7 +15,7 @@ import sys
 import threading
 import traceback
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import Any
 
 from ..languages import LANGUAGES
 from ..targets import FAMILIES, DeviceFamily, cpu
-from ..types import STAGES, Evaluation, EvaluationRequest, Target, Task, from_json, to_json
+from ..types import STAGES, Case, Evaluation, EvaluationRequest, Target, Task, from_json, to_json
 from . import device_link, memory, offline, pipeline
 from .endings import Cancelled, CancelToken, TaskRefusedError, WorkerFailed
 from .failures import Unfit
@@ -206,6 +206,8 @@ class Judge:
             judged = replace(fresh, cases=cases, name=task.name)
         else:
             handle, judged = self._opened(task, tell, token, family, timed_later=timed), task
+            if request.until != "build":
+                _draw(handle, [c for c in task.visible_cases if not request.cases or c.name in request.cases], tell)
 
         def evaluate() -> Evaluation:
             return pipeline.evaluate(begin(self._machine, place, handle, judged, request, level, tell, token))
@@ -328,6 +330,14 @@ def _check_same(task: Task, handle: OpenTask, found: Task) -> None:
         raise TaskRefusedError(
             f"{where}: the task is another one now: {changed} changed since it was opened; open the task again"
         )
+
+
+def _draw(handle: OpenTask, cases: Sequence[Case], tell: Tell) -> None:
+    """The checking sets that a task known from before has not yet: they belong to opening it, and an evaluation's seconds do not hold them."""
+    for case in cases:
+        if case.name not in handle.pools or not handle.pools[case.name].checking:
+            tell("open", f"case {case.name}: inputs and high-precision results", 0.05)
+            handle.pool(case.name)
 
 
 def _shapes(task: Task) -> list[Any]:

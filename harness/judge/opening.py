@@ -231,10 +231,11 @@ def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
     cases: list[Case] = []
     for number, entry in enumerate(declared):
         name = entry["name"]
-        tell("open", f"case {name}: inputs and high-precision results", 0.05 + 0.35 * number / len(declared))
         if entry["held_out"]:
             cases.append(Case(name, entry["weight"], False, True, entry["arguments"]))
             continue
+        if validated:
+            tell("open", f"case {name}: inputs and high-precision results", 0.05 + 0.35 * number / len(declared))
         if validated and (reason := _problem(handle, name)):
             raise TaskRefusedError(f"{handle.text.lines.at(*FORWARD)}: case {name!r}: {reason}")
         cases.append(learn_case(handle, Case(name, entry["weight"], entry["protected"], False, entry["arguments"])))
