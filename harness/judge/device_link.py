@@ -18,7 +18,7 @@ from .sets import InputSet
 if TYPE_CHECKING:
     import torch
 
-MOST_ALLOCATIONS = 1 << 14  # that a worker may show
+MOST_ALLOCATIONS, MOST_BYTES = 1 << 14, 1 << 39  # that a worker may show: no device has as much
 WINDOW_SECONDS = 30.0
 
 
@@ -106,7 +106,9 @@ class DeviceLink:
 
     def _remember(self, address: int, nbytes: int, fd: int) -> None:
         """An allocation of the worker's, which may take the place of one that lay there."""
-        if not nbytes or address % STEP or nbytes % STEP or len(self._allocations) >= MOST_ALLOCATIONS:
+        known = sum(size for _, size in self._allocations.values())
+        bad = not nbytes or address % STEP or nbytes % STEP or known + nbytes > MOST_BYTES
+        if bad or len(self._allocations) >= MOST_ALLOCATIONS:
             raise Interfered(f"it shows {nbytes} bytes of device memory at {address:#x}")
         if address in self._allocations:
             device_memory.release(self._allocations[address][0])

@@ -1,0 +1,104 @@
+"""What of a device's shared memory can be told without a device: layouts over bytes, and what a worker says of its memory."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness.judge.device_link import MOST_ALLOCATIONS, DeviceLink
+from harness.judge.device_slots import DeviceSlots
+from harness.judge.endings import Interfered
+from harness.judge.pool import CasePool
+from harness.judge.sets import Group, InputFile, InputSet
+from harness.workers import buffers
+from harness.workers.device_memory import STEP
+
+
+def test_values_come_back_from_bytes() -> None:
+    value = [
+        torch.randn(5, 7),
+        {"half": torch.randn(3, 4).to(torch.bfloat16).t(), "mask": torch.rand(9) > 0.5},
+        torch.randn(2, 1).expand(2, 6),
+        torch.randn(4, dtype=torch.complex64),
+        torch.empty(0, 3),
+        "word",
+        3,
+    ]
+    layout = buffers.plan(value)
+    there = torch.full((int(layout["bytes"]) + 4096,), 0x7F, dtype=torch.uint8)
+    buffers.put(there, layout, value, 4096)
+    back = buffers.build(layout, there, 4096)
+    assert back[5:] == ["word", 3]
+    for one, other in zip(buffers.tensors_of(value), buffers.tensors_of(back), strict=True):
+        assert one.dtype == other.dtype
+        assert one.shape == other.shape
+        assert torch.equal(one, other)
+
+
+def test_calls_alone_are_those_of_a_group() -> None:
+    expected, numbers = torch.arange(6.0).reshape(3, 2), torch.arange(3).reshape(3, 1)
+    file = InputFile(on_device=torch.zeros(4096 * 3, dtype=torch.uint8))
+    sets = [InputSet(file, 4096 * n, {"bytes": 4096, "leaves": [], "tree": []}, [expected[n], numbers[n]]) for n in range(3)]
+    alone = Group(sets, [expected, numbers], [None, numbers]).alone()
+    assert [group.sets for group in alone] == [[held] for held in sets]
+    assert torch.equal(alone[2].expected[0], expected[2:])
+    assert alone[1].framework[0] is None
+
+
+def linked() -> DeviceLink:
+    """A link whose worker has shown two allocations, one behind the other."""
+    found = object.__new__(DeviceLink)
+    first = 4 * STEP
+    found._allocations = {first: (1, STEP), first + STEP: (2, 2 * STEP)}
+    found._starts = {4: first, 5: first + STEP, 6: first + STEP}
+    found._mapped = {(first, first + STEP): torch.arange(3 * STEP, dtype=torch.uint8)}
+    return found
+
+
+def test_an_output_lies_in_memory_that_was_shown() -> None:
+    link = linked()
+    assert link.bytes_at(4 * STEP + 100, STEP).tolist()[:2] == [100, 101]
+    for address, nbytes in ((STEP, 8), (6 * STEP, STEP + 1), (7 * STEP, 1), (4 * STEP, 4 * STEP)):
+        with pytest.raises(Interfered, match="has not shown"):
+            link.bytes_at(address, nbytes)
+
+
+@pytest.mark.parametrize(("address", "nbytes"), [(4 * STEP + 1, STEP), (STEP, 0), (STEP, STEP + 512), (STEP, 1 << 50)])
+def test_nonsense_about_memory_is_the_workers(address: int, nbytes: int) -> None:
+    with pytest.raises(Interfered, match="bytes of device memory"):
+        linked()._remember(address, nbytes, -1)
+
+
+def test_memory_is_not_shown_without_end() -> None:
+    link = linked()
+    link._allocations = dict.fromkeys(range(MOST_ALLOCATIONS), (0, STEP))
+    with pytest.raises(Interfered, match="bytes of device memory"):
+        link._remember(STEP, STEP, -1)
+
+
+OUTPUTS = buffers.dense(buffers.plan([torch.zeros(4, 4)]))
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (None, "all of its outputs"),
+        ([], "all of its outputs"),
+        ([[STEP, None], [STEP, None]], "all of its outputs"),
+        ([["here", None]], "where an output lies"),
+        ([[-1, None]], "where an output lies"),
+        ([[STEP]], "where an output lies"),
+        ([[STEP, [4, -1]]], "strides"),
+        ([[STEP, [4, 1 << 50]]], "strides"),
+        ([[STEP, [1]]], "dimension"),
+        ([[STEP, None]], "has not shown"),
+        ([[4 * STEP, [1 << 30, 1]]], "has not shown"),
+    ],
+)
+def test_what_a_worker_says_of_its_outputs_is_looked_at(said: object, why: str) -> None:
+    slots = object.__new__(DeviceSlots)
+    pool = CasePool("default", {"outputs": OUTPUTS})
+    slots._pool, slots._leaves, slots._stride = pool, OUTPUTS["leaves"], pool.slot_bytes
+    slots._held = torch.zeros(pool.slot_bytes, dtype=torch.uint8)
+    with pytest.raises(Interfered, match=why):
+        slots._copies(linked(), said, 1)
