@@ -37,6 +37,8 @@ def _first(source: str, mistaken: list[str]) -> dict[str, Any]:
             with _limited():
                 wanted, state, given = _run(source, cut, None, None)
                 noise = _difference(wanted, _run(source, cut, state, given)[0])
+                if not all(bool(t.any()) for t in wanted):
+                    raise ValueError("its results are zero there, and anything differs from nothing")
         except Exception as error:  # the problem does not bear this cut
             reasons[said] = _brief(error)
             continue
