@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..workers import buffers, device_memory
 from ..workers.device_memory import STEP, DeviceMemoryError, Region, Words
-from .endings import Interfered, WorkerFailed
+from .endings import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .processes import Worker
 from .sets import InputSet
 
@@ -110,9 +110,12 @@ class DeviceLink:
         bad = not nbytes or address % STEP or nbytes % STEP or known + nbytes > MOST_BYTES
         if bad or len(self._allocations) >= MOST_ALLOCATIONS:
             raise Interfered(f"it shows {nbytes} bytes of device memory at {address:#x}")
-        if address in self._allocations:
-            device_memory.release(self._allocations[address][0])
-            self._mapped = {ends: kept for ends, kept in self._mapped.items() if not ends[0] <= address <= ends[1]}
+        for old in {self._starts[step] for step in range(address // STEP, (address + nbytes) // STEP) if step in self._starts}:
+            handle, size = self._allocations.pop(old)
+            device_memory.release(handle)
+            for step in range(old // STEP, (old + size) // STEP):
+                self._starts.pop(step, None)
+            self._mapped = {ends: kept for ends, kept in self._mapped.items() if not ends[0] <= old <= ends[1]}
         try:
             self._allocations[address] = (device_memory.imported(fd), nbytes)
         except DeviceMemoryError as error:
@@ -163,8 +166,10 @@ def refused(worker: Worker) -> str:
     """Why this machine's confined processes and the judge can share no device memory; "" where they can."""
     if os.environ.get("KEVOLVE_DEVICE_MEMORY", "") == "host":
         return "KEVOLVE_DEVICE_MEMORY says so"
+    if os.environ.get("CUDA_MPS_PIPE_DIRECTORY") or os.path.exists("/tmp/nvidia-mps/control"):
+        return "a Multi-Process Service is here, under which processes share the device at the same time"
     try:
         link(worker)
         return ""
-    except (DeviceMemoryError, WorkerFailed) as error:
-        return str(error).splitlines()[0][:200]
+    except (DeviceMemoryError, WorkerFailed, WorkerDied, WorkerTimeout, Interfered, RuntimeError) as error:
+        return (str(error) or type(error).__name__).splitlines()[0][:200]

@@ -1,16 +1,19 @@
 """Bursts on a device that shares memory with the judge: inputs appear in the worker's window, outputs are copied from where they lie.
 
-Calls that are timed wait in the worker's stream for a word of the judge's, with all their launches queued. The judge copies the inputs into the
-window, evicts the caches and writes its word, all in one stream: a device works for one process at a time, so that nobody sees any of it before.
-The same stream waits for the worker's word then, and copies the outputs. The judge's clock starts with its own word, and stops when that copy
-is complete: what the worker says about time counts for nothing, and who says too early that all is done is read too early.
+Calls that are timed wait in the worker's stream for a word of the judge's, with all their launches queued, and the worker is stopped: its device
+alone works. The judge copies the inputs into the window, evicts the caches and writes its word, all in one stream: a device works for one process
+at a time, so that no kernel sees any of it before. When the worker's word is there, the same stream copies the outputs. The judge's clock starts
+with its own word, on a page of its own, and stops when that copy is complete: what the worker says about time counts for nothing, and who says
+too early that all is done is read too early.
 What lies between besides the calls (the copy, and two changes of the device from process to process: 0.3 ms on an H200, the same to 2 us)
 is measured with a burst that calls nothing, and taken off: the judge does it, and nobody else could do it faster.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,10 +21,11 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..workers import buffers, frames, gate
-from ..workers.device_memory import DONE, GO, STEP, DeviceMemoryError
+from ..workers.device_memory import DONE, GO, STEP, Words
 from . import device_link
-from .device_link import DeviceLink
+from .device_link import DeviceLink, Placed
 from .endings import Interfered, WorkerTimeout
+from .freezing import Turn
 from .pool import CasePool
 from .processes import Worker
 from .sets import InputSet
@@ -57,6 +61,9 @@ class DeviceSlots(Slots):
         self._stride = pool.slot_bytes
         size = count * self._stride
         self._taken = 0  # calls whose outputs are held
+        self._turned: list[
+            tuple[torch.Tensor, torch.Tensor]
+        ] = []  # outputs in other strides: where they belong, as they were copied
         self._held: torch.Tensor = before._held if before is not None and before._held.numel() >= size else _room(size)
 
     @cached_property
@@ -83,52 +90,82 @@ class DeviceSlots(Slots):
         _copy(self._copies(link, said.get("outputs"), len(order)))
         torch.cuda.synchronize()
         self._taken = len(order)
+        self._order()
         return result_of(reply, time.perf_counter_ns() - start, said.get("operators"))
 
-    def queued(self, worker: Worker, key: str, sets: Sequence[InputSet], seconds: float, patience_s: float) -> QueuedResult:
+    def queued(
+        self, worker: Worker, key: str, sets: Sequence[InputSet], seconds: float, patience_s: float, turn: Turn
+    ) -> QueuedResult:
         """A call on each of the sets, in their order. Without a key nothing is called, and as many bytes are copied. patience_s: how long
-        the worker may take to queue its launches; a call that waits for the device itself never ends queueing, so that the start is given
-        without."""
-        import torch
+        the worker may take to queue its launches; then it is stopped until all is measured, so that its device alone works. A call that waits
+        for the device itself never ends queueing: the start is given without, and the worker runs."""
 
         link = device_link.link(worker)
-        placed = link.place(sets)
+        placed, root = link.place(sets), worker.root
         link.number += 1
         reached_ns = _reached()
-        worker.send("queued", key=key, layouts=placed.layouts, sets=placed.where if key else [], number=link.number)
         gc.disable()
         try:
-            ready = worker.speaks(patience_s)
-            copies = self._said(worker, link, key, len(sets), seconds) if ready else None
-            stream, deadline = torch.cuda.current_stream().cuda_stream, time.monotonic() + seconds
-            first, start, last = _events()
-            _flushed()[:STEP].zero_()  # from here on the device is the judge's
+            with turn(root):
+                worker.send("queued", key=key, layouts=placed.layouts, sets=placed.where if key else [], number=link.number)
+                ready = worker.speaks(patience_s)
+                copies = self._said(worker, link, key, len(sets), seconds) if ready else None
+            with contextlib.nullcontext() if ready else turn(root):
+                before_ns, whole_ns = self._measured(
+                    worker, link, placed, copies, lambda: self._said(worker, link, key, len(sets), seconds), seconds
+                )
+            self._taken = len(sets)
+            self._order()
+            with turn(root):
+                reply = worker.wait(frames.OK, seconds)
+        finally:
+            gc.enable()
+            link.words[GO] = link.number  # nothing of it waits any more, however this ends
+        return QueuedResult(before_ns, whole_ns, result_of(reply, whole_ns), ready, reached_ns)
+
+    def _measured(
+        self,
+        worker: Worker,
+        link: DeviceLink,
+        placed: Placed,
+        copies: Copies | None,
+        hear: Callable[[], Copies],
+        seconds: float,
+    ) -> tuple[int, int]:
+        """Nanoseconds of both parts; see QueuedResult. hear: what is to be copied, of a worker that has not said it before."""
+        import torch
+
+        stream, own, deadline = torch.cuda.current_stream().cuda_stream, _private(), time.monotonic() + seconds
+        own.number += 1
+        first, start, last = _events()
+        try:
+            _flushed().zero_()  # what follows is queued behind it, and the device is the judge's
             first.record()
             link.put(placed)
             _flushed().zero_()
             link.words.write_on(stream, GO, link.number)
+            own.words.write_on(stream, GO, own.number)
             start.record()
             if copies is not None:
-                link.words.await_on(stream, DONE, link.number)
+                own.words.await_on(stream, DONE, own.number)
                 _copy(copies)
                 last.record()
-            while link.words[GO] != link.number:
-                if time.monotonic() > deadline:
-                    raise DeviceMemoryError("the device did not copy inputs before the deadline")
+            _until(lambda: own.words[GO] == own.number, worker, deadline)
             begun = time.perf_counter_ns()
-            if copies is None:
-                copies = self._said(worker, link, key, len(sets), seconds)
-                _wait(lambda: link.words[DONE] == link.number, worker, deadline)
+            ready = copies is not None
+            copies = hear() if copies is None else copies
+            _until(lambda: link.words[DONE] == link.number, worker, deadline)
+            own.words[DONE] = own.number
+            if not ready:
                 _copy(copies)
                 last.record()
-            _wait(last.query, worker, deadline)
-            whole_ns = time.perf_counter_ns() - begun
-            self._taken = len(sets)
-            reply = worker.wait(frames.OK, seconds)
+            _until(last.query, worker, deadline)
+            return int(1e6 * first.elapsed_time(start)), time.perf_counter_ns() - begun
+        except BaseException:
+            worker.kill()
+            raise
         finally:
-            gc.enable()
-            link.words[GO] = link.words[DONE] = link.number  # nobody waits for any of it any more, however this ends
-        return QueuedResult(int(1e6 * first.elapsed_time(start)), whole_ns, result_of(reply, whole_ns), ready, reached_ns)
+            own.words[DONE] = own.number
 
     def tensors(self, layout: buffers.Layout, index: int) -> list[torch.Tensor]:
         return buffers.tensors(layout, self._held, index * self._stride)
@@ -150,9 +187,15 @@ class DeviceSlots(Slots):
     def _said(self, worker: Worker, link: DeviceLink, key: str, calls: int, seconds: float) -> Copies:
         """What is to be copied once it is there; for calls of nothing as much of something else."""
         said = worker.data(worker.wait(frames.READY, seconds))
+        self._turned = []
         if key:
             return self._copies(link, said, calls)
         return _grouped([(place, self._other[start : start + len(place)]) for start, place in self._flat(calls)])
+
+    def _order(self) -> None:
+        """Bring outputs that came in other strides into order."""
+        for place, raw in self._turned:
+            place.copy_(raw.clone())
 
     def _flat(self, calls: int) -> list[tuple[int, torch.Tensor]]:
         """The places of all outputs, as bytes, and where they start."""
@@ -165,7 +208,8 @@ class DeviceSlots(Slots):
 
         if not isinstance(said, list) or len(said) != calls * len(self._leaves):
             raise Interfered("it does not say where all of its outputs lie")
-        found = []
+        found: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._turned = []
         for number, (each, (_, place)) in enumerate(zip(said, self._flat(calls), strict=True)):
             leaf = self._leaves[number % len(self._leaves)]
             if not isinstance(each, list) or len(each) != 2 or not isinstance(each[0], int) or each[0] < 0:
@@ -173,6 +217,9 @@ class DeviceSlots(Slots):
             address, strides = each
             if not leaf["nbytes"]:
                 continue
+            dtype = getattr(torch, leaf["dtype"])
+            if address % dtype.itemsize:
+                raise Interfered("an output lies at an address that its dtype does not have")
             if strides is None:
                 found.append((place, link.bytes_at(address, leaf["nbytes"])))
                 continue
@@ -180,14 +227,15 @@ class DeviceSlots(Slots):
                 raise Interfered("an output's strides cannot be")
             if len(strides) != len(leaf["shape"]):
                 raise Interfered("an output has strides of another dimension")
-            dtype = getattr(torch, leaf["dtype"])
-            there = link.bytes_at(address, gate.spread_bytes(leaf["shape"], strides, dtype.itemsize))
-            found.append((place.view(dtype).view(leaf["shape"]), there.view(dtype).as_strided(leaf["shape"], strides)))
+            if gate.spread_bytes(leaf["shape"], strides, dtype.itemsize) != leaf["nbytes"]:
+                raise Interfered("an output has gaps, or elements that are several")
+            found.append((place, link.bytes_at(address, leaf["nbytes"])))  # brought into order when no clock runs
+            self._turned.append((place.view(dtype).view(leaf["shape"]), place.view(dtype).as_strided(leaf["shape"], strides)))
         return _grouped(found)
 
 
-def _wait(over: Callable[[], bool], worker: Worker, deadline: float) -> None:
-    """Until it is so, or the worker says something, which is that it has failed or done, and the next to be heard. Raises what Worker.wait raises."""
+def _until(over: Callable[[], bool], worker: Worker, deadline: float) -> None:
+    """Until it is so. Raises WorkerTimeout, with the worker killed, and WorkerDied."""
     look = time.monotonic() + LOOK_S
     while not over():
         if (now := time.monotonic()) < look:
@@ -196,26 +244,35 @@ def _wait(over: Callable[[], bool], worker: Worker, deadline: float) -> None:
         if now > deadline:
             worker.kill()
             raise WorkerTimeout
-        if worker.speaks(0.0):
-            break
+        worker.check()
+
+
+class _Private:
+    """Words that no worker sees: what the judge's clock and streams go by."""
+
+    def __init__(self) -> None:
+        fd = Words.file()
+        self.words, self.number = Words(fd), 0
+        os.close(fd)
+
+
+@cache
+def _private() -> _Private:
+    return _Private()
 
 
 def _grouped(copies: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Copies:
     """What can be copied together: many small copies would be as many launches."""
     import torch
 
-    found: Copies = []
     together: dict[torch.dtype, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
     for place, source in copies:
-        if source.dtype != torch.uint8 or source.dim() != 1:
-            found.append(([place], [source]))
-            continue
         whole = len(source) | source.data_ptr() | place.data_ptr()
         wide = next((dtype for width, dtype in ((8, torch.int64), (4, torch.int32)) if whole % width == 0), torch.uint8)
         places, sources = together.setdefault(wide, ([], []))
         places.append(place.view(wide))
         sources.append(source.view(wide))
-    return [*found, *together.values()]
+    return list(together.values())
 
 
 def _copy(copies: Copies) -> None:

@@ -21,6 +21,7 @@ class Leaving:
         goes at once: descriptors among that would outlive it."""
         worker.kill()
         worker.sock.close()
+        worker.link = worker.on_memory = None  # what it shared on a device is given back now
         if len(self._workers) >= MOST:
             self.wait()
         self._workers.append(worker)

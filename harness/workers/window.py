@@ -59,6 +59,8 @@ class Window:
         found = tensor.detach()
         if found.numel() == 0:
             return found
+        if gate.spread_bytes(found.shape, found.stride(), found.itemsize) != found.nbytes:
+            found = found.contiguous()  # with gaps, or one element several times: to be copied by whoever made it so
         if not (found.is_cuda and self._is_known(found, tell)):
             found = found.to("cuda", copy=True)
             if not self._is_known(found, tell):
@@ -73,6 +75,8 @@ class Window:
         while start < end:
             page = self._known.get(start // device_memory.STEP)
             if page is None or not device_memory.is_still(page):
+                if page is not None:
+                    device_memory.release(page.handle)  # which `shown` has kept
                 page = device_memory.page(start)
                 fd = device_memory.shown(page) if page is not None else None
                 if page is None or fd is None:
