@@ -20,6 +20,7 @@ class Idle:
         self._steps: Steps | None = None
         self._subject = ""
         self._token: CancelToken | None = None
+        self._closed = False
         self._lock = threading.Lock()
 
     @property
@@ -42,6 +43,8 @@ class Idle:
         if steps is None:
             return
         with self._lock:
+            if self._closed:
+                return
             token = self._token = CancelToken()
         try:
             for _ in steps(token):
@@ -60,4 +63,11 @@ class Idle:
         """End the step that goes on, if one does for another subject."""
         with self._lock:
             if self._token is not None and self._subject != wanted:
+                self._token.cancel()
+
+    def close(self) -> None:
+        """End the step that goes on, and begin none any more."""
+        with self._lock:
+            self._closed = True
+            if self._token is not None:
                 self._token.cancel()

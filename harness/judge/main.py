@@ -91,6 +91,7 @@ class Judge:
             self._requests.put(message)
             searching = message["op"] == "evaluate" and message["request"]["purpose"] not in FRESH
             self._idle.interrupt(message["task"]["digest"] if searching else "")
+        self._idle.close()
         self._machine.close()
         os._exit(0)  # workers die with their parents
 

@@ -97,7 +97,7 @@ class Servers:
 
     def close(self) -> None:
         """End all of them, and with them their workers."""
-        for server in self._known.values():
+        for server in tuple(self._known.values()):  # a request that goes on may ask for one more
             server.close()
 
 
