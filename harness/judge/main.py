@@ -170,7 +170,9 @@ class Judge:
                 tell("open", f"what is remembered of this task is not used: {known.said}", 0.0)
         handle, task = self._start_task(source, path, tell, token, family, timed=timed)
         self._keep(_key(family, task), handle)
-        if problem := self._remembered.keep(family, handle.text, task, timed=timed):
+        if handle.disturbed:
+            tell("open", f"remembered for an hour only: while baselines were timed, {handle.disturbed}", 1.0)
+        if problem := self._remembered.keep(family, handle.text, task, timed=timed, disturbed=bool(handle.disturbed)):
             tell("open", f"this opening will not be remembered: {problem}", 1.0)
         return to_json(task)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..targets import DeviceFamily, cpu
+from ..targets.state import disturbances
 from ..types import Case, Task, TensorSpec, task_digest
 from ..workers import buffers, operators
 from ..workers.lines import FORWARD
@@ -52,6 +53,7 @@ class OpenTask:
     slots: dict[str, Slots] = field(default_factory=dict)
     screening: dict[str, dict[str, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    disturbed: str = ""  # what else used the device while baselines were screened, "" for nothing
     _baseline_worker: Worker | None = None
     _constructed: set[str] = field(default_factory=set)  # cases that it has
 
@@ -360,7 +362,11 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
                 handle.baseline_worker, handle.slots[f"{case.name}/baselines"], key, [pool.checking[0][1]], [0], COMPILE_SECONDS
             )
             with lock.hold(), aside(handle.timing_cpus):
+                processes = [handle.baseline_worker.pid]
+                before = handle.family.state(processes)
                 times[baseline] = _screen(handle, pool, baseline)
+                if found := disturbances(before, handle.family.state(processes)):
+                    handle.disturbed = found[0].text
         except WorkerFailed as error:
             _note_failing(handle, case, baseline, error)
     if not times:

@@ -24,6 +24,7 @@ from . import cached
 from .machine import Machine
 from .tasks import TaskText
 
+DISTURBED_AGE_S = 3600.0  # of baselines that were timed while something else used the device
 MOST_FILES, MOST_BYTES = 500, 64 << 20
 _SETTINGS = (
     "KEVOLVE_TASK_SECONDS",
@@ -60,11 +61,11 @@ class Remembered:
         except OSError as error:
             return Recalled(None, f"{path} cannot be read ({error.strerror})")
         try:
-            opened, was_timed, task = _decoded(data, key, text)
+            opened, lasts_s, was_timed, task = _decoded(data, key, text)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             return Recalled(None, f"{path} is damaged ({type(error).__name__}: {str(error)[:200]})")
         when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(opened))
-        if not 0 <= time.time() - opened <= MOST_AGE_S:
+        if not 0 <= time.time() - opened <= lasts_s:
             return Recalled(None, f"it was opened {when}, and this machine may have changed since")
         if timed and not was_timed:
             return Recalled()
@@ -72,13 +73,14 @@ class Remembered:
             return Recalled(None, f"{', '.join(changed)} beside the task changed")
         return Recalled(task, when)
 
-    def keep(self, family: DeviceFamily, text: TaskText, task: Task, *, timed: bool) -> str:
-        """Remember what was opened now; why that failed, "" if it did not."""
+    def keep(self, family: DeviceFamily, text: TaskText, task: Task, *, timed: bool, disturbed: bool = False) -> str:
+        """Remember what was opened now, not for long where timing it was disturbed; why that failed, "" if it did not."""
         if not self._safe:
             return ""
         key = self._key(family, text)
         facts = {name: value for name, value in to_json(task).items() if name != "source"}
-        entry = {"key": key, "opened": time.time(), "timed": timed, "task": facts}
+        lasts_s = DISTURBED_AGE_S if disturbed else MOST_AGE_S
+        entry = {"key": key, "opened": time.time(), "lasts_s": lasts_s, "timed": timed, "task": facts}
         try:
             cached.write(self._path(key), json.dumps(entry).encode(), most_files=MOST_FILES, most_bytes=MOST_BYTES)
         except OSError as error:
@@ -116,14 +118,14 @@ class Remembered:
         }
 
 
-def _decoded(data: bytes, key: dict[str, str], text: TaskText) -> tuple[float, bool, Task]:
+def _decoded(data: bytes, key: dict[str, str], text: TaskText) -> tuple[float, float, bool, Task]:
     entry: dict[str, Any] = json.loads(data)
     if entry["key"] != key:
         raise ValueError("it is of another task or machine")
     task = from_json(Task, {**entry["task"], "source": text.source})
     if task.digest != task_digest(text.source, text.held_out, task.neighbours):
         raise ValueError("its digest is another one")
-    return float(entry["opened"]), bool(entry["timed"]), task
+    return float(entry["opened"]), float(entry["lasts_s"]), bool(entry["timed"]), task
 
 
 def _digest(folder: str, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -106,6 +107,16 @@ def test_a_candidate_reaches_nothing_of_it(machine: Machine) -> None:
         with pytest.raises(WorkerFailed, match=r"No such file|denied|Read-only"):
             load(worker, f"{attempt}\nclass ModelNew: pass\n")
     assert remembered.find(cpu, TEXT, timed=False).task == TASK
+
+
+def test_baselines_that_were_timed_on_a_busy_machine_are_remembered_for_an_hour(machine: Machine) -> None:
+    remembered = Remembered(machine)
+    for disturbed, known in ((True, False), (False, True)):
+        remembered.keep(cpu, TEXT, TASK, timed=True, disturbed=disturbed)
+        (file,) = (machine.cache / "opened").iterdir()
+        entry = json.loads(file.read_text())
+        file.write_text(json.dumps({**entry, "opened": entry["opened"] - 2 * 3600}))
+        assert (remembered.find(cpu, TEXT, timed=True).task == TASK) is known
 
 
 def test_where_a_candidate_could_write_nothing_is_remembered(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
