@@ -36,7 +36,7 @@ class DeviceLink:
     """words: the judge's is followed by the worker's. Everything raises what Worker.ask raises, and DeviceMemoryError where the driver refuses."""
 
     def __init__(self, worker: Worker, nbytes: int) -> None:
-        self._worker, self.number = worker, 0
+        self._worker, self.number, self.closed = worker, 0, False  # closed: no memory is shown now
         self._allocations: dict[int, tuple[int, int]] = {}  # address there -> handle, bytes
         self._starts: dict[int, int] = {}  # number of a step of addresses -> address of the allocation
         self._mapped: dict[tuple[int, int], Any] = {}  # addresses of the first and last allocation -> bytes
@@ -107,7 +107,7 @@ class DeviceLink:
     def _remember(self, address: int, nbytes: int, fd: int) -> None:
         """An allocation of the worker's, which may take the place of one that lay there."""
         known = sum(size for _, size in self._allocations.values())
-        bad = not nbytes or address % STEP or nbytes % STEP or known + nbytes > MOST_BYTES
+        bad = self.closed or not nbytes or address % STEP or nbytes % STEP or known + nbytes > MOST_BYTES
         if bad or len(self._allocations) >= MOST_ALLOCATIONS:
             raise Interfered(f"it shows {nbytes} bytes of device memory at {address:#x}")
         for old in {self._starts[step] for step in range(address // STEP, (address + nbytes) // STEP) if step in self._starts}:
@@ -139,19 +139,18 @@ class DeviceLink:
 
 
 def free_bytes() -> int:
-    """Of the device's memory."""
-    import torch
-
-    return int(torch.cuda.mem_get_info()[0])
-
-
-def free_share() -> float:
     """Of the device's memory, once this process has given back what it does not need."""
     import torch
 
     torch.cuda.empty_cache()
-    free, whole = torch.cuda.mem_get_info()
-    return float(free / whole)
+    return int(torch.cuda.mem_get_info()[0])
+
+
+def free_share() -> float:
+    """Of the device's memory."""
+    import torch
+
+    return free_bytes() / int(torch.cuda.mem_get_info()[1])
 
 
 def link(worker: Worker) -> DeviceLink:

@@ -1,17 +1,15 @@
 """Bursts on a device that shares memory with the judge: inputs appear in the worker's window, outputs are copied from where they lie.
 
-Calls that are timed wait in the worker's stream for a word of the judge's, with all their launches queued, and the worker is stopped: its device
-alone works. The judge copies the inputs into the window, evicts the caches and writes its word, all in one stream: a device works for one process
-at a time, so that no kernel sees any of it before. When the worker's word is there, the same stream copies the outputs. The judge's clock starts
-with its own word, on a page of its own, and stops when that copy is complete: what the worker says about time counts for nothing, and who says
-too early that all is done is read too early.
+Calls that are timed wait in the worker's stream for a word of the judge's, with all their launches queued. The judge copies the inputs into the
+window, evicts the caches and writes its word, all in one stream: a device works for one process at a time, so that no kernel sees any of it before.
+The same stream waits for the worker's word then, and copies the outputs. The judge's clock starts with its own word, on a page of its own, and
+stops when that copy is complete: what the worker says about time counts for nothing, and who says too early that all is done is read too early.
 What lies between besides the calls (the copy, and two changes of the device from process to process: 0.3 ms on an H200, the same to 2 us)
 is measured with a burst that calls nothing, and taken off: the judge does it, and nobody else could do it faster.
 """
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import time
@@ -25,7 +23,6 @@ from ..workers.device_memory import DONE, GO, STEP, Words
 from . import device_link
 from .device_link import DeviceLink, Placed
 from .endings import Interfered, WorkerTimeout
-from .freezing import Turn
 from .pool import CasePool
 from .processes import Worker
 from .sets import InputSet
@@ -93,79 +90,71 @@ class DeviceSlots(Slots):
         self._order()
         return result_of(reply, time.perf_counter_ns() - start, said.get("operators"))
 
-    def queued(
-        self, worker: Worker, key: str, sets: Sequence[InputSet], seconds: float, patience_s: float, turn: Turn
-    ) -> QueuedResult:
+    def queued(self, worker: Worker, key: str, sets: Sequence[InputSet], seconds: float, patience_s: float) -> QueuedResult:
         """A call on each of the sets, in their order. Without a key nothing is called, and as many bytes are copied. patience_s: how long
-        the worker may take to queue its launches; then it is stopped until all is measured, so that its device alone works. A call that waits
-        for the device itself never ends queueing: the start is given without, and the worker runs."""
-
+        the worker may take to queue its launches; a call that waits for the device itself never ends queueing, so that the start is given
+        without."""
         link = device_link.link(worker)
-        placed, root = link.place(sets), worker.root
+        placed = link.place(sets)
         link.number += 1
         reached_ns = _reached()
+        worker.send("queued", key=key, layouts=placed.layouts, sets=placed.where if key else [], number=link.number)
         gc.disable()
         try:
-            with turn(root):
-                worker.send("queued", key=key, layouts=placed.layouts, sets=placed.where if key else [], number=link.number)
-                ready = worker.speaks(patience_s)
-                copies = self._said(worker, link, key, len(sets), seconds) if ready else None
-            with contextlib.nullcontext() if ready else turn(root):
-                before_ns, whole_ns = self._measured(
-                    worker, link, placed, copies, lambda: self._said(worker, link, key, len(sets), seconds), seconds
-                )
+            ready = worker.speaks(patience_s)
+            copies = self._said(worker, link, key, len(sets), seconds) if ready else None
+            before_ns, whole_ns, reply = self._measured(worker, link, placed, copies, key, len(sets), seconds)
             self._taken = len(sets)
-            self._order()
-            with turn(root):
-                reply = worker.wait(frames.OK, seconds)
+            reply = reply or worker.wait(frames.OK, seconds)
+            if reply.code != frames.OK:
+                raise Interfered(f"reply {reply.code} where {frames.OK} was due")
+        except BaseException:
+            worker.kill()
+            worker.gone()  # it could write to the words until then
+            raise
         finally:
             gc.enable()
-            link.words[GO] = link.number  # nothing of it waits any more, however this ends
+            link.words[GO] = link.words[DONE] = link.number  # nobody waits for any of it any more, however this ends
+        self._order()
         return QueuedResult(before_ns, whole_ns, result_of(reply, whole_ns), ready, reached_ns)
 
     def _measured(
-        self,
-        worker: Worker,
-        link: DeviceLink,
-        placed: Placed,
-        copies: Copies | None,
-        hear: Callable[[], Copies],
-        seconds: float,
-    ) -> tuple[int, int]:
-        """Nanoseconds of both parts; see QueuedResult. hear: what is to be copied, of a worker that has not said it before."""
+        self, worker: Worker, link: DeviceLink, placed: Placed, copies: Copies | None, key: str, calls: int, seconds: float
+    ) -> tuple[int, int, frames.Reply | None]:
+        """Nanoseconds of both parts, see QueuedResult; and the worker's last word, if it has come meanwhile. copies: None of a worker that
+        has not said yet where its outputs will lie."""
         import torch
 
         stream, own, deadline = torch.cuda.current_stream().cuda_stream, _private(), time.monotonic() + seconds
         own.number += 1
         first, start, last = _events()
+        _flushed().zero_()  # what follows is queued behind it, and the device is the judge's
+        first.record()
+        link.put(placed)
+        _flushed().zero_()
+        link.words.write_on(stream, GO, link.number)
+        own.words.write_on(stream, GO, own.number)
+        start.record()
+        early = copies is not None
+        if copies is not None:
+            link.words.await_on(stream, DONE, link.number)
+            _copy(copies)
+            last.record()
+        _until(lambda: own.words[GO] == own.number, worker, deadline)
+        begun = time.perf_counter_ns()
+        if copies is None:
+            copies = self._said(worker, link, key, calls, seconds)
+        link.closed = True
+        reply = None
         try:
-            _flushed().zero_()  # what follows is queued behind it, and the device is the judge's
-            first.record()
-            link.put(placed)
-            _flushed().zero_()
-            link.words.write_on(stream, GO, link.number)
-            own.words.write_on(stream, GO, own.number)
-            start.record()
-            if copies is not None:
-                own.words.await_on(stream, DONE, own.number)
+            if not early:
+                reply = _until(lambda: link.words[DONE] == link.number, worker, deadline)
                 _copy(copies)
                 last.record()
-            _until(lambda: own.words[GO] == own.number, worker, deadline)
-            begun = time.perf_counter_ns()
-            ready = copies is not None
-            copies = hear() if copies is None else copies
-            _until(lambda: link.words[DONE] == link.number, worker, deadline)
-            own.words[DONE] = own.number
-            if not ready:
-                _copy(copies)
-                last.record()
-            _until(last.query, worker, deadline)
-            return int(1e6 * first.elapsed_time(start)), time.perf_counter_ns() - begun
-        except BaseException:
-            worker.kill()
-            raise
+            reply = _until(last.query, worker, deadline, reply)
         finally:
-            own.words[DONE] = own.number
+            link.closed = False
+        return int(1e6 * first.elapsed_time(start)), time.perf_counter_ns() - begun, reply
 
     def tensors(self, layout: buffers.Layout, index: int) -> list[torch.Tensor]:
         return buffers.tensors(layout, self._held, index * self._stride)
@@ -234,8 +223,9 @@ class DeviceSlots(Slots):
         return _grouped(found)
 
 
-def _until(over: Callable[[], bool], worker: Worker, deadline: float) -> None:
-    """Until it is so. Raises WorkerTimeout, with the worker killed, and WorkerDied."""
+def _until(over: Callable[[], bool], worker: Worker, deadline: float, reply: frames.Reply | None = None) -> frames.Reply | None:
+    """Wait until it is so. What the worker says meanwhile, which ends nothing: it may have done before the judge's copy has. Raises what
+    Worker.wait raises."""
     look = time.monotonic() + LOOK_S
     while not over():
         if (now := time.monotonic()) < look:
@@ -244,11 +234,13 @@ def _until(over: Callable[[], bool], worker: Worker, deadline: float) -> None:
         if now > deadline:
             worker.kill()
             raise WorkerTimeout
-        worker.check()
+        if reply is None:
+            reply = worker.attend()[0]
+    return reply
 
 
 class _Private:
-    """Words that no worker sees: what the judge's clock and streams go by."""
+    """Words that no worker sees: the judge's clock goes by them."""
 
     def __init__(self) -> None:
         fd = Words.file()

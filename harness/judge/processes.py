@@ -170,13 +170,9 @@ class Worker:
         """Whether it has something to say within the time. Raises what `wait` raises when it has ended."""
         return self._poll(time.monotonic() + seconds, kill=False)
 
-    def check(self) -> None:
-        """Raises how it ended, if it has, and Cancelled."""
-        if self.cancel is not None and _readable(self.cancel.fd, 0):
-            self.kill()
-            raise Cancelled
-        if _readable(self.status_fd, 0):
-            raise self._ended()
+    def gone(self) -> None:
+        """Wait until it has ended, with what it started, after `kill`."""
+        _readable(self.kill_fd, 10)
 
     def read_text(self, reply: frames.Reply) -> str:
         return printable(bytes(self.text[: reply.text]).decode(errors="replace"))

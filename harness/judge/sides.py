@@ -30,9 +30,8 @@ NOTHINGS = 2  # calls that do nothing, each time they are made
 NOTHINGS_QUEUED = 15  # bursts that call nothing, on a device, before others are measured
 SETTLING_S, QUEUEING_S = 1.0, 0.05  # for launches to be queued: the first time; at least, afterwards
 # Of a queued burst: what a candidate could save of what a burst of nothing takes, from the judge's word to its first kernel and from its last
-# one to its own word; and of one that waits for the device itself, and so is not stopped: what its host may do while the device would change
-# from process to process.
-OPEN_NS, HEARING_NS = 8_000, 400_000
+# one to its own word; and what the judge hears late of one that waits for the device itself.
+OPEN_NS, HEARING_NS = 8_000, 60_000
 LEAST_NS = 500  # of a call: no device begins with kernels one after the other in less
 BUSY_NS = (
     1_000_000  # an idle device is had in 0.2 ms (H200); one on which a kernel runs, when its process's share of 2 ms is over
@@ -198,10 +197,10 @@ class Queued(Sides):
         worker, slots, key = self.workers[name], self._slots(name), self.keys[name]
         with turn(worker.root):
             bursts.run(worker, slots, key, [self.warm], [0], self.seconds)  # what is loaded late is loaded now
-        self._patience[name] = SETTLING_S
-        for _ in range(WARM_BURSTS):
-            found = slots.queued(worker, key, [self.warm] * self.pool.calls, self.seconds, self._patience[name], turn)
-            self._patience[name] = max(QUEUEING_S, 5e-9 * found.said.queued_ns) if found.ready else QUEUEING_S
+            self._patience[name] = SETTLING_S
+            for _ in range(WARM_BURSTS):
+                found = slots.queued(worker, key, [self.warm] * self.pool.calls, self.seconds, self._patience[name])
+                self._patience[name] = max(QUEUEING_S, 5e-9 * found.said.queued_ns) if found.ready else QUEUEING_S
         if not self._nothing_ns:
             sizes = [self.pool.timing[0].sets, *(group.sets for group in self.pool.alone[:1])]
             for sets in sizes:
@@ -213,7 +212,8 @@ class Queued(Sides):
 
     def burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
         slots, worker = self._slots(name), self.workers[name]
-        found = slots.queued(worker, self.keys[name], sets, self.seconds, self._patience[name], turn)
+        with turn(worker.root):
+            found = slots.queued(worker, self.keys[name], sets, self.seconds, self._patience[name])
         slots.put(place)
         self._waits |= not found.ready
         ns, said = self._figure(found, len(sets)), found.said
@@ -234,7 +234,8 @@ class Queued(Sides):
     def _nothing(self, sets: Sequence[InputSet], turn: Turn) -> QueuedResult:
         """A burst that calls nothing, in the baselines' process."""
         name = next(filter(None, self.workers))
-        found = self._slots(name).queued(self.workers[name], "", sets, self.seconds, SETTLING_S, turn)
+        with turn(self.workers[name].root):
+            found = self._slots(name).queued(self.workers[name], "", sets, self.seconds, SETTLING_S)
         self._busy |= found.reached_ns > BUSY_NS
         return found
 

@@ -24,6 +24,7 @@ from .lines import CONSTRUCTOR, FORWARD, Lines
 from .neighbours import Neighbours
 from .task_file import CaseSpec, TaskFile, TaskProblem
 
+KEPT_BYTES = 4 << 30  # of a device's memory, that the allocator may keep for later
 SMALL_BYTES = 1 << 20  # below it a second thread costs more than it saves
 _CALL = "Model(*get_init_inputs())(*get_inputs())"
 _Write = Callable[..., None]  # layout, tensors, where to begin
@@ -107,7 +108,9 @@ class ReferenceHost(host.Host):
         """Construct one case's model and run it once: layouts, state, operators, counts."""
         if self.window is not None and self._drawn_on == "cpu":
             self._drawn_on = self._device if self._draws_on_device(case, seed) else "cpu"
-        return self._problem(lambda: self._describe(case, seed))  # type: ignore[no-any-return]
+        found: dict[str, Any] = self._problem(lambda: self._describe(case, seed))
+        self._complete()
+        return found
 
     def on_construct(
         self, fds: list[int], case: str, seed: int, outputs: buffers.Layout, doubled: bool, upstream: list[int]
@@ -312,6 +315,8 @@ class ReferenceHost(host.Host):
             import torch
 
             torch.cuda.synchronize()
+            if torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > KEPT_BYTES:
+                torch.cuda.empty_cache()  # judge, baselines and candidates need some as well
 
     def _draw(self, spec: CaseSpec, seed: int) -> list[Any]:
         import torch

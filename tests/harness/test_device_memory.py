@@ -48,6 +48,7 @@ def test_calls_alone_are_those_of_a_group() -> None:
 def linked() -> DeviceLink:
     """A link whose worker has shown two allocations, one behind the other."""
     found = object.__new__(DeviceLink)
+    found.closed = False
     first = 4 * STEP
     found._allocations = {first: (1, STEP), first + STEP: (2, 2 * STEP)}
     found._starts = {4: first, 5: first + STEP, 6: first + STEP}
