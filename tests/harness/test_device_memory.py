@@ -52,7 +52,8 @@ def linked() -> DeviceLink:
     first = 4 * STEP
     found._allocations = {first: (1, STEP), first + STEP: (2, 2 * STEP)}
     found._starts = {4: first, 5: first + STEP, 6: first + STEP}
-    found._mapped = {(first, first + STEP): torch.arange(3 * STEP, dtype=torch.uint8)}
+    whole = torch.arange(3 * STEP, dtype=torch.uint8)
+    found._mapped = {(first, first + STEP): whole, (first, first): whole[:STEP]}
     return found
 
 
