@@ -18,6 +18,9 @@ from .fake_nvml import built, fake_nvml
 
 __all__ = ["built", "fake_nvml"]  # fixtures of every test
 
+# Parts of the suite run side by side: torch in each of them takes one core. (A bootstrap took six times as long with two.)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 settings.register_profile("kevolve", deadline=None, database=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("kevolve")
 

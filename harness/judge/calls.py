@@ -31,13 +31,14 @@ COMPARED_BYTES = 64 << 20  # of the outputs of a turn that are looked at again w
 
 @dataclass(frozen=True)
 class TurnResult:
-    """Of the measured calls of one turn, all together. own_ns: the figure. ahead_ns: what the turn took before them, by the same clock. seen_ns:
-    by the judge's clock, from before a call's inputs can be seen until its outputs are said to be there. waited_ns: for a core,
-    meanwhile and between the calls. kept: whether all outputs were still the same in the end."""
+    """Of the measured calls of one turn, all together. own_ns: the figure. seen_ns: by the judge's clock, from before a call's inputs can be
+    seen until its outputs are said to be there. ahead_ns, ahead_seen_ns: what the turn took before them, by the same two clocks. waited_ns:
+    for a core, meanwhile and between the calls. kept: whether all outputs were still the same in the end."""
 
     own_ns: int
     ahead_ns: int
     seen_ns: int
+    ahead_seen_ns: int
     waited_ns: int
     minor_faults: int
     kept: bool
@@ -107,8 +108,9 @@ class Caller(ABC):
         self._stopped_ns = self._used_ns()
         seen_ns = unpaid_ns + sum(seen for _, seen in shown[warm:])
         own_ns = self._figure(seen_ns, unpaid_ns + after_ns - before_ns)
-        ahead_ns = self._figure(forgot_ns + sum(seen for _, seen in shown[:warm]), before_ns - begun_ns)
-        return TurnResult(max(1, own_ns), ahead_ns, seen_ns, waited_ns, faults_after - faults, kept)
+        ahead_seen_ns = forgot_ns + sum(seen for _, seen in shown[:warm])
+        ahead_ns = self._figure(ahead_seen_ns, before_ns - begun_ns)
+        return TurnResult(max(1, own_ns), ahead_ns, seen_ns, ahead_seen_ns, waited_ns, faults_after - faults, kept)
 
     def nothing(self, times: int, turn: Turn) -> list[tuple[int, int]]:
         """The figures of calls that do nothing, and what a candidate could save of each: nanoseconds. For a worker that is trusted."""

@@ -138,7 +138,7 @@ class OneByOne(Sides):
         before = [self.warm] * self.pool.warm
         found = self._callers[name].turn(self.keys[name], [*before, *sets], len(before), place, turn)
         if not self.one_core:  # of several threads the bill is the sum
-            return Timed(found.seen_ns, found.seen_ns, found.minor_faults, 0, found.seen_ns, found.ahead_ns, found.kept)
+            return Timed(found.seen_ns, found.seen_ns, found.minor_faults, 0, found.seen_ns, found.ahead_seen_ns, found.kept)
         outside_ns = max(found.own_ns, found.seen_ns - found.waited_ns)
         return Timed(found.own_ns, outside_ns, found.minor_faults, 0, found.own_ns, found.ahead_ns, found.kept)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import random
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 
 PROCESSES = 3
 MOST_SECONDS = 0.5  # of one side's calls in a block, where that is enough for BURSTS: a slow candidate needs no more
-COLD_SHARE = 0.25  # of what the baseline's unmeasured calls take beyond measured ones: equal processes were seen to differ by a fifth of it
+# Of what the baseline's unmeasured calls take beyond measured ones: honest candidates that use threads took 0.5 to 0.65 of it more in the
+# median, others up to 0.4.
+COLD_SHARE = 0.5
 NULL_TURNS = 16  # in each half of a block, of calls that do nothing
 KEPT_BYTES = 32 << 20  # of timed outputs that wait for being verified
 GAP_NOISE = 0.03  # seen on an H200: handing over 160 MB took one honest process 200 us longer than the other, of some 40 ms
@@ -54,8 +56,9 @@ class Block:
     """One candidate process on one case: raw figures of its rounds, and the device's state before and after them.
 
     pairs: by baseline, (baseline, candidate) microseconds a call by the inner clock. inner_ns, outer_ns: the candidate's bursts by
-    both clocks; said_ns: what its process said, where neither is its own. gap_ns: what lies between the clocks for the baseline. ahead_ns: by side, what the unmeasured calls of a turn take beyond
-    as many measured ones. alone_us: by side ("" is the candidate), a device's calls that were a burst of their own. busy: of the baselines' bursts on a device. host_us: a call's share of the host's time to issue the burst. hot_us, call_us: by side, with warm caches, and from the call to its end as a caller sees it.
+    both clocks; said_ns: what its process said, where neither is its own. gap_ns: what lies between the clocks for the baseline. calls, warm:
+    measured in a turn, and not measured before them. ahead_ns: by side, what the latter take beyond as many measured ones. alone_us: by side
+    ("" is the candidate), a device's calls that were a burst of their own. busy: of the baselines' bursts on a device. host_us: a call's share of the host's time to issue the burst. hot_us, call_us: by side, with warm caches, and from the call to its end as a caller sees it.
     """
 
     pairs: dict[str, list[tuple[float, float]]]
@@ -73,9 +76,16 @@ class Block:
     busy: list[bool] = field(default_factory=list)
     switches: int = 0
     calls: int = 1
+    warm: int = 0
     null_ns: list[tuple[int, int]] = field(default_factory=list)
     hot_us: dict[str, float] = field(default_factory=dict)
     call_us: dict[str, float] = field(default_factory=dict)
+
+    def ahead_us(self, difference: Callable[[Sequence[float], Sequence[float]], float], *baselines: str) -> float:
+        """What the candidate's unmeasured calls take beyond measured ones and the baselines' do not, by this difference of the two sides'
+        rounds. Spread over all calls of a turn: a measured call and its share are what they all take on average. 0 on a device."""
+        others = [ns for name in baselines for ns in self.ahead_ns.get(name, ())]
+        return difference(self.ahead_ns[""], others) / 1e3 / (self.warm + self.calls) if others else 0.0
 
     @property
     def disturbances(self) -> tuple[Disturbance, ...]:
@@ -130,10 +140,12 @@ class CaseTimes:
     @property
     def open_us(self) -> float:
         """By how much a call may be longer than its figure, and the judge's clock would not show it. On a CPU that clock gives the figure; of
-        the evaluator's own part of a call a candidate could save what passes inside its process. On a device it gives the figure itself: only
-        the whole burst is known, with inputs and outputs moved."""
+        the evaluator's own part of a call a candidate could save what passes inside its process, and be ahead by what cold caches explain,
+        or by more that too few rounds show for the figure to count it. On a device it gives the figure itself: only the whole burst is
+        known, with inputs and outputs moved."""
         if self.nothing_us is not None:
-            return self.nothing_us[1] + self.cold_us
+            seen = [block.ahead_us(statistics.difference, *block.pairs) for block in self.blocks]
+            return self.nothing_us[1] + max(self.cold_us, statistics.median(seen))
         gaps = [
             (out - own) / block.calls / 1e3
             for block in self.blocks
@@ -143,10 +155,10 @@ class CaseTimes:
 
     @property
     def cold_us(self) -> float:
-        """What a candidate's unmeasured calls may take beyond the baseline's, for each measured call: cold caches cost one process more than
+        """What a candidate's unmeasured calls may take beyond the baseline's, for each call of a turn: cold caches cost one process more than
         another."""
         found = [ns for block in self.blocks for side, values in block.ahead_ns.items() if side for ns in values]
-        return COLD_SHARE * max(0.0, statistics.median(found)) / 1e3 / self.blocks[0].calls if found else 0.0
+        return COLD_SHARE * max(0.0, statistics.median(found)) / 1e3 / (self.blocks[0].warm + self.blocks[0].calls) if found else 0.0
 
     @property
     def claimed_ns(self) -> float:
@@ -194,15 +206,15 @@ class CaseTimes:
         return max(0.0, -statistics.least_difference(together, alone, 0.5))
 
     def ahead_factor(self, baseline: str) -> float:
-        """The factor for what a turn's unmeasured calls take beyond measured ones where the baseline's do not, with 97.5 % confidence
-        and beyond what cold caches explain: work that is done there for the measured ones is a part of these. 1 on a device."""
-        blocks = [block for block in self.blocks if baseline in block.ahead_ns]
-        own, other = ([ns for block in blocks for ns in block.ahead_ns[side]] for side in ("", baseline))
-        if not own:
-            return 1.0
+        """The factor for what a turn's unmeasured calls take beyond measured ones where the baseline's do not, and beyond what cold caches
+        explain: work that is done there for the measured ones is a part of these. 1 on a device.
+
+        The median over processes of what each shows by lower quartiles, with 97.5 % confidence. Others who want the core make half of a
+        process's turns longer, and not a quarter shorter; and all rounds together would be surer than they may be, since those of one
+        process share its luck."""
+        shown = [block.ahead_us(statistics.least_difference, baseline) for block in self.blocks if baseline in block.pairs]
         call_us = statistics.median([c for process in self.pairs(baseline) for _, c in process])
-        extra_us = statistics.least_difference(own, other, 0.5) / 1e3 / blocks[0].calls
-        return 1 + max(0.0, extra_us - self.cold_us) / call_us
+        return 1 + max(0.0, statistics.median(shown) - self.cold_us) / call_us
 
     def confirmed(self, baseline: str) -> list[list[tuple[float, float]]]:
         """The pairs, with the candidate's times raised to what the judge's clock saw at least, to what calls alone took, and by what was
@@ -262,7 +274,7 @@ def time_process(
             sides.compile(name)
     with lock.hold(cancel), aside(task.timing_cpus):
         before = task.family.state(processes)
-        block = Block({}, before, before, calls=pool.calls)
+        block = Block({}, before, before, calls=pool.calls, warm=pool.warm)
         rounds = _Rounds(case.name, pool, sides, names, rng, block, found, len(pool.timing))
         for half in pool.halves:
             if half.state:

@@ -6,11 +6,14 @@ from __future__ import annotations
 import socket
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from harness.judge.calls import TurnResult
+from harness.judge.sides import OneByOne
 from harness.native import find_compiler
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Task
 from harness.workers import buffers, frames, gate, modules
@@ -182,3 +185,17 @@ def test_outputs_that_do_not_fit_are_refused(found: list[torch.Tensor], kind: st
         door._show(found, pair.outputs, gate.Packets(pair.ours.fileno(), pair.layout, 1))
     assert error.value.kind == kind
     pair.close()
+
+
+@pytest.mark.parametrize(("one_core", "ahead_ns"), [(True, 20), (False, 30)])
+def test_both_parts_of_a_turn_are_told_by_one_clock(one_core: bool, ahead_ns: int) -> None:
+    """Of several threads the bill is the sum: there the judge's clock counts, before the measured calls as within."""
+
+    class Following(OneByOne):
+        def __init__(self) -> None:
+            self.pool, self.keys, self.warm, self.one_core = SimpleNamespace(warm=1), {"": ""}, None, one_core  # type: ignore[assignment]
+            told = TurnResult(own_ns=10, ahead_ns=20, seen_ns=15, ahead_seen_ns=30, waited_ns=0, minor_faults=0, kept=True)
+            self._callers = {"": SimpleNamespace(turn=lambda *_: told)}  # type: ignore[dict-item]
+
+    found = Following().burst("", [], memoryview(b""), None)  # type: ignore[arg-type]
+    assert (found.inside_ns, found.ahead_ns) == (10 if one_core else 15, ahead_ns)
