@@ -7,7 +7,7 @@ import difflib
 import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from . import sections
@@ -92,8 +92,7 @@ class Library:
     ) -> Library:
         """Built-in content, then `folders` of the same layout, then pages and skills from elsewhere. Raises PageError."""
         all_pages, all_skills = list(pages), list(skills)
-        for folder in (BUILTIN, *folders):
-            found_pages, found_skills = read_folder(folder)
+        for found_pages, found_skills in (_shipped(), *map(read_folder, folders)):
             all_pages += found_pages
             all_skills += found_skills
         return cls(all_pages, all_skills, nearness=nearness)
@@ -249,6 +248,12 @@ class Library:
 
 def _supposed(place: Place) -> Place:
     return replace(place, signals={name: SUPPOSED * weight for name, weight in place.signals.items()})
+
+
+@cache
+def _shipped() -> tuple[list[Page], list[Skill]]:
+    """Read once by a process: it does not change meanwhile."""
+    return read_folder(BUILTIN)
 
 
 def read_folder(folder: Path) -> tuple[list[Page], list[Skill]]:

@@ -33,7 +33,7 @@ COMPARED_BYTES = 64 << 20  # of the outputs of a turn that are looked at again w
 class TurnResult:
     """Of the measured calls of one turn, all together. own_ns: the figure. seen_ns: by the judge's clock, from before a call's inputs can be
     seen until its outputs are said to be there. ahead_ns, ahead_seen_ns: what the turn took before them, by the same two clocks. waited_ns:
-    for a core, meanwhile and between the calls. kept: whether all outputs were still the same in the end."""
+    for a core, meanwhile and between the calls, by the worker or by the judge. kept: whether all outputs were still the same in the end."""
 
     own_ns: int
     ahead_ns: int
@@ -205,9 +205,9 @@ class Caller(ABC):
         return self._used_ns(), int(state[7]) if state else 0
 
     def _waited_ns(self) -> int:
-        """How long the process was ready to run so far, and had no core."""
-        fields = read(f"/proc/{self._process}/schedstat").split()
-        return int(fields[1]) if len(fields) > 1 else 0
+        """How long the process was ready to run so far, and had no core; and this thread, which would have looked sooner."""
+        each = (read(f"/proc/{of}/schedstat").split() for of in (self._process, "thread-self"))
+        return sum(int(fields[1]) for fields in each if len(fields) > 1)
 
     def _slot(self, place: memoryview, number: int) -> memoryview:
         return place[number * self._slot_bytes : (number + 1) * self._slot_bytes]

@@ -120,6 +120,21 @@ def look_up(tool: str, arguments: dict[str, Any], remote: Remote | None = None) 
     return anyio.run(run)
 
 
+def look_through(tool: str, arguments: dict[str, Any], remote: Remote | None = None) -> list[Answer]:
+    """All parts of an answer that comes in several, each of which says where the next one begins. Raises as `look_up`."""
+
+    async def run() -> list[Answer]:
+        parts: list[Answer] = []
+        offset: int | None = 0
+        async with tools(remote, looks_only=True) as server:
+            while offset is not None:
+                parts.append(await server.call(tool, {**arguments, "offset": offset}))
+                offset = parts[-1].data.get("next_cursor")
+        return parts
+
+    return anyio.run(run)
+
+
 def work(tool: str, arguments: dict[str, Any], remote: Remote | None = None, *, python: str = "") -> Answer:
     """One call of a tool that starts a job, which is waited for. python: of a server in this process. Raises as `look_up`."""
 

@@ -60,23 +60,16 @@ def read(
     json: Json = False,
 ) -> None:
     """Print one page, whole."""
-    from .connect import look_up, place
+    from .connect import look_through, place
     from .looking import for_people
 
-    remote = place(server, token)
-    parts: list[str] = []
-    title = ""
-    offset: int | None = 0
-    while offset is not None:
-        answer = look_up("knowledge_read", {"page_id": page, "offset": offset}, remote)
-        heading, _, text = for_people(answer.text).partition("\n")
-        parts.append(text.strip("\n"))
-        title = heading
-        offset = answer.data.get("next_cursor")
+    answers = look_through("knowledge_read", {"page_id": page}, place(server, token))
+    parts = [for_people(answer.text).partition("\n") for answer in answers]
+    text = "\n".join(part.strip("\n") for _, _, part in parts)
     if json:
-        print_json({"page": page, "text": "\n".join(parts)})
+        print_json({"page": page, "text": text})
     else:
-        typer.echo("\n".join([title, "", *parts]))
+        typer.echo(f"{parts[-1][0]}\n\n{text}")
 
 
 @app.command()
