@@ -158,7 +158,9 @@ class CaseTimes:
         """What a candidate's unmeasured calls may take beyond the baseline's, for each call of a turn: cold caches cost one process more than
         another."""
         found = [ns for block in self.blocks for side, values in block.ahead_ns.items() if side for ns in values]
-        return COLD_SHARE * max(0.0, statistics.median(found)) / 1e3 / (self.blocks[0].warm + self.blocks[0].calls) if found else 0.0
+        return (
+            COLD_SHARE * max(0.0, statistics.median(found)) / 1e3 / (self.blocks[0].warm + self.blocks[0].calls) if found else 0.0
+        )
 
     @property
     def claimed_ns(self) -> float:

@@ -15,7 +15,7 @@ from . import prompts, resources, tools
 from .context import App
 from .instructions import INSTRUCTIONS
 from .reach import ANYWHERE, Reach
-from .teach import Teach, slim
+from .teach import Teach
 
 ServiceFactory = Callable[[Settings], Service]
 
@@ -36,14 +36,13 @@ def build_server(settings: Settings | None = None, service: ServiceFactory = Ser
         title="KEvolve",
         version=__version__,
         instructions=INSTRUCTIONS + reach.note,
+        tools=list(tools.described()),
         lifespan=lifespan,
         log_level="WARNING",
         extensions=[teach],
         cache_hints={"tools/list": CacheHint(ttl_ms=300_000, scope="public")},
     )
     teach.attach(server)
-    tools.register(server)
     prompts.register(server)
     resources.register(server)
-    slim(server)
     return server

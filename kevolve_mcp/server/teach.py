@@ -15,6 +15,7 @@ from typing import Any, ParamSpec
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Extension, MCPServer
+from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolRequestParams, CallToolResult, TextContent
 from pydantic import ValidationError
 
@@ -108,13 +109,12 @@ def _near(name: str, known: Iterable[str]) -> str:
     return f", did you mean {near[0]!r}?" if near else ""
 
 
-def slim(server: MCPServer[Any]) -> None:
-    """Drop what repeats itself from the schemas of the listed tools: every client pays for it in tokens on every connection."""
-    for tool in server._tool_manager.list_tools():
-        _slim(tool.parameters)
-        if tool.output_schema is not None:
-            _slim(tool.output_schema)
-            tool.output_schema.pop("description", None)
+def slim(tool: Tool) -> None:
+    """Drop what repeats itself from a tool's schemas: every client pays for it in tokens on every connection."""
+    _slim(tool.parameters)
+    if tool.output_schema is not None:
+        _slim(tool.output_schema)
+        tool.output_schema.pop("description", None)
 
 
 def _slim(schema: Any) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from functools import cache
 
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, ToolAnnotations
 
-from ..teach import teaching
+from ..teach import slim, teaching
 from . import jobs, kernels, knowledge, sessions, skills, targets, tree
 
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -34,10 +34,13 @@ TOOLS: tuple[tuple[str, Callable[..., Awaitable[CallToolResult]], ToolAnnotation
 )
 
 
-def register(server: MCPServer[Any]) -> None:
-    """Add all tools to the server."""
-    for title, function, hints in TOOLS:
-        server.add_tool(teaching(function), title=title, annotations=hints)
+@cache
+def described() -> tuple[Tool, ...]:
+    """All tools with their schemas, for every server of this process: to derive them takes longer than all else in making one."""
+    tools = [Tool.from_function(teaching(function), title=title, annotations=hints) for title, function, hints in TOOLS]
+    for tool in tools:
+        slim(tool)
+    return tuple(tools)
 
 
-__all__ = ["TOOLS", "register"]
+__all__ = ["TOOLS", "described"]
