@@ -105,6 +105,7 @@ def test_a_timed_call_gets_what_was_built_while_it_was_checked(judge: Opened, ta
     assert status == "correct" or "load what you need when the module is loaded" in found.message
 
 
+@pytest.mark.quiet
 def test_the_clock_is_the_judges_and_says_what_it_leaves_open(judge: Opened, task: Task) -> None:
     (case,) = evaluated(judge, task, "pass").cases
     assert case.clock == "judge"
@@ -112,6 +113,7 @@ def test_the_clock_is_the_judges_and_says_what_it_leaves_open(judge: Opened, tas
     assert 0 < case.open_us < 1_000  # some 30 on a quiet machine, and more on a busy one
 
 
+@pytest.mark.quiet
 def test_waiting_for_something_else_counts(judge: Opened, task: Task) -> None:
     """A process that sleeps runs nothing, and is as slow as it is."""
     (case,) = evaluated(judge, task, "time.sleep(0.01)").cases
