@@ -69,8 +69,11 @@ def test_a_killed_part_of_the_evaluator_is_an_unavailable_evaluator_and_the_next
             task = await executor.open_task(TASK, "", "cpu", timed=False)
             slow = CORRECT.replace("class ModelNew", "import time\ntime.sleep(20)\nclass ModelNew")
             for victim in ("fork server", "judge"):
-                pending = asyncio.create_task(executor.evaluate(task, request(f"# {victim}\n{slow}"), "cpu"))
-                await asyncio.sleep(2)
+                begun = asyncio.Event()
+                call = executor.evaluate(task, request(f"# {victim}\n{slow}"), "cpu", progress=lambda _, begun=begun: begun.set())
+                pending = asyncio.create_task(call)
+                await asyncio.wait_for(begun.wait(), 60)
+                await asyncio.sleep(0.5)  # now the candidate is being loaded
                 killed = judges() - before
                 if victim == "fork server":
                     killed = children(killed, b"fork_server.main")

@@ -20,6 +20,7 @@ from harness.workers import buffers, frames, gate, modules
 from kevolve_mcp.executors.testing import Opened
 
 TASKS = Path(__file__).parents[1] / "exploits" / "tasks"
+TRIES = 3  # where the machine does something else as well
 CANDIDATE = """
 import os
 import sys
@@ -107,18 +108,25 @@ def test_a_timed_call_gets_what_was_built_while_it_was_checked(judge: Opened, ta
 
 @pytest.mark.quiet
 def test_the_clock_is_the_judges_and_says_what_it_leaves_open(judge: Opened, task: Task) -> None:
-    (case,) = evaluated(judge, task, "pass").cases
-    assert case.clock == "judge"
-    assert case.open_us is not None
-    assert 0 < case.open_us < 1_000  # some 30 on a quiet machine, and more on a busy one
+    for _ in range(TRIES):  # some 30 us on a quiet machine, and more on a busy one
+        (case,) = evaluated(judge, task, "pass").cases
+        assert case.clock == "judge"
+        assert case.open_us is not None
+        assert case.open_us > 0
+        if case.open_us < 1_000:
+            return
+    raise AssertionError(f"{case.open_us} us are left open")
 
 
 @pytest.mark.quiet
 def test_waiting_for_something_else_counts(judge: Opened, task: Task) -> None:
-    """A process that sleeps runs nothing, and is as slow as it is."""
-    (case,) = evaluated(judge, task, "time.sleep(0.01)").cases
-    assert case.latency_us is not None
-    assert case.latency_us > 9_000
+    """A process that sleeps runs nothing, and is as slow as it is; but for what the judge waits for its own core meanwhile."""
+    for _ in range(TRIES):
+        (case,) = evaluated(judge, task, "time.sleep(0.01)").cases
+        assert case.latency_us is not None
+        if case.latency_us > 9_000:
+            return
+    raise AssertionError(f"it took {case.latency_us} us")
 
 
 class Pair:
