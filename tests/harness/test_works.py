@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from harness.judge import works
+from harness.native import find_compiler
 from harness.targets import cpu, cuda
+from kevolve_mcp.executors.testing import Opened
 
-from .conftest import Bench
+from .conftest import CANDIDATES, Bench
 
 KERNEL = "_lib.rows(x, self.weight, y, x.shape[0], x.shape[1])"
 BODY = f"        {KERNEL}\n        return y\n"
@@ -29,6 +33,16 @@ BESIDE = """        _lib.rows(x[:1], self.weight, y[:1], 1, x.shape[1])
 """
 
 
+@pytest.fixture(scope="module")
+def bench(judge: Opened) -> Bench:
+    """With one case of the small task, and its baselines: else each evaluation would compile them for each case."""
+    if find_compiler() is None:
+        pytest.skip("no C++ compiler on this machine")
+    path = CANDIDATES / "task.py"
+    text = re.sub(r"(CASES = ).*\nHELD_OUT = .*\n", r'\1{"small": {"rows": 16}}\n', path.read_text())
+    return Bench(judge.run, judge.executor, judge.run(judge.executor.open_task(text, str(path), "cpu")))
+
+
 @pytest.mark.parametrize(
     ("body", "signal"), [(DECOY, "policy.decoy_kernel"), (BESIDE, "policy.host_work")], ids=["decoy", "beside"]
 )
@@ -40,6 +54,7 @@ def test_work_that_the_kernel_does_not_do_is_flagged(bench: Bench, correct: str,
     assert found.fitness == 0.0
 
 
+@pytest.mark.quiet
 def test_the_share_of_an_honest_kernel_is_reported(bench: Bench, correct: str) -> None:
     found = bench.evaluate(correct, until="profile")
     assert found.status == "correct", found.message
@@ -48,6 +63,7 @@ def test_the_share_of_an_honest_kernel_is_reported(bench: Bench, correct: str) -
     assert 0 < shares[0] <= 1
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize("counts", ["[1, 2]", "{'aten.x': 'many'}", "{'aten.x': [1]}", "7"])
 def test_what_a_candidate_says_of_itself_cannot_break_the_judge(bench: Bench, correct: str, counts: str) -> None:
     lie = f"import harness.workers.operators\nharness.workers.operators.Recorder.counts = lambda self: {counts}\n"
