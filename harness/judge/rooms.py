@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from ..workers import buffers
@@ -13,22 +14,22 @@ if TYPE_CHECKING:
     import torch
 
 
-class Room:
+class Room(ABC):
     """So many bytes, or a few more. What it is filled with stays as long as a tensor of it is referred to."""
 
     nbytes: int
 
+    @abstractmethod
     def fd(self) -> int:
         """A descriptor for whoever fills it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def filled(self, fd: int) -> None:
         """It was, or will not be."""
-        raise NotImplementedError
 
+    @abstractmethod
     def file(self) -> InputFile:
         """As inputs."""
-        raise NotImplementedError
 
     def tensors(self, layout: buffers.Layout) -> list[torch.Tensor]:
         """The tensors of a layout, in order."""
@@ -38,9 +39,9 @@ class Room:
         """Those of so many equal layouts; see buffers.stacked."""
         return buffers.stacked(layout, self._memory(), count, stride)
 
+    @abstractmethod
     def _memory(self) -> Any:
         """What tensors lie in."""
-        raise NotImplementedError
 
 
 class OnHost(Room):

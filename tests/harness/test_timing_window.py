@@ -92,6 +92,8 @@ class Bench:
         for module in (measuring, beside):
             monkeypatch.setattr(module, "start_worker", start)
         monkeypatch.setattr(measuring, "keep_compiled", lambda run: None)
+        monkeypatch.setattr(measuring, "start_timed_ahead", lambda run: None)
+        monkeypatch.setattr(blocks, "draw", lambda run, case: None)
         monkeypatch.setattr(measuring, "PAUSE_S", 0)
         monkeypatch.setattr(blocks, "time_case", time_case)
 
