@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..workers import buffers, device_memory
-from ..workers.device_memory import STEP, DeviceMemoryError, Region, Words
+from ..workers.device_memory import STEP, DeviceMemoryError, DeviceRegion, SharedWords
 from .endings import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .processes import Worker
 from .sets import InputSet
@@ -40,9 +40,9 @@ class DeviceLink:
         self._allocations: dict[int, tuple[int, int]] = {}  # address there -> handle, bytes
         self._starts: dict[int, int] = {}  # number of a step of addresses -> address of the allocation
         self._mapped: dict[tuple[int, int], Any] = {}  # addresses of the first and last allocation -> bytes
-        words = Words.file()
+        words = SharedWords.file()
         try:
-            self.words = Words(words)
+            self.words = SharedWords(words)
             worker.on_memory = self._remember
             self._take_window(nbytes, [words])
         finally:
@@ -123,7 +123,7 @@ class DeviceLink:
         self._starts.update(dict.fromkeys(range(address // STEP, (address + nbytes) // STEP), address))
 
     def _take_window(self, nbytes: int, words: list[int]) -> None:
-        self._region = Region(nbytes)
+        self._region = DeviceRegion(nbytes)
         fd = self._region.export()
         try:
             self._worker.ask("window", [fd, *words], seconds=WINDOW_SECONDS, nbytes=self._region.nbytes)

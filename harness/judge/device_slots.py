@@ -19,7 +19,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..workers import buffers, frames, gate
-from ..workers.device_memory import DONE, GO, STEP, Words
+from ..workers.device_memory import DONE, GO, STEP, SharedWords
 from . import device_link
 from .device_link import DeviceLink, Placed
 from .endings import Interfered, WorkerTimeout
@@ -132,23 +132,23 @@ class DeviceSlots(Slots):
         first.record()
         link.put(placed)
         _flushed().zero_()
+        own.words.write_on(stream, GO, own.number)  # first: were the device taken away in between, it would be from the candidate
         link.words.write_on(stream, GO, link.number)
-        own.words.write_on(stream, GO, own.number)
         start.record()
         early = copies is not None
         if copies is not None:
             link.words.await_on(stream, DONE, link.number)
             _copy(copies)
             last.record()
-        _until(lambda: own.words[GO] == own.number, worker, deadline)
+        reply = _until(lambda: own.words[GO] == own.number, worker, deadline)
         begun = time.perf_counter_ns()
         if copies is None:
-            copies = self._said(worker, link, key, calls, seconds)
+            copies = self._said(worker, link, key, calls, seconds, reply)
+            reply = None
         link.closed = True
-        reply = None
         try:
             if not early:
-                reply = _until(lambda: link.words[DONE] == link.number, worker, deadline)
+                reply = _until(lambda: link.words[DONE] == link.number, worker, deadline, reply)
                 _copy(copies)
                 last.record()
             reply = _until(last.query, worker, deadline, reply)
@@ -173,9 +173,11 @@ class DeviceSlots(Slots):
 
     # ---- how
 
-    def _said(self, worker: Worker, link: DeviceLink, key: str, calls: int, seconds: float) -> Copies:
-        """What is to be copied once it is there; for calls of nothing as much of something else."""
-        said = worker.data(worker.wait(frames.READY, seconds))
+    def _said(
+        self, worker: Worker, link: DeviceLink, key: str, calls: int, seconds: float, reply: frames.Reply | None = None
+    ) -> Copies:
+        """What is to be copied once it is there; for calls of nothing as much of something else. reply: with which it was said, if it was heard."""
+        said = worker.data(reply or worker.wait(frames.READY, seconds))
         self._turned = []
         if key:
             return self._copies(link, said, calls)
@@ -243,8 +245,8 @@ class _Private:
     """Words that no worker sees: the judge's clock goes by them."""
 
     def __init__(self) -> None:
-        fd = Words.file()
-        self.words, self.number = Words(fd), 0
+        fd = SharedWords.file()
+        self.words, self.number = SharedWords(fd), 0
         os.close(fd)
 
 

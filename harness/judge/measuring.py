@@ -170,10 +170,16 @@ def _conclude_case(run: Run, case: Case, rng: Any) -> None:
             f"{compared.speedup:.2f}x is not called faster"
         )
         run.signals.append(Signal("output_predictable", text, {"output": float(numbers[0])}))
-    if compared.verdict == "faster" and any(block.contended for block in times.blocks):
+    if any(
+        block.contended for block in times.blocks
+    ):  # what slows the baseline down may be the candidate's; `doubts` tells of it
+        known = min(compared.speedup, case.baselines_us[best] / latency)
         compared = replace(
-            compared, verdict="unclear"
-        )  # what slows the baseline down may be the candidate's; `doubts` tells of it
+            compared,
+            verdict="unclear" if compared.verdict == "faster" else compared.verdict,
+            speedup=known,
+            interval=(min(compared.interval[0], known), compared.interval[1]),
+        )
     if compared.doubted:
         text = (
             f"case {case.name}: the figure is {compared.speedup:.2f}x, but the judge's clock leaves open whether a call takes up to "

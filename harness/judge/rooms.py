@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from ..workers import buffers
-from ..workers.device_memory import Region
+from ..workers.device_memory import DeviceRegion
 from .sets import InputFile
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class OnDevice(Room):
     """No worker but the one that fills it ever sees it."""
 
     def __init__(self, nbytes: int) -> None:
-        self._region = Region(nbytes)
+        self._region = DeviceRegion(nbytes)
         self.nbytes = self._region.nbytes
 
     def fd(self) -> int:

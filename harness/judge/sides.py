@@ -33,16 +33,15 @@ SETTLING_S, QUEUEING_S = 1.0, 0.05  # for launches to be queued: the first time;
 # one to its own word; and what the judge hears late of one that waits for the device itself.
 OPEN_NS, HEARING_NS = 8_000, 60_000
 LEAST_NS = 500  # of a call: no device begins with kernels one after the other in less
-BUSY_NS = (
-    1_000_000  # an idle device is had in 0.2 ms (H200); one on which a kernel runs, when its process's share of 2 ms is over
-)
+BUSY_NS = 1_000_000  # an idle device is had in 0.2 ms (H200), one on which a kernel runs when its process's share of 2 ms is over
 APPEARING_NS = 100_000  # by which the time that inputs take to appear scatters, generously
 
 
 @dataclass(frozen=True)
 class Timed:
-    """One burst. inside_ns: its measured calls: on a CPU what the kernel billed the process for, on a device what the process itself says.
-    outside_ns: by the judge's clock, of the same calls on a CPU, of the whole burst on a device. queued_ns: what the host took to issue
+    """One burst. inside_ns: its measured calls, the figure: on a CPU what the kernel billed the process for, on a device by the judge's clock where
+    memory is shared, else what the process itself says. outside_ns: by the judge's clock, of the same calls, or of the whole burst on a device
+    that shares no memory. queued_ns: what the host took to issue
     them; on a CPU the same as inside_ns. said_ns: by the process's own clock, where that is another one. busy: whether somebody had work for the device
     before it. ahead_ns: on a CPU what the turn took before its measured calls, by the same clock. kept: whether all outputs were still the same in the end."""
 
@@ -202,12 +201,12 @@ class Queued(Sides):
                 found = slots.queued(worker, key, [self.warm] * self.pool.calls, self.seconds, self._patience[name])
                 self._patience[name] = max(QUEUEING_S, 5e-9 * found.said.queued_ns) if found.ready else QUEUEING_S
         if not self._nothing_ns:
-            sizes = [self.pool.timing[0].sets, *(group.sets for group in self.pool.alone[:1])]
-            for sets in sizes:
+            for sets in (self.pool.timing[0].sets, *(group.sets for group in self.pool.alone[:1])):
                 some = [self._nothing(sets, turn) for _ in range(NOTHINGS_QUEUED)]
-                self._nothing_ns[len(sets)] = (
-                    round(statistics.median([each.before_ns for each in some])), round(statistics.median([each.whole_ns for each in some])),
-                )  # fmt: skip
+                before_ns, whole_ns = (
+                    statistics.median(each) for each in zip(*((s.before_ns, s.whole_ns) for s in some), strict=True)
+                )
+                self._nothing_ns[len(sets)] = round(before_ns), round(whole_ns)
         return self._figure(found, self.pool.calls)
 
     def burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:

@@ -3,9 +3,10 @@
 On a CPU calls come one by one and the judge's clock gives the figure of both sides (see calls). A call that waits for others is as long as
 the judge saw it.
 
-On a device the process's own events give the figure, and the judge's clock, from handing over the inputs to holding the outputs, bounds it:
-a figure that it does not reproduce is replaced by what it saw, one far beyond its noise is an accusation, and an advantage within what
-it leaves open is not called faster. A burst's inputs are there before; calls that are a burst of their own must confirm its figure.
+On a device that shares memory with the judge its clock gives the figure of a burst (see device_slots). Elsewhere on a device the process's own
+events do, and the judge's clock, from handing over the inputs to holding the outputs, bounds it: a figure that it does not reproduce is
+replaced by what it saw, and one far beyond its noise is an accusation. An advantage within what the judge's clock leaves open is not called
+faster. A burst's inputs are there together; calls that are a burst of their own must confirm its figure.
 """
 
 from __future__ import annotations
@@ -184,7 +185,8 @@ class CaseTimes:
         """The factor from a call's share of a burst to what it takes alone, less what is beyond noise for the baseline as well: a fixed cost
         of an event and a launch. 1 where calls are timed one by one anyway, or the difference is noise with 97.5 % confidence.
 
-        By the candidate's own clock: the judge's sees inputs and outputs moved, which takes many times as long as a short call."""
+        By the clock that gives the figure: where that is the candidate's own, the judge's sees inputs and outputs moved, which takes many times as
+        long as a short call."""
         blocks = [block for block in self.blocks if baseline in block.alone_us]
         calls = [pair for block in blocks for pair in zip(block.alone_us[""], block.alone_us[baseline], strict=True)]
         if not calls:

@@ -136,7 +136,7 @@ def opened(fd: int, nbytes: int, *, writable: bool) -> Any:
         release(handle)
 
 
-class Region:
+class DeviceRegion:
     """New memory, of so many bytes or a few more, that others may be shown. bytes: a tensor over all of it."""
 
     def __init__(self, nbytes: int) -> None:
@@ -163,7 +163,7 @@ def _exported(handle: int) -> int:
 
 
 @dataclass(frozen=True)
-class Page:
+class DevicePage:
     """One allocation in which some bytes of this process lie. handle: says which it is as long as it is mapped."""
 
     address: int
@@ -171,7 +171,7 @@ class Page:
     handle: int
 
 
-def page(address: int) -> Page | None:
+def page(address: int) -> DevicePage | None:
     """The allocation at an address; None where memory of another kind lies there."""
     start = end = address - address % STEP
     handle = _handle(start)
@@ -181,15 +181,15 @@ def page(address: int) -> Page | None:
         start -= STEP
     while _handle(end + STEP) == handle:
         end += STEP
-    return Page(start, end + STEP - start, handle)
+    return DevicePage(start, end + STEP - start, handle)
 
 
-def is_still(page: Page) -> bool:
+def is_still(page: DevicePage) -> bool:
     """Whether the same allocation lies there."""
     return _handle(page.address) == page.handle
 
 
-def shown(page: Page) -> int | None:
+def shown(page: DevicePage) -> int | None:
     """A descriptor of an allocation that another process may map; the caller closes it. None where it was not made to be handed over. The
     allocation is kept for good: no other one will have its handle."""
     handle = _number()
@@ -249,7 +249,7 @@ def _hold() -> Any:
     return function
 
 
-class Words:
+class SharedWords:
     """A page of host memory that two processes and their streams see."""
 
     def __init__(self, fd: int) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import buffers, compiled, frames, gate, guards, heap, modules, operators, placement, running
-from .shown import Shown
+from .shown import ShownHost
 
 ERROR_KINDS = (
     "exception", "no_entry_point", "syntax_error", "constructor", "parameter_mismatch", "structure", "shape", "dtype",
@@ -163,7 +163,7 @@ def _attributes(value: Any) -> str:
     return f" with attributes of its own ({names})" if names else ""
 
 
-class Host(Shown):
+class Host(ShownHost):
     """Serves commands from one socket until it closes. Subclasses add commands as methods `on_NAME`."""
 
     def __init__(self, sock: socket.socket, text_fd: int) -> None:

@@ -270,7 +270,9 @@ class ReferenceHost(host.Host):
             again, flops = task_file.attempt(lambda: operators.counted(call, inputs), _CALL, lines, *FORWARD)
             placement.finish(self._device)
             call_s = (time.perf_counter() - began) * (self._cpus if self._device == "cpu" else 1)
-            if any(not _close(a, b) for a, b in zip(first, again, strict=True)):
+            if not _all_close(first, again):  # who counts takes some operators apart, which round differently then
+                again = task_file.attempt(lambda: call(inputs), _CALL, lines, *FORWARD)
+            if not _all_close(first, again):
                 raise TaskProblem(
                     f"{lines.at(*FORWARD)}: two calls with equal inputs differ; a reference must be deterministic "
                     "(random numbers? dropout? call self.eval() in __init__)"
@@ -509,6 +511,10 @@ def _close(a: Any, b: Any) -> bool:
     import torch
 
     return bool(torch.allclose(a.double(), b.double(), rtol=1e-3, atol=1e-5, equal_nan=True))
+
+
+def _all_close(some: list[Any], others: list[Any]) -> bool:
+    return all(_close(a, b) for a, b in zip(some, others, strict=True))
 
 
 class _Printed(io.TextIOBase):

@@ -13,7 +13,7 @@ from . import buffers, device_memory, frames, gate, guards, operators, running
 from .window import Window
 
 
-class Shown:
+class ShownHost:
     """Mixed into a host, which has the models and the socket."""
 
     window: Window | None = None

@@ -22,8 +22,8 @@ class Window:
         import torch
 
         self._bytes = device_memory.opened(memory, nbytes, writable=False)
-        self.words = device_memory.Words(words)
-        self._known: dict[int, device_memory.Page] = {}  # by the number of a step of addresses
+        self.words = device_memory.SharedWords(words)
+        self._known: dict[int, device_memory.DevicePage] = {}  # by the number of a step of addresses
         self._tiny = torch.zeros(1, device="cuda")
         self.words.hold_on(torch.cuda.current_stream().cuda_stream, device_memory.GO, 0)  # what is loaded late is loaded now
         self.nothing()
@@ -76,7 +76,7 @@ class Window:
             page = self._known.get(start // device_memory.STEP)
             if page is None or not device_memory.is_still(page):
                 if page is not None:
-                    device_memory.release(page.handle)  # which `shown` has kept
+                    self._forget(page)
                 page = device_memory.page(start)
                 fd = device_memory.shown(page) if page is not None else None
                 if page is None or fd is None:
@@ -89,3 +89,8 @@ class Window:
                 self._known.update(dict.fromkeys(steps, page))
             start = page.address + page.nbytes
         return True
+
+    def _forget(self, page: device_memory.DevicePage) -> None:
+        """An allocation that lies there no more. Once: what `shown` has kept of it is let go."""
+        self._known = {step: other for step, other in self._known.items() if other is not page}
+        device_memory.release(page.handle)
