@@ -162,17 +162,20 @@ def measure(target: str, rounds: int, out: Path, kinds: Sequence[str]) -> dict[s
             return run
 
         runs, found, began = {}, {}, time.monotonic()
+        single: dict[str, list[float]] = {}  # what one pair of processes alone says: a search leaves some candidates at that
         for kind in kinds:
             if kind == "slower":
                 record["extra_steps"] = _calibrated(prepared, target)
             run = runs[kind] = prepared(record["extra_steps"] if kind == "slower" else {})
             found[kind] = {c.name: list[tuple[float, str, int]]() for c in task.cases}
+            single[kind] = []
         for number in range(rounds):
             for kind, run in runs.items():
                 time_candidate(run)
                 for name, result in run.results.items():
                     found[kind][name].append((round(result.speedup or 0.0, 5), str(result.verdict), len(run.times[name].blocks)))
-                record[kind] = _summary(found[kind], run.results)
+                single[kind] += [_ratio(block) for times in run.times.values() for block in times.blocks]
+                record[kind] = {**_summary(found[kind], run.results), "one_process": _range(single[kind])}
             record |= {"rounds": number + 1, "seconds": time.monotonic() - began}
             recording.write(out, f"timing_agreement_{target}", record)
         for run in runs.values():
@@ -232,15 +235,25 @@ def joined(records: list[dict[str, Any]]) -> dict[str, Any]:
     return record
 
 
+def _ratio(block: timing.Block) -> float:
+    return statistics.median([b / c for b, c in block.pairs["the kernel itself"]])
+
+
+def _range(values: list[float]) -> dict[str, Any]:
+    """The range that holds 95 % of them, and the ends."""
+    ratios = sorted(values)
+    low, high = ratios[int(0.025 * len(ratios))], ratios[min(len(ratios) - 1, int(0.975 * len(ratios)))]
+    return {"count": len(ratios), "range_95": [low, high], "ends": [ratios[0], ratios[-1]]}
+
+
 def _figures(values: list[tuple[float, str, int]]) -> dict[str, Any]:
     ratios = sorted(r for r, _, _ in values)
-    low, high = ratios[int(0.025 * len(ratios))], ratios[min(len(ratios) - 1, int(0.975 * len(ratios)))]
     return {
         "comparisons": len(values),
         "verdicts": dict(Counter(v for _, v, _ in values)),
         "processes": dict(sorted(Counter(n for _, _, n in values).items())),
         "median": statistics.median(ratios),
-        "range_95": [low, high],
+        "range_95": _range(ratios)["range_95"],
     }
 
 

@@ -22,20 +22,23 @@ class Measured:
     working_set: int
 
 
-def diagnose(found: Sequence[Measured], ceilings: Ceilings, static: Sequence[Signal]) -> tuple[Signal, ...]:
-    """Signals, the most important first. The heaviest case (longest time) decides what bounds the kernel."""
+def diagnose(
+    found: Sequence[Measured], ceilings: Ceilings, static: Sequence[Signal], *, briefly: bool = False
+) -> tuple[Signal, ...]:
+    """Signals, the most important first. The heaviest case (longest time) decides what bounds the kernel. briefly: whether timing was left after
+    one pair of processes, so that wide intervals say nothing of the machine."""
     timed = [m for m in found if m.result.latency_us is not None]
     if not timed:
         return tuple(static)
     heavy = max(timed, key=lambda m: (m.result.latency_us or 0.0) * max(m.result.weight, 1e-9))
-    signals = [*_verdicts(timed), _bound(heavy, ceilings)]
+    signals = [*_verdicts(timed, briefly=briefly), _bound(heavy, ceilings)]
     if any(s.name in ("memory_bound", "compute_bound", "latency_bound") for s in signals):
         signals += static
     signals += _memory_habits(heavy)
     return tuple({s.name: s for s in reversed(signals)}.values())[::-1]
 
 
-def _verdicts(timed: Sequence[Measured]) -> list[Signal]:
+def _verdicts(timed: Sequence[Measured], *, briefly: bool) -> list[Signal]:
     signals = []
     slower = [m.result for m in timed if m.result.verdict == "slower"]
     if slower:
@@ -45,7 +48,7 @@ def _verdicts(timed: Sequence[Measured]) -> list[Signal]:
     if broken:
         signals.append(Signal("protected_regression", f"protected cases lose: {', '.join(r.name for r in broken)}"))
     noisy = [m.result for m in timed if m.result.interval and m.result.interval[1] / m.result.interval[0] > 1.2]
-    if noisy:
+    if noisy and not briefly:
         signals.append(
             Signal("noisy_timing", f"wide intervals in: {', '.join(r.name for r in noisy)}; repeat on a quiet machine")
         )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from dataclasses import replace
 from typing import Any
 
-from ..types import Case, Signal
+from ..types import Case, Signal, fitness
 from . import beside, blocks, bounds, opening, statistics, timing
 from .environment import timing_effort
 from .failures import Failure
@@ -16,6 +17,7 @@ from .run import Run, keep_compiled, start_timed_ahead, start_worker
 REPEATS, REPEATS_OF_ONE = 4, 2  # measured again because something else used the device: in one confirmation, and one block
 SEARCH_REPEATS = 1  # in a search, whose winner is measured again anyway
 MOST_PROCESSES = 36  # of a confirmation, for cases that the first processes leave unclear
+BEHIND = 0.75  # of the best F so far: a search leaves it at one pair of processes below, whose figure is surer than that
 PAUSE_S = 0.25  # before one of them: what disturbed it may pass
 
 UNCONFIRMED = "the judge's clock does not reproduce the candidate's own, which said faster: the figure is the judge's"
@@ -66,6 +68,9 @@ def time_candidate(run: Run) -> dict[str, Any]:
         finally:
             worker.close()
         process += 1
+        if process == 1 and (text := _behind(run, rng)):
+            run.signals.append(Signal("timed_briefly", text))
+            break
         if process == timing.PROCESSES:
             deadline = time.monotonic() + timing_effort() * run.task.family.PATIENCE_S
         if process >= timing.PROCESSES:
@@ -96,7 +101,19 @@ def _with_baselines(run: Run, case: Case) -> Case:
     return run.screened[case.name]
 
 
-def _undecided(run: Run, rng: Any) -> list[Case]:
+def _behind(run: Run, rng: random.Random) -> str:
+    """Why a search need not go on timing a candidate that the first process shows far behind the best so far; empty where it must."""
+    best = run.request.best
+    if run.confirming or not best:
+        return ""
+    compared = {name: _compared(run, times, _strongest(times), rng) for name, times in run.times.items()}
+    own = fitness([replace(run.results[name], speedup=found.speedup) for name, found in compared.items()])
+    if own is None or own >= BEHIND * best:
+        return ""
+    return f"F = {own:.3f} in the first pair of processes, and {best:.3f} is the best so far: not timed any further"
+
+
+def _undecided(run: Run, rng: random.Random) -> list[Case]:
     """Cases whose interval does not decide yet, but for held-out ones, which decide nothing about speed."""
     found = []
     for case in run.cases:
@@ -107,7 +124,7 @@ def _undecided(run: Run, rng: Any) -> list[Case]:
     return found
 
 
-def _compared(run: Run, times: timing.CaseTimes, baseline: str, rng: Any) -> statistics.Comparison:
+def _compared(run: Run, times: timing.CaseTimes, baseline: str, rng: random.Random) -> statistics.Comparison:
     """Under what is known of this device, and of a search's one baseline process."""
     family = run.task.family
     return statistics.compare(
@@ -141,7 +158,7 @@ def _why_raised(run: Run, times: timing.CaseTimes, baseline: str) -> str:
     return said if times.clock_factor > run.task.family.MARGIN else ""
 
 
-def _conclude_case(run: Run, case: Case, rng: Any) -> None:
+def _conclude_case(run: Run, case: Case, rng: random.Random) -> None:
     times = run.times[case.name]
     by_judge = times.nothing_us is not None
     best = _strongest(times)

@@ -96,7 +96,8 @@ def _diagnose(run: Run) -> dict[str, Any]:
         for case in run.cases
         if case.name in run.results and not case.held_out
     ]
-    run.signals += diagnosis.diagnose(measured, run.machine.ceilings_of(run.task.family), static)
+    briefly = any(s.name == "timed_briefly" for s in run.signals)
+    run.signals += diagnosis.diagnose(measured, run.machine.ceilings_of(run.task.family), static, briefly=briefly)
     return {}
 
 

@@ -14,6 +14,9 @@ __all__ = ["Comparison", "compare", "difference", "least_difference", "median", 
 
 RESAMPLES = 800
 MIN_PROCESSES = 3
+ONE_PROCESS = (
+    0.15  # half of the 95 % interval, as a logarithm, of what a single pair of processes says; equal kernels came to half of it
+)
 NORMAL = 1.95996  # the 97.5 % quantile of the normal distribution
 # of Student's t for 1, 2, … degrees of freedom (any table of it)
 STUDENT = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201)
@@ -48,7 +51,7 @@ def compare(
     The interval holds two: a bootstrap of the median that draws processes first and pairs within them, and Student's of the processes'
     medians. The first knows how pairs scatter; three processes are too few for it to know how processes differ (where memory lies
     decides some per cent of a small kernel), which the second takes from their number. They may agree by luck, so it takes no less than
-    process_us for their spread."""
+    process_us for their spread. Of a single process nobody knows: its interval is wider by ONE_PROCESS."""
     ratios = [[math.log(b / c) for b, c in pairs] for pairs in processes if pairs]
     pooled = [r for process in ratios for r in process]
     low, high = _interval(ratios, rng)
@@ -56,6 +59,8 @@ def compare(
         usual = median([us for process in processes for pair in process for us in pair])
         center, half = _between(ratios, rng, one_baseline, 2 * (process_us / usual) ** 2)
         low, high = min(low, center - half), max(high, center + half)
+    else:
+        low, high = low - ONE_PROCESS, high + ONE_PROCESS
     least = math.log(margin)
     own = median([us for process in processes for _, us in process])
     vouched = low - math.log1p(open_us / own)
@@ -65,7 +70,7 @@ def compare(
         verdict = "faster"
     elif enough and high < -least:
         verdict = "slower"
-    elif -least <= low and high <= least:
+    elif enough and -least <= low and high <= least:
         verdict = "same"
     doubted = enough and vouched <= least < low
     return Comparison(math.exp(median(pooled)), (math.exp(low), math.exp(high)), verdict, len(pooled), doubted)

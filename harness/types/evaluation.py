@@ -25,13 +25,15 @@ STAGES: tuple[Stage, ...] = ("build", "verify", "time", "profile", "diagnose")
 @dataclass(frozen=True)
 class EvaluationRequest:
     """until: the last stage to run. purpose: "confirm" and "export" use fresh process pairs, fresh seeds and held-out cases
-    and time every baseline, "confirm" with what is shown beside a verdict; "search" times the strongest. cases: names to restrict to, empty for all."""
+    and time every baseline, "confirm" with what is shown beside a verdict; "search" times the strongest. cases: names to restrict to, empty for all.
+    best: F of the best so far, 0 for none: a search does not go on timing a candidate that is plainly behind it."""
 
     candidate: Candidate
     purpose: Purpose = "search"
     until: Stage = "diagnose"
     policy: Policy = field(default_factory=Policy)
     cases: tuple[str, ...] = ()
+    best: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,7 @@ VOCABULARY: dict[str, str] = {
     "division_heavy": "divisions and square roots are a large part of the arithmetic",
     "transcendental_heavy": "calls to exp, log, tanh … in the hot loop",
     "page_faults": "the call touches fresh pages each time",
+    "timed_briefly": "plainly behind the best so far: timed in one pair of processes, and no further",
     "noisy_timing": "the samples scatter too much for a narrow interval",
     "foreign_process": "other programs used the device while it was timed",
     "throttled": "heat, power or a moving clock slowed the device down while it was timed",

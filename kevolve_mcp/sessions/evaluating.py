@@ -16,6 +16,9 @@ from . import listings
 from .shared import Shared
 
 RETRIES = 2
+LEFT_BEHIND = (
+    0.8  # of the best F: an evaluation that the evaluator left early, below 0.75 of the best it knew, answers up to here
+)
 PAUSE_S = 0.2  # before the first retry, doubled for the second
 log = logging.getLogger(__name__)
 
@@ -42,7 +45,15 @@ async def known(shared: Shared, order: Order) -> StoredEvaluation | None:
     )
     store = await shared.store()
     found = await shared.thread(store.evaluations.find, key)
-    return found if found is not None and found.evaluation.target == order.target else None
+    if found is None or found.evaluation.target != order.target:
+        return None
+    return found if _went_far_enough(found.evaluation, request.best) else None
+
+
+def _went_far_enough(evaluation: Evaluation, best: float) -> bool:
+    """Whether it need not be measured again: it was not left early, or whoever asks has a best that is as far ahead."""
+    brief = any(signal.name == "timed_briefly" for signal in evaluation.signals)
+    return not brief or (evaluation.fitness or 0.0) < LEFT_BEHIND * best
 
 
 async def measure(shared: Shared, order: Order, progress: Progress) -> StoredEvaluation | Fresh:

@@ -243,7 +243,11 @@ async def _session_order(
     task = replace(task, path=str(record.options.get("path", task.path)))  # an equal one may have been opened elsewhere
     executor = shared.pool.get(record.python, Path(task.path).parent if task.path else None)
     purpose, until = STAGES[depth]
-    return Order(task, EvaluationRequest(candidate, purpose, until, record.policy), target or record.target, executor, record.id)
+    request = EvaluationRequest(candidate, purpose, until, record.policy)
+    if depth == "submit":
+        best = (await shared.thread(shared.trees.load, store, record.id)).best()
+        request = replace(request, best=best.assured if best else 0.0)
+    return Order(task, request, target or record.target, executor, record.id)
 
 
 def _origin(ask: Ask | None, candidate: Candidate, store: Store) -> str | None:

@@ -6,6 +6,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -160,6 +161,25 @@ def test_a_confirmation_ends_where_nothing_decides(monkeypatch: pytest.MonkeyPat
 def test_a_search_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, iter([block(CALM, own=own) for own in (18.0, 22.0)] * 8))
     assert measuring.time_candidate(bench.run)["processes"]["only"] == timing.PROCESSES
+
+
+def test_a_search_leaves_what_is_plainly_behind_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, iter([block(CALM)] * PROCESSES))  # 2x
+    bench.run.request = replace(bench.run.request, best=3.0)
+    assert measuring.time_candidate(bench.run)["processes"]["only"] == 1
+    assert names(bench) == ["timed_briefly"]
+    assert "F = 2.000" in bench.run.signals[0].message
+    found = bench.run.results["only"]
+    assert (found.speedup, found.verdict) == (2.0, "unclear")
+    assert found.interval[0] < 1.8 < 2.2 < found.interval[1]  # one process is not sure of more
+
+
+@pytest.mark.parametrize(("best", "purpose"), [(2.1, "search"), (0.0, "search"), (9.0, "export")])
+def test_what_may_be_the_best_is_timed_to_the_end(monkeypatch: pytest.MonkeyPatch, best: float, purpose: str) -> None:
+    bench = Bench(monkeypatch, iter([block(CALM)] * PROCESSES), purpose)
+    bench.run.request = replace(bench.run.request, best=best)
+    assert measuring.time_candidate(bench.run)["processes"]["only"] == PROCESSES
+    assert names(bench) == []
 
 
 def test_throttling_has_its_own_word(monkeypatch: pytest.MonkeyPatch) -> None:

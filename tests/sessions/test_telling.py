@@ -32,6 +32,20 @@ async def test_an_equal_key_answers_from_the_store(bench: Bench) -> None:
     assert len(bench.executor.evaluated) == 1
 
 
+async def test_what_was_timed_briefly_is_timed_again_where_it_is_not_far_behind(bench: Bench) -> None:
+    behind = kernel(speedup=0.5, signals="timed_briefly")
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        await told(service, session, kernel(speedup=2.0))
+        await told(service, session, behind)
+        best = (await service.tree(session)).nodes[0]
+        assert best.interval is not None
+        assert [r.best for r in bench.executor.requests] == [0.0, best.interval[0]]
+        assert (await told(service, session, behind)).cached
+        await finished(service, await service.profile(KernelRequest(Text(source=behind), session_id=session)))
+        assert [r.best for r in bench.executor.requests[2:]] == [0.0]  # who asks for figures has no best to lag behind
+
+
 async def test_another_evaluator_judges_anew_and_leaves_the_old_verdict_readable(bench: Bench) -> None:
     newer = FakeExecutor()
     newer.environment = replace(newer.environment, toolchain=f"{newer.environment.toolchain}, evaluator 2")
