@@ -153,6 +153,21 @@ def free_share() -> float:
     return free_bytes() / int(torch.cuda.mem_get_info()[1])
 
 
+def is_want_of_memory(error: Exception) -> bool:
+    """Whether the device had no memory left for the judge itself."""
+    import torch
+
+    return isinstance(error, torch.OutOfMemoryError) or (isinstance(error, DeviceMemoryError) and "out of memory" in str(error))
+
+
+def freed_by_ending(worker: Worker) -> int:
+    """How many bytes of the device are free again once the worker has ended."""
+    before = free_bytes()
+    worker.kill()
+    worker.gone()
+    return free_bytes() - before
+
+
 def link(worker: Worker) -> DeviceLink:
     """What this worker shares with the judge, from now on."""
     if worker.link is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -98,6 +99,9 @@ class OpenTask:
         if name not in self.pools:
             pool = self.pools[name] = self.drawer.describe(name)
             needed, there = _needed(pool), self.drawer.room()
+            if needed > there:
+                gc.collect()  # sets of a task that was refused hang in the cycles of its traceback
+                there = self.drawer.room()
             if needed > there:
                 raise TaskRefusedError(
                     f"{self.text.lines.at('get_inputs')}: case {name!r}: inputs of {pool.input_bytes / 2**30:.1f} GiB, outputs of "

@@ -12,10 +12,10 @@ from ..types import Case, CaseResult, EvaluationRequest, IsolationLevel, Signal,
 from ..workers import buffers
 from ..workers.confine import Confinement
 from ..workers.kernels import Captured
-from . import bursts, memory, timing
+from . import bursts, device_link, memory, timing
 from .builds import BuildService
 from .endings import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
-from .failures import explain
+from .failures import Failure, explain
 from .locks import DeviceLock
 from .machine import Machine
 from .opening import OpenTask, Tell
@@ -30,6 +30,7 @@ BUILD_SECONDS = 60.0
 COMPILE_SECONDS = 180.0  # for one case that is only compiled: host code, every specialization and configuration that it launches
 CALL_FLOOR_SECONDS, CALL_FACTOR = 10.0, 200.0  # calls may take 200 times as long as the strongest baseline, and 10 s in any case;
 HELD_TIMES = 24  # as often as what a large case reads and writes a copy of eager may map it, with what its operators hand on
+HELD_BYTES = 4 << 30  # of a device: who holds less is not why the judge gets none
 SLOW_FACTOR = 20.0  # 20 times where the baseline takes half a second or was not timed
 
 
@@ -82,6 +83,11 @@ class Run:
             return action()
         except (WorkerFailed, WorkerDied, WorkerTimeout, Interfered) as error:
             raise explain(error, where, worker.log(), worker.flooded, self.builds.records, self.language) from error
+        except Exception as error:
+            if not device_link.is_want_of_memory(error) or (held := device_link.freed_by_ending(worker)) < HELD_BYTES:
+                raise
+            text = f"{where}: it holds {held / 2**30:.1f} GiB of the device's memory, and nothing is left to judge it with"
+            raise Failure("crashed", text, (Signal("out_of_memory", text, {"held_bytes": float(held)}),)) from error
 
 
 def begin(

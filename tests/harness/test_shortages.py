@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 
-from harness.judge import bursts
+from harness.judge import bursts, device_link
 from harness.judge.endings import WorkerDied
+from harness.judge.failures import Failure
 from harness.judge.machine import Machine
 from harness.judge.pool import CasePool
-from harness.judge.run import address_space, call_seconds
+from harness.judge.run import Run, address_space, call_seconds
 from harness.judge.tasks import TaskText, TaskWorkers
 from harness.targets import cpu
 from harness.types import Candidate, Case, EvaluationRequest, Policy
+from harness.workers.device_memory import DeviceMemoryError
 from kevolve_mcp.executors import LocalExecutor
 from kevolve_mcp.executors.base import ProgressEvent
 
@@ -49,6 +54,26 @@ def test_a_task_that_the_system_ended_for_want_of_memory_is_not_told_that_it_exi
     assert "GiB are free now" in said
     workers.close()
     machine.close()
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), DeviceMemoryError("cuMemCreate: out of memory")])
+def test_who_holds_a_devices_memory_has_crashed(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    gib, ended = 1 << 30, list[str]()
+    worker: Any = SimpleNamespace(kill=lambda: ended.append("killed"), gone=lambda: ended.append("gone"))
+
+    def starved() -> None:
+        raise error
+
+    def guarded(held: int) -> None:
+        ended.clear()
+        monkeypatch.setattr(device_link, "free_bytes", lambda: gib + (held if ended else 0))
+        Run.guard(SimpleNamespace(), "case only", worker, starved)  # type: ignore[arg-type]
+
+    with pytest.raises(Failure, match=r"holds 100\.0 GiB") as caught:
+        guarded(100 * gib)
+    assert (caught.value.status, caught.value.signals[0].name, ended) == ("crashed", "out_of_memory", ["killed", "gone"])
+    with pytest.raises(type(error)):  # it is somebody else's
+        guarded(gib)
 
 
 def test_tasks_that_are_held_open_give_way_where_memory_is_short(judge_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
