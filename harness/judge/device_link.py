@@ -7,6 +7,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..workers import buffers, device_memory
@@ -176,12 +177,28 @@ def link(worker: Worker) -> DeviceLink:
     return found
 
 
-def refused(worker: Worker) -> str:
-    """Why this machine's confined processes and the judge can share no device memory; "" where they can."""
+def unshared() -> str:
+    """Why no process can be shown device memory here, as far as the judge can tell by itself; "" where it can."""
     if os.environ.get("KEVOLVE_DEVICE_MEMORY", "") == "host":
         return "KEVOLVE_DEVICE_MEMORY says so"
     if os.environ.get("CUDA_MPS_PIPE_DIRECTORY") or os.path.exists("/tmp/nvidia-mps/control"):
         return "a Multi-Process Service is here, under which processes share the device at the same time"
+    return _refused_by_driver()
+
+
+@cache
+def _refused_by_driver() -> str:
+    try:
+        os.close(DeviceRegion(STEP).export())
+        return ""
+    except (DeviceMemoryError, RuntimeError) as error:
+        return str(error).splitlines()[0][:200]
+
+
+def refused(worker: Worker) -> str:
+    """Why this machine's confined processes and the judge can share no device memory; "" where they can."""
+    if reason := unshared():
+        return reason
     try:
         link(worker)
         return ""

@@ -29,7 +29,7 @@ from ..types import (
     TargetReport,
 )
 from ..workers.confine import Confinement
-from . import bubblewrap, memory, places
+from . import bubblewrap, device_link, memory, places
 from .ahead import Ahead
 from .builds import compiler_version
 from .endings import Refused, WorkerDied, WorkerTimeout
@@ -266,7 +266,9 @@ class Machine:
         others = len(nvml.gpus()) - 1
         more = f"; {others} more GPU{'s' * (others > 1)} here, each with a judge of its own" if others > 0 else ""
         lacking = "" if able["cuda"] else f"; no CUDA C++: {native.MISSING}"
-        return TargetReport("cuda", mode, f"{cuda.device_key()}{more}{lacking}", languages, ("device events",))
+        unshared = device_link.unshared()
+        memory = f"through host memory, since {unshared}" if unshared else "in memory shared with the judge"
+        return TargetReport("cuda", mode, f"{cuda.device_key()}{more}{lacking}; data {memory}", languages, ("device events",))
 
     def report(self, *, ceilings: bool) -> MachineReport:
         threading.Thread(target=places.triton_here).start()  # it will be asked for
