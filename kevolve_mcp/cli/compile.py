@@ -26,9 +26,10 @@ def compile(
     json: Json = False,
 ) -> None:
     """Build only: compiler diagnostics and static facts such as vector width and spills. Runs and proves nothing."""
-    from .connect import place, work
+    from .connect import work
     from .files import find_task, read_text
     from .looking import for_people
+    from .lookup import place
 
     text = read_text(candidate, "candidate")
     if task is None and not session:

@@ -6,8 +6,8 @@ driver dies, the server's stdin closes, it ends and takes its workers with it. T
 `python -P -m kevolve_mcp.server.main` with this interpreter: -P keeps the current folder (which may hold a `harness/` of the
 user's own) off the import path, while -I would also lose packages installed for the user alone.
 
-Commands that end at once build the server in this process and call it in memory: one import instead of two processes, the
-same tools and the same answers. Where they only look something up, that server runs no job: it would be gone before the end.
+Commands that start a job and wait for it build the server in this process and call it in memory: one import instead of two
+processes, the same tools and the same answers. Those that only look something up need no protocol: see lookup.
 
 Both use a running server instead where one is named (--server, KEVOLVE_SERVER). It may be on another machine, so files are
 read here and sent as text, and packages come back as text.
@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import anyio
-import typer
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.server import MCPServer
 from mcp.types import Implementation
@@ -60,34 +59,17 @@ def stdio(log: TextIO) -> OpenClient:
     return lambda: Client(stdio_client(server, errlog=log), client_info=_identity("kevolve optimize"))
 
 
-def in_memory(*, looks_only: bool, python: str = "") -> OpenClient:
-    """Clients of a server in this process."""
-    return lambda: Client(make_server(looks_only=looks_only, python=python), client_info=_identity("kevolve"))
+def in_memory(*, python: str = "") -> OpenClient:
+    """Clients of a server in this process. python: evaluates instead of KEVOLVE_PYTHON."""
+    return lambda: Client(make_server(python=python), client_info=_identity("kevolve"))
 
 
-def make_server(*, looks_only: bool = False, python: str = "") -> MCPServer[Any]:
-    """The server of this process, imported when it is first needed. looks_only: as `Service` has it. python: evaluates instead
-    of KEVOLVE_PYTHON."""
+def make_server(*, python: str = "") -> MCPServer[Any]:
+    """The server of this process, imported when it is first needed."""
     from kevolve_mcp.server import build_server
-    from kevolve_mcp.sessions import Service
     from kevolve_mcp.settings import Settings
 
-    settings = Settings(python=python) if python else Settings()
-    return build_server(settings, lambda chosen: Service(chosen, looks_only=looks_only))
-
-
-def place(server: str, token: str) -> Remote | None:
-    """The running server that the options or the environment name. Raises UsageError, StoreError."""
-    from kevolve_mcp.settings import Settings
-
-    if not (server or token or Settings().server):
-        return None
-    from .remote import find_remote
-
-    found = find_remote(server, token)
-    if found is not None and found.warning:
-        typer.echo(f"warning: {found.warning}", err=True)
-    return found
+    return build_server(Settings(python=python) if python else Settings())
 
 
 @asynccontextmanager
@@ -103,36 +85,11 @@ async def running(
 
 
 @asynccontextmanager
-async def tools(remote: Remote | None = None, *, looks_only: bool = False, python: str = "") -> AsyncIterator[Tools]:
+async def tools(remote: Remote | None = None, *, python: str = "") -> AsyncIterator[Tools]:
     """The server in this process, or the running one."""
-    here = connect(in_memory(looks_only=looks_only, python=python))
+    here = connect(in_memory(python=python))
     async with here if remote is None else running(remote) as connection:
         yield connection
-
-
-def look_up(tool: str, arguments: dict[str, Any], remote: Remote | None = None) -> Answer:
-    """One call of a tool that only looks. Raises the KEvolveError that the server answered with."""
-
-    async def run() -> Answer:
-        async with tools(remote, looks_only=True) as server:
-            return await server.call(tool, arguments)
-
-    return anyio.run(run)
-
-
-def look_through(tool: str, arguments: dict[str, Any], remote: Remote | None = None) -> list[Answer]:
-    """All parts of an answer that comes in several, each of which says where the next one begins. Raises as `look_up`."""
-
-    async def run() -> list[Answer]:
-        parts: list[Answer] = []
-        offset: int | None = 0
-        async with tools(remote, looks_only=True) as server:
-            while offset is not None:
-                parts.append(await server.call(tool, {**arguments, "offset": offset}))
-                offset = parts[-1].data.get("next_cursor")
-        return parts
-
-    return anyio.run(run)
 
 
 def work(tool: str, arguments: dict[str, Any], remote: Remote | None = None, *, python: str = "") -> Answer:

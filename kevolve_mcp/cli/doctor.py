@@ -28,7 +28,7 @@ def doctor(python: Python = "", json: Json = False) -> None:
     if json:
         print_json(found.as_json())
     else:
-        from .render import machine_view
+        from .render.machine import machine_view
 
         show(machine_view(found))
     if not found.ready:

@@ -98,6 +98,6 @@ def _policy(library_calls: str, isolation: str) -> Policy:
 
 
 def _show(verdict: Verdict) -> None:
-    from .render import verdict_view
+    from .render.verdicts import verdict_view
 
     show(verdict_view(verdict))

@@ -26,8 +26,9 @@ def export(
     from kevolve_mcp.driver import Ending, Outcome, SessionClient
 
     from . import running
-    from .connect import place, tools
-    from .render import report_json, report_view
+    from .connect import tools
+    from .lookup import place
+    from .render.report import report_json, report_view
 
     running.check_destination(to)
     announce = announcer(quiet=json)

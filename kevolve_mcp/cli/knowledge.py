@@ -38,8 +38,8 @@ def search(
     json: Json = False,
 ) -> None:
     """Find pages by words, by the signals of an evaluation, or both."""
-    from .connect import look_up, place
     from .looking import for_people
+    from .lookup import look_up, place
 
     words = " ".join(query or ())
     if not words and not signal:
@@ -60,8 +60,8 @@ def read(
     json: Json = False,
 ) -> None:
     """Print one page, whole."""
-    from .connect import look_through, place
     from .looking import for_people
+    from .lookup import look_through, place
 
     answers = look_through("knowledge_read", {"page_id": page}, place(server, token))
     parts = [for_people(answer.text).partition("\n") for answer in answers]

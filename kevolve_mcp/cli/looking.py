@@ -27,11 +27,10 @@ Section = Annotated[
 
 def sessions(server: Server = "", token: Token = "", json: Json = False) -> None:
     """List all sessions of this home."""
-    from kevolve_mcp.driver import SessionFacts
-    from kevolve_mcp.driver.answers import read
+    from kevolve_mcp.driver.answers import SessionFacts, read
 
-    from .connect import place
-    from .render import sessions_table
+    from .lookup import place
+    from .render.tree import sessions_table
 
     rows = pages({}, "sessions", place(server, token))[1]
     if json:
@@ -41,11 +40,10 @@ def sessions(server: Server = "", token: Token = "", json: Json = False) -> None
 
 def tree(session: SessionId, server: Server = "", token: Token = "", json: Json = False) -> None:
     """Show a session's search tree: every node with its speed-up, parents and what was changed."""
-    from kevolve_mcp.driver import NodeFacts, SessionFacts
-    from kevolve_mcp.driver.answers import read
+    from kevolve_mcp.driver.answers import NodeFacts, SessionFacts, read
 
-    from .connect import place
-    from .render import tree_view
+    from .lookup import place
+    from .render.tree import tree_view
 
     data, rows = pages({"session_id": session}, "nodes", place(server, token))
     if json:
@@ -62,7 +60,7 @@ def show(
     json: Json = False,
 ) -> None:
     """Show one node, or one evaluation: its verdict, cases and signals, or one section of it."""
-    from .connect import place
+    from .lookup import place
 
     if evaluation := next((name for name in (node, session) if name and EVALUATION.fullmatch(name)), ""):
         return _show({"evaluation_id": evaluation, "section": section}, place(server, token), json)
@@ -80,14 +78,14 @@ def diff(
     json: Json = False,
 ) -> None:
     """Show how a node's source differs from another's, by default from its parent's."""
-    from .connect import place
+    from .lookup import place
 
     _show({"session_id": session, "node_id": node, "diff_with": other}, place(server, token), json)
 
 
 def pages(arguments: dict[str, Any], field: str, remote: Remote | None = None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """All pages of a tree_view: the data of the first, and the rows of `field` of all."""
-    from .connect import look_up
+    from .lookup import look_up
 
     first: dict[str, Any] = {}
     rows: dict[str, dict[str, Any]] = {}
@@ -103,7 +101,7 @@ def pages(arguments: dict[str, Any], field: str, remote: Remote | None = None) -
 
 
 def _show(arguments: dict[str, Any], remote: Remote | None, json: bool) -> None:
-    from .connect import look_up
+    from .lookup import look_up
 
     cursor = 0
     text: list[str] = []

@@ -131,11 +131,11 @@ def optimize(
         raise
     copied = running.copy_package(outcome, export) if export else ""
     if json:
-        from .render import report_json
+        from .render.report import report_json
 
         print_json(report_json(outcome, copied))
     else:
-        from .render import report_view
+        from .render.report import report_view
 
         show(report_view(outcome, copied, running.handed_over(outcome)))
     if outcome.ending is None or not outcome.ending.package:

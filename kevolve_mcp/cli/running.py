@@ -23,9 +23,10 @@ from kevolve_mcp.sessions.inputs import companion_start, usual_language
 from kevolve_mcp.settings import Settings
 from kevolve_mcp.synthesis.authors import AuthorOptions, OfflineAuthor, choose_author
 
-from .connect import open_log, place, running, stdio
+from .connect import open_log, running, stdio
 from .files import find_task, read_text
-from .render import Board, board_view, plain_line
+from .lookup import place
+from .render.board import Board, board_view, plain_line
 from .terminal import err, is_live
 
 if TYPE_CHECKING:

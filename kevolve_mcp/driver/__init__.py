@@ -4,13 +4,50 @@
 gets a stream of frozen events. The driver keeps nothing that the server does not keep.
 """
 
-from . import events
-from .answers import CaseFacts, Ending, EvaluationFacts, NodeFacts, SessionFacts, SignalFacts, SkillFacts, Told, UnreadableAnswer
-from .client import SessionClient
-from .connection import Answer, Connection, OpenClient, Tools, connect, read_result
-from .events import Event
-from .loop import Driver, Outcome
-from .options import Options
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import events
+    from .answers import (
+        CaseFacts,
+        Ending,
+        EvaluationFacts,
+        NodeFacts,
+        SessionFacts,
+        SignalFacts,
+        SkillFacts,
+        Told,
+        UnreadableAnswer,
+    )
+    from .client import SessionClient
+    from .connection import Connection, OpenClient, connect, read_result
+    from .events import Event
+    from .loop import Driver, Outcome
+    from .options import Options
+    from .tools import Answer, Tools
+
+_HOMES = {
+    "answers": (
+        "CaseFacts",
+        "Ending",
+        "EvaluationFacts",
+        "NodeFacts",
+        "SessionFacts",
+        "SignalFacts",
+        "SkillFacts",
+        "Told",
+        "UnreadableAnswer",
+    ),
+    "client": ("SessionClient",),
+    "connection": ("Connection", "OpenClient", "connect", "read_result"),
+    "events": ("Event",),
+    "loop": ("Driver", "Outcome"),
+    "options": ("Options",),
+    "tools": ("Answer", "Tools"),
+}
 
 __all__ = [
     "Answer",
@@ -35,3 +72,13 @@ __all__ = [
     "events",
     "read_result",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Loaded when used: who only shows what is there needs no client, and a client takes half a second to import."""
+    if name == "events":
+        return importlib.import_module(".events", __name__)
+    home = next((module for module, names in _HOMES.items() if name in names), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{home}", __name__), name)

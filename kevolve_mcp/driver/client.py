@@ -14,9 +14,9 @@ from kevolve_mcp.errors import Conflict, KEvolveError
 from kevolve_mcp.synthesis.authors import FREE, AskContext, Cost, Proposal
 
 from .answers import Ending, SessionFacts, Told, read
-from .connection import Answer, ProgressListener, Tools
 from .events import Working
 from .options import limits
+from .tools import Answer, ProgressListener, Tools
 
 ENDED = "The search has ended: "  # how the verdict of session_next begins; what follows is the reason
 REPEATS = 3  # how often a job that was lost or cancelled under our feet is started again

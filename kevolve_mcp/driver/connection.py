@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 from anyio.abc import TaskStatus
@@ -21,6 +21,7 @@ from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT, CallT
 from kevolve_mcp.errors import KEvolveError, Unavailable
 
 from .failures import from_result
+from .tools import Answer, ProgressListener
 
 RESTARTS = 5  # in a row without one answered call between them
 REMOTE_RESTARTS = 8  # of a server that somebody else starts again: about 50 s with the pauses between
@@ -28,25 +29,9 @@ FORGOTTEN = ("Session not found", "Session terminated")  # what a server over HT
 ANSWER_S = 300.0  # the server bounds its waits to 45 s; what takes longer than this hangs
 PAUSE_S = 0.2  # before the first restart; doubled for each further one in a row
 
-ProgressListener = Callable[[str, float], None]  # (message, fraction of the call)
 OpenClient = Callable[[], AbstractAsyncContextManager[Client]]
 
 _log = logging.getLogger(__name__)
-
-
-class Tools(Protocol):
-    """What the loop needs of a server: call a tool, get its structured content."""
-
-    async def call(self, tool: str, arguments: dict[str, Any], progress: ProgressListener | None = None) -> Answer:
-        """Raises the KEvolveError that the server answered with, and Unavailable when there is no server."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """text: what a person would read, verdict first. data: the structured content."""
-
-    text: str
-    data: dict[str, Any]
 
 
 class _Broken(Exception):

@@ -19,11 +19,11 @@ from kevolve_mcp.synthesis.authors import FREE, AskContext, Author, AuthorError,
 from . import decisions, events
 from .answers import UNLIMITED, Ending, NodeFacts, SessionFacts, Told
 from .client import SessionClient
-from .connection import Tools
 from .decisions import Again, GiveUp, GoOn, Pause, Standing, Stop
 from .learned import lesson
 from .options import Options, differences, extended
 from .purse import Purse
+from .tools import Tools
 
 PAUSE_S = 0.5  # before an author that failed is asked again
 CANCEL_S = 10.0  # how long a cancelled run may take to stop the jobs it started

@@ -9,7 +9,8 @@ from mcp.types import CallToolResult
 from harness.types import to_json
 from kevolve_mcp.sessions.types import Evaluated, Finished, JobView, Opened
 
-from .answer import Phrase, answer
+from .answer import answer
+from .phrase import Phrase
 from .results import EvaluationReply, FinishReply, JobsReply, SessionReply
 from .wording import kernels, rest, sessions
 

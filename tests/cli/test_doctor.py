@@ -11,7 +11,7 @@ import pytest
 from harness.types import Device, Interpreter, MachineReport
 from kevolve_mcp.cli import diagnosis
 from kevolve_mcp.cli.diagnosis import Diagnosis, Finding
-from kevolve_mcp.cli.render import machine_view
+from kevolve_mcp.cli.render.machine import machine_view
 from kevolve_mcp.errors import Unavailable
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.settings import Settings

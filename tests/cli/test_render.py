@@ -10,8 +10,12 @@ import pytest
 from rich.console import Console, RenderableType
 
 from harness.types import Budget, CaseResult, Environment, Evaluation, Signal, Spent, StageReport, Status
-from kevolve_mcp.cli import render
 from kevolve_mcp.cli.render import figures
+from kevolve_mcp.cli.render.board import Board, board_view, plain_line
+from kevolve_mcp.cli.render.cases import cases_table, naive_note
+from kevolve_mcp.cli.render.report import report_json, report_view
+from kevolve_mcp.cli.render.tree import sessions_table, tree_view
+from kevolve_mcp.cli.render.verdicts import verdict_view
 from kevolve_mcp.cli.verdicts import Verdict, all_correct
 from kevolve_mcp.driver import (
     CaseFacts,
@@ -88,29 +92,29 @@ def test_durations(value: float, shown: str) -> None:
 
 
 def test_the_table_shows_every_baseline_the_kernel_and_how_it_was_run() -> None:
-    shown = text_of(render.cases_table([CASE]))
+    shown = text_of(cases_table([CASE]))
     for part in ("eager", "compile", "7.00 ms", "4.60 ms", "2.51 ms", "1.83×", "[1.79, 1.88]", "faster", "81 %", "reused"):
         assert part in shown
 
 
 def test_a_wrong_case_and_an_untimed_one_say_so() -> None:
-    shown = text_of(render.cases_table([CaseResult("a", correct=False), CaseResult("b", correct=True, protected=True)]))
+    shown = text_of(cases_table([CaseResult("a", correct=False), CaseResult("b", correct=True, protected=True)]))
     assert "wrong" in shown
     assert "not timed" in shown
     assert "b (protected)" in shown
 
 
 def test_the_unfair_figure_stands_beside_with_the_reason_why_it_is_not_claimed() -> None:
-    note = render.naive_note([CASE])
+    note = naive_note([CASE])
     assert "15.20× instead of 1.83×" in note
     assert "page faults" in note
-    assert render.naive_note([replace(CASE, naive_speedup=None)]) == ""
+    assert naive_note([replace(CASE, naive_speedup=None)]) == ""
 
 
 def test_the_board_follows_the_events() -> None:
     told = Told(EvaluationFacts("e9", "correct", "fine"), NODE, NODE, True, spent=Spent(13, 80))
     failed = replace(told, node=replace(NODE, id="n8", status="build_failed"), spent=Spent(14, 90))
-    board = render.Board()
+    board = Board()
     for event in (
         events.Opened(replace(SESSION, best=None)),
         events.NodeEvaluated(told, 1),
@@ -120,7 +124,7 @@ def test_the_board_follows_the_events() -> None:
         events.Working("a4", "time: 3 of 5 pairs", 0.6),
     ):
         board = board.after(event)
-    shown = text_of(render.board_view(board))
+    shown = text_of(board_view(board))
     for part in ("rows-7f3a", "4 evaluated, 1 not correct", "n7  1.83× [1.79, 1.88]", "26 of 40 evaluations, 2 min 30 s left"):
         assert part in shown
     assert "VEC=8: 1.20× its parent" in shown
@@ -128,8 +132,8 @@ def test_the_board_follows_the_events() -> None:
 
 
 def test_without_a_terminal_every_event_that_matters_is_one_line() -> None:
-    board = render.Board().after(events.Opened(SESSION))
-    line = render.plain_line
+    board = Board().after(events.Opened(SESSION))
+    line = plain_line
     assert line(events.Opened(SESSION, True), board) == "resumed rows-7f3a: rows on cpu in cpp, goal best"
     baseline = events.Baseline((CaseFacts("large", baselines_us={"eager": 7000.0}),), ("compile failed",))
     assert line(baseline, board) == "baseline large: eager 7.00 ms\nnote: compile failed"
@@ -138,7 +142,7 @@ def test_without_a_terminal_every_event_that_matters_is_one_line() -> None:
 
 
 def test_the_report_names_figure_lineage_borrowings_package_and_tree() -> None:
-    shown = text_of(render.report_view(OUTCOME))
+    shown = text_of(report_view(OUTCOME))
     for part in (
         "1.83× [1.79, 1.88] over the strongest baseline, node n7",
         "measured as a user calls it",
@@ -154,13 +158,13 @@ def test_the_report_names_figure_lineage_borrowings_package_and_tree() -> None:
 
 
 def test_a_run_without_a_winner_says_so_and_still_shows_the_tree() -> None:
-    shown = text_of(render.report_view(Outcome(SESSION, "budget: no node is faster", 3)))
+    shown = text_of(report_view(Outcome(SESSION, "budget: no node is faster", 3)))
     assert "nothing to export: budget: no node is faster" in shown
     assert "kevolve tree rows-7f3a" in shown
 
 
 def test_the_json_report_carries_the_same() -> None:
-    data = render.report_json(OUTCOME, "/copy")
+    data = report_json(OUTCOME, "/copy")
     assert data["fitness"] == 1.83
     assert data["package"] == "/copy"
     assert data["cases"][0]["baselines"] == {"eager": 7000.0, "compile": 4600.0}
@@ -169,7 +173,7 @@ def test_the_json_report_carries_the_same() -> None:
 
 def test_the_tree_nests_children_and_marks_the_best() -> None:
     crossed = replace(NODE, id="n9", parents=("n7", "n2"), role="crossover", status="incorrect")
-    shown = text_of(render.tree_view(SESSION, [START, NODE, crossed]))
+    shown = text_of(tree_view(SESSION, [START, NODE, crossed]))
     rows = [line for line in shown.splitlines() if "n2" in line or "n7" in line or "n9" in line]
     assert "best" in next(r for r in shown.splitlines() if "── n7" in r)
     assert any("n9  incorrect" in r and "with n2" in r for r in rows)
@@ -177,8 +181,8 @@ def test_the_tree_nests_children_and_marks_the_best() -> None:
 
 
 def test_no_sessions_says_what_to_do() -> None:
-    assert "kevolve optimize TASK" in text_of(render.sessions_table([]))
-    assert "rows-7f3a" in text_of(render.sessions_table([SESSION]))
+    assert "kevolve optimize TASK" in text_of(sessions_table([]))
+    assert "rows-7f3a" in text_of(sessions_table([SESSION]))
 
 
 def evaluation(status: Status, **more: Any) -> Evaluation:
@@ -199,14 +203,14 @@ def evaluation(status: Status, **more: Any) -> Evaluation:
 
 def test_a_verdict_shows_why_and_the_end_of_the_failed_log() -> None:
     stages = (StageReport("build", False, log="\n".join(f"line {i}" for i in range(50))),)
-    shown = text_of(render.verdict_view(Verdict.of("k.py", evaluation("build_failed", stages=stages))))
+    shown = text_of(verdict_view(Verdict.of("k.py", evaluation("build_failed", stages=stages))))
     for part in ("k.py  build_failed", "it was build_failed", "memory_bound: 83 %", "line 49"):
         assert part in shown
     assert "line 10\n" not in shown
 
 
 def test_a_correct_verdict_shows_fitness_and_cases() -> None:
-    shown = text_of(render.verdict_view(Verdict.of("k.py", evaluation("correct", fitness=1.83, cases=(CASE,)))))
+    shown = text_of(verdict_view(Verdict.of("k.py", evaluation("correct", fitness=1.83, cases=(CASE,)))))
     assert "F = 1.83×" in shown
     assert "7.00 ms" in shown
 
@@ -230,7 +234,7 @@ def test_the_documented_json_of_a_verdict() -> None:
 
 def test_a_narrow_list_of_sessions_keeps_the_ids_whole() -> None:
     rows = [SESSION, replace(SESSION, id="a_rather_long_name_of_a_session-1b2c", best=None, correct=2)]
-    wide, narrow = (text_of(render.sessions_table(rows), width) for width in (200, 50))
+    wide, narrow = (text_of(sessions_table(rows), width) for width in (200, 50))
     assert len(wide.splitlines()[1].split()) == 8  # the heading of a table
     for shown in (wide, narrow):
         assert all(row.id in shown for row in rows)
@@ -240,9 +244,9 @@ def test_a_narrow_list_of_sessions_keeps_the_ids_whole() -> None:
 
 def test_an_unclear_verdict_says_why() -> None:
     unclear = replace(CASE, verdict="unclear", interval=(0.9, 1.2), speedup=1.05)
-    shown = text_of(render.verdict_view(Verdict.of("k.py", evaluation("correct", cases=(unclear,)))))
+    shown = text_of(verdict_view(Verdict.of("k.py", evaluation("correct", cases=(unclear,)))))
     assert "Unclear: large [0.90, 1.20]: the interval reaches from slower to faster" in shown
-    assert "Unclear" not in text_of(render.verdict_view(Verdict.of("k.py", evaluation("correct", cases=(CASE,)))))
+    assert "Unclear" not in text_of(verdict_view(Verdict.of("k.py", evaluation("correct", cases=(CASE,)))))
 
 
 def test_one_sentence_is_said_once() -> None:
@@ -253,12 +257,12 @@ def test_one_sentence_is_said_once() -> None:
         signals=(Signal("wrong.values", "case large: 3 of 8 elements differ"),),
         cases=(wrong,),
     )
-    assert text_of(render.verdict_view(Verdict.of("k.py", found))).count("3 of 8 elements differ") == 1
+    assert text_of(verdict_view(Verdict.of("k.py", found))).count("3 of 8 elements differ") == 1
 
 
 def test_a_packages_table_says_what_ran() -> None:
     small = replace(CASE, name="small", speedup=1.0)
-    shown = text_of(render.cases_table((CASE, small), reference_cases=("small",)))
+    shown = text_of(cases_table((CASE, small), reference_cases=("small",)))
     heading, large, other = (
         line for line in shown.splitlines() if line.split() and line.split()[0] in ("case", "large", "small")
     )
@@ -266,4 +270,4 @@ def test_a_packages_table_says_what_ran() -> None:
     assert "runs the" in heading
     assert "kernel" in large
     assert "reference" in other
-    assert "kernel" in text_of(render.cases_table((CASE,))).splitlines()[1]
+    assert "kernel" in text_of(cases_table((CASE,))).splitlines()[1]

@@ -19,9 +19,9 @@ def scripted(python: str, near: Path | None) -> Executor:
     return FakeExecutor()
 
 
-def fake_server(*, looks_only: bool = False, python: str = "") -> MCPServer[App]:
+def fake_server(*, python: str = "") -> MCPServer[App]:
     """Settings come from the environment, as the real program's do."""
-    return build_server(Settings(), lambda settings: Service(settings, scripted, looks_only=looks_only))
+    return build_server(Settings(), lambda settings: Service(settings, scripted))
 
 
 if __name__ == "__main__":

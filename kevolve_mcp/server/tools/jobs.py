@@ -13,9 +13,10 @@ from kevolve_mcp.errors import UsageError
 from kevolve_mcp.sessions.types import JobState, JobView
 
 from .. import arguments as a
-from ..answer import Phrase, answer
+from ..answer import answer
 from ..context import app, service
 from ..jobs import job_answer
+from ..phrase import Phrase
 from ..results import JobsReply
 from ..waiting import checked, told, wait
 from ..wording import rest

@@ -8,9 +8,8 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from harness.types import to_json
-
-from ..answer import Phrase, answer
+from .. import looking
+from ..answer import answer
 from ..context import service
 from ..results import ViewReply
 
@@ -32,33 +31,8 @@ async def tree_view(
 ) -> Annotated[CallToolResult, ViewReply]:
     """Look without changing anything: the list of sessions, a session's tree, a node's or evaluation's source, log, profile and
     cases, or the difference between two nodes. Long texts come in pieces; next_cursor says where to go on."""
-    view = await service(ctx).tree(
-        session_id,
-        node_id=node_id,
-        evaluation_id=evaluation_id,
-        diff_with=diff_with,
-        section=section,
-        cursor=cursor,
-        detailed=response_format == "detailed",
+    return answer(
+        *await looking.tree(
+            service(ctx), session_id, node_id, evaluation_id, diff_with, section, cursor, response_format=response_format
+        )
     )
-    verdict, _, rest = view.text.partition("\n")
-    call = "none"
-    if view.next_cursor:
-        given = {
-            "session_id": session_id,
-            "node_id": node_id,
-            "evaluation_id": evaluation_id,
-            "diff_with": diff_with,
-            "section": section,
-        }
-        named = ", ".join(f"{name}={value!r}" for name, value in given.items() if value)
-        call = f"tree_view({named}{', ' if named else ''}cursor={view.next_cursor}) for the rest"
-    elif view.kind == "tree" and view.session is not None and view.session.state == "open":
-        call = f"session_next(session_id={view.session.id!r})"
-    phrase = Phrase(verdict, call, [rest] if rest else [])
-    data = to_json(view)
-    for name in ("text", "next_cursor", "kind"):
-        data.pop(name)
-    data = {name: value for name, value in data.items() if value}
-    reply = ViewReply(verdict=verdict, next=call, kind=view.kind, data=data, next_cursor=view.next_cursor)
-    return answer(phrase, reply)

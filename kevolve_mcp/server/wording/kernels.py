@@ -7,7 +7,7 @@ from typing import Any
 from kevolve_mcp.sessions.types import Evaluated
 from kevolve_mcp.synthesis.likeness import LIKE
 
-from ..answer import Phrase
+from ..phrase import Phrase
 from .figures import evaluation_lines, listed, plainly, short, times
 
 __all__ = ["evaluated"]

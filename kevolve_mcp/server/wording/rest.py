@@ -5,7 +5,7 @@ from __future__ import annotations
 from kevolve_mcp.sessions.skill_types import SkillView
 from kevolve_mcp.sessions.types import JobView, KnowledgeHit, KnowledgeHits, KnowledgePage, MachineView
 
-from ..answer import Phrase
+from ..phrase import Phrase
 from .figures import times
 
 

@@ -6,7 +6,7 @@ from kevolve_mcp.search import no_winner
 from kevolve_mcp.sessions.types import AskBatch, AskView, Finished, Opened, SessionView, SimilarView
 from kevolve_mcp.synthesis.wording import one_line
 
-from ..answer import Phrase
+from ..phrase import Phrase
 from .figures import budget_left, case_line, node_line, times
 
 INLINE = ("README.md", "kernel.py")  # of a package, what stands in the text; the rest only in the structure
