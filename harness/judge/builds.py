@@ -20,12 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from .. import native
-from ..languages import LANGUAGES, flags
+from ..assembly import Inside
+from ..languages import flags
 from ..targets.cubin import KernelText
 from ..types import CodecError, from_json, to_json
 from ..workers import buffers, frames
 from ..workers.compiler import CompileResult, CudaReport
 from ..workers.confine import Confinement
+from . import words
 from .endings import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .leaving import Leaving
 from .processes import BuildHandler, ForkServer, Worker
@@ -44,10 +46,10 @@ LATE = (
 
 @dataclass(frozen=True)
 class Product:
-    """What came of one build besides the binary. facts: static ones of a CPU library. symbols: of the names that were ordered.
-    kernels: of a GPU's binary, by symbol."""
+    """What came of one build besides the binary. inside: of a CPU library. symbols: of the names that were ordered. kernels: of a GPU's
+    binary, by symbol."""
 
-    facts: dict[str, float] = field(default_factory=dict)
+    inside: Inside = field(default_factory=Inside)
     symbols: dict[str, str] = field(default_factory=dict)
     kernels: dict[str, KernelText] = field(default_factory=dict)
 
@@ -309,11 +311,11 @@ def _not_unicode(text: str) -> int | None:
 
 
 def _product(order: native.Order, listing: str) -> Product:
-    if order.language == "cpp":
-        return Product(facts=LANGUAGES["cpp"].read_listing(listing))
     try:
+        if order.language == "cpp":
+            return Product(inside=words.inside(listing))
         report = from_json(CudaReport, json.loads(listing))
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, Interfered) as error:
         raise _BuildFailed(f"the compiler's process reported what cannot be read: {error}") from error
     if len(json.dumps(report.symbols)) > frames.MAX_PACKET // 2:
         raise _BuildFailed(

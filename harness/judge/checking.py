@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 from ..types import Case, CaseResult, Signal
-from . import bursts, configurations, launched, oracle, works
+from . import bursts, configurations, launched, oracle, words, works
 from .distance import same_bits
 from .failures import Failure
 from .pool import CasePool
@@ -38,7 +38,7 @@ def verify(run: Run) -> dict[str, Any]:
         if run.confirming:
             pool.release(checking=True)
     counted = run.guard("counting launches", worker, lambda: worker.ask("works", seconds=LOAD_SECONDS, mode="count"))
-    run.launches = counted.values[0]
+    run.launches, run.called = counted.values[0], words.called(worker.data(counted))
     if any(b.ok and b.language == "cuda" for b in run.builds.records):
         run.kernels, _ = launched.collect(run, worker, LOAD_SECONDS)
     works.police(run)

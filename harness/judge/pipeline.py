@@ -19,7 +19,7 @@ from ..types import (
     fitness,
     promotable,
 )
-from . import compiled, diagnosis, launched, statistics, works
+from . import compiled, diagnosis, launched, loops, statistics, works
 from .checking import verify
 from .failures import Failure
 from .measuring import time_candidate
@@ -44,6 +44,8 @@ def evaluate(run: Run) -> Evaluation:
                 run.reports.append(StageReport(stage, False, time.monotonic() - begun, found.message, found.log))
                 break
         start_ahead(run)
+        if run.reports[-1].stage not in ("profile", "diagnose"):
+            run.reports[0] = replace(run.reports[0], data={**run.reports[0].data, **_loops(run)})
         if run.loaded is not None and failure is None:
             run.machine.leaving.add(run.loaded)
             run.loaded = None
@@ -63,14 +65,7 @@ def build(run: Run) -> dict[str, Any]:
     if refused is not None:
         raise Failure("rejected", refused.message, (refused,))
     run.loaded = start_worker(run, poison=True)
-    facts: dict[str, float] = {}
-    for record in run.builds.records:
-        for name, value in record.product.facts.items():
-            facts[name] = facts.get(name, 0.0) + value
-    return {
-        "builds": [{"cached": b.cached, "seconds": b.seconds, "flags": list(b.flags)} for b in run.builds.records],
-        "static": facts,
-    }
+    return {"builds": [{"cached": b.cached, "seconds": b.seconds, "flags": list(b.flags)} for b in run.builds.records]}
 
 
 def _profile(run: Run) -> dict[str, Any]:
@@ -78,26 +73,30 @@ def _profile(run: Run) -> dict[str, Any]:
     run.tell("profile", "who does the work", 0.95)
     works.examine(run)
     architecture = ARCHITECTURES.get(run.machine.architecture_of(Target.parse(run.place.target)))
-    kernels: dict[str, Any] = {}
+    kernels: dict[str, Any] = _loops(run)
     if run.kernels and architecture is not None:
         kernels, run.static = compiled.describe(launched.joined(run.kernels, run.builds.records, architecture), architecture)
+    run.static += run.language.explain(kernels.get("static", {}))
     return {
-        "static": run.reports[0].data.get("static", {}),
         **kernels,
         "page_faults": {n: statistics.median(t.all("faults")) for n, t in run.times.items() if t.blocks},
         "involuntary_switches": {n: sum(b.switches for b in t.blocks) for n, t in run.times.items()},
     }
 
 
+def _loops(run: Run) -> dict[str, Any]:
+    """The inside of what load_cpp built; {} in a language whose kernels run elsewhere, since host code does not describe them."""
+    return loops.describe(run.builds.records, run.called) if run.language.name == "cpp" else {}
+
+
 def _diagnose(run: Run) -> dict[str, Any]:
-    static = (*run.static, *run.language.explain(run.reports[0].data.get("static", {})))
     measured = [
         diagnosis.Measured(case, run.results[case.name], run.task.pools[case.name].working_set)
         for case in run.cases
         if case.name in run.results and not case.held_out
     ]
     briefly = any(s.name == "timed_briefly" for s in run.signals)
-    run.signals += diagnosis.diagnose(measured, run.machine.ceilings_of(run.task.family), static, briefly=briefly)
+    run.signals += diagnosis.diagnose(measured, run.machine.ceilings_of(run.task.family), run.static, briefly=briefly)
     return {}
 
 

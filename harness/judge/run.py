@@ -55,6 +55,7 @@ class Run:
     times: dict[str, timing.CaseTimes] = field(default_factory=dict)
     library: dict[str, int] = field(default_factory=dict)
     launches: int = 0  # of its own kernels while verifying
+    called: dict[str, dict[str, int]] = field(default_factory=dict)  # C++ functions while verifying: calls by build and name
     configurations: dict[str, Any] = field(default_factory=dict)  # of autotuned kernels, by case: which were verified
     kernels: list[Captured] = field(default_factory=list)  # of load_cuda, that were launched while verifying
     static: list[Signal] = field(default_factory=list)  # what their binaries show

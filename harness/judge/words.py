@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from ..assembly import Inside
 from ..types import CodecError, Operator, from_json
 from ..workers import dataflow
 from ..workers.kernels import KERNELS, Captured
@@ -13,6 +14,7 @@ from .endings import Interfered
 
 DEEPEST = 100  # levels of an answer; inputs of a task may be nested, and nobody nests them so
 LARGEST = 1 << 60  # of a figure: nanoseconds of 36 years
+MOST_BODIES, MOST_CALLED = 100, 200  # loops of a library; functions of a candidate
 MOST_COUNT = 1 << 31  # of what a kernel has: threads, bytes, launches
 _OPERATOR = ("name", "reads", "axes", "extent")
 _AXES = ("", "all", "last", "inner", "mixed")
@@ -90,6 +92,34 @@ def captured(data: bytes) -> list[Captured]:
         good = all(0 <= f < MOST_COUNT for f in figures) and len(kernel.grid) == len(kernel.block) == 3
         if not good or not set(kernel.texts) <= set(_KINDS) or any(_ENDLESS.search(text) for text in said):
             raise Interfered(f"what it says of the kernel {kernel.name[:100]!r} cannot be: sizes, or kinds of text")
+    return found
+
+
+def inside(listing: str) -> Inside:
+    """What the compiler's process says is inside a library. Raises Interfered."""
+    told = parsed(listing)
+    try:
+        found = from_json(Inside, _cleaned(told))
+    except CodecError as error:
+        raise Interfered(f"what it says is inside cannot be read: {str(error)[:200]}") from error
+    bodies = [body for function in found.functions.values() for body in function.bodies]
+    figures = [f for b in bodies for f in (b.line, b.bits, b.lanes, b.cycles or 0.0, *b.facts.values(), *b.pressure.values())]
+    if len(bodies) > MOST_BODIES or not all(-1 <= f < MOST_COUNT for f in figures):
+        raise Interfered("what it says is inside cannot be: counts, or how many loops")
+    return found
+
+
+def called(told: Any) -> dict[str, dict[str, int]]:
+    """What the candidate's process says it called: by identity of the build and name of the function. Anything else is left out."""
+    found: dict[str, dict[str, int]] = {}
+    for entry in told[:MOST_CALLED] if isinstance(told, list) else ():
+        if (
+            isinstance(entry, list)
+            and len(entry) == 3
+            and [type(v) for v in entry] == [str, str, int]
+            and 0 < entry[2] <= LARGEST
+        ):
+            found.setdefault(entry[0], {})[printable(entry[1])[:200]] = entry[2]
     return found
 
 

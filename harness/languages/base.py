@@ -31,10 +31,6 @@ class Language(ABC):
         """Compiler output -> signals, the most specific first; at least `compile_error` for a failed build."""
 
     @abstractmethod
-    def read_listing(self, listing: str) -> dict[str, float]:
-        """Disassembly -> static facts by name; {} where there is none."""
-
-    @abstractmethod
     def explain(self, facts: dict[str, float]) -> tuple[Signal, ...]:
         """Static facts -> signals that can explain a slow kernel."""
 

@@ -19,16 +19,8 @@ _MESSAGES = (
     (r"expected|stray|unterminated|missing terminating|extraneous|before .* token", "compile_error.syntax"),
 )  # fmt: skip
 _ERROR_LINE = re.compile(r"^(.*?):(\d{1,9}):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE)
-_PACKED = re.compile(r"^v?(?:f(?:n?m(?:add|sub))\d*|add|sub|mul|div|sqrt|max|min|cvt\w*2|rcp14|rsqrt14|and|or|xor)p[sd]$")
-_DIVIDES = re.compile(r"^v?[fisu]?(?:div|sqrt)")  # not the approximations, such as vrsqrt14ps
-_BITWISE = re.compile(r"^v(?:and|or|xor)")  # scalar code zeroes its registers so
-_SCALAR = re.compile(r"^v?(?:f(?:n?m(?:add|sub))\d*|add|sub|mul|div|sqrt|max|min)s[sd]$")
-
-_FACTS = (
-    "packed", "avx", "scalar", "zmm", "ymm", "xmm_packed",
-    "gathers", "divisions", "branches", "calls", "spills", "math_calls",
-)  # fmt: skip
-_NARROW = 8  # packed AVX operations: fewer may be the tail or the horizontal sum of a kernel that works on integers
+_NARROW = 2  # packed AVX operations in the hot loops: one may be a conversion in scalar code
+_SPILLS = 2  # accesses to places on the stack in the hot loops; one may be a value that is needed once
 _DIVISION_SHARE = 5  # one in 5: a division occupies its unit 10 to 20 times as long as a multiplication
 
 
@@ -54,61 +46,30 @@ class Cpp(Language):
             found.append(Signal(name, words[-1] if words else "the compiler failed without a message"))
         return tuple(found[:4])
 
-    def read_listing(self, listing: str) -> dict[str, float]:
-        facts = dict.fromkeys(_FACTS, 0.0)
-        for line in listing.splitlines():
-            columns = line.split("\t")
-            if len(columns) < 2:
-                continue
-            words = columns[-1].split(None, 1)
-            if not words:
-                continue
-            name, operands = words[0], words[1] if len(words) > 1 else ""
-            if _PACKED.match(name):
-                facts["packed"] += 1
-                facts["avx"] += name.startswith("v") and not _BITWISE.match(name)
-                facts["zmm" if "zmm" in operands else "ymm" if "ymm" in operands else "xmm_packed"] += 1
-            elif _SCALAR.match(name):
-                facts["scalar"] += 1
-            if _DIVIDES.match(name):
-                facts["divisions"] += 1
-            elif "gather" in name:
-                facts["gathers"] += 1
-            elif name.startswith("call"):
-                facts["calls"] += 1
-                facts["math_calls"] += bool(re.search(r"<(exp|log|pow|tanh|sin|cos|erf)\w*@plt", operands))
-            elif name.startswith("j") and name != "jmp":
-                facts["branches"] += 1
-            elif name.startswith(("vmov", "mov")) and "(%rsp)" in operands.split(",")[-1] and "mm" in operands:
-                facts["spills"] += 1
-        return facts
-
     def explain(self, facts: dict[str, float]) -> tuple[Signal, ...]:
+        """facts: of the hot loops (assembly.counting), with `loops`, how many they are; 0 for code without one."""
         if not facts:
             return ()
         packed, scalar = facts["packed"], facts["scalar"]
+        said = f"{scalar:.0f} scalar and {packed:.0f} packed floating-point instructions in the hot loops"
         found = []
-        if scalar > 3 and packed <= scalar * 0.1:
-            found.append(
-                Signal("not_vectorized", f"{scalar:.0f} scalar and {packed:.0f} packed floating-point instructions", facts)
-            )
+        if scalar > (0 if facts["loops"] else 3) and packed <= scalar * 0.1:
+            found.append(Signal("not_vectorized", said, facts))
         elif scalar > packed > 0:
-            found.append(
-                Signal("partly_vectorized", f"{scalar:.0f} scalar and {packed:.0f} packed floating-point instructions", facts)
-            )
-        if facts.get("avx", 0.0) >= _NARROW and not facts["ymm"] + facts["zmm"]:
-            said = f"all {facts['avx']:.0f} packed operations use 128-bit registers, although this is AVX code"
+            found.append(Signal("partly_vectorized", said, facts))
+        if facts["avx"] >= _NARROW and not facts["ymm"] + facts["zmm"]:
+            said = f"all {facts['avx']:.0f} packed operations of the hot loops use 128-bit registers, although this is AVX code"
             found.append(Signal("narrow_vectors", said, facts))
         if facts["divisions"] >= 2 and facts["divisions"] * _DIVISION_SHARE >= packed + scalar > 0:
-            said = f"{facts['divisions']:.0f} divisions and square roots in {packed + scalar:.0f} floating-point instructions"
+            said = f"{facts['divisions']:.0f} divisions and square roots in {packed + scalar:.0f} floating-point instructions of the hot loops"
             found.append(Signal("division_heavy", said, facts))
         if facts["math_calls"]:
             calls = facts["math_calls"]
-            found.append(
-                Signal("transcendental_heavy", f"{calls:.0f} calls of scalar library functions such as exp or log", facts)
-            )
+            said = f"{calls:.0f} calls of scalar library functions such as exp or log in the hot loops"
+            found.append(Signal("transcendental_heavy", said, facts))
         if facts["gathers"]:
-            found.append(Signal("gather_heavy", f"{facts['gathers']:.0f} gather instructions", facts))
-        if facts["spills"] > 8:
-            found.append(Signal("register_spill", f"{facts['spills']:.0f} vector stores to the stack", facts))
+            found.append(Signal("gather_heavy", f"{facts['gathers']:.0f} gather instructions in the hot loops", facts))
+        if facts["spills"] + facts["reloads"] >= _SPILLS:
+            said = f"{facts['spills']:.0f} stores to the stack and {facts['reloads']:.0f} loads from it in the hot loops"
+            found.append(Signal("register_spill", said, facts))
         return tuple(found)

@@ -11,10 +11,6 @@ LOW_OCCUPANCY = 0.25  # below this share of the resident warps little latency is
 class DeviceLanguage(Language):
     """A language whose kernels run on a device."""
 
-    def read_listing(self, listing: str) -> dict[str, float]:
-        """A candidate's host code may build C++ too; what that is made of does not describe its kernels."""
-        return {}
-
     def explain(self, facts: dict[str, float]) -> tuple[Signal, ...]:
         """From the facts of compiled kernels (judge.offline): spills and occupancy."""
         found = []

@@ -52,12 +52,6 @@ class LanguageConformance:
             assert all(s.name in VOCABULARY and s.name.startswith("compile_error") for s in signals)
             assert all(s.message and len(s.message) <= 20_000 for s in signals)
 
-    def test_any_listing_becomes_numbers(self) -> None:
-        for listing in ("", "no instruction", "\t\t\n" * 10, "main:\n  0:\tret\n"):
-            facts = self.language().read_listing(listing)
-            assert all(isinstance(k, str) and isinstance(v, float) for k, v in facts.items())
-            assert all(s.name in VOCABULARY for s in self.language().explain(facts))
-
     def test_no_facts_explain_nothing(self) -> None:
         assert self.language().explain({}) == ()
 

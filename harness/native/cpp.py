@@ -34,7 +34,7 @@ def load_cpp(
         prototypes[name] = signature(name, letters)
     built = build(Order("cpp", source, macros(flags, defines)), build_here)
     try:
-        return Library(ctypes.CDLL(built.path), prototypes)
+        return Library(ctypes.CDLL(built.path), prototypes, built.identity)
     except OSError as error:
         raise NativeError(
             f"the library was built but cannot be loaded: {error}. Is every function that is called defined?"
@@ -78,10 +78,10 @@ _CTYPES: dict[str, Any] = {
 
 
 class Library:
-    """The functions of one compiled source, as attributes."""
+    """The functions of one compiled source, as attributes. identity: equal for equal builds."""
 
-    def __init__(self, handle: ctypes.CDLL, prototypes: Mapping[str, Prototype]) -> None:
-        self._handle = handle
+    def __init__(self, handle: ctypes.CDLL, prototypes: Mapping[str, Prototype], identity: str = "") -> None:
+        self._handle, self._identity = handle, identity
         self._prototypes = dict(prototypes)
 
     def __getattr__(self, name: str) -> Function:
@@ -98,7 +98,7 @@ class Library:
             symbol = getattr(self._handle, name)
         except AttributeError:
             raise NativeError(f'{name!r} is declared but the library does not define it; is it extern "C"?') from None
-        function = Function(prototype, symbol)
+        function = Function(prototype, symbol, self._identity)
         self.__dict__[name] = function  # the next access skips this look-up
         return function
 
@@ -106,7 +106,8 @@ class Library:
 class Function:
     """One C function. Tensors become pointers after a check of device, layout and dtype; numbers convert as C would."""
 
-    def __init__(self, prototype: Prototype, symbol: Any) -> None:
+    def __init__(self, prototype: Prototype, symbol: Any, library: str = "") -> None:
+        self.name, self.library = prototype.name, library  # for who wants to know what was called
         symbol.argtypes = [_CTYPES[letter] for letter, _ in prototype.arguments]
         symbol.restype = _CTYPES[prototype.returns]
         self._symbol = symbol

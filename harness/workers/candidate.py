@@ -71,9 +71,12 @@ class CandidateHost(host.Host):
         modules.copy_state(self.prepared[key].targets, list(buffers.read(fds[0], layout)))
 
     def on_works(self, fds: list[int], mode: works.Mode) -> tuple[Any, tuple[int, ...]]:
-        """values: launches of own kernels since the last such command, and the nanoseconds they took (after mode "meter")."""
+        """values: launches of own kernels since the last such command, and the nanoseconds they took (after mode "meter"). data: which C++
+        functions were called, each as [identity of its build, name, calls]."""
         self.guarded = self.guarded and mode == "count"  # guarded allocations take time
-        return None, (self._works.switch(mode) if self._works else (0, 0))
+        if self._works is None:
+            return [], (0, 0)
+        return [[*key, calls] for key, calls in self._works.called.items()], self._works.switch(mode)
 
     def on_collect(self, fds: list[int]) -> tuple[Any, tuple[int, ...]]:
         """Write every kernel of load_cuda that was launched to the first descriptor. values: bytes, kernels left out."""

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from .. import native
+from .. import assembly, native
 from ..targets import cubin
 from ..types import from_json, to_json
 from . import binaries, buffers, host
@@ -43,11 +43,14 @@ class CompilerHost(host.Host):
     def on_compile(
         self, fds: list[int], compiler: str, flags: list[str], limit_s: float, disassemble: bool = False
     ) -> dict[str, Any]:
-        """Descriptors: source text, file for the library, file for the disassembly. Sizes and the compiler's words come back."""
+        """Descriptors: source text, file for the library, file for what is inside (assembly.Inside). Sizes and the compiler's words
+        come back. Line tables change no instruction."""
+        source = buffers.read_all(fds[0])
         with open(_SOURCE, "wb") as file:
-            file.write(buffers.read_all(fds[0]))
+            file.write(source)
         os.utime(_SOURCE, (0, 0))  # __TIMESTAMP__
-        command = native.compile_command(compiler, _SOURCE, _LIBRARY, [*flags, "-fdiagnostics-color=never"])
+        lines = ["-g1"] if disassemble else []
+        command = native.compile_command(compiler, _SOURCE, _LIBRARY, [*lines, *flags, "-fdiagnostics-color=never"])
         started = time.monotonic()
         try:
             done = subprocess.run(command, capture_output=True, timeout=limit_s, check=False, stdin=subprocess.DEVNULL)
@@ -58,7 +61,7 @@ class CompilerHost(host.Host):
         if done.returncode == 0:
             with open(_LIBRARY, "rb") as library:
                 result["bytes"] = _write(library.read(), fds[1])
-            result["listing"] = self._disassemble(fds[2]) if disassemble else 0
+            result["listing"] = _write(_inside(source.decode(errors="replace")), fds[2]) if disassemble else 0
         return result
 
     def on_compile_cuda(
@@ -82,14 +85,10 @@ class CompilerHost(host.Host):
             "listing": _write(json.dumps(report).encode(), fds[2]),
         }
 
-    def _disassemble(self, fd: int) -> int:
-        listing = ["objdump", "-d", "--no-show-raw-insn", "--section=.text", _LIBRARY]
-        try:
-            done = subprocess.run(listing, capture_output=True, timeout=20, check=False, stdin=subprocess.DEVNULL)
-        except (OSError, subprocess.TimeoutExpired):
-            return 0  # binutils missing: static facts are then unknown, which the report says
-        os.write(fd, done.stdout[: 8 << 20])
-        return min(len(done.stdout), 8 << 20)
+
+def _inside(source: str) -> bytes:
+    found = assembly.inspect(_LIBRARY, source, _SOURCE, list(native.read_prototypes(source)))
+    return json.dumps(to_json(found)).encode()
 
 
 def _write(data: bytes, fd: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -17,10 +18,12 @@ Mode = Literal["count", "meter", "silence"]
 
 
 class Works:
-    """Wraps the launch methods of this process. `calls`: launches of own kernels since `switch`."""
+    """Wraps the launch methods of this process. `calls`: launches of own kernels since `switch`. `called`: of C++ functions, by library
+    and name, since the beginning."""
 
     def __init__(self) -> None:
         self.calls = 0
+        self.called: Counter[tuple[str, str]] = Counter()
         self._mode: Mode = "count"
         self._host_ns = 0
         self._events: list[tuple[Any, Any]] = []
@@ -38,6 +41,8 @@ class Works:
     def _watched(self, run: Callable[..., Any]) -> Callable[..., Any]:
         def launch(*arguments: Any, **named: Any) -> Any:
             self.calls += 1
+            if isinstance(arguments[0], native.Function):
+                self.called[arguments[0].library, arguments[0].name] += 1
             if self._mode == "silence":
                 return None
             if self._mode == "count":

@@ -1,4 +1,4 @@
-"""What a compiler made of each kernel: long listings, kept as artifacts and read in pieces; a short form for answers."""
+"""What a compiler made of each kernel or hot loop: long listings, kept as artifacts and read in pieces; a short form for answers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def text(store: Store, evaluation: Evaluation) -> str:
         for name, kept in stage.data.get(FIELD, {}).items():
             found[name] = store.artifacts.text(kept["artifact"]) if isinstance(kept, dict) else str(kept)
     if not found:
-        return "there is no listing: this evaluation compiled nothing that has one"
+        return "there is no listing: this evaluation compiled nothing that has one (what did not build has none)"
     parts = [f"[{name}]\n{body.rstrip()}\n\n" for name, body in found.items()]
     width = max(map(len, found))
     offset = sum(len(_entry(name, 0, width)) for name in found) + 1
@@ -62,9 +62,12 @@ def _entry(name: str, offset: int, width: int) -> str:
 
 def brief(data: dict[str, Any]) -> dict[str, Any]:
     """A stage's data as an answer carries it: names of listings instead of their places, and the first kernels in few words."""
-    short = {name: value for name, value in data.items() if name not in (FIELD, "kernels")}
+    short = {name: value for name, value in data.items() if name not in (FIELD, "kernels", "loops")}
     if FIELD in data:
         short[FIELD] = list(data[FIELD])[: 4 * KERNELS]
+    if "loops" in data:
+        short["loops"] = data["loops"][:KERNELS]
+        short["loops_not_shown"] = max(0, len(data["loops"]) - KERNELS)
     if "kernels" in data:
         rows = sorted(data["kernels"], key=lambda k: bool(k.get("autotuned_alternative")))
         short["kernels"] = [_row(row) for row in rows[:KERNELS]]

@@ -43,35 +43,6 @@ def test_every_language_is_under_the_contract() -> None:
     assert all(name == language.name for name, language in LANGUAGES.items())
 
 
-def listing(*instructions: str) -> str:
-    return "\n".join(f"    {4096 + i:x}:\t{text}" for i, text in enumerate(instructions))
-
-
-WIDE = ("vmulps %ymm0,%ymm1,%ymm2",) * 8
-
-
-@pytest.mark.parametrize(
-    ("instructions", "expected"),
-    [
-        (("vmulps %xmm0,%xmm1,%xmm2",) * 8, {"narrow_vectors"}),
-        (("vmulps %xmm0,%xmm1,%xmm2",) * 7, set()),
-        (("vxorps %xmm0,%xmm0,%xmm0",) * 9, set()),  # scalar code clears its registers
-        (("mulps %xmm0,%xmm1",) * 8, set()),  # without AVX nothing is wider
-        (("vmulps %xmm0,%xmm1,%xmm2",) * 8 + WIDE[:1], set()),
-        ((*WIDE, "vdivps %ymm0,%ymm1,%ymm2", "vsqrtps %ymm0,%ymm1"), {"division_heavy"}),
-        ((*WIDE, "vmulps %ymm0,%ymm1,%ymm2", "vdivps %ymm0,%ymm1,%ymm2", "vdivps %ymm0,%ymm1,%ymm2"), set()),
-        ((*WIDE[:3], "vdivps %ymm0,%ymm1,%ymm2"), set()),
-        ((*WIDE, "vrsqrt14ps %ymm0,%ymm1", "vrsqrt14ps %ymm0,%ymm1", "vrcp14ps %ymm0,%ymm1"), set()),
-        ((*WIDE, "idiv %rcx", "idivl (%rsp)"), {"division_heavy"}),
-        (("idiv %rcx", "idiv %rcx"), set()),  # no arithmetic of which it would be a part
-    ],
-)
-def test_narrow_vectors_and_divisions_are_named_from_the_counts(instructions: tuple[str, ...], expected: set[str]) -> None:
-    cpp = Cpp()
-    found = {s.name for s in cpp.explain(cpp.read_listing(listing(*instructions)))}
-    assert found & {"narrow_vectors", "division_heavy"} == expected
-
-
 EXCERPT = "at 4:18:\ndef add(x):\n    i = tl.arange(0, 8)\n                  ^\n"
 
 

@@ -85,8 +85,26 @@ def _facts(result: Evaluated) -> list[str]:
     if kernels:
         return [*kernels, f"log (untrusted text), its end:\n{log['end']}"] if log else kernels
     told = facts if result.depth in ("compile", "profile") else {}
-    lines = [f"{stage}: {short(words, 600)}" for stage, data in told.items() if (words := plainly(data))]
+    loops = [line for data in told.values() for line in _loops(data)]
+    told = {stage: {k: v for k, v in data.items() if k not in _OF_LOOPS} for stage, data in told.items()}
+    lines = [*loops] + [f"{stage}: {short(words, 600)}" for stage, data in told.items() if (words := plainly(data))]
     return [*lines, f"log (untrusted text), its end:\n{log['end']}"] if log else lines
+
+
+_OF_LOOPS = ("loops", "loops_of", "loops_not_shown", "loops_note", "listings", "disassembler")
+
+
+def _loops(data: dict[str, Any]) -> list[str]:
+    """One line for each hot loop of a C++ candidate."""
+    if "loops" not in data:
+        return []
+    head = f"Hot loops of {data['loops_of']} (section assembly has them with source lines):"
+    lines = [f"- {row['loop']}: {row['summary']}" for row in data["loops"]] or ["- no loop was found"]
+    if data.get("loops_not_shown"):
+        lines.append(f"- {data['loops_not_shown']} more: section assembly has all")
+    if data.get("loops_note"):
+        lines.append(f"- note: {data['loops_note']}")
+    return [head, *lines]
 
 
 def _kernels(data: dict[str, Any]) -> list[str]:

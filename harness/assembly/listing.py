@@ -1,0 +1,60 @@
+"""The words of a disassembler (`objdump -d -l --inlines`, `llvm-objdump -d -l`), taken apart into functions and instructions. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_FUNCTION = re.compile(r"^([0-9a-f]+) <(.+)>:$")
+_INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(\S.*)$")
+_PLACE = re.compile(r"^(?:; )?(?:inlined by )?(.*):(\d+)(?: \(.*\))?$")
+_ADDRESS = re.compile(r"^(?:.*,\s*)?(?:0x)?([0-9a-f]+) <")
+_NAMED = re.compile(r"<([^<>+]+?)(?:@plt)?>")
+_PREFIXES = ("lock", "rep", "repz", "repnz", "bnd", "notrack", "data16", "cs", "ds")
+MOST_INSTRUCTIONS = 200_000  # of a library
+MOST_IN_FUNCTION = 20_000
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """target: the address that its operand names, None without one. names: of symbols in its operand. line: of the candidate's source."""
+
+    address: int
+    name: str
+    operands: str = ""
+    target: int | None = None
+    names: tuple[str, ...] = ()
+    line: int = 0
+
+
+def functions(listing: str, source: str) -> dict[str, list[Instruction]]:
+    """By symbol. source: the file whose lines count; a line inlined from another file counts as the one that it is inlined into."""
+    found: dict[str, list[Instruction]] = {}
+    current: list[Instruction] = []
+    line, fresh, total = 0, False, 0
+    for text in listing.splitlines():
+        if not text:
+            continue
+        if begins := _FUNCTION.match(text):
+            current, line, fresh = found.setdefault(begins.group(2), []), 0, False
+        elif instruction := _INSTRUCTION.match(text):
+            total += 1
+            if total > MOST_INSTRUCTIONS:
+                break
+            if len(current) < MOST_IN_FUNCTION:
+                current.append(_read(int(instruction.group(1), 16), instruction.group(2), line))
+            fresh = False
+        elif (place := _PLACE.match(text)) and not fresh and place.group(1).rsplit("/", 1)[-1] == source:
+            line, fresh = int(place.group(2)), True  # the first one that names the source is the innermost
+    return found
+
+
+def _read(address: int, text: str, line: int) -> Instruction:
+    code, *said = re.split(r"\s+(?:# |// )", text.replace("\t", " "), maxsplit=1)
+    name, _, operands = code.strip().partition(" ")
+    while name in _PREFIXES and operands.strip():
+        name, _, operands = operands.strip().partition(" ")
+    operands = operands.strip()
+    address_named = _ADDRESS.match(operands)
+    where = int(address_named.group(1), 16) if address_named else None
+    return Instruction(address, name, operands, where, tuple(_NAMED.findall(f"{operands} {said[0] if said else ''}")), line)

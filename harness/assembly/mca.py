@@ -1,0 +1,92 @@
+"""llvm-mca: its input from a listing, and its words taken apart."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+from .listing import Instruction
+from .operations import Architecture
+from .table import Estimate
+
+NAMES = ("llvm-mca", *(f"llvm-mca-{version}" for version in range(24, 12, -1)))
+SECONDS = 10.0
+SIMULATED = 100_000  # instructions, of all regions together
+_REGION = re.compile(r"^\[\d+\] Code Region - (\d+)$", re.MULTILINE)
+_FIGURE = re.compile(r"^(Iterations|Total Cycles|Block RThroughput):\s+([\d.]+)$", re.MULTILINE)
+_PORT = re.compile(r"^\[(\d+(?:\.\d+)?)\]\s+- (\S+)$", re.MULTILINE)
+_PRESSURE = re.compile(r"^Resource pressure per iteration:\n([^\n]*)\n([^\n]*)$", re.MULTILINE)
+
+
+def find() -> str:
+    """Its path, "" without one."""
+    return next((path for path in map(shutil.which, NAMES) if path), "")
+
+
+def estimates(program: str, codes: Sequence[Sequence[Instruction]], architecture: Architecture) -> list[Estimate]:
+    """One for each piece of code. Raises ValueError with the reason where it cannot say."""
+    size = sum(map(len, codes))
+    if not size:
+        return []
+    iterations = max(4, min(100, SIMULATED // size))
+    command = [program, "-mcpu=native", f"-iterations={iterations}", "-instruction-info=false", "-"]
+    text = "".join(
+        f"# LLVM-MCA-BEGIN {number}\n{_assembly(code, architecture)}# LLVM-MCA-END {number}\n"
+        for number, code in enumerate(codes)
+    )
+    try:
+        done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=SECONDS, check=False)
+        version = subprocess.run(
+            [program, "--version"], capture_output=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ValueError(f"llvm-mca did not answer: {type(error).__name__}") from error
+    if done.returncode:
+        said = next((line for line in done.stderr.decode(errors="replace").splitlines() if "error" in line), "without a message")
+        raise ValueError(f"llvm-mca failed: {said[:160]}")
+    by = _named(version.stdout.decode(errors="replace"))
+    parts = _REGION.split(done.stdout.decode(errors="replace"))
+    found = {int(number): body for number, body in zip(parts[1::2], parts[2::2], strict=True)}
+    if len(codes) == 1 and not found:
+        found = {0: parts[0]}
+    if set(found) != set(range(len(codes))):
+        raise ValueError("llvm-mca did not answer for every loop")
+    return [_estimate(found[number], by) for number in range(len(codes))]
+
+
+def _named(version: str) -> str:
+    number, core = re.search(r"version (\S+)", version), re.search(r"Host CPU: (\S+)", version)
+    return f"llvm-mca {number.group(1) if number else ''}, {core.group(1) if core else 'this processor'}"
+
+
+def _assembly(code: Sequence[Instruction], architecture: Architecture) -> str:
+    """Targets become one label: which way a branch goes does not matter to it."""
+    lines = []
+    for i in code:
+        what = architecture.kind(i.name)
+        if what == "nothing" and not i.name.startswith("prefetch"):
+            continue
+        operands = re.sub(r"\s*<[^>]*>", "", i.operands)
+        if what in ("jump", "branch", "call"):
+            operands = re.sub(r"(?:0x)?\b[0-9a-f]+$", ".Lout", operands)
+        lines.append(f"\t{i.name} {operands}\n")
+    return "".join(lines)
+
+
+def _estimate(said: str, by: str) -> Estimate:
+    figures = {name: float(value) for name, value in _FIGURE.findall(said)}
+    row = _PRESSURE.search(said)
+    if "Iterations" not in figures or "Total Cycles" not in figures or row is None:
+        raise ValueError("what llvm-mca says cannot be read")
+    ports = dict(_PORT.findall(said))
+    used = zip(re.findall(r"\[([\d.]+)\]", row.group(1)), row.group(2).split(), strict=False)
+    pressure = {f"{ports.get(n, n)}": float(v) for n, v in used if re.fullmatch(r"[\d.]+", v) and float(v) > 0}
+    cycles, bound = figures["Total Cycles"] / figures["Iterations"], figures.get("Block RThroughput", 0.0)
+    busiest = max(pressure, key=lambda name: pressure[name], default="")
+    chained = cycles > 1.3 * bound + 1.0
+    limit = "a chain of dependencies from one iteration to the next" if chained else f"port {busiest}" if busiest else ""
+    if not chained and busiest and pressure[busiest] < 0.8 * bound:
+        limit = "the instructions that can be issued"
+    return Estimate(cycles, limit, pressure, by)

@@ -1,0 +1,139 @@
+"""From a disassembler's words to what is inside. Pure but for the estimator that is handed in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from . import counting, flow, table
+from .aarch64 import AARCH64
+from .found import Body, Function, Inside
+from .listing import Instruction, functions
+from .operations import Architecture, Operation
+from .x86 import X86
+
+ARCHITECTURES = {"x86_64": X86, "amd64": X86, "aarch64": AARCH64, "arm64": AARCH64}
+MOST_BODIES, MOST_LINES, MOST_CHARS = 64, 240, 160  # of a library; instructions that are shown of one; characters of a line
+_OF_THE_COMPILER = (
+    "_init", "_fini", "_start", "deregister_tm_clones", "register_tm_clones", "__do_global_dtors_aux", "frame_dummy", "_dl_relocate_static_pie",
+)  # fmt: skip
+_GOES_ON = re.compile(r"\bfor\s*\(\s*;")  # "for (; i < n; ++i)"
+Estimator = Callable[[Sequence[Sequence[Instruction]], Architecture], list[table.Estimate]]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """One body while it is read. aside: what the compiler laid elsewhere."""
+
+    function: str
+    loop: bool
+    code: tuple[Instruction, ...]
+    operations: tuple[Operation, ...]
+    aside: int = 0
+
+
+def read(listing: str, source: str, file: str, machine: str, exported: Sequence[str], mca: Estimator | None = None) -> Inside:
+    """listing: of objdump. source: the text that was compiled, file: its name there. machine: as platform.machine() says it. exported: functions
+    that Python may call. mca: estimates; where it raises ValueError or is None, the table does."""
+    architecture = ARCHITECTURES.get(machine.lower())
+    if architecture is None:
+        return Inside(architecture=machine, note=f"loops are read on x86-64 and aarch64 only, and this is {machine}")
+    found = {n: tuple(c) for n, c in functions(listing, file).items() if n not in _OF_THE_COMPILER and not n.endswith("@plt")}
+    pieces = [piece for name, code in found.items() for piece in _pieces(name, code, architecture)]
+    note = f"{len(pieces) - MOST_BODIES} more loops were left out" if len(pieces) > MOST_BODIES else ""
+    pieces = pieces[:MOST_BODIES]
+    estimated, failed = _estimated(pieces, architecture, mca)
+    lines = source.splitlines()
+    bodies: dict[str, list[tuple[_Piece, Body]]] = {}
+    for piece, cost in zip(pieces, estimated, strict=True):
+        bodies.setdefault(piece.function, []).append((piece, _body(piece, cost, lines, architecture)))
+    known = {
+        name: Function(name in exported, _refers(name, code, found), _remainders(bodies.get(name, []), lines))
+        for name, code in found.items()
+    }
+    return Inside(known, architecture=architecture.name, note="; ".join(filter(None, (note, failed))))
+
+
+def _pieces(name: str, code: tuple[Instruction, ...], architecture: Architecture) -> list[_Piece]:
+    frame = architecture.framed(code)
+    loops = flow.innermost(code, architecture.kind)
+    if not loops:
+        return [_Piece(name, False, code, tuple(architecture.read(i, frame) for i in code))]
+    return [
+        _Piece(name, True, loop.instructions, tuple(architecture.read(i, frame) for i in loop.instructions), len(loop.aside))
+        for loop in loops
+    ]
+
+
+def _estimated(
+    pieces: Sequence[_Piece], architecture: Architecture, mca: Estimator | None
+) -> tuple[list[table.Estimate | None], str]:
+    """One for each loop, and why not by llvm-mca."""
+    loops, failed = [p for p in pieces if p.loop], ""
+    costs: list[table.Estimate] = []
+    if mca is not None:
+        try:
+            costs = mca([p.code for p in loops], architecture)
+        except ValueError as error:
+            failed = str(error)
+    if len(costs) != len(loops):
+        costs = [table.estimate(p.operations, architecture.core) for p in loops] if architecture.core else []
+    known = iter(costs)
+    return [next(known, None) if p.loop else None for p in pieces], failed
+
+
+def _body(piece: _Piece, cost: table.Estimate | None, source: list[str], architecture: Architecture) -> Body:
+    bits, lanes = counting.width(piece.operations)
+    lines = [i.line for i in piece.code if i.line]
+    return Body(
+        line=max(set(lines), key=lines.count) if lines else 0,
+        loop=piece.loop,
+        bits=bits,
+        lanes=lanes,
+        remainder=piece.function.endswith(".cold"),
+        facts=counting.count(piece.code, piece.operations),
+        cycles=cost.cycles if cost else None,
+        by=cost.by if cost else "",
+        limit=cost.limit if cost else "",
+        pressure=cost.pressure if cost else {},
+        calls=tuple(
+            dict.fromkeys(
+                n for i in piece.code if architecture.kind(i.name) in ("call", "jump") for n in i.names if n != piece.function
+            )
+        ),
+        text=_text(piece, source),
+    )
+
+
+def _text(piece: _Piece, source: list[str]) -> str:
+    """Its instructions, with the source before those that come from it."""
+    written, line = [], 0
+    for i in piece.code[:MOST_LINES]:
+        if i.line and i.line != line:
+            line = i.line
+            said = source[line - 1].strip() if line <= len(source) else ""
+            written.append(f"; {line}: {said}"[:MOST_CHARS])
+        written.append(f"{i.address:8x}  {i.name:<12} {i.operands}"[:MOST_CHARS].rstrip())
+    if len(piece.code) > MOST_LINES:
+        written.append(f"; {len(piece.code) - MOST_LINES} more instructions")
+    if piece.aside:
+        written.append(f"; {piece.aside} instructions of this loop lie elsewhere: the compiler holds them to be rare")
+    return "\n".join(written)
+
+
+def _remainders(read: Sequence[tuple[_Piece, Body]], source: Sequence[str]) -> tuple[Body, ...]:
+    """A loop half of whose lines are those of a wider one does what that left over, or what it could not take; so does a narrower one
+    that is written to go on where another stopped."""
+    lines = [({i.line for i in piece.code if 0 < i.line <= len(source)}, body) for piece, body in read]
+
+    def rest(own: set[int], body: Body) -> bool:
+        wider = [other for other, known in lines if 0 <= body.bits < known.bits]
+        shared = any(own and 2 * len(own & other) >= len(own) for other in wider)
+        return shared or (bool(wider) and any(_GOES_ON.search(source[line - 1]) for line in own))
+
+    return tuple(replace(body, remainder=body.remainder or rest(own, body)) for own, body in lines)
+
+
+def _refers(name: str, code: Sequence[Instruction], found: dict[str, tuple[Instruction, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(other for i in code for other in i.names if other != name and other in found))

@@ -1,0 +1,48 @@
+"""What an iteration costs, by a small table of classes of instructions, where llvm-mca is not installed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .operations import Core, Operation
+
+ROUNDS = 16  # of the loop, to see how long the chain from one iteration to the next is
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Of one iteration, with every load from the first cache. cycles. limit: what holds it up, in words. pressure: cycles by port. by: what
+    estimated it."""
+
+    cycles: float
+    limit: str
+    pressure: dict[str, float]
+    by: str
+
+
+def estimate(operations: Sequence[Operation], core: Core) -> Estimate:
+    """The longest of: the busiest group of units, the instructions that can be issued, the chain of dependencies."""
+    pressure: dict[str, float] = {"issue": sum(o.kind != "nothing" for o in operations) / core.issue}
+    for operation in operations:
+        for group, cycles in core.groups(operation).items():
+            pressure[group] = pressure.get(group, 0.0) + cycles / core.units[group]
+    busiest = max(pressure, key=lambda name: pressure[name])
+    chain = _chain(operations, core)
+    limit = "a chain of dependencies from one iteration to the next" if chain > 1.05 * pressure[busiest] else f"{busiest} units"
+    return Estimate(max(chain, pressure[busiest]), limit, pressure, f"a table of our own: {core.name} ({core.source})")
+
+
+def _chain(operations: Sequence[Operation], core: Core) -> float:
+    """Cycles that an iteration waits for the one before it, with units without end."""
+    ready: dict[str, float] = {}
+    ends = []
+    for _ in range(ROUNDS):
+        for o in operations:
+            value = max((ready.get(r, 0.0) for r in o.reads), default=0.0)
+            place = max((ready.get(r, 0.0) for r in o.addresses), default=0.0)
+            done = max(value, place + core.load if o.loads else place) + core.latency(o)
+            for register in o.writes:
+                ready[register] = done
+        ends.append(max(ready.values(), default=0.0))
+    return (ends[-1] - ends[ROUNDS // 2 - 1]) / (ROUNDS // 2)
