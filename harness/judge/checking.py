@@ -190,7 +190,10 @@ class _CaseCheck:
             return
         what = f"output {number}: {finding.detail}"
         if held.family == "special":
-            self.special = self.special or f"NaN and infinities in the inputs come out otherwise than in the reference, {what}"
+            self.special = self.special or (
+                f"NaN, infinities and the largest numbers in {_special_input(held)} come out otherwise than in the reference, {what}; "
+                "this fails no candidate and bars it from nothing"
+            )
             return
         name = finding.signal
         if changed:
@@ -220,6 +223,19 @@ class _CaseCheck:
 
     def _outputs(self, calls: int) -> list[list[Any]]:
         return [self.slots.tensors(self.pool.outputs, index) for index in range(calls)]
+
+
+def _special_input(held: InputSet) -> str:
+    """Which input of the family `special` was made so."""
+    import torch
+
+    values = held.file.value(held.layout, held.base)
+    found = [
+        f"input {number} ({str(v.dtype).removeprefix('torch.')}{list(v.shape)})"
+        for number, v in enumerate(values if isinstance(values, (list, tuple)) else [values])
+        if isinstance(v, torch.Tensor) and v.is_floating_point() and not bool(v.isfinite().all())
+    ]
+    return ", ".join(found[:3]) or "the inputs"
 
 
 def _right(output: Any, number: int, held: InputSet) -> bool:

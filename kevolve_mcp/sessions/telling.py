@@ -14,12 +14,14 @@ from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.search import Ask, Node, Tree
 from kevolve_mcp.store import Job, NewNode, SessionRecord, Store, StoredEvaluation
 from kevolve_mcp.synthesis import structure_digest
+from knowledge.families import of_operators
 
 from . import asking, descent, evaluating, inputs, leases, listings, skills, views
 from .evaluating import Order
 from .shared import Shared
 from .types import Depth, Evaluated, JobView, KernelRequest, SubmitRequest
 
+PAGES, CANDIDATES = 3, 12  # that an answer names, of so many that fit its signals
 STAGES: dict[Depth, tuple[Purpose, Stage]] = {
     "compile": ("check", "build"),
     "check": ("check", "verify"),
@@ -143,7 +145,8 @@ async def evaluated(shared: Shared, p: dict[str, Any], result: dict[str, Any]) -
     if evaluation.status != "correct" and (log := next((s.log for s in evaluation.stages if not s.ok and s.log), "")):
         facts["log"] = {"end": log[-1500:]}
     names = tuple(s.name for s in evaluation.signals)
-    hits = await shared.thread(_pages, shared, names, evaluation.target, evaluation.language)
+    task = await shared.thread(store.tasks.get, evaluation.task)
+    hits = await shared.thread(_pages, shared, names, evaluation.target, evaluation.language, tuple(task.operators))
     plain = Evaluated(result["depth"], view, cached=bool(result["cached"]), facts=facts, knowledge=hits)
     if not result["session"]:
         return plain
@@ -270,10 +273,15 @@ def _start_note(ask: Ask | None, candidate: Candidate) -> str:
     return str(ask.annotations.get("note", ""))
 
 
-def _pages(shared: Shared, signals: tuple[str, ...], target: str, language: str) -> tuple[str, ...]:
+def _pages(shared: Shared, signals: tuple[str, ...], target: str, language: str, operators: tuple[str, ...]) -> tuple[str, ...]:
+    """Pages that the signals lead to, without those that are about other operators than the task's."""
     if not signals:
         return ()
-    return tuple(h.id for h in shared.library().search(signals=signals, target=target, language=language, limit=3).hits)
+    library, families = shared.library(), set(of_operators(operators))
+    about = {page.id: set(page.families) for page in library.pages()}
+    hits = library.search(signals=signals, target=target, language=language, limit=CANDIDATES, operators=operators).hits
+    fitting = [h.id for h in hits if not families or not about.get(h.id) or about[h.id] & families]
+    return tuple(fitting[:PAGES])
 
 
 def _digest(*parts: object) -> str:

@@ -95,11 +95,13 @@ def machine(report: MachineReport | None, target: str) -> Section | None:
     if report is None:
         return None
     env = report.environment
-    lines = [f"{env.device}; {env.toolchain}; isolation {env.isolation}; timed with {env.threads} thread(s)."]
+    about = [f"{name} {env.facts[name]}" for name in ("model", "cores", "caches", "vector") if env.facts.get(name)]
+    device = "; ".join(about) if about and target.startswith("cpu") else env.device
+    lines = [f"{device}.", f"Toolchain: {env.toolchain}; isolation {env.isolation}; timed with {env.threads} thread(s)."]
     if report.ceilings:
         c = report.ceilings
         rates = ", ".join(
-            f"{level} {rate / 1e9:.1f} GB/s up to {c.level_bytes.get(level, 0) // 1024} KiB"
+            f"{level} {rate / 1e9:.1f} GB/s up to {c.level_bytes.get(level, 0) // 1024:,} KiB"
             for level, rate in c.bandwidth.items()
         )
         operations = ", ".join(f"{dtype} {rate / 1e9:.0f} Gop/s" for dtype, rate in c.operations.items())

@@ -145,3 +145,14 @@ def test_what_a_compiler_s_process_says_is_bounded() -> None:
                  '{"functions": {"f": {"bodies": [{"cycles": 1e300}]}}}', '{"functions": {"f": {"bodies": [{"cycles": NaN}]}}}'):  # fmt: skip
         with pytest.raises(Interfered):
             heard(said)
+
+
+def test_special_values_name_the_input_and_bar_nothing(bench: Bench, correct: str) -> None:
+    guarded = correct.replace("std::tanh(x[i * m + j])", "(x[i * m + j] == x[i * m + j] ? std::tanh(x[i * m + j]) : 0.0f)")
+    found = bench.evaluate(
+        guarded.replace("s += x[i * m + j];", "s += x[i * m + j] == x[i * m + j] ? x[i * m + j] : 0.0f;"), "verify"
+    )
+    assert found.status == "correct"
+    (signal,) = (s for s in found.signals if s.name == "special_values")
+    assert "input 0 (float32[" in signal.message
+    assert "bars it from nothing" in signal.message

@@ -12,6 +12,8 @@ from mcp import Client
 from harness.types import Evaluation
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.synthesis import AskContext
+from knowledge import Library
+from knowledge.families import of_operators
 
 from .conftest import TASK, data, kernel, make_server, open_session, text
 
@@ -171,3 +173,20 @@ async def test_what_the_clock_leaves_open_makes_no_skill(tmp_path: Path) -> None
         )
         assert refused.is_error
         assert "clock leaves open" in text(refused)
+
+
+async def test_pages_about_other_operators_than_the_task_s_are_not_named(client: Client) -> None:
+    task = TASK.replace("name=scale", "name=scale\n# fake: operators=aten.mul.Tensor")
+    source = kernel(signals="memory_bound,latency_bound")
+    named = data(await client.call_tool("kernel_profile", {"task_source": task, "source": source}))["result"]["knowledge"]
+    families = {page.id: set(page.families) for page in Library.builtin().pages()}
+    fitting = set(of_operators(["aten.mul.Tensor"]))
+    assert len(named) == 3
+    assert all(not families[page] or families[page] & fitting for page in named)
+
+
+async def test_the_room_that_accuracy_leaves_is_said(client: Client) -> None:
+    told = text(await client.call_tool("kernel_check", {"task_source": TASK, "source": kernel()}))
+    assert "; error " in told
+    assert " of the norm, allowed " in told
+    assert "more accuracy" in told

@@ -7,6 +7,8 @@ from typing import Any
 
 from kevolve_mcp.sessions.types import CaseResultView, EvaluationView, NodeView, SessionView
 
+ROOM = 1.5  # times the error; less is no room worth using
+
 
 def times(value: float | None, interval: tuple[float, float] | None = None) -> str:
     """ "1.83x [1.80, 1.86]", "untimed" for None."""
@@ -31,14 +33,22 @@ def case_line(case: CaseResultView) -> str:
     if not case.correct:
         return f"- {case.name}: wrong. {case.detail}"
     if case.speedup is None:
-        margin = f" (error {case.error:.2g}, allowed {case.tolerance:.2g})" if case.error is not None and case.tolerance else ""
-        return f"- {case.name}: correct{margin}"
+        return f"- {case.name}: correct{_accuracy(case)}"
     latency = f", {case.latency_us:.4g} us" if case.latency_us is not None else ""
     others = ", ".join(f"{name} {value:.4g} us" for name, value in case.baselines.items())
     roofline = f", {case.roofline:.0%} of the ceiling" if case.roofline is not None else ""
     figure = f"{times(case.speedup, case.interval)} {case.verdict or ''} over {case.baseline}"
     note = f"; {case.detail}" if case.detail else ""  # why the figure is not the candidate's own
-    return f"- {case.name}: {figure}{latency}{roofline} ({others}){note}"
+    return f"- {case.name}: {figure}{latency}{roofline} ({others}){_accuracy(case)}{note}"
+
+
+def _accuracy(case: CaseResultView) -> str:
+    """How far off it is and what room is left; "" where results are exact or were not compared."""
+    if case.error is None or not case.tolerance:
+        return ""
+    room = case.tolerance / case.error if case.error else 0.0
+    left = f"; you may lose {room:.2g}x more accuracy" if room >= ROOM else ""
+    return f"; error {case.error:.2g} of the norm, allowed {case.tolerance:.2g}{left}"
 
 
 def evaluation_lines(evaluation: EvaluationView) -> list[str]:
