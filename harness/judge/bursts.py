@@ -31,16 +31,17 @@ def forget() -> None:
     host_slots.forget()
 
 
-def hot(worker: Worker, key: str, held: InputSet, calls: int, seconds: float, queue_ns: int) -> tuple[float, float]:
-    """Microseconds a call on one set of inputs over and over: with warm caches, and as a caller sees it who waits for each call.
-    The worker's own claim, on inputs that it has seen before: shown beside the verdict, never judged. Raises what Worker.wait raises."""
+def hot(worker: Worker, key: str, held: InputSet, calls: int, seconds: float, queue_ns: int) -> tuple[float, float, float | None]:
+    """Microseconds a call on one set of inputs over and over: with warm caches, as a caller sees it who waits for each call, and what an
+    exported package takes to decide where the call goes (None for what decides nothing). The worker's own claim, on inputs that it has seen before: shown beside the verdict, never judged. Raises what Worker.wait raises."""
     asked: dict[str, Any] = {"key": key, "calls": calls, "queue_ns": queue_ns, "layout": held.layout}
     if held.file.bytes is not None:
         base = device_link.link(worker).show(held)
         reply = worker.ask("hot", seconds=seconds, base=base, **asked)
     else:
         reply = worker.ask("hot", worker.own(held.file.fd), seconds=seconds, base=held.base, **asked)
-    return reply.values[0] / 1e3 / calls, reply.values[1] / 1e3 / calls
+    warm, waited, deciding = (ns / 1e3 / calls for ns in reply.values[:3])
+    return warm, waited, deciding or None
 
 
 def held_calls(pool: CasePool, patience_s: float) -> int:

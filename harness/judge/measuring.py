@@ -217,6 +217,7 @@ def _conclude_case(run: Run, case: Case, rng: random.Random) -> None:
         baseline_hot_us=times.beside("hot_us", best),
         call_us=times.beside("call_us", ""),
         baseline_call_us=times.beside("call_us", best),
+        dispatch_us=times.beside("dispatch_us", ""),
         host_us=statistics.median(times.all("host_us")),
         roofline=case.roofline_us / latency if case.roofline_us else None,
         pairs=compared.pairs,

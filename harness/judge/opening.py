@@ -348,9 +348,9 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
                     f"baseline {baseline} gives another result than the reference in case {case.name} ({wrong}); left out"
                 )
                 continue
-            us, _ = bursts.hot(handle.baseline_worker, key, held, 2, COMPILE_SECONDS, 0)
+            us, *_ = bursts.hot(handle.baseline_worker, key, held, 2, COMPILE_SECONDS, 0)
             if us < SHORT_US:  # two calls of a process that has slept take several times as long as those of a burst
-                us, _ = bursts.hot(handle.baseline_worker, key, held, SHORT_CALLS, COMPILE_SECONDS, 0)
+                us, *_ = bursts.hot(handle.baseline_worker, key, held, SHORT_CALLS, COMPILE_SECONDS, 0)
             single[baseline] = us
         except WorkerFailed as error:
             _note_failing(handle, case, baseline, error)

@@ -96,8 +96,8 @@ class Sides(ABC):
         """Calls that do nothing, in the baselines' process: nanoseconds by the bill, and inside the worker."""
         return []
 
-    def hot(self, name: str) -> tuple[float, float]:
-        """Microseconds a call with warm caches, and of one that is waited for: the worker's own claim."""
+    def hot(self, name: str) -> tuple[float, float, float | None]:
+        """Microseconds: see bursts.hot. The worker's own claim."""
         held = self.pool.timing[0].sets[0]
         return bursts.hot(
             self.workers[name], self.keys[name], held, self.pool.calls, self.seconds, bursts.patience(self.queue_ns)

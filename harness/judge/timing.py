@@ -59,7 +59,8 @@ class Block:
     pairs: by baseline, (baseline, candidate) microseconds a call by the inner clock. inner_ns, outer_ns: the candidate's bursts by
     both clocks; said_ns: what its process said, where neither is its own. gap_ns: what lies between the clocks for the baseline. calls, warm:
     measured in a turn, and not measured before them. ahead_ns: by side, what the latter take beyond as many measured ones. alone_us: by side
-    ("" is the candidate), a device's calls that were a burst of their own. busy: of the baselines' bursts on a device. host_us: a call's share of the host's time to issue the burst. hot_us, call_us: by side, with warm caches, and from the call to its end as a caller sees it.
+    ("" is the candidate), a device's calls that were a burst of their own. busy: of the baselines' bursts on a device. host_us: a call's share of the host's time to issue the burst. hot_us, call_us: by side, with warm caches, and on a device from the call to its end as a caller sees it.
+    dispatch_us: of an exported package, what deciding where a call goes takes.
     """
 
     pairs: dict[str, list[tuple[float, float]]]
@@ -81,6 +82,7 @@ class Block:
     null_ns: list[tuple[int, int]] = field(default_factory=list)
     hot_us: dict[str, float] = field(default_factory=dict)
     call_us: dict[str, float] = field(default_factory=dict)
+    dispatch_us: dict[str, float] = field(default_factory=dict)
 
     def ahead_us(self, difference: Callable[[Sequence[float], Sequence[float]], float], *baselines: str) -> float:
         """What the candidate's unmeasured calls take beyond measured ones and the baselines' do not, by this difference of the two sides'
@@ -291,7 +293,11 @@ def time_process(
         block.after = task.family.state(processes)
         for name in names:
             with _side(name):
-                block.hot_us[name], block.call_us[name] = sides.hot(name)
+                block.hot_us[name], waited, deciding = sides.hot(name)
+            if task.family.NAME != "cpu":  # there a call is over when it returns
+                block.call_us[name] = waited
+            if deciding is not None:
+                block.dispatch_us[name] = deciding
     rounds.verify()
     block.pairs = {name: list(zip(found[name], found[""], strict=True)) for name in baselines}
     return block

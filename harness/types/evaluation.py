@@ -70,8 +70,9 @@ class CaseResult:
     interval. baselines: median microseconds by name. latency_us: the candidate's median
     (device time on a GPU). clock: whose clock the figure comes from, "judge" or "candidate" (the events in its process, on a GPU). open_us: by
     how much a call may be longer without the judge's clock showing it; an advantage within it is not called faster. host_us: what issuing one call takes on the host; on a CPU the same.
-    hot_us, baseline_hot_us: the same figure with warm caches (one input over and over). call_us, baseline_call_us: one call as a
-    caller sees it who waits for its end, warm: on a GPU with launching and waiting. These four are shown, never judged.
+    hot_us, baseline_hot_us: a call with warm caches, the same input over and over, by its process's own clock. call_us, baseline_call_us: of a
+    GPU, one call as a caller sees it who waits for its end, warm, with launching and waiting. dispatch_us: of an exported package, what
+    deciding where a call goes takes, warm. These five are shown, never judged.
     all_cores: with all threads of a CPU, of confirmations.
     roofline: roofline time / latency, the achieved share of the measured ceiling. naive_speedup: what timing without
     equal allocation behaviour would have shown, where it was measured. kernel_share: the part of a call, without what the
@@ -100,6 +101,7 @@ class CaseResult:
     baseline_hot_us: float | None = None
     call_us: float | None = None
     baseline_call_us: float | None = None
+    dispatch_us: float | None = None
     all_cores: AllCores | None = None
     roofline: float | None = None
     pairs: int = 0

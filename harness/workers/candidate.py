@@ -63,7 +63,13 @@ class CandidateHost(host.Host):
         targets = modules.match_state({k: (v[0], v[1]) for k, v in state.items()}, model)
         mapped = buffers.shared(fds[1], slots * slot_bytes) if len(fds) > 1 else None
         self.prepared[key] = host.Prepared(
-            host.forward(model, upstream, outputs["form"]), outputs, mapped, slot_bytes, device, targets
+            host.forward(model, upstream, outputs["form"]),
+            outputs,
+            mapped,
+            slot_bytes,
+            device,
+            targets,
+            None if upstream else getattr(model, "without_kernel", None),
         )
 
     def on_state(self, fds: list[int], key: str, layout: buffers.Layout) -> None:

@@ -35,6 +35,7 @@ class Prepared:
     slot_bytes: int
     device: str = "cpu"
     targets: dict[str, Any] = field(default_factory=dict)
+    without_kernel: Callable[..., Any] | None = None  # of an exported package: itself, with a kernel that does nothing
     _views: list[list[Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -307,19 +308,19 @@ class Host(ShownHost):
     def on_hot(
         self, fds: list[int], key: str, layout: buffers.Layout, base: int, calls: int, queue_ns: int
     ) -> tuple[Any, tuple[int, ...]]:
-        """Call the model over and over on one input set, whose outputs nobody sees. values: nanoseconds of all calls with warm caches,
-        and of all calls when each is waited for."""
+        """Call the model over and over on one input set, whose outputs nobody sees. values: nanoseconds of all calls with warm caches, of all
+        calls when each is waited for, and what an exported package takes to find its kernel for them (0 for others)."""
         model = self.prepared[key]
         clock = self.clock(model.device)
         if fds:
-            arguments = _inputs(fds, [layout], [(0, base, 0)], model.device, None) * calls
+            (inputs,) = _inputs(fds, [layout], [(0, base, 0)], model.device, None)
         else:
             assert self.window is not None
-            arguments = self.window.inputs([layout], [(base, 0)]) * calls
+            (inputs,) = self.window.inputs([layout], [(base, 0)])
         clock.prepare(queue_ns, cold=False)
-        running.run(model.call, arguments[:1], clock)
-        _, (warm, *_) = running.run(model.call, arguments, clock)
-        return None, (warm, clock.waiting(model.call, arguments))
+        warm = running.over_and_over(model.call, inputs, calls, clock)
+        deciding = running.deciding(model.without_kernel, inputs) if model.without_kernel else 0
+        return None, (warm, clock.waiting(model.call, [inputs] * calls), calls * deciding)
 
     def clock(self, device: str) -> placement.HostClock | placement.DeviceClock:
         if device not in self._clocks:

@@ -11,7 +11,8 @@ from .reading import read_package
 from .readme import template
 from .sources import identifier
 
-_EMBEDDED = ("__init__.py", "calls.py", "modules.py", "dispatch.py", "op.py", "kernel.py", "reference.py", "dispatch.json")
+# in the order in which they need each other; packages of earlier versions have fewer
+_PARTS = ("reference.py", "kernel.py", "calls.py", "modules.py", "dispatch.py", "quick.py", "op.py")
 _MODULE = '''
 
 class ModelNew(_package.KernelModule):
@@ -25,6 +26,9 @@ _FUNCTION = '''
 def kernel(*inputs):
     """The package's function."""
     return _package.functional(*inputs)
+
+
+kernel.without_kernel = _package.KernelModule().without_kernel
 '''
 
 
@@ -38,7 +42,8 @@ def package_candidate(folder: Path | str) -> Candidate:
     """
     package = read_package(folder)
     text = template("candidate.py")
-    listed = "\n".join(f"    {name!r}: {package.texts[name]!r}," for name in _EMBEDDED)
+    embedded = [name for name in ("__init__.py", *_PARTS, "dispatch.json") if name in package.texts]
+    listed = "\n".join(f"    {name!r}: {package.texts[name]!r}," for name in embedded)
     values = {"@NAME@": identifier(package.manifest.name), "@MODULE@": _module_name(package), "@FILES@": listed}
     for mark, value in values.items():
         text = text.replace(mark, value, 1)

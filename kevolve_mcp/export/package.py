@@ -18,7 +18,7 @@ from .readme import package_readme, template
 from .sources import identifier, importable, native_sources, packaged, task_form
 
 BEST = Goal()
-GLUE = ("__init__.py", "calls.py", "modules.py", "dispatch.py", "op.py", "bench.py", "test_kernel.py")
+GLUE = ("__init__.py", "calls.py", "modules.py", "dispatch.py", "quick.py", "op.py", "bench.py", "test_kernel.py")
 
 
 def export_package(

@@ -27,6 +27,7 @@ def package_readme(manifest: Manifest, evaluation: Evaluation, as_called: Evalua
         training="" if manifest.gradients else _NO_GRADIENTS,
         operator=manifest.operator.replace("::", "."),
         gradients="gradients" if manifest.gradients else "without gradients, since the task asks for none",
+        dispatch=_dispatch(as_called),
         rows="\n".join(_rows(manifest, evaluation, as_called)),
         naive=_naive(as_called or evaluation),
         kernel_cases=", ".join(manifest.kernel_cases) or "none",
@@ -96,6 +97,16 @@ def _rows(manifest: Manifest, evaluation: Evaluation, as_called: Evaluation | No
 
 def _measured(case: CaseResult) -> str:
     return f"{speedup_text(case)}, {case.verdict}" if case.verdict else speedup_text(case)
+
+
+def _dispatch(as_called: Evaluation | None) -> str:
+    figures = [f"{case.name} {case.dispatch_us:.1f}" for case in as_called.cases if case.dispatch_us] if as_called else []
+    if not figures:
+        return ""
+    return (
+        f"Finding the kernel takes, in microseconds a call with warm caches: {', '.join(figures)} (measured with a kernel that does nothing;\n"
+        "several times that where caches are cold). `model.kernel_alone()` decides nothing: it is for inputs of the measured kinds only.\n\n"
+    )
 
 
 def _naive(evaluation: Evaluation) -> str:

@@ -8,6 +8,13 @@ from harness.types import CaseResult, Goal, fitness
 
 from .fitness import figures
 
+KEPT = 0.5  # of what the kernel alone gains: a package that keeps less has lost it
+MOST_DISPATCH_US = 8.0  # for finding the kernel: 5 on a CPU, 8 on a GPU is what packages are built for
+REMEDY = (
+    "What helps: more work a call (a larger batch), fewer tensors among arguments and parameters (each is compared), no lists of "
+    "tensors; or module.kernel_alone(), which decides nothing and is right for measured inputs only."
+)
+
 
 def shortfalls(goal: Goal, called: Sequence[CaseResult], alone: Sequence[CaseResult]) -> tuple[str, ...]:
     """One sentence each; () where there is nothing to confess. called: the cases as a user calls the package; alone: those of
@@ -21,11 +28,26 @@ def shortfalls(goal: Goal, called: Sequence[CaseResult], alone: Sequence[CaseRes
         found.append(f"As called, the package is slower than the strongest baselines: {value:.2f}x.")
     before = {case.name: case for case in alone}
     for case in called:
+        kernel = before.get(case.name)
+        if kernel is not None and (loss := _lost(case, kernel)):
+            found.append(loss)
         if case.protected and case.verdict == "slower" and case.speedup is not None:
-            kernel = before.get(case.name)
             had = f"; the kernel alone: {kernel.speedup:.2f}x" if kernel is not None and kernel.speedup is not None else ""
             found.append(f"The protected case {case.name} is slower as called: {case.speedup:.2f}x over {case.baseline}{had}.")
     return tuple(found)
+
+
+def _lost(called: CaseResult, alone: CaseResult) -> str:
+    """Whether finding the kernel takes what the kernel wins, or more than it may; "" where it does not, or was not measured."""
+    if called.dispatch_us is None or called.speedup is None or alone.speedup is None:
+        return ""
+    eaten = alone.speedup > 1 and called.speedup - 1 < KEPT * (alone.speedup - 1) and called.verdict != "faster"
+    if not eaten and called.dispatch_us <= MOST_DISPATCH_US:
+        return ""
+    return (
+        f"Case {called.name}: {called.speedup:.2f}x as called, {alone.speedup:.2f}x alone; finding the kernel takes {called.dispatch_us:.1f} us a "
+        f"call with warm caches, several times that with cold ones. {REMEDY}"
+    )
 
 
 def _missed(goal: Goal, cases: Sequence[CaseResult]) -> str | None:

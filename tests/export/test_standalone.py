@@ -19,6 +19,7 @@ def close(a, b):
 """
 MODULE = """
 import copy, pickle, threading
+import torch.nn.utils.parametrize
 import scale_norm as package
 calls = sys.modules["scale_norm.kernel"].CALLS
 
@@ -78,6 +79,23 @@ with torch.no_grad():
     for x2 in (x, torch.randn(1, 32)):
         close(package.functional(x2, init=(32,), state=state), torch.func.functional_call(reference, state, (x2,)))
         close(torch.func.functional_call(model, state, (x2,)), torch.func.functional_call(reference, state, (x2,)))
+    # calls that look the same go the short way, and nothing else does
+    quick = model._kevolve.quick
+    assert quick.find((x,), quick.read(model)) is True
+    assert quick.find((x.double(),), quick.read(model)) is None
+    swapped = copy.deepcopy(other)
+    close(swapped(x), reference(x))
+    swapped.weight.data = swapped.weight.data.double()
+    assert not used(swapped, x)[1], "parameters of another dtype, in the same object"
+    torch.nn.utils.parametrize.register_parametrization(parametrized := copy.deepcopy(other), "weight", torch.nn.Identity())
+    close(parametrized(x), reference(x))
+    close(other.kernel_alone()(x), reference(x))
+    assert not used(lambda: model.without_kernel(x)(x))[1]
+    wide = package.KernelModule(64)
+    for _ in range(2):
+        assert not used(wide, torch.randn(4, 64))[1], "the reference, also the second time"
+    assert wide.without_kernel(torch.randn(4, 64)) is None
+
     try:
         package.functional(x, init=(32,))
     except TypeError as error:
@@ -203,4 +221,6 @@ def test_bench_measures_every_case(packages: Packages, run_python: Run, tmp_path
         assert set(case["median_us"]) == {"eager", "kernel", "package"}
         assert not case["failed"]
         assert case["speedup_over_strongest"]["package"]["low"] > 0
+        assert (case["dispatch_us"] is None) is (case["dispatch"] == "reference")
     assert "(reference)" in out
+    assert "(kernel, dispatch " in out

@@ -31,3 +31,14 @@ def test_a_loss_and_a_protected_case_are_named() -> None:
     loss, case = shortfalls(Goal(), (slower,), (SMALL,))
     assert "slower than the strongest baselines: 0.70x" in loss
     assert "protected case small is slower as called: 0.70x over eager; the kernel alone: 2.20x" in case
+
+
+def test_a_win_that_finding_the_kernel_takes_is_named_with_what_helps() -> None:
+    fast, eaten = replace(SMALL, speedup=1.3, verdict="faster"), replace(SMALL, speedup=1.05, verdict="unclear", dispatch_us=4.0)
+    (text,) = shortfalls(Goal(), (eaten,), (fast,))
+    assert "1.05x as called, 1.30x alone" in text
+    assert "4.0 us" in text
+    assert "kernel_alone()" in text
+    kept = replace(fast, dispatch_us=4.0)
+    assert shortfalls(Goal(), (kept,), (fast,)) == ()
+    assert "9.0 us" in shortfalls(Goal(), (replace(kept, dispatch_us=9.0),), (fast,))[0]
