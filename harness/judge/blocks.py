@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..types import Case, Signal
-from . import timing
+from . import causes, timing
 from .drawer import CONFIRMING_BURSTS, MORE_BURSTS, Drawer
 from .failures import Failure
 from .processes import Worker
@@ -66,10 +66,12 @@ def time_case(
 
 def report(times: timing.CaseTimes) -> dict[str, Any]:
     """The device's state around the blocks that count, by process, and how many others were measured again."""
+    baseline = next(iter(times.blocks[0].pairs), "") if times.blocks else ""
+    noise = causes.explain(times.blocks, baseline)
     counted = [
         {"before": b.before.facts, "after": b.after.facts, "disturbances": [d.text for d in b.disturbances]} for b in times.blocks
     ]
-    return {"repeated": times.repeated, "counted": counted}
+    return {"repeated": times.repeated, "counted": counted, "ratios": list(noise.ratios)}
 
 
 def doubts(case: str, times: timing.CaseTimes) -> list[Signal]:

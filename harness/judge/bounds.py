@@ -21,6 +21,11 @@ def memory_us(case: Case, ceilings: Ceilings, working_set: int) -> float:
     return 1e6 * (read / ceilings.bandwidth[from_level] + case.bytes_written / ceilings.bandwidth[to_level])
 
 
+def moved_between(case: Case, ceilings: Ceilings, working_set: int) -> str:
+    """Where the bytes of a call are taken to lie, in words: "inputs in L3, outputs in memory"."""
+    return f"inputs in {level_of(working_set, ceilings)}, outputs in {level_of(2 * case.bytes_written, ceilings)}"
+
+
 def copying_us(case: Case, ceilings: Ceilings) -> float:
     """Time to read the outputs of one call from the slowest level."""
     return 1e6 * case.bytes_written / min(ceilings.bandwidth.values())

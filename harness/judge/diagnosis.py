@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..types import Case, CaseResult, Ceilings, Signal
-from . import bounds
+from . import bounds, causes
 
 NEAR, BOUND = 0.75, 0.4  # share of a ceiling that counts as reached, and as what bounds the time
 FAULT_US = 0.1  # a minor fault costs about this much (measured: 0.1-0.25 us on the machines at hand)
 LAUNCH_US = 5.0
+MOST_OUTSIDE = 0.85  # share of a call that own kernels take, below which the rest is worth a word
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Measured:
     case: Case
     result: CaseResult
     working_set: int
+    noise: str = ""  # why its interval may be wide
 
 
 def diagnose(
@@ -47,18 +49,19 @@ def _verdicts(timed: Sequence[Measured], *, briefly: bool) -> list[Signal]:
     broken = [m.result for m in timed if m.result.protected and m.result.interval and m.result.interval[1] < 1]
     if broken:
         signals.append(Signal("protected_regression", f"protected cases lose: {', '.join(r.name for r in broken)}"))
-    noisy = [m.result for m in timed if m.result.interval and m.result.interval[1] / m.result.interval[0] > 1.2]
+    noisy = [m for m in timed if m.result.interval and m.result.interval[1] / m.result.interval[0] > causes.WIDE]
     if noisy and not briefly:
-        signals.append(
-            Signal("noisy_timing", f"wide intervals in: {', '.join(r.name for r in noisy)}; repeat on a quiet machine")
-        )
+        listed = ". ".join(m.result.name + (f": {m.noise}" if m.noise else "") for m in noisy)
+        signals.append(Signal("noisy_timing", f"wide intervals. {listed}"))
     return signals
 
 
 def _bound(m: Measured, ceilings: Ceilings) -> Signal:
     latency = m.result.latency_us or 1.0
-    memory = bounds.memory_us(m.case, ceilings, m.working_set) / latency
-    compute = bounds.compute_us(m.case, ceilings) / latency
+    # what one side has reached is no ceiling's to forbid: it was measured in a busier moment
+    reached = min([latency, *m.result.baselines.values()])
+    moving = min(bounds.memory_us(m.case, ceilings, m.working_set), reached)
+    memory, compute = moving / latency, min(bounds.compute_us(m.case, ceilings), reached) / latency
     rate, operations = m.case.bytes_min / latency / 1e3, m.case.operations / latency / 1e3
     evidence = {
         "latency_us": latency,
@@ -68,9 +71,13 @@ def _bound(m: Measured, ceilings: Ceilings) -> Signal:
         "compute_fraction": compute,
     }
     text = (
-        f"case {m.case.name}: {latency:.1f} us, {rate:.1f} GB/s = {memory:.0%} of the memory ceiling, "
+        f"case {m.case.name}: {latency:.1f} us, {rate:.1f} GB/s = {memory:.0%} of the memory ceiling "
+        f"({m.case.bytes_min / max(moving, 1e-9) / 1e3:.1f} GB/s with {bounds.moved_between(m.case, ceilings, m.working_set)}), "
         f"{operations:.1f} Gop/s = {compute:.0%} of the arithmetic ceiling"
     )
+    share = m.result.kernel_share
+    if share is not None and share < MOST_OUTSIDE:
+        text += f"; own kernels take {share:.0%} of a call, the rest is Python, allocation and conversions around them"
     if latency < LAUNCH_US and max(memory, compute) < NEAR:
         return Signal("launch_bound", f"{text}; the overhead of the call dominates", evidence)
     if max(memory, compute) >= NEAR:

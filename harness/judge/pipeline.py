@@ -10,6 +10,7 @@ from typing import Any
 from ..targets import ARCHITECTURES
 from ..types import (
     STAGES,
+    Case,
     CaseResult,
     Evaluation,
     Signal,
@@ -19,7 +20,7 @@ from ..types import (
     fitness,
     promotable,
 )
-from . import compiled, diagnosis, launched, loops, statistics, works
+from . import causes, compiled, diagnosis, launched, loops, statistics, works
 from .checking import verify
 from .failures import Failure
 from .measuring import time_candidate
@@ -91,13 +92,18 @@ def _loops(run: Run) -> dict[str, Any]:
 
 def _diagnose(run: Run) -> dict[str, Any]:
     measured = [
-        diagnosis.Measured(case, run.results[case.name], run.task.pools[case.name].working_set)
+        diagnosis.Measured(case, run.results[case.name], run.task.pools[case.name].working_set, _noise(run, case))
         for case in run.cases
         if case.name in run.results and not case.held_out
     ]
     briefly = any(s.name == "timed_briefly" for s in run.signals)
     run.signals += diagnosis.diagnose(measured, run.machine.ceilings_of(run.task.family), run.static, briefly=briefly)
     return {}
+
+
+def _noise(run: Run, case: Case) -> str:
+    times, baseline = run.times.get(case.name), run.results[case.name].baseline
+    return str(causes.explain(times.blocks, baseline)) if times is not None and baseline else ""
 
 
 def _conclude(run: Run, failure: Failure | None, seconds: float) -> Evaluation:

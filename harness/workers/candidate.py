@@ -33,7 +33,7 @@ class CandidateHost(host.Host):
             native.observe_launches(self._recorder.note)
             self.guarded = True
             guards.explain_faults()
-            ctypes.CDLL(None).mallopt(-6, guards.FRESH ^ 0xFF)  # M_PERTURB: of freed memory; fresh holds the complement
+            _fill_fresh(True)
         source = buffers.read_all(fds[0]).decode()
         self.module = modules.load(source, "candidate", "candidate.py")
         names = (modules.CANDIDATE.class_name, modules.CANDIDATE.function_name)
@@ -82,6 +82,7 @@ class CandidateHost(host.Host):
         self.guarded = self.guarded and mode == "count"  # guarded allocations take time
         if self._works is None:
             return [], (0, 0)
+        _fill_fresh(mode != "meter")  # filling an output of 12 MiB takes as long as the kernel that writes it
         return [[*key, calls] for key, calls in self._works.called.items()], self._works.switch(mode)
 
     def on_collect(self, fds: list[int]) -> tuple[Any, tuple[int, ...]]:
@@ -100,6 +101,11 @@ class CandidateHost(host.Host):
         if "error" in answer:
             raise native.NativeError(answer["error"])
         return native.Built(f"/proc/self/fd/{fds[0]}", answer["symbols"], answer["identity"])
+
+
+def _fill_fresh(on: bool) -> None:
+    """Whether malloc fills what it gives. M_PERTURB: the pattern of freed memory; fresh holds the complement."""
+    ctypes.CDLL(None).mallopt(-6, guards.FRESH ^ 0xFF if on else 0)
 
 
 def serve(sock: socket.socket, text_fd: int) -> None:
