@@ -36,7 +36,7 @@ def test_a_baseline_of_two_speeds_is_seen_inside_processes() -> None:
 
 
 def test_scatter_faults_and_what_others_took_are_told() -> None:
-    wild = [(20.0, us) for us in (10, 12, 14, 16, 18, 20, 22, 25)]
+    wild = [(20.0, us) for us in (10.0, 12.0, 14.0, 16.0, 18.0, 20.0, 22.0, 25.0)]
     assert any("scatter by a factor" in cause for cause in explain([Block({"eager": wild}, CALM, LATER)], "eager").causes)
     (cause,) = explain([block(20, 10, (0, 0, 3072, 3072))], "eager").causes
     assert cause == "the candidate met 3072 page faults a call in 2 of 4 bursts, and none in the others"
