@@ -53,15 +53,20 @@ def time_case(
     try:
         return run.guard(f"case {case.name}, timed", worker, measure)
     except timing.WrongWhenTimed as wrong:
-        run.results[case.name] = replace(run.results[case.name], correct=False, detail=wrong.finding.detail)
         when = f"wrong with {len(cores)} threads" if cores else "wrong while it was timed"
-        text = f"{wrong} (right while it was checked, {when})"
-        raise Failure("incorrect", text, (Signal(wrong.finding.signal or "wrong.values", text),)) from wrong
+        raise wrong_when_timed(run, case, wrong, when) from wrong
     finally:
         pool.release()  # no other process sees these inputs
         if changes:
             change("baselines", 0)
         run.task.baseline_worker.ask("threads", seconds=60, count=1, cpus=sorted(os.sched_getaffinity(0)))
+
+
+def wrong_when_timed(run: Run, case: Case, wrong: timing.WrongWhenTimed, when: str) -> Failure:
+    """The failure that ends the evaluation; its case is noted as wrong."""
+    run.results[case.name] = replace(run.results[case.name], correct=False, detail=wrong.finding.detail)
+    text = f"{wrong} (right while it was checked, {when})"
+    return Failure("incorrect", text, (Signal(wrong.finding.signal or "wrong.values", text),))
 
 
 def report(times: timing.CaseTimes) -> dict[str, Any]:

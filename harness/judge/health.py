@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import TypeVar
 
 from ..targets import DeviceFamily
-from ..types import Evaluation
+from ..types import Evaluation, HeadToHead
 from ..workers import probe
 from .endings import Interfered, Refused, WorkerDied, WorkerFailed, WorkerTimeout
 from .machine import Machine
@@ -17,6 +18,9 @@ PROBE_SECONDS = 60.0
 LEFT_BYTES, LEFT_SECONDS = 256 << 20, 5.0  # memory on the device that a killed worker may still hold, and for how long
 _SUSPICIOUS = ("crashed", "timed_out", "cheated")
 _SUFFERING = (*_SUSPICIOUS, "build_failed")  # what processes or memory of somebody else can cause
+
+
+Judged = TypeVar("Judged", Evaluation, HeadToHead)
 
 
 class Unwell(Exception):
@@ -38,7 +42,7 @@ class Health:
         self._evaluations: Counter[str] = Counter()
         self._suspect: set[str] = set()
 
-    def judged(self, family: DeviceFamily, evaluate: Callable[[], Evaluation]) -> Evaluation:
+    def judged(self, family: DeviceFamily, evaluate: Callable[[], Judged]) -> Judged:
         """The evaluation, if the device behind it still is what it was; a second one where the first may have suffered from what was left
         of its predecessor. Raises Unwell, and what `evaluate` raises."""
         if family.NAME in self._suspect:

@@ -1,6 +1,6 @@
 """The judge process: JSON lines on stdin and stdout. It imports neither task nor candidate, and ends when stdin closes.
 
-Requests: {"id", "op": "describe" | "open" | "evaluate", ...} and {"op": "cancel", "id"}. Requests run one after the other.
+Requests: {"id", "op": "describe" | "open_task" | "evaluate" | "compare", ...} and {"op": "cancel", "id"}. Requests run one after the other.
 Answers: {"id", "event": {"stage", "message", "fraction"}} while it works, then {"id", "result"} or
 {"id", "error": {"kind": "task_refused" | "unavailable" | "cancelled" | "failed", "message", "hint"}}.
 """
@@ -23,8 +23,21 @@ from typing import Any
 
 from ..languages import LANGUAGES
 from ..targets import FAMILIES, DeviceFamily, cpu
-from ..types import STAGES, Case, Evaluation, EvaluationRequest, Target, Task, from_json, to_json
-from . import device_link, memory, offline, pipeline
+from ..types import (
+    STAGES,
+    Case,
+    ComparisonRequest,
+    Evaluation,
+    EvaluationRequest,
+    HeadToHead,
+    IsolationLevel,
+    Policy,
+    Target,
+    Task,
+    from_json,
+    to_json,
+)
+from . import device_link, duels, memory, offline, pipeline
 from .endings import Cancelled, CancelToken, TaskRefusedError, WorkerFailed
 from .failures import Unfit
 from .health import Health, Unwell
@@ -89,7 +102,7 @@ class Judge:
             with self._lock:
                 self._tokens[message["id"]] = CancelToken()
             self._requests.put(message)
-            searching = message["op"] == "evaluate" and message["request"]["purpose"] not in FRESH
+            searching = message["op"] == "compare" or (message["op"] == "evaluate" and message["request"]["purpose"] not in FRESH)
             self._idle.interrupt(message["task"]["digest"] if searching else "")
         self._idle.close()
         self._machine.close()
@@ -180,17 +193,7 @@ class Judge:
         target = Target.parse(message["target"])
         task = from_json(Task, message["task"])
         request = from_json(EvaluationRequest, message["request"])
-        if request.candidate.language not in LANGUAGES:
-            known = ", ".join(LANGUAGES)
-            raise Unavailable(f"this evaluator has no language {request.candidate.language!r}", f"Languages here: {known}.")
-        level = self._machine.level
-        if not request.policy.permits(level):
-            raise Unavailable(
-                f"the policy requires isolation {request.policy.isolation!r}, this machine offers {level!r}",
-                f"Levels here: {self._machine.isolation}. Allow a weaker one with isolation={level}, or use another machine.",
-            )
-
-        tell = _teller(message["id"])
+        level, tell = self._level(request.candidate.language, request.policy), _teller(message["id"])
         if self._machine.only_compiles(target) or (request.until == "build" and self._machine.architecture(target, request)):
             if request.until != "build":
                 raise Unavailable(f"target {target} can only be compiled for here", COMPILE_HINT)
@@ -220,6 +223,40 @@ class Judge:
         finally:
             if judged is not task:
                 handle.close()
+
+    def _compare(self, message: dict[str, Any], token: CancelToken) -> Any:
+        target, task = Target.parse(message["target"]), from_json(Task, message["task"])
+        request = from_json(ComparisonRequest, message["request"])
+        level, tell = self._level(request.candidates[0].language, request.policy), _teller(message["id"])
+        if self._machine.only_compiles(target):
+            raise Unavailable(f"target {target} can only be compiled for here, so nothing is timed", COMPILE_HINT)
+        family, each = _family(target), [request.single(candidate) for candidate in request.candidates]
+        places = [self._place(family, target, task, one) for one in each]
+        if places[0].mode != "execute":
+            raise Unavailable(f"nothing is timed here: {places[0].note}", "Compare them on the device that they are for.")
+        handle = self._opened(task, tell, token, family, timed_later=True)
+        _draw(handle, [c for c in task.visible_cases if not request.cases or c.name in request.cases], tell)
+
+        def compare() -> HeadToHead:
+            runs = [
+                begin(self._machine, place, handle, task, one, level, tell, token)
+                for place, one in zip(places, each, strict=True)
+            ]
+            return duels.compare(runs, request.effort)
+
+        return to_json(self._health.judged(family, compare))
+
+    def _level(self, language: str, policy: Policy) -> IsolationLevel:
+        """The isolation under which candidates run. Raises Unavailable where the policy or the language forbids it."""
+        if language not in LANGUAGES:
+            raise Unavailable(f"this evaluator has no language {language!r}", f"Languages here: {', '.join(LANGUAGES)}.")
+        level = self._machine.level
+        if not policy.permits(level):
+            raise Unavailable(
+                f"the policy requires isolation {policy.isolation!r}, this machine offers {level!r}",
+                f"Levels here: {self._machine.isolation}. Allow a weaker one with isolation={level}, or use another machine.",
+            )
+        return level
 
     def _prepared(self, task: Task, family: DeviceFamily, token: CancelToken) -> Iterator[None]:
         """Open a task and draw its checking sets, a case at a time."""

@@ -42,14 +42,14 @@ def time_candidate(run: Run) -> dict[str, Any]:
             run.task.restart(at_once=rng.random() < 0.5)  # neither side is always the first on the device
         run.machine.leaving.wait()  # nothing of an earlier one is there, not even in flight, when this one begins
         start_timed_ahead(run)
-        blocks.draw(run, _with_baselines(run, cases[0]))
+        blocks.draw(run, with_baselines(run, cases[0]))
         worker = start_worker(run)
         run.machine.leaving.wait()  # compilers of this one among them
         try:
             for number, case in enumerate(cases):
                 fraction = 0.4 + 0.5 * min(1.0, (process + number / len(cases)) / timing.PROCESSES)
                 run.tell("time", f"process {process + 1} of at least {timing.PROCESSES}, case {case.name}", fraction)
-                screened, times = _with_baselines(run, case), run.times[case.name]
+                screened, times = with_baselines(run, case), run.times[case.name]
                 baselines = (
                     [_strongest(times)] if process >= timing.PROCESSES else timing.contenders(screened, every=run.confirming)
                 )
@@ -77,7 +77,7 @@ def time_candidate(run: Run) -> dict[str, Any]:
             more = run.confirming and process < MOST_PROCESSES and time.monotonic() < deadline
             cases = _undecided(run, rng) if more else []
     for case in run.cases:
-        _conclude_case(run, _with_baselines(run, case), rng)
+        conclude_case(run, with_baselines(run, case), rng)
     if run.request.purpose == "confirm":
         beside.measure(run, rng)
     return {
@@ -91,7 +91,7 @@ def time_candidate(run: Run) -> dict[str, Any]:
     }
 
 
-def _with_baselines(run: Run, case: Case) -> Case:
+def with_baselines(run: Run, case: Case) -> Case:
     """A case with its screening: from the task, or measured now (held-out cases, a task opened for a check)."""
     if case.baselines_us:
         return case
@@ -158,7 +158,8 @@ def _why_raised(run: Run, times: timing.CaseTimes, baseline: str) -> str:
     return said if times.clock_factor > run.task.family.MARGIN else ""
 
 
-def _conclude_case(run: Run, case: Case, rng: random.Random) -> None:
+def conclude_case(run: Run, case: Case, rng: random.Random) -> None:
+    """The result of a timed case over its strongest baseline. Raises Failure where the figures show a cheat."""
     times = run.times[case.name]
     by_judge = times.nothing_us is not None
     best = _strongest(times)

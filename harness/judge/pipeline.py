@@ -56,7 +56,7 @@ def evaluate(run: Run) -> Evaluation:
         if run.compiled is not None:
             os.close(run.compiled)
         run.builds.close()
-    return _conclude(run, failure, time.monotonic() - started)
+    return conclude(run, failure, time.monotonic() - started)
 
 
 def build(run: Run) -> dict[str, Any]:
@@ -106,7 +106,8 @@ def _noise(run: Run, case: Case) -> str:
     return str(causes.explain(times.blocks, baseline)) if times is not None and baseline else ""
 
 
-def _conclude(run: Run, failure: Failure | None, seconds: float) -> Evaluation:
+def conclude(run: Run, failure: Failure | None, seconds: float) -> Evaluation:
+    """What was found out, as a value."""
     request, environment = run.request, replace(run.place.environment, isolation=run.level)
     cases = tuple(run.results[c.name] for c in run.cases if c.name in run.results)
     review = [s for s in run.signals if s.name.startswith(("policy.", "suspect."))]

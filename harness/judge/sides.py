@@ -79,6 +79,10 @@ class Sides(ABC):
         self.keys = {"": pool.name, **{name: f"{pool.name}/{name}" for name in baselines}}
         self.queue_ns = 0
 
+    def join(self, name: str, worker: Worker, slots: Slots) -> None:
+        """One more candidate, beside the one whose name is ""."""
+        self.workers[name], self.slots[name], self.keys[name] = worker, slots, self.pool.name
+
     def compile(self, name: str) -> None:
         """One call of a baseline that nobody looks at."""
         bursts.run(self.workers[name], self.slots[name], self.keys[name], [self.warm], [0], COMPILE_SECONDS)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import torch
 
 PROCESSES = 3
+OTHER = "other candidate"
 MOST_SECONDS = 0.5  # of one side's calls in a block, where that is enough for BURSTS: a slow candidate needs no more
 # Of what the baseline's unmeasured calls take beyond measured ones: honest candidates that use threads took 0.5 to 0.65 of it more in the
 # median, others up to 0.4.
@@ -102,6 +103,14 @@ class Block:
     def contended(self) -> bool:
         """Whether somebody had work for the device while the baseline's turn was."""
         return sum(self.busy) > BUSY_SHARE * len(self.busy)
+
+
+def beside(own: Block, other: Block) -> Block:
+    """A candidate's block as if another candidate, timed in the same rounds, had been its baseline, by the name OTHER."""
+    each, theirs = ([us for _, us in next(iter(block.pairs.values()))] for block in (own, other))
+    alone = {"": own.alone_us[""], OTHER: other.alone_us[""]} if own.alone_us else {}
+    ahead = {"": own.ahead_ns[""], OTHER: other.ahead_ns[""]} if own.ahead_ns else {}
+    return replace(own, pairs={OTHER: list(zip(theirs, each, strict=True))}, ahead_ns=ahead, alone_us=alone)
 
 
 @dataclass
@@ -351,7 +360,7 @@ class _Rounds:
                     self._block.ahead_ns.setdefault(name, []).append(result.ahead_ns - usual_ns)
                 if name == self._baseline:
                     self._block.gap_ns.append(float(result.outside_ns - result.inside_ns))
-                _note(self._block, result, pool.calls, candidate=not name)
+                note(self._block, result, pool.calls, candidate=not name)
         for _ in range(min(rounds, NULL_TURNS)):  # not between the rounds: one side's process would be warmer for them
             self._block.null_ns += sides.nothing(turn)
         for chosen in pool.alone if half is pool.halves[-1] else ():
@@ -361,7 +370,7 @@ class _Rounds:
 
     def verify(self) -> None:
         """Look at the outputs that wait for it."""
-        _verify(self._case, self._pool, self._kept, self._half, self._sides.slots[""])
+        verify_outputs(self._case, self._pool, self._kept, self._half, self._sides.slots[""])
 
     def _timed(self, name: str, chosen: Group, turn: Turn) -> Timed:
         kept, shelf = self._kept, self._shelf
@@ -377,7 +386,8 @@ class _Rounds:
         return result
 
 
-def _note(block: Block, result: Timed, calls: int, *, candidate: bool) -> None:
+def note(block: Block, result: Timed, calls: int, *, candidate: bool) -> None:
+    """Add a burst of the candidate or of a baseline to the block's figures."""
     if candidate:
         block.inner_ns.append(float(result.inside_ns))
         block.outer_ns.append(float(result.outside_ns))
@@ -390,7 +400,7 @@ def _note(block: Block, result: Timed, calls: int, *, candidate: bool) -> None:
     block.switches += result.switches
 
 
-def _verify(case: str, pool: CasePool, kept: list[tuple[Any, Group]], half: Half, slots: Slots) -> None:
+def verify_outputs(case: str, pool: CasePool, kept: list[tuple[Any, Group]], half: Half, slots: Slots) -> None:
     """Every timed output against expectations rounded to the output's dtype, and those of the calls before against those of `half`'s set for them. Bursts that
     follow each other closely share what the machine does meanwhile, and a comparison takes longer than a small burst: so outputs are kept
     for a while."""

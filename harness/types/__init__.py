@@ -2,6 +2,7 @@
 
 from .candidate import Candidate, CandidateError, Params, ParamValue, Tunables
 from .codec import CodecError, from_json, to_json
+from .comparison import MOST_COMPARED, MOST_EFFORT, CaseDuel, ComparisonRequest, Duel, HeadToHead
 from .environment import (
     ISOLATION_LEVELS,
     TASK_ISOLATION,
@@ -36,6 +37,8 @@ from .task import Case, Operator, Task, TensorSpec, task_digest
 
 __all__ = [
     "ISOLATION_LEVELS",
+    "MOST_COMPARED",
+    "MOST_EFFORT",
     "PROTOCOL_VERSION",
     "STAGES",
     "TASK_ISOLATION",
@@ -45,15 +48,19 @@ __all__ = [
     "Candidate",
     "CandidateError",
     "Case",
+    "CaseDuel",
     "CaseResult",
     "Ceilings",
     "CodecError",
+    "ComparisonRequest",
     "Device",
+    "Duel",
     "Environment",
     "Evaluation",
     "EvaluationRequest",
     "Goal",
     "GoalKind",
+    "HeadToHead",
     "Interpreter",
     "IsolationLevel",
     "MachineReport",

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from harness.types import Device, Evaluation, EvaluationRequest, Interpreter, MachineReport, Task
+from harness.types import (
+    ComparisonRequest,
+    Device,
+    Evaluation,
+    EvaluationRequest,
+    HeadToHead,
+    Interpreter,
+    MachineReport,
+    Task,
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,7 @@ class Executor(ABC):
     can only do one at a time and says so through `progress` (stage "queue"). `progress` is called on the event loop, must not
     block, and is not called after the method has returned.
 
-    Cancellation. Cancelling the task that awaits `open_task` or `evaluate` ends that work and kills the processes that did it
+    Cancellation. Cancelling the task that awaits `open_task`, `evaluate` or `compare` ends that work and kills the processes that did it
     before the cancellation leaves the method; other calls in flight are not disturbed.
 
     Failure. What a candidate does wrong is an `Evaluation` with that status. `EvaluatorUnavailable` means that the evaluator
@@ -70,6 +79,12 @@ class Executor(ABC):
         self, task: Task, request: EvaluationRequest, target: str, *, progress: Progress | None = None
     ) -> Evaluation:
         """Run the request's stages in order and stop at the first that fails. Raises EvaluatorUnavailable, Unavailable."""
+
+    @abstractmethod
+    async def compare(
+        self, task: Task, request: ComparisonRequest, target: str, *, progress: Progress | None = None
+    ) -> HeadToHead:
+        """Build and verify several candidates, and time those that are right in the same rounds. Raises as `evaluate` does."""
 
     @abstractmethod
     async def interpreters(self) -> tuple[Interpreter, ...]:

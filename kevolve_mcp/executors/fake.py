@@ -28,11 +28,15 @@ from harness.types import (
     Candidate,
     CandidateError,
     Case,
+    CaseDuel,
     CaseResult,
     Ceilings,
+    ComparisonRequest,
+    Duel,
     Environment,
     Evaluation,
     EvaluationRequest,
+    HeadToHead,
     Interpreter,
     IsolationLevel,
     MachineReport,
@@ -81,6 +85,7 @@ class FakeExecutor(Executor):
         self.fresh = 0  # openings that were asked to remember nothing
         self.tasks: list[Task] = []
         self.requests: list[EvaluationRequest] = []
+        self.compared: list[ComparisonRequest] = []
         self._failures: Counter[str] = Counter()
         self._closed = False
 
@@ -154,6 +159,15 @@ class FakeExecutor(Executor):
             raise EvaluatorUnavailable("the fake judge was told to fail", "Try again.")
         self.evaluated.append(candidate.digest)
         return replace(_evaluation(task, request, target, markers, seconds), environment=self.environment)
+
+    async def compare(
+        self, task: Task, request: ComparisonRequest, target: str, *, progress: Progress | None = None
+    ) -> HeadToHead:
+        self._check_open()
+        self.compared.append(request)
+        found = [await self.evaluate(task, request.single(c), target, progress=progress) for c in request.candidates]
+        duels = [_duel(i, j, found) for i in range(len(found)) for j in range(i) if found[i].fitness and found[j].fitness]
+        return HeadToHead(tuple(found), tuple(duels), 3, sum(e.seconds for e in found))
 
     async def interpreters(self) -> tuple[Interpreter, ...]:
         self._check_open()
@@ -260,6 +274,19 @@ def _case(name: str) -> Case:
     spec = TensorSpec((4, 8), "float32", (8, 1), 128)
     baselines = {"eager": 120.0, "compile": 100.0}
     return Case(name, inputs=(spec,), outputs=(spec,), bytes_min=256, bytes_written=128, baselines_us=baselines, roofline_us=40.0)
+
+
+def _duel(first: int, second: int, found: list[Evaluation]) -> Duel:
+    """As the speed-ups say, exact to 1 %."""
+    pairs = zip(found[first].cases, found[second].cases, strict=True)
+    cases = [(own.name, (own.speedup or 1.0) / (other.speedup or 1.0)) for own, other in pairs]
+    each = tuple(CaseDuel(name, r, (r * 0.99, r * 1.01), _verdict(r), 3) for name, r in cases)
+    ratio = (found[first].fitness or 1.0) / (found[second].fitness or 1.0)
+    return Duel(first, second, ratio, (ratio * 0.99, ratio * 1.01), _verdict(ratio), each)
+
+
+def _verdict(ratio: float) -> Verdict:
+    return "faster" if ratio > 1.03 else "slower" if ratio < 0.97 else "same"
 
 
 def _markers(source: str) -> dict[str, str]:

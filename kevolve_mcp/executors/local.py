@@ -9,7 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from harness.judge import devices as gpus
-from harness.types import Device, Evaluation, EvaluationRequest, Interpreter, MachineReport, Task, from_json, to_json
+from harness.types import (
+    ComparisonRequest,
+    Device,
+    Evaluation,
+    EvaluationRequest,
+    HeadToHead,
+    Interpreter,
+    MachineReport,
+    Task,
+    from_json,
+    to_json,
+)
 from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable, UsageError
 
 from .base import Executor, Progress
@@ -50,6 +61,12 @@ class LocalExecutor(Executor):
     ) -> Evaluation:
         message = {"op": "evaluate", "task": to_json(task), "request": to_json(request), "target": target}
         return from_json(Evaluation, await self._placed(target, task.source, message, progress))
+
+    async def compare(
+        self, task: Task, request: ComparisonRequest, target: str, *, progress: Progress | None = None
+    ) -> HeadToHead:
+        message = {"op": "compare", "task": to_json(task), "request": to_json(request), "target": target}
+        return from_json(HeadToHead, await self._placed(target, task.source, message, progress))
 
     async def interpreters(self) -> tuple[Interpreter, ...]:
         return await asyncio.to_thread(find_interpreters, self._python, self._configured, self._near)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import anyio
 import pytest
 
-from harness.types import Candidate, Evaluation, EvaluationRequest, Stage, Task
+from harness.types import Candidate, ComparisonRequest, Evaluation, EvaluationRequest, Stage, Task
 from kevolve_mcp.errors import EvaluatorUnavailable, TaskRefused
 
 from .base import Executor, ProgressEvent
@@ -123,6 +123,23 @@ class ExecutorConformance(ABC):
                 return await key(executor)
 
         assert opened.run(key(opened.executor)) == opened.run(of_another())
+
+    def test_compares_only_what_is_right(self, opened: Opened) -> None:
+        async def body(executor: Executor) -> None:
+            task = await self._task(executor)
+            texts = (self.texts().incorrect, self.texts().correct, f"{self.texts().correct}\n# the same again\n")
+            case = task.visible_cases[0].name
+            candidates = tuple(Candidate(text, self.texts().language) for text in texts)
+            request = ComparisonRequest(candidates, cases=(case,))
+            found = await executor.compare(task, request, self.texts().target)
+            assert [e.candidate for e in found.evaluations] == [c.digest for c in request.candidates]
+            assert [e.status == "correct" for e in found.evaluations] == [False, True, True]
+            assert [(d.first, d.second) for d in found.duels] == [(2, 1)]
+            (duel,) = found.duels
+            assert duel.interval[0] <= duel.ratio <= duel.interval[1]
+            assert [c.name for c in duel.cases] == [case]
+
+        opened.run(body(opened.executor))
 
     def test_concurrent_calls_do_not_mix(self, opened: Opened) -> None:
         async def body(executor: Executor) -> None:
