@@ -63,6 +63,16 @@ class Duel:
     verdict: Verdict
     cases: tuple[CaseDuel, ...] = ()
 
+    def mirrored(self) -> Duel:
+        """The same, seen from the second."""
+        cases = tuple(CaseDuel(c.name, *_mirror(c.ratio, c.interval, c.verdict), c.pairs, c.open_us) for c in self.cases)
+        return Duel(self.second, self.first, *_mirror(self.ratio, self.interval, self.verdict), cases)
+
+
+def _mirror(ratio: float, interval: tuple[float, float], verdict: Verdict) -> tuple[float, tuple[float, float], Verdict]:
+    turned: dict[Verdict, Verdict] = {"faster": "slower", "slower": "faster"}
+    return 1 / ratio, (1 / interval[1], 1 / interval[0]), turned.get(verdict, verdict)
+
 
 @dataclass(frozen=True)
 class HeadToHead:
@@ -82,4 +92,5 @@ class HeadToHead:
 
     def duel(self, first: int, second: int) -> Duel | None:
         """One candidate over another; None where one of them took no part."""
-        return next((d for d in self.duels if (d.first, d.second) == (first, second)), None)
+        both = (*self.duels, *(d.mirrored() for d in self.duels))
+        return next((d for d in both if (d.first, d.second) == (first, second)), None)

@@ -5,6 +5,7 @@ Markers are comment lines `# fake: NAME=VALUE`, in a candidate:
 * `status=incorrect` (any status), `signals=memory_bound,not_vectorized`
 * `speedup=1.8` (otherwise drawn from a hash, 0.8 to 1.6), scaled by PARAMS where the source has some
 * `confirm=incorrect`: the status that only the purposes "confirm" and "export" find
+* `compared=1.4`: the speed-up that only a comparison finds
 * `seconds=0.2`: how long one evaluation takes; `unavailable=2`: how many evaluations fail first
 
 and in a task: `refused=REASON`, `cases=small,large`, `operators=aten.mul,aten.add`, `seconds=0.2`, `held_out=edge`,
@@ -195,6 +196,8 @@ def _evaluation(task: Task, request: EvaluationRequest, target: str, markers: di
     everything = request.purpose in ("confirm", "export")
     shown = [c for c in task.cases if (everything or not c.held_out) and (not request.cases or c.name in request.cases)]
     speedup = _speedup(candidate, markers)
+    if request.purpose == "compare":
+        speedup = float(markers.get("compared", speedup))
     cases = tuple(_result(c, speedup, timed) for c in shown) if verified else ()
     names = _words(markers.get("signals", "memory_bound" if timed else "")) if status == "correct" else [_SIGNALS[status]]
     return Evaluation(

@@ -18,6 +18,7 @@ KernelSource = Annotated[str, Field(description="Its text, instead of path")]
 TaskPath = Annotated[str, Field(description="Absolute path of the task file or its folder")]
 TaskSource = Annotated[str, Field(description="Its text, instead of task_path")]
 TargetName = Annotated[str, Field(description="cpu, cuda, cuda:sm_90 ...")]
+Effort = Annotated[float, Field(ge=1, le=8, description="Times the usual measuring, for a narrower interval")]
 Language = Annotated[str, Field(description="cpp, triton ...")]
 
 

@@ -7,12 +7,12 @@ from typing import Any
 from mcp.types import CallToolResult
 
 from harness.types import to_json
-from kevolve_mcp.sessions.types import Evaluated, Finished, JobView, Opened
+from kevolve_mcp.sessions.types import Compared, Evaluated, Finished, JobView, Opened
 
 from .answer import answer
 from .phrase import Phrase
 from .results import EvaluationReply, FinishReply, JobsReply, SessionReply
-from .wording import kernels, rest, sessions
+from .wording import comparisons, kernels, rest, sessions
 
 
 def open_answer(job: JobView) -> CallToolResult:
@@ -53,6 +53,8 @@ def phrased(job: JobView) -> Phrase:
         return sessions.opened(job.result)
     if isinstance(job.result, Evaluated):
         return kernels.evaluated(job.result)
+    if isinstance(job.result, Compared):
+        return comparisons.compared(job.result)
     if isinstance(job.result, Finished):
         return sessions.finished(job.result)
     return rest.running(job)
@@ -71,6 +73,8 @@ def _common(job: JobView, phrase: Phrase) -> dict[str, Any]:
 
 def _evaluated(job: JobView) -> dict[str, Any]:
     result = job.result
+    if isinstance(result, Compared):
+        return {"result": to_json(result)}
     if not isinstance(result, Evaluated):
         return {}
     return {

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
 
 import anyio
 
-from harness.types import Evaluation, EvaluationRequest, Task, evaluation_key
+from harness.types import ComparisonRequest, Evaluation, EvaluationRequest, HeadToHead, Task, evaluation_key
 from kevolve_mcp.errors import EvaluatorUnavailable
 from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent
-from kevolve_mcp.store import StoredEvaluation
+from kevolve_mcp.store import SessionRecord, StoredEvaluation
 
 from . import listings
 from .shared import Shared
@@ -20,6 +23,7 @@ LEFT_BEHIND = (
     0.8  # of the best F: an evaluation that the evaluator left early, below 0.75 of the best it knew, answers up to here
 )
 PAUSE_S = 0.2  # before the first retry, doubled for the second
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -62,18 +66,9 @@ async def measure(shared: Shared, order: Order, progress: Progress) -> StoredEva
     found = await known(shared, order)
     if found is not None:
         return found
-    evaluation = None
-    for attempt in range(RETRIES + 1):
-        try:
-            evaluation = await order.executor.evaluate(order.task, order.request, order.target, progress=progress)
-            break
-        except EvaluatorUnavailable as error:
-            if attempt == RETRIES:
-                raise
-            log.warning("the evaluator failed (%s); trying again", error)
-            progress(ProgressEvent("queue", f"the evaluator failed, trying again: {error.message}", 0.0))
-            await anyio.sleep(PAUSE_S * 2**attempt)
-    assert evaluation is not None
+    evaluation = await _tried(
+        lambda: order.executor.evaluate(order.task, order.request, order.target, progress=progress), progress
+    )
     shared.pool.saw(order.executor, evaluation)
     return Fresh(await shared.thread(listings.detach, await shared.store(), evaluation))
 
@@ -94,3 +89,52 @@ async def stored(shared: Shared, order: Order, progress: Progress) -> tuple[Stor
     await shared.thread(store.candidates.put, order.request.candidate)
     identifier = await shared.thread(store.evaluations.put, found.evaluation, order.session)
     return await shared.thread(store.evaluations.get, identifier), False
+
+
+async def compared(
+    shared: Shared,
+    task: Task,
+    request: ComparisonRequest,
+    target: str,
+    executor: Executor,
+    session: str | None,
+    progress: Progress,
+) -> tuple[HeadToHead, tuple[str, ...]]:
+    """Candidates against each other, measured now, and the ids under which each one's evaluation is kept. session: who pays."""
+    found = await _tried(lambda: executor.compare(task, request, target, progress=progress), progress)
+    store = await shared.store()
+    kept = []
+    for candidate, evaluation in zip(request.candidates, found.evaluations, strict=True):
+        await shared.thread(store.candidates.put, candidate)
+        detached = await shared.thread(listings.detach, store, evaluation)
+        kept.append(await shared.thread(store.evaluations.put, detached, session))
+    return found, tuple(kept)
+
+
+def place(shared: Shared, record: SessionRecord, task: Task) -> tuple[Task, Executor]:
+    """A session's task as its files lie, and the executor that evaluates for it."""
+    task = replace(task, path=str(record.options.get("path", task.path)))  # an equal one may have been opened elsewhere
+    return task, shared.pool.get(record.python, Path(task.path).parent if task.path else None)
+
+
+async def opened(shared: Shared, p: dict[str, Any], progress: Progress, *, timed: bool) -> tuple[Task, Executor]:
+    """A task outside of any session, from a job's payload. Raises what Executor.open_task raises."""
+    executor = shared.pool.get(p["python"], Path(p["path"]).parent if p["path"] else None)
+    task = await executor.open_task(p["source"], p["path"], p["target"], timed=timed, progress=progress)
+    report = await shared.pool.report(executor)
+    store = await shared.store()
+    await shared.thread(store.tasks.put, task, report.environment if timed else None)
+    return task, executor
+
+
+async def _tried(ask: Callable[[], Awaitable[T]], progress: Progress, attempt: int = 0) -> T:
+    """Raises EvaluatorUnavailable after the second retry."""
+    try:
+        return await ask()
+    except EvaluatorUnavailable as error:
+        if attempt == RETRIES:
+            raise
+        log.warning("the evaluator failed (%s); trying again", error)
+        progress(ProgressEvent("queue", f"the evaluator failed, trying again: {error.message}", 0.0))
+    await anyio.sleep(PAUSE_S * 2**attempt)
+    return await _tried(ask, progress, attempt + 1)

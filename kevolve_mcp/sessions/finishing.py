@@ -9,17 +9,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.types import Candidate, Evaluation, EvaluationRequest, Task, promotable
+from harness.types import Candidate, Evaluation, EvaluationRequest, Task, from_json, promotable, to_json
 from kevolve_mcp.errors import Conflict, KEvolveError, NotFound
 from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.export import ExportResult, LineageStep, export_package, package_candidate, read_package, record_evaluation
 from kevolve_mcp.search import Node, Tree, figures, rank, shortfalls, terminate
 from kevolve_mcp.store import Approval, Job, SessionRecord, Store, StoredEvaluation
 
-from . import evaluating, looking, skills, views
+from . import contests, evaluating, looking, skills, views
 from .evaluating import Order
 from .shared import Shared
-from .types import Finished, FinishRequest, JobView
+from .types import DuelView, Finished, FinishRequest, JobView
 
 MAX_TRIES = 3  # how many of the best nodes may fail their confirmation before the finish gives up
 
@@ -41,7 +41,7 @@ async def finish(shared: Shared, request: FinishRequest) -> JobView:
         raise Conflict(f"session {record.id} was abandoned: {record.reason}", "session_open(..., new=true) starts another one.")
     tree = await shared.thread(shared.trees.load, store, record.id)
     choose(record, tree, request.node_id)
-    busy = [j.id for j in await shared.jobs.list(record.id) if not j.over and j.kind == "evaluate"]
+    busy = [j.id for j in await shared.jobs.list(record.id) if not j.over and j.kind in ("evaluate", "compare")]
     if busy:
         raise Conflict(
             f"{', '.join(busy)} of session {record.id} still run",
@@ -67,7 +67,7 @@ def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
         if record.policy.review and not node.approved_by:
             raise _unreviewed(record, node)
         return (node,)
-    found = tuple(n for n in rank(tree.nodes) if n.promotable and n.score > 0)[:MAX_TRIES]
+    found = tuple(n for n in rank(tree.nodes) if n.promotable and n.score > 0)
     if found and record.policy.review:
         best, found = found[0], tuple(n for n in found if n.approved_by)
         if not found:
@@ -101,7 +101,10 @@ class Finishing:
             return {"session": record.id}
         tree = await shared.thread(shared.trees.load, store, record.id)
         task = await shared.thread(store.tasks.get, record.task)
-        node, candidate, confirmed, rejected = await self._confirm(store, record, task, choose(record, tree, p["node"]), progress)
+        chosen = choose(record, tree, p["node"])
+        contest = await contests.hold(shared, record, task, chosen, _part(progress, 0.0, 0.2))
+        first = contest.order[:MAX_TRIES]
+        node, candidate, confirmed, rejected = await self._confirm(store, record, task, first, _part(progress, 0.2, 0.5))
         approval = (await shared.thread(store.approvals.of, record.id)).get(node.id)
         exported = await shared.thread(self._export, record, task, tree, node, candidate, confirmed.evaluation, approval)
         measured = await self._measure(store, record, task, exported, node.approved_by, _part(progress, 0.5, 0.95))
@@ -117,6 +120,8 @@ class Finishing:
             "rejected": rejected,
             "skills": proposed,
             "skill_notes": notes,
+            "contest": to_json(contest.duels),
+            "contest_note": contest.note,
         }
         await shared.thread(store.sessions.finish, record.id, "finished", reason, outcome)
         return {"session": record.id}
@@ -134,7 +139,7 @@ class Finishing:
         for place, node in enumerate(nodes):
             candidate = await self._shared.thread(store.candidates.get, node.candidate)
             request = EvaluationRequest(candidate, "confirm", "diagnose", record.policy)
-            part = _part(progress, 0.5 * place / len(nodes), 0.5 * (place + 1) / len(nodes))
+            part = _part(progress, place / len(nodes), (place + 1) / len(nodes))
             part(ProgressEvent("confirm", f"re-validating {node.id} in fresh processes", 0.0))
             found, _ = await evaluating.stored(self._shared, self._order(record, task, request), part)
             whole = _passes(found.evaluation, node.approved_by)
@@ -203,8 +208,7 @@ class Finishing:
         return over.sentence if over else "Finished on request, before a termination rule held."
 
     def _order(self, record: SessionRecord, task: Task, request: EvaluationRequest) -> Order:
-        task = replace(task, path=str(record.options.get("path", task.path)))  # an equal one may have been opened elsewhere
-        executor = self._shared.pool.get(record.python, Path(task.path).parent if task.path else None)
+        task, executor = evaluating.place(self._shared, record, task)
         return Order(task, request, record.target, executor, record.id)
 
 
@@ -254,6 +258,8 @@ async def finished(shared: Shared, record: SessionRecord, inline: bool) -> Finis
         rejected=dict(o["rejected"]),
         skills=tuple([await shared.thread(skills.brief, store, name) for name in o["skills"]]),
         skill_notes=tuple(o.get("skill_notes", ())),
+        contest=tuple(from_json(DuelView, duel) for duel in o.get("contest", ())),
+        contest_note=str(o.get("contest_note", "")),
     )
 
 

@@ -17,15 +17,23 @@ from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.store import Job
 
 from .shared import Shared
-from .types import ErrorView, Evaluated, Finished, JobKind, JobView, Opened
+from .types import Compared, ErrorView, Evaluated, Finished, JobKind, JobView, Opened
 
 HEARTBEAT_S = 3.0
 MAX_ATTEMPTS = 3  # a job that has ended so many processes is not given a further one
 POLL_S = 0.3  # how often a job of another process is looked at; also how often waiting callers see progress
-USUAL_S = {"open": 30.0, "compile": 3.0, "check": 8.0, "profile": 20.0, "submit": 20.0, "finish": 60.0}  # until measured
+USUAL_S = {
+    "open": 30.0,
+    "compile": 3.0,
+    "check": 8.0,
+    "profile": 20.0,
+    "submit": 20.0,
+    "compare": 30.0,
+    "finish": 60.0,
+}  # until measured
 log = logging.getLogger(__name__)
 
-Result = Opened | Evaluated | Finished
+Result = Opened | Evaluated | Compared | Finished
 
 
 @dataclass(frozen=True)
@@ -290,7 +298,7 @@ def session_of(job: Job) -> str:
 
 
 def _kind(job: Job) -> JobKind:
-    assert job.kind in ("open", "evaluate", "finish")
+    assert job.kind in ("open", "evaluate", "compare", "finish")
     return job.kind  # type: ignore[return-value]
 
 

@@ -15,13 +15,14 @@ from kevolve_mcp.settings import Settings
 from kevolve_mcp.store import SkillState
 from knowledge import Library
 
-from . import asking, describing, experience, finishing, looking, opening, reviewing, skills, telling
+from . import asking, comparing, describing, experience, finishing, looking, opening, reviewing, skills, telling
 from .jobs import Handler, Jobs
 from .pool import ExecutorFactory
 from .shared import Shared
 from .skill_types import SkillCounts, SkillDetail, SkillRequest, SkillView
 from .types import (
     AskBatch,
+    CompareRequest,
     FinishRequest,
     JobView,
     KernelRequest,
@@ -68,6 +69,7 @@ class Service:
             {
                 "open": _handler(opening.Opening(self._shared)),
                 "evaluate": _handler(telling.Evaluating(self._shared)),
+                "compare": _handler(comparing.Comparing(self._shared)),
                 "finish": _handler(finishing.Finishing(self._shared)),
             },
             looks_only=self._looks_only,
@@ -130,6 +132,12 @@ class Service:
     async def profile(self, request: KernelRequest) -> JobView:
         """All stages; no node."""
         return await telling.kernel(self._shared, request, "profile")
+
+    async def compare(self, request: CompareRequest) -> JobView:
+        """Kernels against each other in the same rounds; no node."""
+        if request.session_id:
+            await self._check_opened(request.session_id)
+        return await comparing.compare(self._shared, request)
 
     async def submit(self, request: SubmitRequest) -> JobView:
         """Tell: the evaluation recorded as a node."""
@@ -272,5 +280,5 @@ class Service:
         return LocalExecutor(python or None, cache=self.settings.cache, near=near, configured=self.settings.python)
 
 
-def _handler(worker: opening.Opening | telling.Evaluating | finishing.Finishing) -> Handler:
+def _handler(worker: opening.Opening | telling.Evaluating | comparing.Comparing | finishing.Finishing) -> Handler:
     return Handler(worker.run, worker.show)

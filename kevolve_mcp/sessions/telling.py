@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from harness.types import Candidate, CandidateError, EvaluationRequest, Purpose, Stage
@@ -112,7 +111,7 @@ class Evaluating:
             record = await shared.thread(store.sessions.get, p["session"])
             order = await _session_order(shared, store, record, candidate, depth, p.get("target", record.target))
         else:
-            order = await self._bare_order(store, candidate, p, progress)
+            order = await self._bare_order(candidate, p, progress)
         if depth != "submit":
             found, cached = await evaluating.stored(shared, order, progress)
             return {"depth": depth, "session": p.get("session", ""), "evaluation": found.id, "node": "", "cached": cached}
@@ -123,13 +122,9 @@ class Evaluating:
         assert job.result is not None
         return await evaluated(self._shared, job.payload, job.result)
 
-    async def _bare_order(self, store: Store, candidate: Candidate, p: dict[str, Any], progress: Progress) -> Order:
-        executor = self._shared.pool.get(p["python"], Path(p["path"]).parent if p["path"] else None)
+    async def _bare_order(self, candidate: Candidate, p: dict[str, Any], progress: Progress) -> Order:
         purpose, until = STAGES[p["depth"]]
-        timed = until not in ("build", "verify")
-        task = await executor.open_task(p["source"], p["path"], p["target"], timed=timed, progress=progress)
-        report = await self._shared.pool.report(executor)
-        await self._shared.thread(store.tasks.put, task, report.environment if timed else None)
+        task, executor = await evaluating.opened(self._shared, p, progress, timed=until not in ("build", "verify"))
         return Order(task, EvaluationRequest(candidate, purpose, until), p["target"], executor)
 
 
@@ -242,9 +237,7 @@ async def _candidate(shared: Shared, store: Store, record: SessionRecord, reques
 async def _session_order(
     shared: Shared, store: Store, record: SessionRecord, candidate: Candidate, depth: Depth, target: str = ""
 ) -> Order:
-    task = await shared.thread(store.tasks.get, record.task)
-    task = replace(task, path=str(record.options.get("path", task.path)))  # an equal one may have been opened elsewhere
-    executor = shared.pool.get(record.python, Path(task.path).parent if task.path else None)
+    task, executor = evaluating.place(shared, record, await shared.thread(store.tasks.get, record.task))
     purpose, until = STAGES[depth]
     request = EvaluationRequest(candidate, purpose, until, record.policy)
     if depth == "submit":

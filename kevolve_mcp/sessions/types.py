@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from harness.types import Budget, Goal, Interpreter, Policy, Spent, TargetReport
+from harness.types import Budget, CaseDuel, Goal, Interpreter, Policy, Spent, TargetReport, Verdict
 from kevolve_mcp.synthesis.ask import AskContext
 
 from .skill_types import SkillView
 
 JobState = Literal["running", "done", "failed", "cancelled", "lost"]
-JobKind = Literal["open", "evaluate", "finish"]
+JobKind = Literal["open", "evaluate", "compare", "finish"]
 Depth = Literal["compile", "check", "profile", "submit"]
 
 
@@ -78,6 +78,15 @@ class KernelRequest:
     target: str = ""
     language: str = ""
     python: str = ""
+
+
+@dataclass(frozen=True)
+class CompareRequest(KernelRequest):
+    """Kernels against each other, outside a tree. kernel: the one that the others are held against; empty: the first of `against`. against: the
+    id of a node of the session, or a kernel. effort: a multiple of the time spent on pairs that are not decided."""
+
+    against: tuple[str | Text, ...] = ()
+    effort: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -310,10 +319,35 @@ class Evaluated:
 
 
 @dataclass(frozen=True)
+class DuelView:
+    """One kernel over another, by their labels, from rounds in which both were timed. ratio: above 1 where the first is faster."""
+
+    first: str
+    second: str
+    ratio: float
+    interval: tuple[float, float]
+    verdict: Verdict
+    cases: tuple[CaseDuel, ...] = ()
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The result of a "compare" job. labels and evaluations: of the kernels, in order; duels: the first over each of the others, then the others
+    among each other; a kernel that is not right, or flagged, is in none. processes: fresh ones of each kernel."""
+
+    session_id: str
+    labels: tuple[str, ...]
+    evaluations: tuple[EvaluationView, ...]
+    duels: tuple[DuelView, ...]
+    processes: int
+
+
+@dataclass(frozen=True)
 class Finished:
     """The result of a "finish" job. confirmed: the re-validation; measured: the package timed as a user calls it, the only
     figure to report. shortfalls: where it misses the goal, or lost what the kernel alone had reached, one sentence each.
-    rejected: better nodes that the re-validation did not confirm, with the reason."""
+    rejected: better nodes that the re-validation did not confirm, with the reason. contest: the node that was to be confirmed first over the
+    others that might have been the best; contest_note: why there was none, "" where none was needed."""
 
     session: SessionView
     state: str
@@ -329,6 +363,8 @@ class Finished:
     rejected: dict[str, str] = field(default_factory=dict)
     skills: tuple[SkillView, ...] = ()
     skill_notes: tuple[str, ...] = ()
+    contest: tuple[DuelView, ...] = ()
+    contest_note: str = ""
 
 
 @dataclass(frozen=True)
@@ -349,7 +385,7 @@ class JobView:
     queue: int = 0
     created: float = 0.0
     finished: float | None = None
-    result: Opened | Evaluated | Finished | None = None
+    result: Opened | Evaluated | Compared | Finished | None = None
     error: ErrorView | None = None
 
 

@@ -10,7 +10,11 @@ from harness.types import Spent
 
 from . import schema
 
-SEARCHING = ("search", "check")  # purposes; what confirms and measures the winner comes after the search and on top of it
+SEARCHING = (
+    "search",
+    "check",
+    "compare",
+)  # purposes; what confirms and measures the winner comes after the search and on top of it
 
 
 def spent(connection: Connection, session: str) -> Spent:

@@ -17,7 +17,7 @@ from kevolve_mcp.settings import Settings
 ROOT = Path(__file__).parents[2]
 CLI = ROOT / "docs" / "cli.md"
 TOOLS = ROOT / "docs" / "tools.md"
-ALIKE = {"kernel_check": "kernel_compile", "kernel_profile": "kernel_compile"}  # documented as taking the same arguments
+ALIKE = {"kernel_check": "kernel_compile"}  # documented as taking the same arguments
 
 
 def commands(group: Any, path: str = "kevolve") -> Iterator[tuple[str, Any]]:

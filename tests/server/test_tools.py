@@ -15,7 +15,7 @@ from kevolve_mcp.synthesis import AskContext
 from knowledge import Library
 from knowledge.families import of_operators
 
-from .conftest import TASK, data, kernel, make_server, open_session, text
+from .conftest import TASK, data, kernel, make_server, open_session, refused, text
 
 pytestmark = pytest.mark.anyio
 
@@ -190,3 +190,18 @@ async def test_the_room_that_accuracy_leaves_is_said(client: Client) -> None:
     assert "; error " in told
     assert " of the norm, allowed " in told
     assert "more accuracy" in told
+
+
+async def test_kernels_against_each_other(client: Client) -> None:
+    session = await open_session(client)
+    await client.call_tool("kernel_submit", {"session_id": session, "source": kernel(1.5)})
+    arguments = {"session_id": session, "source": kernel(1.8), "against": ["n1", kernel(1.2)]}
+    compared = await client.call_tool("kernel_profile", arguments)
+    assert text(compared).startswith(
+        "kernel 1: 1.2x [1.19, 1.21] the speed of n1 (faster); 1.5x [1.49, 1.52] the speed of kernel 3"
+    )
+    assert data(compared)["result"]["duels"][0]["verdict"] == "faster"
+    assert data(compared)["node_id"] == ""
+    wrong = await client.call_tool("kernel_profile", {**arguments, "against": [kernel(status="incorrect")]})
+    assert text(wrong).startswith("kernel 1 could not be compared: kernel 2 incorrect")
+    assert "n7" in refused(await client.call_tool("kernel_profile", {**arguments, "against": ["n7"]}))["message"]

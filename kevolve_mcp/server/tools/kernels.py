@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from kevolve_mcp.sessions.types import KernelRequest, SubmitRequest
+from kevolve_mcp.errors import UsageError
+from kevolve_mcp.sessions.types import CompareRequest, KernelRequest, SubmitRequest, Text
 
 from .. import arguments as a
 from ..context import caller, reach, service
@@ -63,11 +65,21 @@ async def kernel_profile(
     task_source: a.TaskSource = "",
     target: OfSession = "",
     language: a.Language = "",
+    against: Annotated[
+        list[str] | None, Field(description="Time it against these in the same rounds: node ids, paths, texts")
+    ] = None,
+    effort: a.Effort = 1,
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, EvaluationReply]:
     """Build, verify, time and diagnose a candidate (5-30 s) without recording a node: speed-up per case with interval, share of
-    the measured ceiling, what bounds it. kernel_submit does the same and records it; prefer that inside a search."""
+    the measured ceiling, what bounds it. kernel_submit does the same and records it; prefer that inside a search. With against
+    (up to 8 kernels in all): is it faster than they are? Their ratio tells small steps that two figures over a baseline do not."""
     request = await _request(ctx, path, source, session_id, task_path, task_source, target, language)
+    if against is None and effort != 1:
+        raise UsageError("effort is for kernels that are timed against each other", 'Give against=["n3"] as well.')
+    if against is not None:
+        asked = await _compare_request(ctx, request, against, effort)
+        return evaluation_answer(checked(await wait(ctx, await service(ctx).compare(asked), wait_s)))
     return evaluation_answer(checked(await wait(ctx, await service(ctx).profile(request), wait_s)))
 
 
@@ -103,6 +115,17 @@ async def kernel_submit(
         caller(ctx),
     )
     return evaluation_answer(checked(await wait(ctx, await service(ctx).submit(request), wait_s)))
+
+
+async def _compare_request(ctx: Context[Any], request: KernelRequest, against: list[str], effort: float) -> CompareRequest:
+    return CompareRequest(**vars(request), against=tuple([await _kernel(ctx, each) for each in against]), effort=effort)
+
+
+async def _kernel(ctx: Context[Any], named: str) -> str | Text:
+    """A node's id as it is; a path or a text as far as the caller reaches."""
+    if re.fullmatch(r"n\d+", named):
+        return named
+    return await reach(ctx).text("", named) if "\n" in named else await reach(ctx).text(named, "")
 
 
 async def _request(

@@ -7,6 +7,7 @@ from kevolve_mcp.sessions.types import AskBatch, AskView, Finished, Opened, Sess
 from kevolve_mcp.synthesis.wording import one_line
 
 from ..phrase import Phrase
+from .comparisons import contest_lines
 from .figures import budget_left, case_line, node_line, times
 
 INLINE = ("README.md", "kernel.py")  # of a package, what stands in the text; the rest only in the structure
@@ -86,6 +87,7 @@ def finished(result: Finished) -> Phrase:
         held_out = sum(c.held_out for c in result.confirmed.cases)
         also = f"; {held_out} held-out case{'s' if held_out > 1 else ''} included" if held_out else ""
         lines.append(f"Re-validated in fresh processes ({result.confirmed.id}): {figure}{also}.")
+    lines += contest_lines(result)
     lines += [f"not confirmed: {node}: {why}" for node, why in result.rejected.items()]
     if result.lineage:
         lines += ["Lineage:", *(node_line(n) for n in result.lineage)]

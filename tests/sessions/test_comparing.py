@@ -1,0 +1,123 @@
+"""Kernels against each other, and what a finish makes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.types import ComparisonRequest, HeadToHead, Task
+from kevolve_mcp.errors import Unavailable, UsageError
+from kevolve_mcp.executors.base import Progress
+from kevolve_mcp.executors.fake import FakeExecutor
+from kevolve_mcp.sessions import Service
+from kevolve_mcp.sessions.types import Compared, CompareRequest, Finished, OpenRequest, Text
+
+from .conftest import Bench, finish, finished, kernel, opened, told
+
+pytestmark = pytest.mark.anyio
+
+
+async def compared(service: Service, request: CompareRequest) -> Compared:
+    job = await finished(service, await service.compare(request))
+    assert isinstance(job.result, Compared), job.error
+    return job.result
+
+
+async def test_nodes_and_texts_are_compared_without_a_node(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        await told(service, session, kernel(1.5))
+        await told(service, session, kernel(1.2))
+        found = await compared(
+            service, CompareRequest(Text(source=kernel(1.8)), session, against=("n1", "n2", Text(source=kernel(1.8, "# b"))))
+        )
+        assert found.labels == ("kernel 1", "n1", "n2", "kernel 4")
+        first = {d.second: (round(d.ratio, 3), d.verdict) for d in found.duels if d.first == "kernel 1"}
+        assert first == {"n1": (1.2, "faster"), "n2": (1.5, "faster"), "kernel 4": (1.0, "same")}
+        assert next(d for d in found.duels if (d.first, d.second) == ("n1", "n2")).verdict == "faster"
+        assert next(d for d in found.duels if (d.first, d.second) == ("n2", "kernel 4")).verdict == "slower"
+        assert len((await service.tree(session)).nodes) == 2
+        view = await service.tree(session, evaluation_id=found.evaluations[0].id)
+        assert "compare" in view.text
+
+
+async def test_who_is_not_correct_takes_no_part(bench: Bench) -> None:
+    async with bench.service() as service:
+        request = CompareRequest(
+            Text(), task=bench.task(), against=(Text(source=kernel(1.4)), Text(source=kernel(status="crashed")))
+        )
+        found = await compared(service, request)
+        assert [e.status for e in found.evaluations] == ["correct", "crashed"]
+        assert found.duels == ()
+
+
+async def test_what_cannot_be_compared_is_refused_with_the_reason(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        await told(service, session, kernel(1.5))
+        one = Text(source=kernel(1.5))
+        for against, told_ in (
+            (("n1",), "same text"),
+            ((), "1 kernels were given"),
+            (tuple(Text(source=kernel(1 + i / 10, "# x")) for i in range(8)), "9 kernels"),
+        ):
+            with pytest.raises(UsageError, match=told_):
+                await service.compare(CompareRequest(one, session, against=against))
+        with pytest.raises(UsageError, match="no session"):
+            await service.compare(CompareRequest(one, task=bench.task(), against=("n1",)))
+        with pytest.raises(UsageError, match="effort 100"):
+            await service.compare(CompareRequest(one, session, against=(Text(source=kernel()),), effort=100))
+
+
+async def test_a_comparison_is_paid_for(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        await told(service, session, kernel(1.5, seconds=0.1))
+        before = (await service.tree(session)).session
+        await compared(service, CompareRequest(Text(source=kernel(1.4, seconds=0.2)), session, against=("n1",)))
+        after = (await service.tree(session)).session
+        assert before is not None
+        assert after is not None
+        assert after.spent.device_s > before.spent.device_s
+        assert after.spent.evaluations == before.spent.evaluations
+
+
+async def test_the_finish_confirms_who_won_head_to_head(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        await told(service, session, kernel(1.52, compared=1.5))
+        await told(service, session, kernel(1.51, compared=1.7))
+        await told(service, session, kernel(1.2))
+        job = await finish(service, session)
+        assert isinstance(job.result, Finished)
+        assert job.result.node is not None
+        assert job.result.node.id == "n2"
+        assert [(d.first, d.second, d.verdict) for d in job.result.contest] == [("n2", "n1", "faster")]
+        assert [len(r.candidates) for r in bench.executor.compared] == [2]  # n3 is clearly slower
+
+
+async def test_equal_contenders_keep_their_order(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        await told(service, session, kernel(1.51))
+        await told(service, session, kernel(1.52))
+        job = await finish(service, session)
+        assert isinstance(job.result, Finished)
+        assert job.result.node is not None
+        assert job.result.node.id == "n2"
+        assert [d.verdict for d in job.result.contest] == ["same"]
+
+
+async def test_a_finish_survives_a_comparison_that_cannot_be(bench: Bench) -> None:
+    class Alone(FakeExecutor):
+        async def compare(
+            self, task: Task, request: ComparisonRequest, target: str, *, progress: Progress | None = None
+        ) -> HeadToHead:
+            raise Unavailable("nothing is timed here", "Elsewhere.")
+
+    async with bench.service(Alone()) as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        await told(service, session, kernel(1.51))
+        await told(service, session, kernel(1.52))
+        job = await finish(service, session)
+        assert isinstance(job.result, Finished)
+        assert "could not be timed against each other (nothing is timed here)" in job.result.contest_note
