@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from ..types import Case, Signal, fitness
+from ..types import Case, Samples, Signal, fitness, to_json
 from . import beside, blocks, bounds, opening, statistics, timing
 from .environment import timing_effort
 from .failures import Failure
@@ -34,11 +34,12 @@ def time_candidate(run: Run) -> dict[str, Any]:
         run.machine.leaving.add(run.loaded)
         run.loaded = None
     rng = timing.fresh_rng()
-    run.times = {c.name: timing.CaseTimes() for c in run.cases}
+    earlier, least = run.request.earlier, round(timing.PROCESSES * run.request.effort)
+    run.times = {c.name: timing.CaseTimes(earlier=earlier.rounds.get(c.name, {})) for c in run.cases}
     repeats = REPEATS if run.confirming else SEARCH_REPEATS
     process, deadline, cases = 0, math.inf, run.cases
     while cases:
-        if run.confirming:
+        if run.request.renews:
             run.task.restart(at_once=rng.random() < 0.5)  # neither side is always the first on the device
         run.machine.leaving.wait()  # nothing of an earlier one is there, not even in flight, when this one begins
         start_timed_ahead(run)
@@ -75,7 +76,7 @@ def time_candidate(run: Run) -> dict[str, Any]:
             deadline = time.monotonic() + timing_effort() * run.task.family.PATIENCE_S
         if process >= timing.PROCESSES:
             more = run.confirming and process < MOST_PROCESSES and time.monotonic() < deadline
-            cases = _undecided(run, rng) if more else []
+            cases = _undecided(run, rng) if more else [] if run.confirming or process >= least else run.cases
     for case in run.cases:
         conclude_case(run, with_baselines(run, case), rng)
     if run.request.purpose == "confirm":
@@ -88,7 +89,32 @@ def time_candidate(run: Run) -> dict[str, Any]:
         "ahead": {n: t.ahead_factor(_strongest(t)) for n, t in run.times.items()},
         "alone": {n: t.alone_factor(_strongest(t)) for n, t in run.times.items()},
         "blocks": {n: blocks.report(t) for n, t in run.times.items()},
+        **({} if run.confirming else {"samples": to_json(_samples(run))}),
     }
+
+
+def _samples(run: Run) -> Samples:
+    """What a later evaluation of the same key may join: the rounds of this one and those that it joined."""
+    rounds = {
+        name: {
+            b: tuple(tuple((_rounded(x), _rounded(y)) for x, y in process) for process in times.confirmed(b))
+            for b in times.blocks[0].pairs
+        }
+        for name, times in run.times.items()
+    }
+    return Samples(rounds, _baselines(run))
+
+
+def _baselines(run: Run) -> int:
+    """How many processes of the baselines stood beside the candidate's."""
+    earlier = run.request.earlier
+    own = max(len(times.blocks) for times in run.times.values()) if run.request.renews else 1
+    return own + (earlier.baselines if earlier.rounds else 0)
+
+
+def _rounded(us: float) -> float:
+    """Five digits: more than a clock is good for."""
+    return float(f"{us:.5g}")
 
 
 def with_baselines(run: Run, case: Case) -> Case:
@@ -104,7 +130,7 @@ def with_baselines(run: Run, case: Case) -> Case:
 def _behind(run: Run, rng: random.Random) -> str:
     """Why a search need not go on timing a candidate that the first process shows far behind the best so far; empty where it must."""
     best = run.request.best
-    if run.confirming or not best:
+    if run.request.renews or not best:
         return ""
     compared = {name: _compared(run, times, _strongest(times), rng) for name, times in run.times.items()}
     own = fitness([replace(run.results[name], speedup=found.speedup) for name, found in compared.items()])
@@ -131,7 +157,7 @@ def _compared(run: Run, times: timing.CaseTimes, baseline: str, rng: random.Rand
         times.confirmed(baseline),
         family.MARGIN,
         rng,
-        one_baseline=not run.confirming,
+        baselines=0 if run.confirming else _baselines(run),
         process_us=family.PROCESS_US,
         open_us=times.open_us + times.alone_open_us(baseline),
     )
@@ -145,7 +171,8 @@ def _strongest(times: timing.CaseTimes) -> str:
 def _medians(times: timing.CaseTimes) -> dict[str, float]:
     """Microseconds of each baseline."""
     names = list(times.blocks[0].pairs)
-    return {b: statistics.median([p[0] for process in times.pairs(b) for p in process]) for b in names}
+    rounds = {b: [*times.earlier.get(b, ()), *times.pairs(b)] for b in names}
+    return {b: statistics.median([pair[0] for process in some for pair in process]) for b, some in rounds.items()}
 
 
 def _why_raised(run: Run, times: timing.CaseTimes, baseline: str) -> str:

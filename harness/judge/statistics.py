@@ -39,12 +39,12 @@ def compare(
     margin: float,
     rng: random.Random,
     *,
-    one_baseline: bool = False,
+    baselines: int = 0,
     process_us: float = 0.0,
     open_us: float = 0.0,
 ) -> Comparison:
-    """processes: for each fresh candidate process its (baseline, candidate) times in microseconds. Nothing is dropped. one_baseline: the
-    same baseline process stood beside all of them. process_us: by how much equal processes are known to differ (standard deviation).
+    """processes: for each fresh candidate process its (baseline, candidate) times in microseconds. Nothing is dropped. baselines: how many
+    baseline processes stood beside them, where that is known and fewer than there are of them; 0 otherwise. process_us: by how much equal processes are known to differ (standard deviation).
     margin: how far above 1 the lower bound must lie to be called faster (and its inverse for slower). open_us: by how much a candidate's call
     may be longer than its figure without the judge's clock showing it: whose advantage lies within it is not called faster.
 
@@ -57,7 +57,7 @@ def compare(
     low, high = _interval(ratios, rng)
     if len(ratios) > 1:
         usual = median([us for process in processes for pair in process for us in pair])
-        center, half = _between(ratios, rng, one_baseline, 2 * (process_us / usual) ** 2)
+        center, half = _between(ratios, rng, baselines, 2 * (process_us / usual) ** 2)
         low, high = min(low, center - half), max(high, center + half)
     else:
         low, high = low - ONE_PROCESS, high + ONE_PROCESS
@@ -116,15 +116,15 @@ def _interval(ratios: Sequence[Sequence[float]], rng: random.Random) -> tuple[fl
     return float(medians[int(0.025 * RESAMPLES)]), float(medians[int(0.975 * RESAMPLES) - 1])
 
 
-def _between(ratios: Sequence[Sequence[float]], rng: random.Random, one_baseline: bool, least: float) -> tuple[float, float]:
-    """Mean of the processes' medians, whose variance is `least` at least, and half of its 95 % interval. A single baseline process is one
-    draw of what makes processes differ: that part, without the noise inside them, does not shrink with their number."""
+def _between(ratios: Sequence[Sequence[float]], rng: random.Random, baselines: int, least: float) -> tuple[float, float]:
+    """Mean of the processes' medians, whose variance is `least` at least, and half of its 95 % interval. One or a few baseline processes are as
+    many draws of what makes processes differ: that part, without the noise inside them, shrinks with their number alone."""
     medians = [median(process) for process in ratios]
     count, spread = len(medians), max(least, variance(medians))
     uncertain = spread / count
-    if one_baseline:
+    if baselines:
         inside = fmean(((high - low) / (2 * 1.96)) ** 2 for low, high in (_interval([p], rng) for p in ratios))
-        uncertain += max(0.0, spread - inside)
+        uncertain += max(0.0, spread - inside) / baselines
     return fmean(medians), _student(count - 1) * math.sqrt(uncertain)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import random
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -115,10 +115,12 @@ def beside(own: Block, other: Block) -> Block:
 
 @dataclass
 class CaseTimes:
-    """The blocks of one case that count, one for each fresh candidate process. repeated: how many others were measured again."""
+    """The blocks of one case that count, one for each fresh candidate process. repeated: how many others were measured again. earlier: rounds of
+    other evaluations under the same key, by baseline and process, as they were `confirmed`."""
 
     blocks: list[Block] = field(default_factory=list)
     repeated: int = 0
+    earlier: Mapping[str, Sequence[Sequence[tuple[float, float]]]] = field(default_factory=dict)
 
     def pairs(self, baseline: str) -> list[list[tuple[float, float]]]:
         """By process; the later ones of a confirmation stand beside the strongest baseline alone."""
@@ -235,7 +237,8 @@ class CaseTimes:
         """The pairs, with the candidate's times raised to what the judge's clock saw at least, to what calls alone took, and by what was
         done ahead of them."""
         raised = max(self.clock_factor, self.alone_factor(baseline)) * self.ahead_factor(baseline)
-        return [[(b, c * raised) for b, c in process] for process in self.pairs(baseline)]
+        new = [[(b, c * raised) for b, c in process] for process in self.pairs(baseline)]
+        return [*map(list, self.earlier.get(baseline, ())), *new]
 
 
 class WrongWhenTimed(Exception):

@@ -2,7 +2,7 @@
 
 from .candidate import Candidate, CandidateError, Params, ParamValue, Tunables
 from .codec import CodecError, from_json, to_json
-from .comparison import MOST_COMPARED, MOST_EFFORT, CaseDuel, ComparisonRequest, Duel, HeadToHead
+from .comparison import MOST_COMPARED, CaseDuel, ComparisonRequest, Duel, HeadToHead
 from .environment import (
     ISOLATION_LEVELS,
     TASK_ISOLATION,
@@ -14,6 +14,7 @@ from .environment import (
     MachineReport,
 )
 from .evaluation import (
+    MOST_EFFORT,
     PROTOCOL_VERSION,
     STAGES,
     AllCores,
@@ -21,6 +22,7 @@ from .evaluation import (
     Evaluation,
     EvaluationRequest,
     Purpose,
+    Samples,
     Stage,
     StageReport,
     Status,
@@ -70,6 +72,7 @@ __all__ = [
     "Params",
     "Policy",
     "Purpose",
+    "Samples",
     "Signal",
     "Spent",
     "Stage",

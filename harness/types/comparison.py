@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .candidate import Candidate
-from .evaluation import Evaluation, EvaluationRequest, Status, Verdict
+from .evaluation import MOST_EFFORT, Evaluation, EvaluationRequest, Status, Verdict
 from .policy import Policy
 
 MOST_COMPARED = 8
-MOST_EFFORT = 8.0
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,31 @@ Verdict = Literal["faster", "slower", "same", "unclear"]
 STAGES: tuple[Stage, ...] = ("build", "verify", "time", "profile", "diagnose")
 
 
+MOST_EFFORT = 8.0
+Rounds = tuple[tuple[float, float], ...]  # of one fresh candidate process: (baseline, candidate) microseconds a call
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What was measured before under the same key, to be joined by what is measured now. rounds: by case and baseline, of each fresh process.
+    baselines: how many processes of the baselines stood beside them."""
+
+    rounds: dict[str, dict[str, tuple[Rounds, ...]]] = field(default_factory=dict)
+    baselines: int = 1
+
+    @property
+    def processes(self) -> int:
+        """Of the candidate; the fewest of any case."""
+        counts = [max(map(len, by_baseline.values()), default=0) for by_baseline in self.rounds.values()]
+        return min(counts, default=0)
+
+
 @dataclass(frozen=True)
 class EvaluationRequest:
     """until: the last stage to run. purpose: "confirm" and "export" use fresh process pairs, fresh seeds and held-out cases
     and time every baseline, "confirm" with what is shown beside a verdict; "search" times the strongest; "compare" is one of several that
-    are timed in the same rounds. cases: names to restrict to, empty for all.
+    are timed in the same rounds. cases: names to restrict to, empty for all. effort: in a search, times the usual number of fresh
+    processes, 1 to MOST_EFFORT. earlier: samples of the same key.
     best: F of the best so far, 0 for none: a search does not go on timing a candidate that is plainly behind it."""
 
     candidate: Candidate
@@ -35,6 +55,13 @@ class EvaluationRequest:
     policy: Policy = field(default_factory=Policy)
     cases: tuple[str, ...] = ()
     best: float = 0.0
+    effort: float = 1.0
+    earlier: Samples = field(default_factory=Samples)
+
+    @property
+    def renews(self) -> bool:
+        """Whether each process of the candidate stands beside a process of the baselines of its own: one alone would bound the interval."""
+        return self.purpose in ("confirm", "export") or self.effort > 1 or bool(self.earlier.rounds)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ and in a task: `refused=REASON`, `cases=small,large`, `operators=aten.mul,aten.a
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import sys
 from collections import Counter
@@ -42,6 +43,7 @@ from harness.types import (
     IsolationLevel,
     MachineReport,
     Mode,
+    Samples,
     Signal,
     Stage,
     StageReport,
@@ -53,6 +55,7 @@ from harness.types import (
     fitness,
     promotable,
     task_digest,
+    to_json,
 )
 from kevolve_mcp.errors import EvaluatorUnavailable, TaskRefused, Unavailable
 
@@ -198,7 +201,8 @@ def _evaluation(task: Task, request: EvaluationRequest, target: str, markers: di
     speedup = _speedup(candidate, markers)
     if request.purpose == "compare":
         speedup = float(markers.get("compared", speedup))
-    cases = tuple(_result(c, speedup, timed) for c in shown) if verified else ()
+    samples = _samples(request, [c.name for c in shown], speedup)
+    cases = tuple(_result(c, speedup, timed, samples.processes) for c in shown) if verified else ()
     names = _words(markers.get("signals", "memory_bound" if timed else "")) if status == "correct" else [_SIGNALS[status]]
     return Evaluation(
         candidate=candidate.digest,
@@ -214,7 +218,7 @@ def _evaluation(task: Task, request: EvaluationRequest, target: str, markers: di
         fitness=0.0 if status != "correct" else fitness(cases),
         promotable=timed and status == "correct" and promotable(cases),
         cases=cases,
-        stages=_stages(request, status),
+        stages=_stages(request, status, samples),
         until=request.until,
         seconds=seconds,
         device_s=seconds / 2,
@@ -232,11 +236,19 @@ def _status(request: EvaluationRequest, markers: dict[str, str]) -> Status:
     return status if reached else "correct"  # type: ignore[return-value]
 
 
-def _stages(request: EvaluationRequest, status: Status) -> tuple[StageReport, ...]:
+def _samples(request: EvaluationRequest, cases: list[str], speedup: float) -> Samples:
+    """Those of before, and three processes with one round each for each unit of effort."""
+    new = (((100.0, 100.0 / speedup),),) * round(3 * request.effort)
+    rounds = {name: {"compile": (*request.earlier.rounds.get(name, {}).get("compile", ()), *new)} for name in cases}
+    return Samples(rounds, request.earlier.baselines + 1)
+
+
+def _stages(request: EvaluationRequest, status: Status, samples: Samples) -> tuple[StageReport, ...]:
     reports: list[StageReport] = []
     for stage in STAGES[: STAGES.index(request.until) + 1]:
         failed = status != "correct" and stage == _FAILED_STAGE.get(status, "verify")
-        reports.append(StageReport(stage, not failed, 0.0, status if failed else "", f"log of {stage}\n"))
+        data = {"samples": to_json(samples)} if stage == "time" and not failed and request.purpose == "search" else {}
+        reports.append(StageReport(stage, not failed, 0.0, status if failed else "", f"log of {stage}\n", data))
         if failed:
             break
     return tuple(reports)
@@ -253,21 +265,22 @@ def _speedup(candidate: Candidate, markers: dict[str, str]) -> float:
     return base * (1 + 0.3 * drawn / 255) if params else base
 
 
-def _result(case: Case, speedup: float, timed: bool) -> CaseResult:
+def _result(case: Case, speedup: float, timed: bool, processes: int) -> CaseResult:
     plain = CaseResult(case.name, case.weight, case.protected, case.held_out, True, 1e-7, 1e-7, 1e-6)
     if not timed:
         return plain
+    half = 0.01 * math.sqrt(3 / processes)
     verdict: Verdict = "faster" if speedup > 1.02 else "slower" if speedup < 0.98 else "same"
     return replace(
         plain,
         speedup=speedup,
-        interval=(speedup * 0.99, speedup * 1.01),
+        interval=(speedup * (1 - half), speedup * (1 + half)),
         verdict=verdict,
         baseline="compile",
         baselines={"eager": 120.0, "compile": 100.0},
         latency_us=100.0 / speedup,
         roofline=min(1.0, 0.4 * speedup),
-        pairs=3,
+        pairs=processes,
         allocation="fresh",
         naive_speedup=3 * speedup,
     )

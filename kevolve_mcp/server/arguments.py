@@ -19,6 +19,7 @@ TaskPath = Annotated[str, Field(description="Absolute path of the task file or i
 TaskSource = Annotated[str, Field(description="Its text, instead of task_path")]
 TargetName = Annotated[str, Field(description="cpu, cuda, cuda:sm_90 ...")]
 Effort = Annotated[float, Field(ge=1, le=8, description="Times the usual measuring, for a narrower interval")]
+Repeat = Annotated[bool, Field(description="Measure again; joins what was measured before")]
 Language = Annotated[str, Field(description="cpp, triton ...")]
 
 

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from harness.types import MOST_COMPARED, MOST_EFFORT, Candidate, ComparisonRequest, Duel, HeadToHead, Policy, from_json, to_json
+from harness.types import MOST_COMPARED, Candidate, ComparisonRequest, Duel, HeadToHead, Policy, from_json, to_json
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.store import Job, SessionRecord, Store
@@ -19,8 +19,7 @@ from .types import Compared, CompareRequest, DuelView, JobView
 async def compare(shared: Shared, request: CompareRequest) -> JobView:
     """A job: a comparison is always measured now. Raises UsageError, NotFound."""
     store = await shared.store()
-    if not 1 <= request.effort <= MOST_EFFORT:
-        raise UsageError(f"effort {request.effort:g} is not accepted", f"Give 1 to {MOST_EFFORT:g}.")
+    inputs.check_effort(request.effort)
     payload: dict[str, Any] = {"depth": "compare", "effort": request.effort}
     record = None
     if request.session_id:

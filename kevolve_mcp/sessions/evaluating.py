@@ -15,13 +15,12 @@ from kevolve_mcp.errors import EvaluatorUnavailable
 from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent
 from kevolve_mcp.store import SessionRecord, StoredEvaluation
 
-from . import listings
+from . import listings, samples
 from .shared import Shared
 
 RETRIES = 2
-LEFT_BEHIND = (
-    0.8  # of the best F: an evaluation that the evaluator left early, below 0.75 of the best it knew, answers up to here
-)
+LEFT_BEHIND = 0.8  # of the best F: what the evaluator left early, below 0.75 of the best it knew, answers up to here
+USUAL_PROCESSES = 3  # of a candidate, in a search
 PAUSE_S = 0.2  # before the first retry, doubled for the second
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -29,17 +28,34 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Order:
-    """What to evaluate where. session: who pays for it, None for nobody."""
+    """What to evaluate where. session: who pays for it, None for nobody. repeat: measure again although the answer is known, and join what was
+    measured before; so does an effort (see EvaluationRequest) above what is behind the answer."""
 
     task: Task
     request: EvaluationRequest
     target: str
     executor: Executor
     session: str | None = None
+    repeat: bool = False
 
 
 async def known(shared: Shared, order: Order) -> StoredEvaluation | None:
-    """The stored evaluation of the same key; None without one, or while the evaluator's environment is not known."""
+    """The stored evaluation of the same key, if that is enough; None without one, or while the evaluator's environment is not known."""
+    found = await _stored(shared, order)
+    return None if found is None or order.repeat or _missing(order, found) else found
+
+
+def _missing(order: Order, found: StoredEvaluation) -> int:
+    """How many processes the wanted effort asks for beyond those that are behind a timed answer."""
+    timed = any(c.speedup is not None for c in found.evaluation.cases)
+    return (
+        max(0, round(USUAL_PROCESSES * order.request.effort) - samples.processes(found.evaluation))
+        if timed and order.request.effort > 1
+        else 0
+    )
+
+
+async def _stored(shared: Shared, order: Order) -> StoredEvaluation | None:
     request = order.request
     environment = shared.pool.environment(order.executor, order.target, request.candidate.language)
     if environment is None:
@@ -66,11 +82,27 @@ async def measure(shared: Shared, order: Order, progress: Progress) -> StoredEva
     found = await known(shared, order)
     if found is not None:
         return found
+    order = await _joined(shared, order)
     evaluation = await _tried(
         lambda: order.executor.evaluate(order.task, order.request, order.target, progress=progress), progress
     )
     shared.pool.saw(order.executor, evaluation)
-    return Fresh(await shared.thread(listings.detach, await shared.store(), evaluation))
+    return Fresh(await _detached(shared, evaluation))
+
+
+async def _joined(shared: Shared, order: Order) -> Order:
+    """The order with what was measured under its key before, and no more effort than is missing then."""
+    found = await _stored(shared, order)
+    if found is None or not (earlier := await shared.thread(samples.load, await shared.store(), found.evaluation)).rounds:
+        return order
+    effort = max(1.0, _missing(order, found) / USUAL_PROCESSES)
+    return replace(order, request=replace(order.request, earlier=earlier, effort=effort))
+
+
+async def _detached(shared: Shared, evaluation: Evaluation) -> Evaluation:
+    """With what is long moved to the artifacts."""
+    store = await shared.store()
+    return await shared.thread(samples.detach, store, await shared.thread(listings.detach, store, evaluation))
 
 
 @dataclass(frozen=True)
@@ -106,8 +138,7 @@ async def compared(
     kept = []
     for candidate, evaluation in zip(request.candidates, found.evaluations, strict=True):
         await shared.thread(store.candidates.put, candidate)
-        detached = await shared.thread(listings.detach, store, evaluation)
-        kept.append(await shared.thread(store.evaluations.put, detached, session))
+        kept.append(await shared.thread(store.evaluations.put, await _detached(shared, evaluation), session))
     return found, tuple(kept)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.types import Candidate, task_digest
+from harness.types import MOST_EFFORT, Candidate, task_digest
 from kevolve_mcp.errors import UsageError
 
 from .types import Text
@@ -78,6 +78,12 @@ def companion_start(task: str, language: str) -> str:
 def starts_beside(task: Path, languages: Iterable[str]) -> list[Path]:
     """Where kernels to start from may lie."""
     return [task.with_name(name) for name in (*(f"start_{language}.py" for language in languages), "start.py")]
+
+
+def check_effort(effort: float) -> None:
+    """Raises UsageError outside of what is accepted."""
+    if not 1 <= effort <= MOST_EFFORT:
+        raise UsageError(f"effort {effort:g} is not accepted", f"Give 1 to {MOST_EFFORT:g}: times the usual measuring.")
 
 
 def usual_language(target: str) -> str:

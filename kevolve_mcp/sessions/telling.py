@@ -7,7 +7,7 @@ import hashlib
 from dataclasses import replace
 from typing import Any
 
-from harness.types import Candidate, CandidateError, EvaluationRequest, Purpose, Stage
+from harness.types import Candidate, CandidateError, EvaluationRequest, Policy, Purpose, Stage
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.search import Ask, Node, Tree
@@ -39,6 +39,7 @@ async def submit(shared: Shared, request: SubmitRequest) -> JobView:
         )
     ask = await shared.thread(store.asks.get, record.id, asking.ask_seq(request.ask_id)) if request.ask_id else None
     candidate = await _candidate(shared, store, record, request, ask)
+    inputs.check_effort(request.effort)
     parents, assumed = descent.named(request, ask)
     await shared.thread(descent.check, store, record.id, parents)
     await shared.thread(store.candidates.put, candidate)
@@ -56,11 +57,13 @@ async def submit(shared: Shared, request: SubmitRequest) -> JobView:
         "rationale": request.rationale,
         "tokens": request.tokens,
         "usd": request.usd,
+        "repeat": request.repeat,
+        "effort": request.effort,
     }
-    order = await _session_order(shared, store, record, candidate, "submit")
+    order = await _session_order(shared, store, record, candidate, payload)
     if (found := await evaluating.known(shared, order)) is not None:
         return await _at_once(shared, payload, found)
-    same = _digest("submit", record.id, candidate.digest, ask.seq if ask else parents)
+    same = _digest("submit", record.id, candidate.digest, ask.seq if ask else parents, request.repeat, request.effort)
     return await shared.jobs.start("evaluate", record.id, payload, same)
 
 
@@ -68,14 +71,15 @@ async def kernel(shared: Shared, request: KernelRequest, depth: Depth) -> JobVie
     """compile, check or profile: an evaluation without a node."""
     store = await shared.store()
     loaded = await shared.thread(inputs.load_kernel, request.kernel)
-    payload: dict[str, Any] = {"depth": depth}
+    inputs.check_effort(request.effort)
+    payload: dict[str, Any] = {"depth": depth, "repeat": request.repeat, "effort": request.effort}
     if request.session_id:
         if request.task:
             raise UsageError("both session_id and a task were given", "Give one of them; the session has its task.")
         record = await shared.thread(store.sessions.get, request.session_id)
         candidate = inputs.candidate(loaded, request.language or record.language)
         payload |= {"session": record.id, "target": request.target or record.target}
-        order = await _session_order(shared, store, record, candidate, depth, payload["target"])
+        order = await _session_order(shared, store, record, candidate, payload)
         await shared.thread(store.candidates.put, candidate)
         payload["candidate"] = candidate.digest
         if (found := await evaluating.known(shared, order)) is not None:
@@ -109,12 +113,15 @@ class Evaluating:
         depth: Depth = p["depth"]
         if "session" in p:
             record = await shared.thread(store.sessions.get, p["session"])
-            order = await _session_order(shared, store, record, candidate, depth, p.get("target", record.target))
+            order = await _session_order(shared, store, record, candidate, p)
         else:
             order = await self._bare_order(candidate, p, progress)
         if depth != "submit":
             found, cached = await evaluating.stored(shared, order, progress)
             return {"depth": depth, "session": p.get("session", ""), "evaluation": found.id, "node": "", "cached": cached}
+        if order.repeat or order.request.effort > 1:  # the node may be there already: its evaluation is not inserted with it
+            found, cached = await evaluating.stored(shared, order, progress)
+            return {**await shared.thread(_insert, store, p, candidate, found), "cached": cached}
         measured = await evaluating.measure(shared, order, progress)
         return await shared.thread(_insert, store, p, candidate, measured)
 
@@ -123,9 +130,8 @@ class Evaluating:
         return await evaluated(self._shared, job.payload, job.result)
 
     async def _bare_order(self, candidate: Candidate, p: dict[str, Any], progress: Progress) -> Order:
-        purpose, until = STAGES[p["depth"]]
-        task, executor = await evaluating.opened(self._shared, p, progress, timed=until not in ("build", "verify"))
-        return Order(task, EvaluationRequest(candidate, purpose, until), p["target"], executor)
+        task, executor = await evaluating.opened(self._shared, p, progress, timed=p["depth"] == "profile")
+        return Order(task, _request(candidate, p, Policy()), p["target"], executor, repeat=bool(p.get("repeat")))
 
 
 async def evaluated(shared: Shared, p: dict[str, Any], result: dict[str, Any]) -> Evaluated:
@@ -234,16 +240,19 @@ async def _candidate(shared: Shared, store: Store, record: SessionRecord, reques
     raise UsageError(what, "Give path (absolute) or source; only asks of role start bring their own kernel.")
 
 
-async def _session_order(
-    shared: Shared, store: Store, record: SessionRecord, candidate: Candidate, depth: Depth, target: str = ""
-) -> Order:
+async def _session_order(shared: Shared, store: Store, record: SessionRecord, candidate: Candidate, p: dict[str, Any]) -> Order:
+    """p: a job's payload; one that an earlier release started lacks some of it."""
     task, executor = evaluating.place(shared, record, await shared.thread(store.tasks.get, record.task))
-    purpose, until = STAGES[depth]
-    request = EvaluationRequest(candidate, purpose, until, record.policy)
-    if depth == "submit":
+    request, target = _request(candidate, p, record.policy), p.get("target") or record.target
+    if p["depth"] == "submit":
         best = (await shared.thread(shared.trees.load, store, record.id)).best()
         request = replace(request, best=best.assured if best else 0.0)
-    return Order(task, request, target or record.target, executor, record.id)
+    return Order(task, request, target, executor, record.id, bool(p.get("repeat")))
+
+
+def _request(candidate: Candidate, p: dict[str, Any], policy: Policy) -> EvaluationRequest:
+    purpose, until = STAGES[p["depth"]]
+    return EvaluationRequest(candidate, purpose, until, policy, effort=float(p.get("effort", 1.0)))
 
 
 def _origin(ask: Ask | None, candidate: Candidate, store: Store) -> str | None:

@@ -70,7 +70,8 @@ class NextRequest:
 
 @dataclass(frozen=True)
 class KernelRequest:
-    """One kernel outside a tree. With `session_id` the session's task, target, language, policy and interpreter are taken."""
+    """One kernel outside a tree. With `session_id` the session's task, target, language, policy and interpreter are taken. repeat: measure it
+    again, and join what was measured before. effort: times the usual number of processes, 1 to MOST_EFFORT."""
 
     kernel: Text
     session_id: str = ""
@@ -78,21 +79,23 @@ class KernelRequest:
     target: str = ""
     language: str = ""
     python: str = ""
+    repeat: bool = False
+    effort: float = 1.0
 
 
 @dataclass(frozen=True)
 class CompareRequest(KernelRequest):
     """Kernels against each other, outside a tree. kernel: the one that the others are held against; empty: the first of `against`. against: the
-    id of a node of the session, or a kernel. effort: a multiple of the time spent on pairs that are not decided."""
+    id of a node of the session, or a kernel. effort: times the usual time for pairs that are not decided."""
 
     against: tuple[str | Text, ...] = ()
-    effort: float = 1.0
 
 
 @dataclass(frozen=True)
 class SubmitRequest:
     """A candidate told to a session. Without kernel, the ask must be a start: then the start itself is evaluated. tokens, usd:
-    what its author used, as the author says. author: who hands it in, as in `next`."""
+    what its author used, as the author says. author: who hands it in, as in `next`. repeat, effort: as in KernelRequest; of a node that is
+    there, its figures become those of all samples."""
 
     session_id: str
     kernel: Text = field(default_factory=Text)
@@ -104,6 +107,8 @@ class SubmitRequest:
     tokens: int = 0
     usd: float = 0.0
     author: str = ""
+    repeat: bool = False
+    effort: float = 1.0
 
 
 @dataclass(frozen=True)

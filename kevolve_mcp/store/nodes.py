@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select
+from sqlalchemy import Connection, Row, ScalarSelect, exists, func, insert, select
 
 from harness.types import fitness, promotable
 from kevolve_mcp.errors import NotFound, UsageError
@@ -122,16 +122,31 @@ def load_nodes(connection: Connection, session: str, seq: int | None = None) -> 
     """The nodes of a session, or the one with `seq`, in the order of seq."""
     n, e, p = schema.nodes, schema.evaluations, schema.node_parents
     which = [n.c.session == session] + ([] if seq is None else [n.c.seq == seq])
-    query = select(n, e.c.status, e.c.fitness, e.c.promotable).join(e, e.c.id == n.c.evaluation).where(*which).order_by(n.c.seq)
-    rows = connection.execute(query).all()
+    counted = _counted()
+    query = select(n, e.c.id.label("counted"), e.c.status, e.c.fitness, e.c.promotable).select_from(n).join(e, e.c.id == counted)
+    rows = connection.execute(query.where(*which).order_by(n.c.seq)).all()
     links = select(p.c.seq, p.c.parent).where(p.c.session == session).order_by(p.c.seq, p.c.position)
     parents: dict[int, list[str]] = defaultdict(list)
     for child, parent in connection.execute(links if seq is None else links.where(p.c.seq == seq)):
         parents[child].append(f"n{parent}")
-    signals = signal_names(connection, select(n.c.evaluation).where(*which))
-    nodes = tuple(_node(row, tuple(parents[row.seq]), signals.get(row.evaluation, ())) for row in rows)
+    signals = signal_names(connection, select(counted).where(*which))
+    nodes = tuple(_node(row, tuple(parents[row.seq]), signals.get(row.counted, ())) for row in rows)
     approvals = load_approvals(connection, session)
     return tuple(_approved(connection, node, approvals[node.id].author) if node.id in approvals else node for node in nodes)
+
+
+def _counted() -> ScalarSelect[int]:
+    """The evaluation whose figures a node has: its own, or the newest one of the same key that its session paid for when it was measured
+    again, which holds the samples of all and is no other node's own."""
+    n, first, newer, named = schema.nodes, schema.evaluations.alias(), schema.evaluations.alias(), schema.nodes.alias()
+    again = (
+        select(func.max(newer.c.id))
+        .where(newer.c.key == first.c.key, newer.c.session == n.c.session, newer.c.id > first.c.id)
+        .where(~exists().where(named.c.session == n.c.session, named.c.evaluation == newer.c.id))
+        .correlate(first, n)
+    )
+    newest = select(func.coalesce(again.scalar_subquery(), first.c.id)).where(first.c.id == n.c.evaluation)
+    return newest.correlate(n).scalar_subquery()
 
 
 def _approved(connection: Connection, node: Node, author: str) -> Node:
@@ -148,7 +163,7 @@ def _node(row: Row[Any], parents: tuple[str, ...], signals: tuple[str, ...]) -> 
         seq=row.seq,
         parents=parents,
         candidate=row.candidate,
-        evaluation=f"e{row.evaluation}",
+        evaluation=f"e{row.counted}",
         status=row.status,
         fitness=row.fitness,
         promotable=row.promotable,

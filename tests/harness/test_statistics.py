@@ -74,11 +74,11 @@ def test_one_baseline_process_is_one_draw_of_its_luck() -> None:
     def against_one(luck: float) -> statistics.Comparison:
         baseline = rng.lognormvariate(0, luck)
         pairs = simulate(1.0, rng, pairs=24, noise=0.003, luck=luck)
-        return statistics.compare([[(a * baseline, b) for a, b in p] for p in pairs], 1.01, rng, one_baseline=True)
+        return statistics.compare([[(a * baseline, b) for a, b in p] for p in pairs], 1.01, rng, baselines=1)
 
     assert sum(against_one(0.02).verdict in ("faster", "slower") for _ in range(200)) <= 7
     calm = simulate(1.05, rng, pairs=24, noise=0.003)
-    assert statistics.compare(calm, 1.01, rng, one_baseline=True).verdict == "faster"
+    assert statistics.compare(calm, 1.01, rng, baselines=1).verdict == "faster"
 
 
 @pytest.mark.parametrize(("speedup", "verdict"), [(1.15, "faster"), (0.85, "slower")])

@@ -205,3 +205,18 @@ async def test_kernels_against_each_other(client: Client) -> None:
     wrong = await client.call_tool("kernel_profile", {**arguments, "against": [kernel(status="incorrect")]})
     assert text(wrong).startswith("kernel 1 could not be compared: kernel 2 incorrect")
     assert "n7" in refused(await client.call_tool("kernel_profile", {**arguments, "against": ["n7"]}))["message"]
+
+
+async def test_measuring_again(client: Client, executor: FakeExecutor) -> None:
+    session = await open_session(client)
+    arguments = {"session_id": session, "source": kernel(1.5)}
+    await client.call_tool("kernel_submit", arguments)
+    known = await client.call_tool("kernel_submit", arguments)
+    assert "Answered from the store" in text(known)
+    again = await client.call_tool("kernel_submit", {**arguments, "repeat": True})
+    assert "Answered from the store" not in text(again)
+    assert data(again)["node_id"] == "n1"
+    more = await client.call_tool("kernel_profile", {**arguments, "effort": 4})
+    assert executor.requests[-1].earlier.processes == 6
+    low, high = data(more)["result"]["evaluation"]["interval"]
+    assert high - low < 0.016

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from kevolve_mcp.errors import UsageError
 from kevolve_mcp.sessions.types import CompareRequest, KernelRequest, SubmitRequest, Text
 
 from .. import arguments as a
@@ -68,6 +68,7 @@ async def kernel_profile(
     against: Annotated[
         list[str] | None, Field(description="Time it against these in the same rounds: node ids, paths, texts")
     ] = None,
+    repeat: a.Repeat = False,
     effort: a.Effort = 1,
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, EvaluationReply]:
@@ -75,10 +76,9 @@ async def kernel_profile(
     the measured ceiling, what bounds it. kernel_submit does the same and records it; prefer that inside a search. With against
     (up to 8 kernels in all): is it faster than they are? Their ratio tells small steps that two figures over a baseline do not."""
     request = await _request(ctx, path, source, session_id, task_path, task_source, target, language)
-    if against is None and effort != 1:
-        raise UsageError("effort is for kernels that are timed against each other", 'Give against=["n3"] as well.')
+    request = replace(request, repeat=repeat, effort=effort)
     if against is not None:
-        asked = await _compare_request(ctx, request, against, effort)
+        asked = await _compare_request(ctx, request, against)
         return evaluation_answer(checked(await wait(ctx, await service(ctx).compare(asked), wait_s)))
     return evaluation_answer(checked(await wait(ctx, await service(ctx).profile(request), wait_s)))
 
@@ -94,13 +94,15 @@ async def kernel_submit(
     predicted_speedup: Annotated[float | None, Field(gt=0, description="Against the parent: 1.2 is 20 % faster")] = None,
     rationale: Annotated[str, Field(description="Reasoning worth keeping")] = "",
     spent: a.SpentArgument = None,
+    repeat: a.Repeat = False,
+    effort: a.Effort = 1,
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, EvaluationReply]:
     """Tell the session about a candidate: build, verify, time, profile, diagnose (5-30 s); recorded as a node, also when it
     fails. Verdict first, then why, what it did against its parent, and what to read.
 
     Without path and source, ask_id must be a start: that start is evaluated. Submitting the same text again answers from the
-    store."""
+    store, unless repeat or a larger effort asks for more samples."""
     used = a.parse_spent(spent)
     request = SubmitRequest(
         session_id,
@@ -113,12 +115,14 @@ async def kernel_submit(
         used.tokens,
         used.usd,
         caller(ctx),
+        repeat,
+        effort,
     )
     return evaluation_answer(checked(await wait(ctx, await service(ctx).submit(request), wait_s)))
 
 
-async def _compare_request(ctx: Context[Any], request: KernelRequest, against: list[str], effort: float) -> CompareRequest:
-    return CompareRequest(**vars(request), against=tuple([await _kernel(ctx, each) for each in against]), effort=effort)
+async def _compare_request(ctx: Context[Any], request: KernelRequest, against: list[str]) -> CompareRequest:
+    return CompareRequest(**vars(request), against=tuple([await _kernel(ctx, each) for each in against]))
 
 
 async def _kernel(ctx: Context[Any], named: str) -> str | Text:
