@@ -44,7 +44,18 @@ def time_case(
 
     def measure() -> timing.Block:
         block = timing.time_process(
-            run.task, case, worker, slots, baselines, run.lock, run.cancel, rng, seconds, change, one_core=not cores
+            run.task,
+            case,
+            worker,
+            slots,
+            baselines,
+            run.lock,
+            run.cancel,
+            rng,
+            seconds,
+            change,
+            one_core=not cores,
+            checked=not run.ablating,
         )
         if changes:
             change("", 0)

@@ -118,6 +118,11 @@ def conclude(run: Run, failure: Failure | None, seconds: float) -> Evaluation:
     if failure is not None:
         status, message, value, good = failure.status, failure.message, 0.0, False
         signals = (*failure.signals, *run.signals)
+    elif run.ablating:
+        wrong = [c.name for c in cases if not c.correct]
+        status, value, good = "incorrect" if wrong else "correct", None, False
+        message = _of_ablation(cases, wrong)
+        signals = tuple(run.signals)
     else:
         status = "flagged" if review else "correct"
         value = (0.0 if review else fitness(cases)) if timed or review else None
@@ -143,6 +148,12 @@ def conclude(run: Run, failure: Failure | None, seconds: float) -> Evaluation:
         seconds=seconds,
         device_s=run.lock.held_s,
     )
+
+
+def _of_ablation(cases: tuple[CaseResult, ...], wrong: list[str]) -> str:
+    why = f"wrong in {', '.join(wrong)}" if wrong else "right, so it could be profiled"
+    figures = ", ".join(f"{c.name} {c.latency_us:.4g} us" for c in cases if c.latency_us is not None)
+    return f"an ablation, no result ({why}): {figures or 'nothing was timed'}"
 
 
 def _message(status: str, cases: tuple[CaseResult, ...], value: float | None, review: list[Signal], note: str) -> str:

@@ -69,6 +69,11 @@ class Run:
         return self.request.purpose in ("confirm", "export")
 
     @property
+    def ablating(self) -> bool:
+        """What is timed need not be right: it shows what a part costs, and is no result."""
+        return self.request.purpose == "ablation"
+
+    @property
     def bitwise(self) -> bool:
         """Whether outputs have to be the framework's to the last bit: the task's author or the policy says so."""
         return "bitwise" in (self.facts.tolerance, self.request.policy.tolerance)

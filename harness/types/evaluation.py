@@ -17,7 +17,7 @@ PROTOCOL_VERSION = 8  # raise it whenever a figure measured before could differ 
 
 Status = Literal["rejected", "build_failed", "crashed", "timed_out", "incorrect", "cheated", "flagged", "correct"]
 Stage = Literal["build", "verify", "time", "profile", "diagnose"]
-Purpose = Literal["search", "check", "confirm", "export", "compare"]
+Purpose = Literal["search", "check", "confirm", "export", "compare", "ablation"]
 Verdict = Literal["faster", "slower", "same", "unclear"]
 STAGES: tuple[Stage, ...] = ("build", "verify", "time", "profile", "diagnose")
 
@@ -45,8 +45,8 @@ class Samples:
 class EvaluationRequest:
     """until: the last stage to run. purpose: "confirm" and "export" use fresh process pairs, fresh seeds and held-out cases
     and time every baseline, "confirm" with what is shown beside a verdict; "search" times the strongest; "compare" is one of several that
-    are timed in the same rounds. cases: names to restrict to, empty for all. effort: in a search, times the usual number of fresh
-    processes, 1 to MOST_EFFORT. earlier: samples of the same key.
+    are timed in the same rounds; "ablation" times what is not correct, without fitness or verdict. cases: names to restrict to,
+    empty for all. effort: in a search, times the usual number of fresh processes, 1 to MOST_EFFORT. earlier: samples of the same key.
     best: F of the best so far, 0 for none: a search does not go on timing a candidate that is plainly behind it."""
 
     candidate: Candidate

@@ -194,8 +194,9 @@ def _isolation(level: str) -> dict[str, str]:
 def _evaluation(task: Task, request: EvaluationRequest, target: str, markers: dict[str, str], seconds: float) -> Evaluation:
     candidate, status = request.candidate, _status(request, markers)
     right = status in ("correct", "flagged")
-    timed = right and STAGES.index(request.until) >= STAGES.index("time")
-    verified = right and STAGES.index(request.until) >= STAGES.index("verify")
+    ablated = request.purpose == "ablation" and status == "incorrect"
+    timed = (right or ablated) and STAGES.index(request.until) >= STAGES.index("time")
+    verified = (right or ablated) and STAGES.index(request.until) >= STAGES.index("verify")
     everything = request.purpose in ("confirm", "export")
     shown = [c for c in task.cases if (everything or not c.held_out) and (not request.cases or c.name in request.cases)]
     speedup = _speedup(candidate, markers)
@@ -203,6 +204,8 @@ def _evaluation(task: Task, request: EvaluationRequest, target: str, markers: di
         speedup = float(markers.get("compared", speedup))
     samples = _samples(request, [c.name for c in shown], speedup)
     cases = tuple(_result(c, speedup, timed, samples.processes) for c in shown) if verified else ()
+    if request.purpose == "ablation":
+        cases = tuple(replace(c, correct=right, verdict=None) for c in cases)
     names = _words(markers.get("signals", "memory_bound" if timed else "")) if status == "correct" else [_SIGNALS[status]]
     return Evaluation(
         candidate=candidate.digest,
@@ -215,8 +218,8 @@ def _evaluation(task: Task, request: EvaluationRequest, target: str, markers: di
         policy=str(request.policy),
         environment=ENVIRONMENT,
         signals=tuple(Signal(n, f"{n} was scripted") for n in names),
-        fitness=0.0 if status != "correct" else fitness(cases),
-        promotable=timed and status == "correct" and promotable(cases),
+        fitness=None if request.purpose == "ablation" else 0.0 if status != "correct" else fitness(cases),
+        promotable=timed and request.purpose != "ablation" and status == "correct" and promotable(cases),
         cases=cases,
         stages=_stages(request, status, samples),
         until=request.until,

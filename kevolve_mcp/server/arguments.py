@@ -18,8 +18,8 @@ KernelSource = Annotated[str, Field(description="Its text, instead of path")]
 TaskPath = Annotated[str, Field(description="Absolute path of the task file or its folder")]
 TaskSource = Annotated[str, Field(description="Its text, instead of task_path")]
 TargetName = Annotated[str, Field(description="cpu, cuda, cuda:sm_90 ...")]
-Effort = Annotated[float, Field(ge=1, le=8, description="Times the usual measuring, for a narrower interval")]
-Repeat = Annotated[bool, Field(description="Measure again; joins what was measured before")]
+Effort = Annotated[float, Field(ge=1, le=8, description="Times the usual measuring")]
+Repeat = Annotated[bool, Field(description="Measure again, joining earlier samples")]
 Language = Annotated[str, Field(description="cpp, triton ...")]
 
 

@@ -48,7 +48,7 @@ class AsksReply(Reply):
 
 
 class EvaluationReply(JobReply):
-    """result: Evaluated (evaluation, node, best, new_best, cached …), or Compared (labels, evaluations, duels)."""
+    """result: Evaluated (evaluation, node, best, new_best, cached …) or Compared."""
 
     node_id: str = ""
     evaluation_id: str = ""

@@ -27,6 +27,7 @@ USUAL_S = {
     "compile": 3.0,
     "check": 8.0,
     "profile": 20.0,
+    "ablation": 20.0,
     "submit": 20.0,
     "compare": 30.0,
     "finish": 60.0,

@@ -133,6 +133,10 @@ class Service:
         """All stages; no node."""
         return await telling.kernel(self._shared, request, "profile")
 
+    async def ablate(self, request: KernelRequest) -> JobView:
+        """Timed although it is not correct; no node, no fitness."""
+        return await telling.kernel(self._shared, request, "ablation")
+
     async def compare(self, request: CompareRequest) -> JobView:
         """Kernels against each other in the same rounds; no node."""
         if request.session_id:

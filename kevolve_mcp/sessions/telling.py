@@ -25,6 +25,7 @@ STAGES: dict[Depth, tuple[Purpose, Stage]] = {
     "compile": ("check", "build"),
     "check": ("check", "verify"),
     "profile": ("search", "diagnose"),  # as "submit", so that submitting what was profiled answers from the store
+    "ablation": ("ablation", "time"),
     "submit": ("search", "diagnose"),
 }
 
@@ -68,7 +69,7 @@ async def submit(shared: Shared, request: SubmitRequest) -> JobView:
 
 
 async def kernel(shared: Shared, request: KernelRequest, depth: Depth) -> JobView:
-    """compile, check or profile: an evaluation without a node."""
+    """compile, check, profile or ablation: an evaluation without a node."""
     store = await shared.store()
     loaded = await shared.thread(inputs.load_kernel, request.kernel)
     inputs.check_effort(request.effort)
@@ -130,7 +131,7 @@ class Evaluating:
         return await evaluated(self._shared, job.payload, job.result)
 
     async def _bare_order(self, candidate: Candidate, p: dict[str, Any], progress: Progress) -> Order:
-        task, executor = await evaluating.opened(self._shared, p, progress, timed=p["depth"] == "profile")
+        task, executor = await evaluating.opened(self._shared, p, progress, timed=p["depth"] in ("profile", "ablation"))
         return Order(task, _request(candidate, p, Policy()), p["target"], executor, repeat=bool(p.get("repeat")))
 
 

@@ -15,7 +15,7 @@ from .skill_types import SkillView
 
 JobState = Literal["running", "done", "failed", "cancelled", "lost"]
 JobKind = Literal["open", "evaluate", "compare", "finish"]
-Depth = Literal["compile", "check", "profile", "submit"]
+Depth = Literal["compile", "check", "profile", "ablation", "submit"]
 
 
 # requests ---------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ SEARCHING = (
     "search",
     "check",
     "compare",
+    "ablation",
 )  # purposes; what confirms and measures the winner comes after the search and on top of it
 
 

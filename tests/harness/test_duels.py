@@ -62,3 +62,11 @@ def test_requests_that_compare_nothing_are_refused(correct: str) -> None:
         ComparisonRequest((one, one))
     with pytest.raises(ValueError, match="languages"):
         ComparisonRequest((one, Candidate(correct, "triton")))
+
+
+def test_an_ablation_is_timed_although_it_is_wrong(bench: Bench, correct: str) -> None:
+    found = bench.evaluate(correct.replace("std::tanh(x[i * m + j])", "x[i * m + j]"), "time", "ablation")
+    assert (found.status, found.fitness, found.promotable) == ("incorrect", None, False)
+    assert found.message.startswith("an ablation, no result")
+    assert "wrong.values" in [s.name for s in found.signals]
+    assert all(c.latency_us and c.speedup and c.verdict is None and not c.correct for c in found.cases)

@@ -220,3 +220,20 @@ async def test_measuring_again(client: Client, executor: FakeExecutor) -> None:
     assert executor.requests[-1].earlier.processes == 6
     low, high = data(more)["result"]["evaluation"]["interval"]
     assert high - low < 0.016
+
+
+async def test_an_ablation_is_timed_and_is_no_result(client: Client) -> None:
+    session = await open_session(client)
+    arguments = {"session_id": session, "source": kernel(3.0, status="incorrect"), "ablation": True}
+    found = await client.call_tool("kernel_profile", arguments)
+    assert text(found).startswith("ABLATION, incorrect, no result and never a node (e1): ")
+    assert "wrong, 33.33 us" in text(found)
+    answer = data(found)
+    assert (answer["fitness"], answer["node_id"], answer["result"]["evaluation"]["promotable"]) == (None, "", False)
+    assert [c["verdict"] for c in answer["result"]["evaluation"]["cases"]] == [None]
+    told = data(await client.call_tool("kernel_submit", {"session_id": session, "source": kernel(3.0, status="incorrect")}))
+    assert (told["status"], told["fitness"], told["result"]["cached"]) == ("incorrect", 0.0, False)
+    crashed = await client.call_tool("kernel_profile", {**arguments, "source": kernel(status="crashed")})
+    assert text(crashed).startswith("ABLATION, crashed")
+    both = await client.call_tool("kernel_profile", {**arguments, "against": ["n1"]})
+    assert "Only correct kernels" in refused(both)["hint"]

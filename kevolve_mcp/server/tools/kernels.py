@@ -10,6 +10,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import Field
 
+from kevolve_mcp.errors import UsageError
 from kevolve_mcp.sessions.types import CompareRequest, KernelRequest, SubmitRequest, Text
 
 from .. import arguments as a
@@ -65,18 +66,21 @@ async def kernel_profile(
     task_source: a.TaskSource = "",
     target: OfSession = "",
     language: a.Language = "",
-    against: Annotated[
-        list[str] | None, Field(description="Time it against these in the same rounds: node ids, paths, texts")
-    ] = None,
+    against: Annotated[list[str] | None, Field(description="Time it against these: node ids, paths or texts")] = None,
     repeat: a.Repeat = False,
     effort: a.Effort = 1,
+    ablation: Annotated[bool, Field(description="Time it though wrong; no node")] = False,
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, EvaluationReply]:
     """Build, verify, time and diagnose a candidate (5-30 s) without recording a node: speed-up per case with interval, share of
-    the measured ceiling, what bounds it. kernel_submit does the same and records it; prefer that inside a search. With against
-    (up to 8 kernels in all): is it faster than they are? Their ratio tells small steps that two figures over a baseline do not."""
+    the measured ceiling, what bounds it. kernel_submit does the same and records it; prefer that inside a search. With
+    against: is it faster than those?"""
     request = await _request(ctx, path, source, session_id, task_path, task_source, target, language)
     request = replace(request, repeat=repeat, effort=effort)
+    if ablation and against is not None:
+        raise UsageError("ablation and against were both given", "Only correct kernels are timed against each other.")
+    if ablation:
+        return evaluation_answer(checked(await wait(ctx, await service(ctx).ablate(request), wait_s)))
     if against is not None:
         asked = await _compare_request(ctx, request, against)
         return evaluation_answer(checked(await wait(ctx, await service(ctx).compare(asked), wait_s)))
@@ -101,8 +105,8 @@ async def kernel_submit(
     """Tell the session about a candidate: build, verify, time, profile, diagnose (5-30 s); recorded as a node, also when it
     fails. Verdict first, then why, what it did against its parent, and what to read.
 
-    Without path and source, ask_id must be a start: that start is evaluated. Submitting the same text again answers from the
-    store, unless repeat or a larger effort asks for more samples."""
+    Without path and source, ask_id must be a start: that start is evaluated. The same text again answers from
+    the store, unless repeat or effort asks for more."""
     used = a.parse_spent(spent)
     request = SubmitRequest(
         session_id,

@@ -30,6 +30,9 @@ def node_line(node: NodeView) -> str:
 
 
 def case_line(case: CaseResultView) -> str:
+    if not case.correct and case.latency_us is not None:  # of an ablation
+        versus = f"{times(case.speedup, case.interval)} the speed of {case.baseline}"
+        return f"- {case.name}: wrong, {case.latency_us:.4g} us, {versus}. {short(case.detail, 200)}"
     if not case.correct:
         return f"- {case.name}: wrong. {case.detail}"
     if case.speedup is None:

@@ -38,6 +38,8 @@ def evaluated(result: Evaluated) -> Phrase:
 
 def _verdict(result: Evaluated) -> str:
     evaluation = result.evaluation
+    if result.depth == "ablation":
+        return f"ABLATION, {evaluation.status}, no result and never a node ({evaluation.id}): {short(evaluation.message, SHORT)}"
     who = f"{result.node.id} " if result.node else "The kernel "
     if evaluation.status != "correct":
         return f"{who}{_FAILED.get(evaluation.status, evaluation.status)} ({evaluation.id}): {short(evaluation.message, SHORT)}"
@@ -129,6 +131,8 @@ def _kernels(data: dict[str, Any]) -> list[str]:
 def _next(result: Evaluated) -> str:
     if result.depth == "submit":
         return f"session_next(session_id={result.session_id!r})"
+    if result.depth == "ablation" and any(c.latency_us is not None for c in result.evaluation.cases):
+        return "compare its times with those of the whole kernel, then go on with that one"
     if result.evaluation.status != "correct":
         log = f'tree_view(evaluation_id={result.evaluation.id!r}, section="log") shows the log'
         return f"mend the kernel and call kernel_{result.depth} again; {log}"
