@@ -7,12 +7,12 @@ from typing import Any
 from mcp.types import CallToolResult
 
 from harness.types import to_json
-from kevolve_mcp.sessions.types import Compared, Evaluated, Finished, JobView, Opened
+from kevolve_mcp.sessions.types import Compared, Evaluated, Finished, JobView, Opened, Tuned
 
 from .answer import answer
 from .phrase import Phrase
 from .results import EvaluationReply, FinishReply, JobsReply, SessionReply
-from .wording import comparisons, kernels, rest, sessions
+from .wording import comparisons, kernels, rest, sessions, tuning
 
 
 def open_answer(job: JobView) -> CallToolResult:
@@ -53,6 +53,8 @@ def phrased(job: JobView) -> Phrase:
         return sessions.opened(job.result)
     if isinstance(job.result, Evaluated):
         return kernels.evaluated(job.result)
+    if isinstance(job.result, Tuned):
+        return tuning.tuned(job.result)
     if isinstance(job.result, Compared):
         return comparisons.compared(job.result)
     if isinstance(job.result, Finished):
@@ -73,7 +75,7 @@ def _common(job: JobView, phrase: Phrase) -> dict[str, Any]:
 
 def _evaluated(job: JobView) -> dict[str, Any]:
     result = job.result
-    if isinstance(result, Compared):
+    if isinstance(result, Compared | Tuned):
         return {"result": to_json(result)}
     if not isinstance(result, Evaluated):
         return {}

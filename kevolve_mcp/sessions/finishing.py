@@ -41,7 +41,7 @@ async def finish(shared: Shared, request: FinishRequest) -> JobView:
         raise Conflict(f"session {record.id} was abandoned: {record.reason}", "session_open(..., new=true) starts another one.")
     tree = await shared.thread(shared.trees.load, store, record.id)
     choose(record, tree, request.node_id)
-    busy = [j.id for j in await shared.jobs.list(record.id) if not j.over and j.kind in ("evaluate", "compare")]
+    busy = [j.id for j in await shared.jobs.list(record.id) if not j.over and j.kind in ("evaluate", "compare", "tune")]
     if busy:
         raise Conflict(
             f"{', '.join(busy)} of session {record.id} still run",

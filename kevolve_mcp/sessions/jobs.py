@@ -17,7 +17,7 @@ from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.store import Job
 
 from .shared import Shared
-from .types import Compared, ErrorView, Evaluated, Finished, JobKind, JobView, Opened
+from .types import Compared, ErrorView, Evaluated, Finished, JobKind, JobView, Opened, Tuned
 
 HEARTBEAT_S = 3.0
 MAX_ATTEMPTS = 3  # a job that has ended so many processes is not given a further one
@@ -30,11 +30,12 @@ USUAL_S = {
     "ablation": 20.0,
     "submit": 20.0,
     "compare": 30.0,
+    "tune": 120.0,
     "finish": 60.0,
 }  # until measured
 log = logging.getLogger(__name__)
 
-Result = Opened | Evaluated | Compared | Finished
+Result = Opened | Evaluated | Compared | Tuned | Finished
 
 
 @dataclass(frozen=True)
@@ -299,7 +300,7 @@ def session_of(job: Job) -> str:
 
 
 def _kind(job: Job) -> JobKind:
-    assert job.kind in ("open", "evaluate", "compare", "finish")
+    assert job.kind in ("open", "evaluate", "compare", "tune", "finish")
     return job.kind  # type: ignore[return-value]
 
 

@@ -15,7 +15,7 @@ from kevolve_mcp.settings import Settings
 from kevolve_mcp.store import SkillState
 from knowledge import Library
 
-from . import asking, comparing, describing, experience, finishing, looking, opening, reviewing, skills, telling
+from . import asking, comparing, describing, experience, finishing, looking, opening, reviewing, skills, telling, tuning
 from .jobs import Handler, Jobs
 from .pool import ExecutorFactory
 from .shared import Shared
@@ -70,6 +70,7 @@ class Service:
                 "open": _handler(opening.Opening(self._shared)),
                 "evaluate": _handler(telling.Evaluating(self._shared)),
                 "compare": _handler(comparing.Comparing(self._shared)),
+                "tune": _handler(tuning.Tuning(self._shared)),
                 "finish": _handler(finishing.Finishing(self._shared)),
             },
             looks_only=self._looks_only,
@@ -136,6 +137,10 @@ class Service:
     async def ablate(self, request: KernelRequest) -> JobView:
         """Timed although it is not correct; no node, no fitness."""
         return await telling.kernel(self._shared, request, "ablation")
+
+    async def tune(self, request: KernelRequest, count: int) -> JobView:
+        """So many choices of a file's TUNABLES evaluated; no node."""
+        return await tuning.tune(self._shared, request, count)
 
     async def compare(self, request: CompareRequest) -> JobView:
         """Kernels against each other in the same rounds; no node."""
@@ -284,5 +289,5 @@ class Service:
         return LocalExecutor(python or None, cache=self.settings.cache, near=near, configured=self.settings.python)
 
 
-def _handler(worker: opening.Opening | telling.Evaluating | comparing.Comparing | finishing.Finishing) -> Handler:
+def _handler(worker: opening.Opening | telling.Evaluating | comparing.Comparing | tuning.Tuning | finishing.Finishing) -> Handler:
     return Handler(worker.run, worker.show)

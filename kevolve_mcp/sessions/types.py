@@ -14,7 +14,7 @@ from kevolve_mcp.synthesis.ask import AskContext
 from .skill_types import SkillView
 
 JobState = Literal["running", "done", "failed", "cancelled", "lost"]
-JobKind = Literal["open", "evaluate", "compare", "finish"]
+JobKind = Literal["open", "evaluate", "compare", "tune", "finish"]
 Depth = Literal["compile", "check", "profile", "ablation", "submit"]
 
 
@@ -348,6 +348,27 @@ class Compared:
 
 
 @dataclass(frozen=True)
+class TrialView:
+    """One choice of parameters. latency_us: weighted mean over the cases. given: the file as it was handed in."""
+
+    params: dict[str, Any]
+    status: str
+    evaluation_id: str
+    latency_us: float | None = None
+    fitness: float | None = None
+    interval: tuple[float, float] | None = None
+    given: bool = False
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The result of a "tune" job, best first; what failed comes last."""
+
+    session_id: str
+    trials: tuple[TrialView, ...]
+
+
+@dataclass(frozen=True)
 class Finished:
     """The result of a "finish" job. confirmed: the re-validation; measured: the package timed as a user calls it, the only
     figure to report. shortfalls: where it misses the goal, or lost what the kernel alone had reached, one sentence each.
@@ -390,7 +411,7 @@ class JobView:
     queue: int = 0
     created: float = 0.0
     finished: float | None = None
-    result: Opened | Evaluated | Compared | Finished | None = None
+    result: Opened | Evaluated | Compared | Tuned | Finished | None = None
     error: ErrorView | None = None
 
 

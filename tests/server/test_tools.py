@@ -237,3 +237,23 @@ async def test_an_ablation_is_timed_and_is_no_result(client: Client) -> None:
     assert text(crashed).startswith("ABLATION, crashed")
     both = await client.call_tool("kernel_profile", {**arguments, "against": ["n1"]})
     assert "Only correct kernels" in refused(both)["hint"]
+
+
+async def test_a_files_parameters_are_tuned_on_request(client: Client, executor: FakeExecutor) -> None:
+    session = await open_session(client)
+    source = kernel(1.5) + 'TUNABLES = {"BLOCK": [1, 2, 4], "UNROLL": [1, 2]}\nPARAMS = {"BLOCK": 1, "UNROLL": 1}\n'
+    arguments = {"session_id": session, "source": source}
+    found = await client.call_tool("kernel_profile", {**arguments, "tune": 3})
+    assert text(found).startswith("4 choices tried; the best figure is that of ")
+    trials = data(found)["result"]["trials"]
+    assert [t["fitness"] for t in trials] == sorted((t["fitness"] for t in trials), reverse=True)
+    assert len({str(t["params"]) for t in trials}) == 4
+    assert [t["params"] for t in trials if t["given"]] == [{"BLOCK": 1, "UNROLL": 1}]
+    assert "BLOCK=4, UNROLL=2 | correct | " in text(found)
+    whole = data(await client.call_tool("kernel_profile", {**arguments, "tune": 9}))
+    assert len(whole["result"]["trials"]) == 6
+    assert len(executor.requests) == 6  # what was tried answers from the store
+    plain = await client.call_tool("kernel_profile", {"session_id": session, "source": kernel(), "tune": 3})
+    assert "no TUNABLES" in refused(plain)["message"]
+    assert "1 to 64" in refused(await client.call_tool("kernel_profile", {**arguments, "tune": 65}))["hint"]
+    assert "alone" in refused(await client.call_tool("kernel_profile", {**arguments, "tune": 3, "repeat": True}))["hint"]

@@ -70,6 +70,7 @@ async def kernel_profile(
     repeat: a.Repeat = False,
     effort: a.Effort = 1,
     ablation: Annotated[bool, Field(description="Time it though wrong; no node")] = False,
+    tune: Annotated[int, Field(description="TUNABLES choices to try")] = 0,
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, EvaluationReply]:
     """Build, verify, time and diagnose a candidate (5-30 s) without recording a node: speed-up per case with interval, share of
@@ -79,6 +80,12 @@ async def kernel_profile(
     request = replace(request, repeat=repeat, effort=effort)
     if ablation and against is not None:
         raise UsageError("ablation and against were both given", "Only correct kernels are timed against each other.")
+    if tune and (ablation or repeat or against is not None or effort != 1):
+        raise UsageError(
+            "tune was given with another way to measure", "Tune first, then give against, repeat, effort or ablation alone."
+        )
+    if tune:
+        return evaluation_answer(checked(await wait(ctx, await service(ctx).tune(request, tune), wait_s)))
     if ablation:
         return evaluation_answer(checked(await wait(ctx, await service(ctx).ablate(request), wait_s)))
     if against is not None:
