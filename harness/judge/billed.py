@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from ..workers import buffers, frames, gate
 from .calls import Caller, Shown, dense, same
 from .endings import WorkerTimeout
-from .freezing import fields_of
+from .freezing import is_running
 from .pool import CasePool
 from .sets import InputSet
 
@@ -46,12 +46,12 @@ class ByBill(Caller):
         return self._gate.done >= self._followed
 
     def _so_far(self) -> tuple[int, int]:
-        """Once it sleeps: one that goes on after it said that it was done is waited for."""
+        """Once all its threads sleep: one that goes on after it was said that all is done is waited for. The kernel brings a running thread's part of
+        the bill up to date at its ticks only, which are milliseconds apart."""
         deadline = time.monotonic() + self._seconds
         while True:
-            state = fields_of(self._process)
-            if not state or state[0] != "R":
-                return self._used_ns(), int(state[7]) if state else 0
+            if not is_running(self._process):
+                return super()._so_far()
             if time.monotonic() > deadline:
                 self._worker.kill()
                 raise WorkerTimeout

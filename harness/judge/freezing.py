@@ -91,14 +91,21 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def is_running(pid: int) -> bool:
+    """Whether a thread of a process runs, or would if it had a core."""
+    return any(state == "R" for state in _threads(pid))
+
+
 def _runs(pid: int) -> bool:
-    """Whether a process is neither stopped nor gone. One whose first thread has ended says that it is gone, while others may run on."""
-    state = _state(f"/proc/{pid}/stat")
-    if state != "Z":
-        return state not in "TtX"
+    """Whether a process is neither stopped nor gone. Its first thread may have stopped or ended while others run on."""
+    return any(state not in "TtZX" for state in _threads(pid))
+
+
+def _threads(pid: int) -> list[str]:
+    """The state of each thread; [] of a process that is gone."""
     with contextlib.suppress(OSError):
-        return any(_state(f"/proc/{pid}/task/{task}/stat") not in "TtZX" for task in os.listdir(f"/proc/{pid}/task"))
-    return False
+        return [_state(f"/proc/{pid}/task/{task}/stat") for task in os.listdir(f"/proc/{pid}/task")]
+    return []
 
 
 def is_gone(pid: int) -> bool:
