@@ -65,6 +65,7 @@ class Bench:
             cases=[case],
             request=EvaluationRequest(Candidate("x", "cpp"), purpose, cases=("only",)),
             confirming=purpose in ("confirm", "export"),
+            ablating=False,
             times={},
             results={"only": CaseResult("only", correct=True)},
             signals=list[Signal](),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kevolve_mcp.sessions.types import TrialView, Tuned
 
-from ..answer import Phrase
+from ..phrase import Phrase
 from .figures import times
 
 
