@@ -41,7 +41,7 @@ async def one(executor: LocalExecutor, task: Task, name: str) -> dict[str, Any]:
         "signals": [s.name for s in found.signals],
         "began_s": began,
         "ended_s": ended,
-        "device_s": found.device_s,
+        "device_seconds": found.device_seconds,
         "latency_us": {c.name: c.latency_us for c in found.cases},
         "baseline_us": {c.name: c.baselines.get(c.baseline or "") for c in found.cases},
         "speedup": {c.name: c.speedup for c in found.cases},

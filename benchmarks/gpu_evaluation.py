@@ -217,7 +217,7 @@ async def _timed(executor: LocalExecutor, record: dict[str, object], language: s
     task = await executor.open_task(LARGE, "", "cuda")
     record["open_s"] = time.perf_counter() - began
     for case in task.cases:
-        print(f"{case.name}: baselines {case.baselines_us}, roofline {case.roofline_us:.1f} us, {case.families}")
+        print(f"{case.name}: baselines {case.baselines_us}, roofline {case.roofline_time_us:.1f} us, {case.families}")
     found = []
     for purpose in ("search", "search", "confirm"):
         began = time.perf_counter()

@@ -62,7 +62,7 @@ async def _example(executor: LocalExecutor, folder: Path, confirm: bool) -> dict
     for case in task.visible_cases:
         times = {name: round(us, 2) for name, us in case.baselines_us.items()}
         print(
-            f"    {case.name}: {times}, roofline {case.roofline_us:.1f} us, families {case.families}, without {case.dropped_families}"
+            f"    {case.name}: {times}, roofline {case.roofline_time_us:.1f} us, families {case.families}, without {case.dropped_families}"
         )
     start = Candidate((folder / "start_triton.py").read_text(), "triton")
     request = EvaluationRequest(start, "confirm" if confirm else "search")

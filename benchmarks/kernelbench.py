@@ -135,7 +135,7 @@ class Sitting:
         task, opening = await opened(self._bench, problem.eager_only, str(problem.path), self._limit(), timed=True)
         found, own = opening, checkout.candidate(problem.source)
         if task is not None:
-            found = await evaluated(self._bench, task, own, self._limit(), until="diagnose", purpose="confirm")
+            found = await evaluated(self._bench, task, own, self._limit(), through="diagnose", purpose="confirm")
         await self._after(found)
         return replace(found, part="timed", figures={**opening.figures, **found.figures})
 
@@ -148,7 +148,9 @@ class Sitting:
                 return replace(opening, part="exploit")
             self._tasks[entry.task] = task
         policy = Policy(library_calls=entry.policy)  # type: ignore[arg-type]
-        found = await evaluated(self._bench, task, entry.source, self._limit(), until="diagnose", purpose="search", policy=policy)
+        found = await evaluated(
+            self._bench, task, entry.source, self._limit(), through="diagnose", purpose="search", policy=policy
+        )
         await self._after(found)
         return replace(found, part="exploit")
 

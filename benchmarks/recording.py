@@ -42,11 +42,11 @@ def show(evaluation: Evaluation, label: str, seconds: float) -> None:
     print(f"{label}: {evaluation.status} {evaluation.message[:400]} in {seconds:.1f} s", flush=True)
     for case in evaluation.cases:
         print(
-            f"    {case.name}: {case.speedup} {case.interval} {case.verdict} {case.baselines} own {case.latency_us} roof {case.roofline}"
+            f"    {case.name}: {case.speedup} {case.interval} {case.verdict} {case.baselines} own {case.latency_us} roof {case.roofline_fraction}"
         )
     for signal in evaluation.signals:
         print(f"    * {signal.name}: {signal.message[:300]}")
-    print("   ", {s.stage: round(s.seconds, 2) for s in evaluation.stages}, evaluation.device_s, flush=True)
+    print("   ", {s.stage: round(s.seconds, 2) for s in evaluation.stages}, evaluation.device_seconds, flush=True)
 
 
 def as_judge() -> None:

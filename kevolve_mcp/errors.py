@@ -1,7 +1,7 @@
 """The errors of KEvolve.
 
 KEvolveError            code, message, hint, retryable: what crosses MCP, the command line and the log
-├── UsageError          the caller can mend it: wrong argument, wrong path, unknown id, bad source
+├── UsageError          the caller can fix it: wrong argument, wrong path, unknown id, bad source
 │   ├── NotFound        an id that does not exist; the hint lists near ones
 │   └── TaskRefused     the task file lacks a part, raises, or cannot be judged honestly
 ├── Conflict            the state does not allow it now: session finished, ask taken, job running

@@ -44,5 +44,5 @@ class Settings(BaseSettings):
             name = "_".join(map(str, problem["loc"]))
             raise UsageError(
                 f"KEVOLVE_{name.upper()} is {problem['input']!r:.80}: {problem['msg'].lower()}",
-                "Mend the environment variable, or unset it for the default.",
+                "Fix the environment variable, or unset it for the default.",
             ) from None

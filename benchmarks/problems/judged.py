@@ -122,7 +122,7 @@ async def evaluated(
     source: str,
     limit_s: float,
     *,
-    until: Stage = "verify",
+    through: Stage = "verify",
     purpose: Purpose = "check",
     policy: Policy | None = None,
 ) -> Record:
@@ -130,7 +130,7 @@ async def evaluated(
     watch = Watch()
     found: Evaluation | None = None
     request = EvaluationRequest(
-        Candidate(source, LANGUAGE[bench.target]), purpose, until, policy or Policy(library_calls="allow")
+        Candidate(source, LANGUAGE[bench.target]), purpose, through, policy or Policy(library_calls="allow")
     )
     async with _told(watch, limit_s) as ending:
         executor = await bench.executor()

@@ -37,7 +37,7 @@ def compute_us(case: Case, ceilings: Ceilings) -> float:
     return 1e6 * case.operations / ceilings.operations[dtype]
 
 
-def roofline_us(case: Case, ceilings: Ceilings, working_set: int) -> float:
+def roofline_time_us(case: Case, ceilings: Ceilings, working_set: int) -> float:
     """The larger of the two, and at least the launch floor."""
     return max(memory_us(case, ceilings, working_set), compute_us(case, ceilings), ceilings.launch_us)
 

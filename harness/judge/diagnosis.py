@@ -75,7 +75,7 @@ def _bound(m: Measured, ceilings: Ceilings) -> Signal:
         f"({m.case.bytes_min / max(moving, 1e-9) / 1e3:.1f} GB/s with {bounds.moved_between(m.case, ceilings, m.working_set)}), "
         f"{operations:.1f} Gop/s = {compute:.0%} of the arithmetic ceiling"
     )
-    share = m.result.kernel_share
+    share = m.result.own_kernel_fraction
     if share is not None and share < MOST_OUTSIDE:
         text += f"; own kernels take {share:.0%} of a call, the rest is Python, allocation and conversions around them"
     if latency < LAUNCH_US and max(memory, compute) < NEAR:

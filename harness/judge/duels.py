@@ -22,7 +22,9 @@ from .measuring import conclude_case, with_baselines
 from .pipeline import build, conclude
 from .run import Run, keep_compiled, start_ahead, start_worker
 
-MOST_PROCESSES = 12  # of each candidate, for pairs that the first ones leave unclear; times the effort, and never above the next
+MOST_PROCESSES = (
+    12  # of each candidate, for pairs that the first ones leave inconclusive; times the effort, and never above the next
+)
 BOUND = 36
 REPEATS = 2  # of all candidates' processes, because something else used the device
 

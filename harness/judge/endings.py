@@ -77,7 +77,7 @@ class Cancelled(Exception):
 
 
 class TaskRefusedError(Exception):
-    """The task cannot be judged; the message names the line where there is one, and the mend."""
+    """The task cannot be judged; the message names the line where there is one, and the fix."""
 
 
 class CancelToken:

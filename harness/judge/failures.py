@@ -29,10 +29,10 @@ class Unfit(Exception):
 
 
 _KINDS: dict[str, tuple[Status, str]] = {
-    "no_entry_point": ("rejected", "structure.no_entry_point"),
-    "syntax_error": ("rejected", "structure.syntax_error"),
-    "constructor": ("rejected", "structure.constructor_mismatch"),
-    "parameter_mismatch": ("rejected", "structure.parameter_mismatch"),
+    "no_entry_point": ("invalid", "structure.no_entry_point"),
+    "syntax_error": ("invalid", "structure.syntax_error"),
+    "constructor": ("invalid", "structure.constructor_mismatch"),
+    "parameter_mismatch": ("invalid", "structure.parameter_mismatch"),
     "structure": ("incorrect", "wrong.structure"),
     "shape": ("incorrect", "wrong.shape"),
     "dtype": ("incorrect", "wrong.dtype"),
@@ -92,7 +92,7 @@ def explain(error: Exception, where: str, log: str, flooded: bool, builds: Seque
         return Failure("timed_out", text, (Signal("timeout.run", text),), log)
     if isinstance(error, Interfered):
         text = f"{where}: {error}"
-        return Failure("cheated", text, (Signal("cheat.protocol", text),), log)
+        return Failure("reward_hack", text, (Signal("cheat.protocol", text),), log)
     if isinstance(error, WorkerDied):
         return _death(error, where, log)
     raise error

@@ -16,7 +16,7 @@ from .machine import Machine
 EVERY = 50  # evaluations without a crash
 PROBE_SECONDS = 60.0
 LEFT_BYTES, LEFT_SECONDS = 256 << 20, 5.0  # memory on the device that a killed worker may still hold, and for how long
-_SUSPICIOUS = ("crashed", "timed_out", "cheated")
+_SUSPICIOUS = ("crashed", "timed_out", "reward_hack")
 _SUFFERING = (*_SUSPICIOUS, "build_failed")  # what processes or memory of somebody else can cause
 
 

@@ -44,13 +44,13 @@ from .health import Health, Unwell
 from .idle import PAUSE_SECONDS, Idle
 from .locks import LockBroken
 from .machine import Machine
-from .opening import OpenTask, Tell, open_task
+from .opening import OpenTask, Tell, is_want_of_memory, open_task
 from .places import Place
 from .remembered import Remembered
 from .run import begin
 from .tasks import TaskText, differing
 
-REFUSED_HINT = "Mend the task file and open it again."
+REFUSED_HINT = "Fix the task file and open it again."
 MOST_DESCRIPTORS = 1 << 16
 UNFIT_HINT = (
     "Verify it on a GPU (target cuda), verify a float32 or float16 version here, or compile it for one: "
@@ -137,7 +137,7 @@ class Judge:
                 self._forget()
                 answer = _error(number, "failed", str(error), error.hint)
             except LockBroken as error:
-                answer = _error(number, "failed", str(error), "Mend the lock file, then repeat the call.")
+                answer = _error(number, "failed", str(error), "Fix the lock file, then repeat the call.")
             except WorkerFailed as error:
                 self._forget()
                 if error.kind == "task":  # in a step that opening it does not take, such as a held-out case
@@ -159,6 +159,12 @@ class Judge:
     ) -> tuple[OpenTask, Task]:
         """how: of `open_task`."""
         self._make_room(family)
+        try:
+            return open_task(self._machine, source, path, tell, token, family=family, **how)
+        except TaskRefusedError as error:
+            if not (self._open and is_want_of_memory(str(error))):
+                raise
+        self._free()
         return open_task(self._machine, source, path, tell, token, family=family, **how)
 
     def _open_task(self, message: dict[str, Any], token: CancelToken) -> Any:
@@ -194,15 +200,15 @@ class Judge:
         task = from_json(Task, message["task"])
         request = from_json(EvaluationRequest, message["request"])
         level, tell = self._level(request.candidate.language, request.policy), _teller(message["id"])
-        if self._machine.only_compiles(target) or (request.until == "build" and self._machine.architecture(target, request)):
-            if request.until != "build":
+        if self._machine.only_compiles(target) or (request.through == "build" and self._machine.architecture(target, request)):
+            if request.through != "build":
                 raise Unavailable(f"target {target} can only be compiled for here", COMPILE_HINT)
             compiler = self._compiler(target, request.candidate.language)
             opened = self._opened(task, tell, token, cpu, checked=False)
             return to_json(offline.evaluate(begin(self._machine, compiler, opened, task, request, level, tell, token)))
         family = _family(target)
         place = self._place(family, target, task, request)
-        timed = place.mode == "execute" and STAGES.index(request.until) >= STAGES.index("time")
+        timed = place.mode == "execute" and STAGES.index(request.through) >= STAGES.index("time")
         if request.purpose in FRESH:
             self._forget()  # what is being searched holds much memory, and is opened anew if the search goes on
             self._machine.leaving.wait()  # what is drawn for it serves once: it cannot be judged again
@@ -212,7 +218,7 @@ class Judge:
             judged = replace(fresh, cases=cases, name=task.name)
         else:
             handle, judged = self._opened(task, tell, token, family, timed_later=timed), task
-            if request.until != "build":
+            if request.through != "build":
                 _draw(handle, [c for c in task.visible_cases if not request.cases or c.name in request.cases], tell)
 
         def evaluate() -> Evaluation:
@@ -328,9 +334,13 @@ class Judge:
         """What is held for tasks that may be asked for again is no reason to refuse another one."""
         short = memory.available() < ROOM_SHARE * memory.allowed()
         if self._open and (short or (family.NAME == "cuda" and device_link.free_share() < ROOM_SHARE)):
-            self._forget()
-            self._machine.leaving.wait()
-            memory.trim()
+            self._free()
+
+    def _free(self) -> None:
+        """Close every task, and give back what they held."""
+        self._forget()
+        self._machine.leaving.wait()
+        memory.trim()
 
     def _forget(self) -> None:
         """Close every task: after trouble of our own nothing that was open is trusted, and what is confirmed needs the memory."""

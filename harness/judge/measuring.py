@@ -16,7 +16,7 @@ from .run import Run, keep_compiled, start_timed_ahead, start_worker
 
 REPEATS, REPEATS_OF_ONE = 4, 2  # measured again because something else used the device: in one confirmation, and one block
 SEARCH_REPEATS = 1  # in a search, whose winner is measured again anyway
-MOST_PROCESSES = 36  # of a confirmation, for cases that the first processes leave unclear
+MOST_PROCESSES = 36  # of a confirmation, for cases that the first processes leave inconclusive
 BEHIND = 0.75  # of the best F so far: a search leaves it at one pair of processes below, whose figure is surer than that
 PAUSE_S = 0.25  # before one of them: what disturbed it may pass
 
@@ -147,7 +147,7 @@ def _undecided(run: Run, rng: random.Random) -> list[Case]:
     for case in run.cases:
         times = run.times[case.name]
         compared = _compared(run, times, _strongest(times), rng)
-        if not case.held_out and compared.verdict == "unclear" and not compared.doubted:
+        if not case.held_out and compared.verdict == "inconclusive" and not compared.doubted:
             found.append(case)
     return found
 
@@ -198,7 +198,7 @@ def conclude_case(run: Run, case: Case, rng: random.Random) -> None:
             f"case {case.name}: a burst took at least {times.seen_ns / 1e3:.0f} us by the judge's clock and {times.claimed_ns / 1e3:.0f} us by the "
             "candidate's own, and the baseline shows no such gap: work is done outside the timed calls"
         )
-        raise Failure("cheated", text, (Signal("cheat.clock", text),))
+        raise Failure("reward_hack", text, (Signal("cheat.clock", text),))
     confirmed = times.confirmed(best)
     compared = _compared(run, times, best, rng)
     latency = statistics.median([p[1] for process in confirmed for p in process])
@@ -206,14 +206,14 @@ def conclude_case(run: Run, case: Case, rng: random.Random) -> None:
     floor_us = bounds.impossible_us(case, run.machine.ceilings_of(run.task.family)) if case.bytes_written else 0.0
     if latency < floor_us and not run.ablating:
         text = f"case {case.name}: {latency:.2f} us is below {floor_us:.2f} us, the least in which this machine can write the outputs"
-        raise Failure("cheated", text, (Signal("cheat.impossible_speed", text),))
+        raise Failure("reward_hack", text, (Signal("cheat.impossible_speed", text),))
     # what a baseline reached can be reached: a ceiling above it was measured in a busier moment
-    roofline_us = min([case.roofline_us, *_medians(times).values()]) if case.roofline_us else 0.0
-    if roofline_us and latency < 0.6 * roofline_us and latency > 1.0:
-        text = f"case {case.name}: {latency:.1f} us beats the measured roofline of {roofline_us:.1f} us"
+    roofline_time_us = min([case.roofline_time_us, *_medians(times).values()]) if case.roofline_time_us else 0.0
+    if roofline_time_us and latency < 0.6 * roofline_time_us and latency > 1.0:
+        text = f"case {case.name}: {latency:.1f} us beats the measured roofline of {roofline_time_us:.1f} us"
         run.signals.append(Signal("suspect.implausible_speed", text))
     if compared.verdict == "faster" and (numbers := run.task.pools[case.name].predictable):
-        compared = replace(compared, verdict="unclear")
+        compared = replace(compared, verdict="inconclusive")
         text = (
             f"case {case.name}: output {numbers[0]} is the same in every draw, within what it may be off by: a number known beforehand would pass for it, so "
             f"{compared.speedup:.2f}x is not called faster"
@@ -225,7 +225,7 @@ def conclude_case(run: Run, case: Case, rng: random.Random) -> None:
         known = min(compared.speedup, case.baselines_us[best] / latency)
         compared = replace(
             compared,
-            verdict="unclear" if compared.verdict == "faster" else compared.verdict,
+            verdict="inconclusive" if compared.verdict == "faster" else compared.verdict,
             speedup=known,
             interval=(min(compared.interval[0], known), compared.interval[1]),
         )
@@ -245,13 +245,13 @@ def conclude_case(run: Run, case: Case, rng: random.Random) -> None:
         latency_us=latency,
         clock="judge" if by_judge else "candidate",
         open_us=open_us,
-        hot_us=times.beside("hot_us", ""),
-        baseline_hot_us=times.beside("hot_us", best),
-        call_us=times.beside("call_us", ""),
-        baseline_call_us=times.beside("call_us", best),
+        warm_us=times.beside("warm_us", ""),
+        baseline_warm_us=times.beside("warm_us", best),
+        end_to_end_us=times.beside("end_to_end_us", ""),
+        baseline_end_to_end_us=times.beside("end_to_end_us", best),
         dispatch_us=times.beside("dispatch_us", ""),
-        host_us=statistics.median(times.all("host_us")),
-        roofline=min(roofline_us, latency) / latency if roofline_us else None,
+        launch_us=statistics.median(times.all("launch_us")),
+        roofline_fraction=min(roofline_time_us, latency) / latency if roofline_time_us else None,
         pairs=compared.pairs,
         detail=_why_raised(run, times, best),
         page_faults=statistics.median(times.all("faults")),

@@ -41,7 +41,7 @@ def _build(run: Run) -> dict[str, Any]:
     run.tell("build", f"compiling for {run.place.target}", 0.05)
     refused = run.language.police(run.request.candidate.source)
     if refused is not None:
-        raise Failure("rejected", refused.message, (refused,))
+        raise Failure("invalid", refused.message, (refused,))
     worker = run.loaded = start_worker(run)
     for number, case in enumerate(run.cases):
         run.tell("build", f"case {case.name}", 0.1 + 0.8 * number / len(run.cases))
@@ -94,7 +94,7 @@ def _conclude(run: Run, report: StageReport, failure: Failure | None, seconds: f
         status, message, value = failure.status, failure.message, 0.0
         signals = (*failure.signals, *run.signals)
     elif review:
-        status, message, value, signals = "flagged", review[0].message, 0.0, tuple(run.signals)
+        status, message, value, signals = "needs_review", review[0].message, 0.0, tuple(run.signals)
     else:
         static = report.data["static"]
         message = (
@@ -119,6 +119,6 @@ def _conclude(run: Run, report: StageReport, failure: Failure | None, seconds: f
         signals=tuple({s.name: s for s in reversed(signals)}.values())[::-1],
         fitness=value,
         stages=(report,),
-        until=run.request.until,
+        through=run.request.through,
         seconds=seconds,
     )

@@ -312,6 +312,11 @@ def learn_case(handle: OpenTask, case: Case) -> Case:
     )
 
 
+def is_want_of_memory(refusal: str) -> bool:
+    """Whether a task was refused for that alone."""
+    return "GiB are free" in refusal or "OutOfMemoryError" in refusal or "ran out of memory" in refusal
+
+
 def _needed(pool: CasePool) -> int:
     """Bytes without which a case cannot be judged: the sets that are held, and on a device what workers hold besides (inputs and the model in double
     precision, a window, outputs)."""
@@ -377,9 +382,9 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
         raise _no_baseline(handle, case)
     handle.screening[case.name] = times
     pool.release()
-    roofline = bounds.roofline_us(case, handle.machine.ceilings_of(handle.family), pool.working_set)
+    roofline = bounds.roofline_time_us(case, handle.machine.ceilings_of(handle.family), pool.working_set)
     return replace(
-        case, baselines_us=times, roofline_us=roofline, families=tuple(pool.families), dropped_families=dict(pool.dropped)
+        case, baselines_us=times, roofline_time_us=roofline, families=tuple(pool.families), dropped_families=dict(pool.dropped)
     )
 
 

@@ -17,8 +17,8 @@ from ..types import (
     StageReport,
     Status,
     Target,
+    eligible,
     fitness,
-    promotable,
 )
 from . import causes, compiled, diagnosis, launched, loops, statistics, works
 from .checking import verify
@@ -33,9 +33,9 @@ def evaluate(run: Run) -> Evaluation:
     failure: Failure | None = None
     steps = (build, verify, time_candidate, _profile, _diagnose) if run.place.mode == "execute" else (build, verify)
     try:
-        for stage, step in zip(STAGES[: STAGES.index(run.request.until) + 1], steps, strict=False):
+        for stage, step in zip(STAGES[: STAGES.index(run.request.through) + 1], steps, strict=False):
             begun = time.monotonic()
-            if stage == run.request.until == "verify":  # nothing is timed after it
+            if stage == run.request.through == "verify":  # nothing is timed after it
                 start_ahead(run)
             try:
                 data = step(run)
@@ -64,7 +64,7 @@ def build(run: Run) -> dict[str, Any]:
     run.tell("build", "compiling", 0.05)
     refused = run.language.police(run.request.candidate.source)
     if refused is not None:
-        raise Failure("rejected", refused.message, (refused,))
+        raise Failure("invalid", refused.message, (refused,))
     run.loaded = start_worker(run, poison=True)
     return {"builds": [{"cached": b.cached, "seconds": b.seconds, "flags": list(b.flags)} for b in run.builds.records]}
 
@@ -124,9 +124,9 @@ def conclude(run: Run, failure: Failure | None, seconds: float) -> Evaluation:
         message = _of_ablation(cases, wrong)
         signals = tuple(run.signals)
     else:
-        status = "flagged" if review else "correct"
+        status = "needs_review" if review else "correct"
         value = (0.0 if review else fitness(cases)) if timed or review else None
-        good = not review and timed and promotable(cases)
+        good = not review and timed and eligible(cases)
         message = _message(status, cases, value, review, run.place.note)
         signals = tuple(run.signals)
     return Evaluation(
@@ -141,12 +141,12 @@ def conclude(run: Run, failure: Failure | None, seconds: float) -> Evaluation:
         environment=environment,
         signals=tuple({s.name: s for s in reversed(signals)}.values())[::-1],
         fitness=value,
-        promotable=good,
+        eligible=good,
         cases=cases,
         stages=tuple(run.reports),
-        until=request.until,
+        through=request.through,
         seconds=seconds,
-        device_s=run.lock.held_s,
+        device_seconds=run.lock.held_s,
     )
 
 
@@ -157,7 +157,7 @@ def _of_ablation(cases: tuple[CaseResult, ...], wrong: list[str]) -> str:
 
 
 def _message(status: str, cases: tuple[CaseResult, ...], value: float | None, review: list[Signal], note: str) -> str:
-    if status == "flagged":
+    if status == "needs_review":
         return f"right, but a person should look: {review[0].message}"
     if not cases:
         return f"it builds; nothing was run{f' ({note})' if note else ''}"

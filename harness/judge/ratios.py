@@ -36,7 +36,7 @@ def duel(number: int, first: Run, other: int, second: Run, rng: random.Random) -
         for r in found
     )
     verdict, by_figure = _verdict(found, margin), _by_figure(found, margin)
-    if verdict == "unclear" and by_figure in ("faster", "slower"):
+    if verdict == "inconclusive" and by_figure in ("faster", "slower"):
         winner, loser = (first, other) if by_figure == "faster" else (second, number)
         text = (
             f"faster than candidate {loser + 1} of the comparison by the figures, but not by more than the judge's clock leaves open, or the device "
@@ -56,7 +56,7 @@ def is_settled(first: Run, second: Run, rng: random.Random) -> bool:
     """Whether more processes would not change what can be said of the two."""
     found, margin = _ratios(first, second, rng), first.task.family.MARGIN
     of_figures_alone = any(r.barred for r in found)
-    return (_by_figure(found, margin) if of_figures_alone else _verdict(found, margin)) != "unclear"
+    return (_by_figure(found, margin) if of_figures_alone else _verdict(found, margin)) != "inconclusive"
 
 
 def _ratios(first: Run, second: Run, rng: random.Random) -> list[_Ratio]:
@@ -101,7 +101,7 @@ def _verdict(found: Sequence[_Ratio], margin: float) -> Verdict:
         return by_figure
     low, high = (_mean(found, [r.vouched[side] for r in found]) for side in (0, 1))
     vouched = _judged(low, high, margin)
-    return vouched if vouched == by_figure and not any(r.barred for r in found) else "unclear"
+    return vouched if vouched == by_figure and not any(r.barred for r in found) else "inconclusive"
 
 
 def _judged(low: float, high: float, margin: float) -> Verdict:
@@ -110,7 +110,7 @@ def _judged(low: float, high: float, margin: float) -> Verdict:
         return "faster"
     if high < -edge:
         return "slower"
-    return "same" if -edge <= low and high <= edge else "unclear"
+    return "equivalent" if -edge <= low and high <= edge else "inconclusive"
 
 
 def _columns(found: Sequence[_Ratio]) -> tuple[list[float], list[float], list[float]]:

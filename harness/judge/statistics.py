@@ -65,13 +65,13 @@ def compare(
     own = median([us for process in processes for _, us in process])
     vouched = low - math.log1p(open_us / own)
     enough = len(ratios) >= MIN_PROCESSES
-    verdict: Verdict = "unclear"
+    verdict: Verdict = "inconclusive"
     if enough and vouched > least:
         verdict = "faster"
     elif enough and high < -least:
         verdict = "slower"
     elif enough and -least <= low and high <= least:
-        verdict = "same"
+        verdict = "equivalent"
     doubted = enough and vouched <= least < low
     return Comparison(math.exp(median(pooled)), (math.exp(low), math.exp(high)), verdict, len(pooled), doubted)
 

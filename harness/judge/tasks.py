@@ -127,7 +127,7 @@ class TaskWorkers:
             os.close(fd)
 
     def refusal(self, error: BaseException, worker: Worker) -> str:
-        """Why the task cannot be judged: file, line, reason, mend; "" for an error that says nothing about the task."""
+        """Why the task cannot be judged: file, line, reason, fix; "" for an error that says nothing about the task."""
         lines = self.text.lines
         if isinstance(error, WorkerFailed):
             return str(error)

@@ -61,7 +61,7 @@ class Block:
     pairs: by baseline, (baseline, candidate) microseconds a call by the inner clock. inner_ns, outer_ns: the candidate's bursts by
     both clocks; said_ns: what its process said, where neither is its own. gap_ns: what lies between the clocks for the baseline. calls, warm:
     measured in a turn, and not measured before them. ahead_ns: by side, what the latter take beyond as many measured ones. alone_us: by side
-    ("" is the candidate), a device's calls that were a burst of their own. busy: of the baselines' bursts on a device. host_us: a call's share of the host's time to issue the burst. hot_us, call_us: by side, with warm caches, and on a device from the call to its end as a caller sees it.
+    ("" is the candidate), a device's calls that were a burst of their own. busy: of the baselines' bursts on a device. launch_us: a call's share of the host's time to issue the burst. warm_us, end_to_end_us: by side, with warm caches, and on a device from the call to its end as a caller sees it.
     dispatch_us: of an exported package, what deciding where a call goes takes.
     """
 
@@ -75,15 +75,15 @@ class Block:
     ahead_ns: dict[str, list[float]] = field(default_factory=dict)
     alone_us: dict[str, list[float]] = field(default_factory=dict)
     faults: list[float] = field(default_factory=list)
-    host_us: list[float] = field(default_factory=list)
+    launch_us: list[float] = field(default_factory=list)
     baseline_faults: list[float] = field(default_factory=list)
     busy: list[bool] = field(default_factory=list)
     switches: int = 0
     calls: int = 1
     warm: int = 0
     null_ns: list[tuple[int, int]] = field(default_factory=list)
-    hot_us: dict[str, float] = field(default_factory=dict)
-    call_us: dict[str, float] = field(default_factory=dict)
+    warm_us: dict[str, float] = field(default_factory=dict)
+    end_to_end_us: dict[str, float] = field(default_factory=dict)
     dispatch_us: dict[str, float] = field(default_factory=dict)
 
     def ahead_us(self, difference: Callable[[Sequence[float], Sequence[float]], float], *baselines: str) -> float:
@@ -132,7 +132,7 @@ class CaseTimes:
         return [value for block in self.blocks for value in getattr(block, figure)]
 
     def beside(self, figure: str, side: str) -> float | None:
-        """The median over the processes of a figure that each has once: hot_us or call_us of a side."""
+        """The median over the processes of a figure that each has once: warm_us or end_to_end_us of a side."""
         found = [getattr(block, figure)[side] for block in self.blocks if side in getattr(block, figure)]
         return statistics.median(found) if found else None
 
@@ -308,9 +308,9 @@ def time_process(
         block.after = task.family.state(processes)
         for name in names:
             with _side(name):
-                block.hot_us[name], waited, deciding = sides.hot(name)
+                block.warm_us[name], waited, deciding = sides.hot(name)
             if task.family.NAME != "cpu":  # there a call is over when it returns
-                block.call_us[name] = waited
+                block.end_to_end_us[name] = waited
             if deciding is not None:
                 block.dispatch_us[name] = deciding
     rounds.verify()
@@ -403,7 +403,7 @@ def note(block: Block, result: Timed, calls: int, *, candidate: bool) -> None:
         block.outer_ns.append(float(result.outside_ns))
         block.said_ns += [float(result.said_ns)] if result.said_ns else []
         block.faults.append(result.minor_faults / calls)
-        block.host_us.append(result.queued_ns / 1e3 / calls)
+        block.launch_us.append(result.queued_ns / 1e3 / calls)
     else:
         block.baseline_faults.append(result.minor_faults / calls)
         block.busy.append(result.busy)

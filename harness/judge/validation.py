@@ -25,11 +25,11 @@ DISAGREES, HOPELESS = 0.02, 0.5  # norm-wise error of the framework against floa
 INEXACT = 0.1  # share of an integer output in which the framework differs from float64
 ROWS_COMPUTED = 8  # every eighth row
 MOST_AXES = 4
-_MEND = "Use inputs that make the outputs vary (other distribution, scale or shape)."
+_FIX = "Use inputs that make the outputs vary (other distribution, scale or shape)."
 
 
 def problem(pool: CasePool) -> str:
-    """Why a verdict on this case would prove nothing, and the mend; "" where it would prove something."""
+    """Why a verdict on this case would prove nothing, and the fix; "" where it would prove something."""
     plain = [held for _, held in pool.checking if held.family == "dense"]
     for held in plain:
         if said := _disagreement(pool, held):
@@ -49,7 +49,7 @@ def _disagreement(pool: CasePool, held: InputSet) -> str:
         if dtype not in oracle.ROUNDOFF:
             share = float((own != expected.to(own.dtype)).double().mean()) if own.numel() else 0.0
             if share > INEXACT:
-                return f"output {number} differs from the same in float64 in {share:.0%} of its elements. {_MEND}"
+                return f"output {number} differs from the same in float64 in {share:.0%} of its elements. {_FIX}"
             continue
         if not bool(own.isfinite().all()):
             return f"output {number} overflows in {dtype} and is finite in float64. Use a smaller scale or a wider dtype."
@@ -73,7 +73,7 @@ def _lazy(pool: CasePool) -> str:
             return ""
         found.append(label)
     labels = " and ".join(dict.fromkeys(found))
-    return f"{labels} instead of the outputs would pass the check, so a right result proves nothing. {_MEND}"
+    return f"{labels} instead of the outputs would pass the check, so a right result proves nothing. {_FIX}"
 
 
 def _passes(pool: CasePool, number: int, fake: Fake, sizes: list[float]) -> bool:

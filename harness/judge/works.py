@@ -55,8 +55,8 @@ def examine(run: Run) -> None:
     try:
         slots = prepare(run, worker, pool, 1)
         share, hidden_us, launches = _meter(run, case, worker, slots, known)
-        run.results[case.name] = replace(run.results[case.name], kernel_share=share)
-        if hidden_us > host_us(run.task.family, launches) and share < 1 - HIDDEN_SHARE:
+        run.results[case.name] = replace(run.results[case.name], own_kernel_fraction=share)
+        if hidden_us > launch_us(run.task.family, launches) and share < 1 - HIDDEN_SHARE:
             text = (
                 f"case {case.name}: own kernels take {share:.0%} of a call and the framework does not explain the rest "
                 f"({hidden_us:.0f} us): it is computed elsewhere in the process"
@@ -69,7 +69,7 @@ def examine(run: Run) -> None:
         worker.close()
 
 
-def host_us(family: DeviceFamily, launches: int) -> float:
+def launch_us(family: DeviceFamily, launches: int) -> float:
     """Microseconds of a call that wrapper code and launching may take on the host."""
     return HIDDEN_US + (0.0 if family.NAME == "cpu" else LAUNCH_US * min(launches, MOST_LAUNCHES))
 
@@ -109,5 +109,5 @@ def _right_when_silenced(run: Run, case: Case, worker: Worker, slots: Slots, uns
 
 def _refuse_or_flag(run: Run, found: Signal) -> None:
     if run.request.policy.library_calls == "reject":
-        raise Failure("rejected", f"{found.message}; the session's policy does not allow it", (found,))
+        raise Failure("invalid", f"{found.message}; the session's policy does not allow it", (found,))
     run.signals.append(found)

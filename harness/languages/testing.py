@@ -26,7 +26,7 @@ class LanguageConformance:
     def test_a_good_text_is_not_rejected(self) -> None:
         assert self.language().police(self.candidate()) is None
 
-    def test_a_text_that_cannot_work_is_rejected_with_a_place_or_a_mend(self) -> None:
+    def test_a_text_that_cannot_work_is_rejected_with_a_place_or_a_fix(self) -> None:
         broken = self.language().police(self.candidate() + "\ndef f(:\n")
         assert broken is not None
         assert broken.name == "structure.syntax_error"

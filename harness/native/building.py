@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class NativeError(RuntimeError):
-    """The source could not be compiled, loaded or called; the message carries the compiler's words or the mend."""
+    """The source could not be compiled, loaded or called; the message carries the compiler's words or the fix."""
 
 
 class Refused(NativeError):

@@ -147,8 +147,8 @@ class Kernel:
             self._seen.add((index, value.dtype))
         where = value.get_device()
         if where != device:
-            mend = "move it there" if where < 0 else "launch under `with torch.cuda.device(x.device)`"
-            raise self._refused(index, f"the tensor is on {value.device}, the kernel runs on cuda:{device}; {mend}")
+            fix = "move it there" if where < 0 else "launch under `with torch.cuda.device(x.device)`"
+            raise self._refused(index, f"the tensor is on {value.device}, the kernel runs on cuda:{device}; {fix}")
         if not value.is_contiguous():
             raise self._refused(index, "the tensor is not contiguous; call .contiguous(), or pass .data_ptr() and the strides")
         pointer: int = value.data_ptr()

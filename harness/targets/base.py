@@ -15,7 +15,7 @@ class DeviceFamily(Protocol):
 
     NAME: of the target. TORCH_DEVICE: where tensors live while a worker runs. MARGIN: a ratio must exceed it to count as faster.
     ADDRESS_SPACE: bytes a candidate may map beyond what its process has; 0 for no limit. PATIENCE_S: seconds that a confirmation goes
-    on for cases which its first processes leave unclear. PROCESS_US: by how much a call of equal processes is known to differ, as a
+    on for cases which its first processes leave inconclusive. PROCESS_US: by how much a call of equal processes is known to differ, as a
     standard deviation in microseconds.
     """
 

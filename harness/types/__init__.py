@@ -27,9 +27,9 @@ from .evaluation import (
     StageReport,
     Status,
     Verdict,
+    eligible,
     evaluation_key,
     fitness,
-    promotable,
 )
 from .goal import Budget, Goal, GoalKind, Spent
 from .policy import Policy
@@ -84,10 +84,10 @@ __all__ = [
     "TensorSpec",
     "Tunables",
     "Verdict",
+    "eligible",
     "evaluation_key",
     "fitness",
     "from_json",
-    "promotable",
     "task_digest",
     "to_json",
 ]

@@ -76,7 +76,7 @@ def _mirror(ratio: float, interval: tuple[float, float], verdict: Verdict) -> tu
 @dataclass(frozen=True)
 class HeadToHead:
     """evaluations: one for each candidate, in the request's order, with its figures over the strongest baseline from the same rounds; one that
-    is not right, or is flagged, took no part or its duels are left out. duels: each later candidate against each earlier one. processes: fresh
+    is not right, or needs a review, took no part or its duels are left out. duels: each later candidate against each earlier one. processes: fresh
     ones of each candidate, at most."""
 
     evaluations: tuple[Evaluation, ...]

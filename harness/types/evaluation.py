@@ -15,10 +15,10 @@ from .signal import Signal
 
 PROTOCOL_VERSION = 8  # raise it whenever a figure measured before could differ now
 
-Status = Literal["rejected", "build_failed", "crashed", "timed_out", "incorrect", "cheated", "flagged", "correct"]
+Status = Literal["invalid", "build_failed", "crashed", "timed_out", "incorrect", "reward_hack", "needs_review", "correct"]
 Stage = Literal["build", "verify", "time", "profile", "diagnose"]
 Purpose = Literal["search", "check", "confirm", "export", "compare", "ablation"]
-Verdict = Literal["faster", "slower", "same", "unclear"]
+Verdict = Literal["faster", "slower", "equivalent", "inconclusive"]
 STAGES: tuple[Stage, ...] = ("build", "verify", "time", "profile", "diagnose")
 
 
@@ -43,7 +43,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """until: the last stage to run. purpose: "confirm" and "export" use fresh process pairs, fresh seeds and held-out cases
+    """through: the last stage to run. purpose: "confirm" and "export" use fresh process pairs, fresh seeds and held-out cases
     and time every baseline, "confirm" with what is shown beside a verdict; "search" times the strongest; "compare" is one of several that
     are timed in the same rounds; "ablation" times what is not correct, without fitness or verdict. cases: names to restrict to,
     empty for all. effort: in a search, times the usual number of fresh processes, 1 to MOST_EFFORT. earlier: samples of the same key.
@@ -51,7 +51,7 @@ class EvaluationRequest:
 
     candidate: Candidate
     purpose: Purpose = "search"
-    until: Stage = "diagnose"
+    through: Stage = "diagnose"
     policy: Policy = field(default_factory=Policy)
     cases: tuple[str, ...] = ()
     best: float = 0.0
@@ -97,13 +97,13 @@ class CaseResult:
     speedup: baseline time / candidate time (median of paired ratios) against `baseline`, the strongest; interval: its 95 %
     interval. baselines: median microseconds by name. latency_us: the candidate's median
     (device time on a GPU). clock: whose clock the figure comes from, "judge" or "candidate" (the events in its process, on a GPU). open_us: by
-    how much a call may be longer without the judge's clock showing it; an advantage within it is not called faster. host_us: what issuing one call takes on the host; on a CPU the same.
-    hot_us, baseline_hot_us: a call with warm caches, the same input over and over, by its process's own clock. call_us, baseline_call_us: of a
+    how much a call may be longer without the judge's clock showing it; an advantage within it is not called faster. launch_us: what issuing one call takes on the host; on a CPU the same.
+    warm_us, baseline_warm_us: a call with warm caches, the same input over and over, by its process's own clock. end_to_end_us, baseline_end_to_end_us: of a
     GPU, one call as a caller sees it who waits for its end, warm, with launching and waiting. dispatch_us: of an exported package, what
     deciding where a call goes takes, warm. These five are shown, never judged.
     all_cores: with all threads of a CPU, of confirmations.
-    roofline: roofline time / latency, the achieved share of the measured ceiling. naive_speedup: what timing without
-    equal allocation behaviour would have shown, where it was measured. kernel_share: the part of a call, without what the
+    roofline_fraction: roofline time / latency, the achieved share of the measured ceiling. naive_speedup: what timing without
+    equal allocation behaviour would have shown, where it was measured. own_kernel_fraction: the part of a call, without what the
     framework does, that the candidate's own kernels take; of the case that takes longest.
     """
 
@@ -124,28 +124,28 @@ class CaseResult:
     latency_us: float | None = None
     clock: str = ""
     open_us: float | None = None
-    host_us: float | None = None
-    hot_us: float | None = None
-    baseline_hot_us: float | None = None
-    call_us: float | None = None
-    baseline_call_us: float | None = None
+    launch_us: float | None = None
+    warm_us: float | None = None
+    baseline_warm_us: float | None = None
+    end_to_end_us: float | None = None
+    baseline_end_to_end_us: float | None = None
     dispatch_us: float | None = None
     all_cores: AllCores | None = None
-    roofline: float | None = None
+    roofline_fraction: float | None = None
     pairs: int = 0
     page_faults: float | None = None
     baseline_page_faults: float | None = None
     threads: int = 1
     allocation: str = ""
     naive_speedup: float | None = None
-    kernel_share: float | None = None
+    own_kernel_fraction: float | None = None
     bitwise_equal_to_eager: bool | None = None
     bitwise_reproducible: bool | None = None
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """fitness: None when nothing was timed, 0 for anything not proved correct. device_s: seconds under the device lock."""
+    """fitness: None when nothing was timed, 0 for anything not proved correct. device_seconds: seconds under the device lock."""
 
     candidate: str
     language: str
@@ -158,12 +158,12 @@ class Evaluation:
     environment: Environment
     signals: tuple[Signal, ...] = ()
     fitness: float | None = None
-    promotable: bool = False
+    eligible: bool = False
     cases: tuple[CaseResult, ...] = ()
     stages: tuple[StageReport, ...] = ()
-    until: Stage = "diagnose"
+    through: Stage = "diagnose"
     seconds: float = 0.0
-    device_s: float = 0.0
+    device_seconds: float = 0.0
     protocol: int = PROTOCOL_VERSION
 
     def __post_init__(self) -> None:
@@ -173,18 +173,18 @@ class Evaluation:
     @property
     def key(self) -> str:
         """Only an equal key may answer from the store."""
-        return evaluation_key(self.candidate, self.task, self.policy, self.environment, self.purpose, self.until)
+        return evaluation_key(self.candidate, self.task, self.policy, self.environment, self.purpose, self.through)
 
 
 def evaluation_key(
-    candidate: str, task: str, policy: str, environment: Environment, purpose: str, until: str, protocol: int = PROTOCOL_VERSION
+    candidate: str, task: str, policy: str, environment: Environment, purpose: str, through: str, protocol: int = PROTOCOL_VERSION
 ) -> str:
     """SHA-256 over candidate and task digests, policy, device, toolchain (with the evaluator's own digest), protocol version,
     purpose and last requested stage.
 
     Purpose and stage belong to it because a check without timing, or a search's shorter timing, must not answer a confirmation.
     """
-    parts = (candidate, task, policy, environment.device, environment.toolchain, str(protocol), purpose, until)
+    parts = (candidate, task, policy, environment.device, environment.toolchain, str(protocol), purpose, through)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -202,6 +202,6 @@ def fitness(cases: Sequence[CaseResult]) -> float | None:
     return math.exp(sum(c.weight / total * math.log(c.speedup) for c in timed if c.speedup))
 
 
-def promotable(cases: Sequence[CaseResult]) -> bool:
+def eligible(cases: Sequence[CaseResult]) -> bool:
     """False when a protected case's interval lies below 1, or any case is incorrect."""
     return all(c.correct and not (c.protected and c.interval is not None and c.interval[1] < 1.0) for c in cases)

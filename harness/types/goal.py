@@ -39,11 +39,11 @@ class Goal:
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits; None means unlimited. seconds: wall clock since the session opened; device_s: time under the device lock."""
+    """Limits; None means unlimited. seconds: wall clock since the session opened; device_seconds: time under the device lock."""
 
     evaluations: int | None = None
     seconds: float | None = None
-    device_s: float | None = None
+    device_seconds: float | None = None
     tokens: int | None = None
     usd: float | None = None
 
@@ -62,6 +62,6 @@ class Spent:
 
     evaluations: int = 0
     seconds: float = 0.0
-    device_s: float = 0.0
+    device_seconds: float = 0.0
     tokens: int = 0
     usd: float = 0.0

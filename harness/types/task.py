@@ -52,7 +52,7 @@ class Case:
     bytes_written: int = 0
     operations: float = 0.0
     baselines_us: dict[str, float] = field(default_factory=dict)  # screening medians, by baseline name
-    roofline_us: float = 0.0
+    roofline_time_us: float = 0.0
     families: tuple[str, ...] = ()
     dropped_families: dict[str, str] = field(default_factory=dict)
 

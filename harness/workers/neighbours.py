@@ -70,7 +70,7 @@ class Neighbours:
         return found
 
     def problem(self) -> str:
-        """What the task took from its folder since `pin` that is no part of its identity, and the mend; "" for nothing."""
+        """What the task took from its folder since `pin` that is no part of its identity, and the fix; "" for nothing."""
         if self._pinned is None:
             return ""
         found = self.found()

@@ -1,4 +1,4 @@
-"""Reading a task file inside the reference worker: what it offers, its cases, and errors that name the line and the mend."""
+"""Reading a task file inside the reference worker: what it offers, its cases, and errors that name the line and the fix."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DRAWN = 2  # held-out cases drawn from each declared range
 
 
 class TaskProblem(Exception):
-    """The task cannot be judged; the message names the line and the mend."""
+    """The task cannot be judged; the message names the line and the fix."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,10 @@ def attempt(action: Callable[[], Any], what: str, lines: Lines, *anchors: str) -
     except BaseException as error:
         own = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == lines.filename]
         where = f"{lines.filename}, line {own[-1]}" if own else lines.at(*anchors)
-        raise TaskProblem(f"{where}: {what} raised {type(error).__name__}: {error}. {_mend(error, what)}") from error
+        raise TaskProblem(f"{where}: {what} raised {type(error).__name__}: {error}. {_fix(error, what)}") from error
 
 
-def _mend(error: BaseException, what: str) -> str:
+def _fix(error: BaseException, what: str) -> str:
     if isinstance(error, ImportError):
         return (
             f"Install it where the evaluator runs ({sys.executable}), or do without it; modules beside the task can be imported."
@@ -94,7 +94,7 @@ def _mend(error: BaseException, what: str) -> str:
         return "A task runs confined: it reads its own folder, writes to its temporary folder, and has no network and no home."
     if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
         return "Use smaller shapes, or a machine with more memory."
-    return "Mend that line: the file has to import on its own." if what == IMPORTING else f"Make {what} run by itself in Python."
+    return "Fix that line: the file has to import on its own." if what == IMPORTING else f"Make {what} run by itself in Python."
 
 
 def read(source: str, filename: str, held_out_source: str = "", held_out_name: str = "", seed: int = 0) -> TaskFile:
@@ -134,7 +134,7 @@ def _check_parts(source: str, lines: Lines) -> None:
     except (SyntaxError, ValueError) as error:
         number = getattr(error, "lineno", None) or 1
         raise TaskProblem(
-            f"{lines.filename}, line {number}: not valid Python: {error.args[0]}; mend the syntax there or just above"
+            f"{lines.filename}, line {number}: not valid Python: {error.args[0]}; fix the syntax there or just above"
         ) from error
     if "*" in lines.first:  # from … import *: only running it tells
         return

@@ -19,7 +19,7 @@ def approve(
     note: Annotated[str, typer.Option("--note", help="Why it may pass; kept with the approval.")] = "",
     json: Json = False,
 ) -> None:
-    """Let a node pass that you have looked at: a flagged one counts again, and a session with review may export it."""
+    """Let a node pass that you have looked at: one that needs a review counts again, and a session with review may export it."""
     approval = at_home("an approval is given", lambda service: service.approve(session, node, name_of(by), note))
     found = dataclasses.asdict(approval)
     if json:

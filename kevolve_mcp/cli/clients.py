@@ -109,7 +109,7 @@ def _in_toml(before: str, client: Client, file: Path) -> str:
     try:
         there = tomllib.loads(before).get(client.key, {}).get("kevolve")
     except (tomllib.TOMLDecodeError, AttributeError) as error:
-        raise UsageError(f"{file} cannot be read: {error}", "Mend it, or put the printed entry in by hand.") from None
+        raise UsageError(f"{file} cannot be read: {error}", "Fix it, or put the printed entry in by hand.") from None
     if there == server(client):
         return before
     if there is not None:

@@ -15,9 +15,11 @@ from .terminal import print_json
 
 
 def compile(
-    candidate: Annotated[Path, typer.Argument(metavar="CANDIDATE", help="The file to build.")],
-    task: Annotated[Path | None, typer.Option("--task", metavar="TASK", help="The task it is for.")] = None,
-    session: Annotated[str, typer.Option("--session", metavar="SESSION", help="Or the session it is for.")] = "",
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="[TASK] CANDIDATE", help="The file to build, after the task it is for."),
+    ],
+    session: Annotated[str, typer.Option("--session", metavar="SESSION", help="The session it is for, instead of a task.")] = "",
     target: Annotated[str, typer.Option("--target", help="Default: the session's, else cpu.")] = "",
     language: Annotated[str, typer.Option("--language", help="Default: the session's, else the target's usual one.")] = "",
     python: Python = "",
@@ -31,9 +33,8 @@ def compile(
     from .looking import for_people
     from .lookup import place
 
+    task, candidate = _task_and_candidate(paths, session)
     text = read_text(candidate, "candidate")
-    if task is None and not session:
-        raise UsageError("a candidate is built for a task", "Add --task TASK, or --session SESSION.")
     remote = place(server, token)
     if remote is not None and python:
         raise UsageError("--python is for this machine", "A running server has its own: whoever starts it sets KEVOLVE_PYTHON.")
@@ -57,3 +58,15 @@ def compile(
         typer.echo(for_people(answer.text))
     if evaluation.get("status") != "correct":
         raise typer.Exit(EXIT_FAILURE)
+
+
+def _task_and_candidate(paths: list[Path], session: str) -> tuple[Path | None, Path]:
+    """Raises UsageError unless there is one task, named or the session's, and one candidate."""
+    if len(paths) == 1 and not session:
+        raise UsageError("a candidate is built for a task", "kevolve compile TASK CANDIDATE, or add --session SESSION.")
+    if len(paths) > 2 or (len(paths) == 2 and session):
+        raise UsageError(
+            f"{len(paths)} files were named{' beside --session' if session else ''}",
+            "kevolve compile TASK CANDIDATE, or kevolve compile CANDIDATE --session SESSION.",
+        )
+    return (paths[0] if len(paths) == 2 else None), paths[-1]

@@ -71,7 +71,7 @@ async def diagnose(executor: Executor, settings: Settings) -> Diagnosis:
     interpreters, report, reason = await _ask(executor)
     findings.append(_torch(interpreters))
     if report is None:
-        findings.append(Finding("judge", "missing", reason, "Mend what the lines above say is missing, then run doctor again."))
+        findings.append(Finding("judge", "missing", reason, "Fix what the lines above say is missing, then run doctor again."))
         return Diagnosis((*findings, _tuning(), _vectors(settings)), interpreters)
     findings += [
         _isolation(report.isolation, report.environment.facts.get(TASK_ISOLATION, "")),

@@ -15,7 +15,9 @@ from .terminal import announcer, print_json, show
 def export(
     session: SessionId,
     node: Annotated[str, typer.Argument(metavar="[NODE]", help="This node instead of the best one.")] = "",
-    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Also copy the package to this folder.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Also copy the package to this folder.")
+    ] = None,
     server: Server = "",
     token: Token = "",
     json: Json = False,
@@ -30,18 +32,18 @@ def export(
     from .lookup import place
     from .render.report import report_json, report_view
 
-    running.check_destination(to)
+    running.check_destination(output)
     announce = announcer(quiet=json)
     remote = place(server, token)
 
     async def run() -> Ending:
         async with tools(remote) as asked:
             client = SessionClient(asked, lambda working: announce(working.message), 20)
-            return await client.finish(session, node, contents=bool(remote and to))
+            return await client.finish(session, node, contents=bool(remote and output))
 
     ending = anyio.run(run)
     outcome = Outcome(ending.session, ending.reason, 0, ending)
-    copied = running.copy_package(outcome, to) if to else ""
+    copied = running.copy_package(outcome, output) if output else ""
     if json:
         print_json(report_json(outcome, copied))
     else:

@@ -19,7 +19,7 @@ from .spoken import spoken
 from .terminal import settle
 
 EXIT_FAILURE = 1  # the call was right, the outcome was not
-EXIT_USAGE = 2  # the caller can mend it
+EXIT_USAGE = 2  # the caller can fix it
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 
@@ -53,7 +53,7 @@ def _as_dict(error: BaseException) -> dict[str, Any]:
         return _error("usage", said[:1].lower() + said[1:], f"`{command} --help` shows what it takes.")
     if isinstance(error, OSError):
         what = error.filename or "the answer could not be written"
-        return _error("io", f"{what}: {error.strerror or error}", "Mend that, then run it again; what was measured is kept.")
+        return _error("io", f"{what}: {error.strerror or error}", "Fix that, then run it again; what was measured is kept.")
     hint = "This is a defect of KEvolve; run again with `kevolve --debug ...` for the trace."
     return _error("internal", f"{type(error).__name__}: {error}", hint)
 
@@ -63,7 +63,7 @@ def _error(code: str, message: str, hint: str) -> dict[str, Any]:
 
 
 def exit_code(error: BaseException) -> int:
-    """2 for what the caller can mend, 1 for everything else."""
+    """2 for what the caller can fix, 1 for everything else."""
     return EXIT_USAGE if isinstance(error, UsageError | typer.TyperException) else EXIT_FAILURE
 
 

@@ -80,7 +80,7 @@ def diff(
     """Show how a node's source differs from another's, by default from its parent's."""
     from .lookup import place
 
-    _show({"session_id": session, "node_id": node, "diff_with": other}, place(server, token), json)
+    _show({"session_id": session, "node_id": node, "diff_base": other}, place(server, token), json)
 
 
 def pages(arguments: dict[str, Any], field: str, remote: Remote | None = None) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -72,12 +72,14 @@ def optimize(
             help="How often an ask shows a kernel of a similar task of an earlier session [default: 0.1].",
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, max=16, help="Asks in flight at once.")] = 1,
+    parallel: Annotated[int, typer.Option("--parallel", min=1, max=16, help="Asks in flight at once.")] = 1,
     resume: Annotated[
         str, typer.Option("--resume", metavar="SESSION", help="Go on with this session; limits then count from here.")
     ] = "",
     new: Annotated[bool, typer.Option("--new", help="Open another session even where an equal one is open.")] = False,
-    export: Annotated[Path | None, typer.Option("--export", metavar="DIR", help="Also copy the package to this folder.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Also copy the package to this folder.")
+    ] = None,
     python: Python = "",
     server: Server = "",
     token: Token = "",
@@ -90,7 +92,7 @@ def optimize(
     from . import running
 
     _check(ctx, task, resume)
-    running.check_destination(export)
+    running.check_destination(output)
     run = running.Run(
         task=task,
         start=start,
@@ -110,13 +112,13 @@ def optimize(
         selection=selection,
         seed=seed,
         inject=inject,
-        jobs=jobs,
+        parallel=parallel,
         resume=resume,
         new=new,
         python=python,
         server=server,
         token=token,
-        contents=export is not None,
+        contents=output is not None,
         debug=bool(getattr(ctx.find_root().obj, "debug", False)),
     )
     watcher = running.Watcher(live=not json)
@@ -129,7 +131,7 @@ def optimize(
         if watcher.session_id:
             typer.echo(running.how_to_resume(watcher.session_id, server), err=True)
         raise
-    copied = running.copy_package(outcome, export) if export else ""
+    copied = running.copy_package(outcome, output) if output else ""
     if json:
         from .render.report import report_json
 
@@ -152,5 +154,5 @@ def _check(ctx: typer.Context, task: Path | None, resume: str) -> None:
         raise UsageError(
             f"--resume takes no {word}",
             "The session knows what it searches for and how. --evaluations, --minutes, --tokens and --usd say how much more it may "
-            "spend; the author's options, --jobs, --export, --json and the server's can be given anew.",
+            "spend; the author's options, --parallel, --output, --json and the server's can be given anew.",
         )

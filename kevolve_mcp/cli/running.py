@@ -55,7 +55,7 @@ class Run:
     selection: str
     seed: int | None
     inject: float | None
-    jobs: int
+    parallel: int
     resume: str
     new: bool
     python: str
@@ -100,10 +100,10 @@ class Run:
 
     def options(self, remote: Remote | None = None) -> tuple[Options, list[str]]:
         """What the driver is asked, and remarks for the reader. remote: the server need not see our files: it gets their texts.
-        Raises UsageError for what the user can mend."""
+        Raises UsageError for what the user can fix."""
         contents = self.contents and remote is not None
         if self.resume:
-            return Options(resume=self.resume, budget=self.said, jobs=self.jobs, contents=contents), []
+            return Options(resume=self.resume, budget=self.said, parallel=self.parallel, contents=contents), []
         assert self.task is not None
         remarks: list[str] = []
         task = find_task(self.task)
@@ -139,7 +139,7 @@ class Run:
             python=self.python,
             policy=policy,
             new=self.new,
-            jobs=self.jobs,
+            parallel=self.parallel,
             contents=contents,
         )
         return options, remarks

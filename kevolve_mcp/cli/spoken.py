@@ -9,8 +9,8 @@ SPOKEN = tuple(
     for pattern, said in (
         (r"job_wait\(job_id='j\d+'[^)]*\), then call again", "Wait a moment, then run it again"),
         (r", job_wait\(session_id=[^)]*\), or job_cancel them", ", then run it again"),
-        (r", or close it with abandon=true", ""),
-        (r'Example: node_id="n5", diff_with="parent"', "Example: kevolve diff SESSION n5"),
+        (r", or close it with discard=true", ""),
+        (r'Example: node_id="n5", diff_base="parent"', "Example: kevolve diff SESSION n5"),
         (r"Leave ask_id out to submit without one\.", ""),
         (r"session_open\(\.\.\., new=true\)", "`kevolve optimize TASK --new`"),
         (r"tree_view\(evaluation_id='(e\d+)'[^)]*\)", r"`kevolve show \1`"),

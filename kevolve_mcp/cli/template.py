@@ -15,7 +15,9 @@ from .terminal import print_json
 
 def template(
     task: TaskPath,
-    to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Write it there instead of to stdout.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write it there instead of to stdout.")
+    ] = None,
     target: Target = "cpu",
     language: Language = "cpp",
     python: Python = "",
@@ -31,21 +33,21 @@ def template(
 
     path = find_task(task)
     source = read_text(path, "task")
-    if to is not None and to.exists():
-        raise UsageError(f"{to} exists already", "Name a file that does not exist yet; nothing is overwritten.")
+    if output is not None and output.exists():
+        raise UsageError(f"{output} exists already", "Name a file that does not exist yet; nothing is overwritten.")
 
     async def run() -> str:
         async with open_executor(python, near=path.parent) as executor:
             return template_candidate(await executor.open_task(source, str(path), target, timed=False), language).source
 
     text = anyio.run(run)
-    if to is not None:
+    if output is not None:
         try:
-            to.write_text(text, encoding="utf-8")
+            output.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise UsageError(f"{to} cannot be written: {error.strerror}", "Name a file in a folder that exists.") from None
-        typer.echo(f"{to} written; fill it in, then: kevolve evaluate {task} {to}", err=True)
+            raise UsageError(f"{output} cannot be written: {error.strerror}", "Name a file in a folder that exists.") from None
+        typer.echo(f"{output} written; fill it in, then: kevolve evaluate {task} {output}", err=True)
     if json:
-        print_json({"language": language, "source": text, "path": str(to or "")})
-    elif to is None:
+        print_json({"language": language, "source": text, "path": str(output or "")})
+    elif output is None:
         typer.echo(text)

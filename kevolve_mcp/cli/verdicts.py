@@ -44,8 +44,8 @@ class Verdict:
         return self.evaluation.cases if self.evaluation else ()
 
     def as_json(self) -> dict[str, Any]:
-        """candidate, status, message, hint, signals (names), findings (name, message, evidence), fitness, promotable,
-        cases (every field of CaseResult), stages (stage, ok, seconds, message, log), environment, seconds, device_s."""
+        """candidate, status, message, hint, signals (names), findings (name, message, evidence), fitness, eligible,
+        cases (every field of CaseResult), stages (stage, ok, seconds, message, log), environment, seconds, device_seconds."""
         evaluation = self.evaluation
         known: dict[str, Any] = {
             "candidate": self.candidate,
@@ -55,17 +55,17 @@ class Verdict:
             "signals": [s.name for s in self.signals],
             "findings": [to_json(s) for s in self.signals],
             "fitness": self.fitness,
-            "promotable": bool(evaluation and evaluation.promotable),
+            "eligible": bool(evaluation and evaluation.eligible),
             "cases": [to_json(c) for c in self.cases],
         }
         if evaluation is None:
-            return known | {"stages": [], "environment": None, "seconds": 0.0, "device_s": 0.0}
+            return known | {"stages": [], "environment": None, "seconds": 0.0, "device_seconds": 0.0}
         stages = [{k: v for k, v in to_json(s).items() if k != "data"} for s in evaluation.stages]
         return known | {
             "stages": stages,
             "environment": to_json(evaluation.environment),
             "seconds": evaluation.seconds,
-            "device_s": evaluation.device_s,
+            "device_seconds": evaluation.device_seconds,
         }
 
 

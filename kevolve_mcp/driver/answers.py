@@ -50,7 +50,7 @@ class CaseFacts:
     name: str
     inputs: tuple[str, ...] = ()
     baselines_us: dict[str, float] = field(default_factory=dict)
-    roofline_us: float = 0.0
+    roofline_time_us: float = 0.0
     protected: bool = False
 
 
@@ -123,7 +123,7 @@ class SkillFacts:
 
 @dataclass(frozen=True)
 class Ending:
-    """The answer to session_finish. measured: the package timed as a user calls it, the figure to report; shortfalls: where it falls
+    """The answer to session_finish. measured: the package timed as a user calls it, the figure to report; unmet_goals: where it falls
     short of the goal, or of the kernel alone, in sentences. contents: the
     package's files by name, where they were asked for."""
 
@@ -133,7 +133,7 @@ class Ending:
     node: NodeFacts | None = None
     confirmed: EvaluationFacts | None = None
     measured: EvaluationFacts | None = None
-    shortfalls: tuple[str, ...] = ()
+    unmet_goals: tuple[str, ...] = ()
     package: str = ""
     contents: dict[str, str] = field(default_factory=dict)
     lineage: tuple[NodeFacts, ...] = ()

@@ -78,14 +78,14 @@ class SessionClient:
         if proposal.predicted_speedup is not None:
             arguments["predicted_speedup"] = proposal.predicted_speedup
         if spent:
-            arguments["spent"] = {"tokens": spent.tokens, "usd": spent.usd}
+            arguments["usage"] = {"tokens": spent.tokens, "usd": spent.usd}
         told = read(Told, await self._until_done("kernel_submit", arguments, ask.id), "kernel_submit")
         return replace(told, node=replace(told.node, interval=told.node.interval or told.evaluation.interval))
 
     async def finish(self, session_id: str, node_id: str = "", *, contents: bool = False) -> Ending:
         """Re-validate, export, propose skills. node_id: this node instead of the best. contents: with the package's files."""
         arguments: dict[str, Any] = {"session_id": session_id, "wait_s": self._wait_s}
-        arguments |= ({"node_id": node_id} if node_id else {}) | ({"inline": True} if contents else {})
+        arguments |= ({"node_id": node_id} if node_id else {}) | ({"include_files": True} if contents else {})
         return read(Ending, await self._until_done("session_finish", arguments, "finish"), "session_finish")
 
     async def cancel(self, session_id: str) -> None:

@@ -109,7 +109,7 @@ def after_exhausted(standing: Standing, error: KEvolveError) -> tuple[Standing, 
 
 
 def after_author_error(standing: Standing, error: KEvolveError) -> tuple[Standing, Step]:
-    """The author failed, or what it proposed was not accepted. What another try cannot mend ends the run at once, and where
+    """The author failed, or what it proposed was not accepted. What another try cannot fix ends the run at once, and where
     nothing is left to pay the author with, the search."""
     if isinstance(error, BudgetSpent):
         return replace(standing, in_flight=standing.in_flight - 1), Stop("budget_spent", error.message)

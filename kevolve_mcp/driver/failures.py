@@ -7,7 +7,7 @@ from typing import Any
 
 from kevolve_mcp.errors import KEvolveError, UsageError
 
-ARGUMENT_CODES = frozenset({"bad_arguments", "unknown_tool"})  # of the server's border: the caller can mend them
+ARGUMENT_CODES = frozenset({"bad_arguments", "unknown_tool"})  # of the server's border: the caller can fix them
 
 
 def from_result(text: str, data: Mapping[str, Any]) -> KEvolveError:

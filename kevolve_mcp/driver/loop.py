@@ -105,7 +105,7 @@ class Driver:
 
     async def _search(self, session_id: str) -> Stop:
         async with anyio.create_task_group() as group:
-            for _ in range(max(1, self._options.jobs)):
+            for _ in range(max(1, self._options.parallel)):
                 group.start_soon(self._work, session_id)
         if lost := self._purse.unbilled:
             paid = f" ({lost.usd:.4g} US dollars)" if lost.usd else ""
@@ -117,7 +117,7 @@ class Driver:
         return self._stop or Stop("stopped")
 
     async def _work(self, session_id: str) -> None:
-        """One of `jobs` equal workers: take an ask, answer it, until somebody decides to stop."""
+        """One of `parallel` equal workers: take an ask, answer it, until somebody decides to stop."""
         while self._stop is None:
             try:
                 async with self._taking:  # one at a time: an ask taken after the end was announced would stay open
@@ -184,11 +184,11 @@ class Driver:
 
     async def _propose(self, ask: AskContext) -> Proposal:
         """The author's answer. Where an equal part of what is left was too little: with all of it, once nobody else writes."""
-        jobs = max(1, self._options.jobs)
+        parallel = max(1, self._options.parallel)
         try:
-            return await self._let_write(ask, jobs)
+            return await self._let_write(ask, parallel)
         except BudgetSpent:
-            if jobs == 1:
+            if parallel == 1:
                 raise
         async with self._alone:
             while not self._purse.settled:

@@ -15,7 +15,7 @@ class Options:
     """task_path/start_path: absolute on the server's machine; task_source/start_source: the texts instead. goal: as Goal.parse takes it. policy: what session_open takes
     under `policy`. resume: a session's id; then what describes a session is taken from it, and `budget` is what it may spend on
     top of what it has spent (nothing named: its own budget holds).
-    new: open another session even where an equal one is open. jobs: asks in flight at once. wait_s: how long one call may
+    new: open another session even where an equal one is open. parallel: asks in flight at once. wait_s: how long one call may
     wait for a job before it is made again. contents: the outcome holds the package's files, too."""
 
     task_path: str = ""
@@ -28,7 +28,7 @@ class Options:
     policy: dict[str, Any] = field(default_factory=dict)
     resume: str = ""
     new: bool = False
-    jobs: int = 1
+    parallel: int = 1
     wait_s: float = 20.0
     task_source: str = ""
     start_source: str = ""

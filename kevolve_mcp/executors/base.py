@@ -50,10 +50,10 @@ class Executor(ABC):
 
     Failure. What a candidate does wrong is an `Evaluation` with that status. `EvaluatorUnavailable` means that the evaluator
     itself failed (device lost, judge killed, disk full) and nothing is known about the candidate; the caller may try again.
-    `TaskRefused` means that the task's text must be mended. `Unavailable` means that this machine lacks what the call needs.
+    `TaskRefused` means that the task's text must be fixed. `Unavailable` means that this machine lacks what the call needs.
 
     Resume. An executor remembers nothing that matters: after a crash of either side a new one answers the same calls. The
-    same (candidate, task, policy, purpose, until) on the same machine has the same evaluation key.
+    same (candidate, task, policy, purpose, through) on the same machine has the same evaluation key.
 
     Units: seconds, microseconds where a name ends in `_us`, bytes.
     """
@@ -71,7 +71,7 @@ class Executor(ABC):
         Without `timed` it takes a second or two instead of the tens that compiling baselines costs: enough for a check.
         An executor may answer from what it remembers of an equal task, unless `fresh`: then everything is found out now.
         source: the task file's text; path: where it lies ("" when it was given as text), for held-out companions and messages.
-        Raises TaskRefused with the line and the mend, Unavailable, EvaluatorUnavailable.
+        Raises TaskRefused with the line and the fix, Unavailable, EvaluatorUnavailable.
         """
 
     @abstractmethod

@@ -52,8 +52,8 @@ from harness.types import (
     Task,
     TensorSpec,
     Verdict,
+    eligible,
     fitness,
-    promotable,
     task_digest,
     to_json,
 )
@@ -63,15 +63,15 @@ from .base import Executor, Progress, ProgressEvent
 
 ENVIRONMENT = Environment("cpu:fake", "fake 1", "namespaces", "fresh", 1)
 _MARKER = re.compile(r"^\s*#\s*fake:\s*(\w+)\s*=\s*(.+?)\s*$", re.MULTILINE)
-_FAILED_STAGE: dict[str, Stage] = {"rejected": "build", "build_failed": "build", "cheated": "time", "flagged": "time"}
+_FAILED_STAGE: dict[str, Stage] = {"invalid": "build", "build_failed": "build", "reward_hack": "time", "needs_review": "time"}
 _SIGNALS: dict[str, str] = {
-    "rejected": "policy.library_calls",
+    "invalid": "policy.library_calls",
     "build_failed": "compile_error",
     "crashed": "crash.segmentation_fault",
     "timed_out": "timeout.run",
     "incorrect": "wrong.values",
-    "cheated": "cheat.clock",
-    "flagged": "suspect.implausible_speed",
+    "reward_hack": "cheat.clock",
+    "needs_review": "suspect.implausible_speed",
 }
 
 
@@ -113,7 +113,7 @@ class FakeExecutor(Executor):
         if target.split(":")[0] != "cpu":
             raise Unavailable(f"no device for target {target}", "Choose cpu.")
         if "refused" in markers:
-            raise TaskRefused(markers["refused"], "Mend the task file.")
+            raise TaskRefused(markers["refused"], "Fix the task file.")
         if "class Model" not in source and "def reference" not in source:
             raise TaskRefused("the task defines neither class Model nor reference(*inputs)", "Add one of them.")
         _tell(progress, "open", "importing the reference", 0.1)
@@ -193,10 +193,10 @@ def _isolation(level: str) -> dict[str, str]:
 
 def _evaluation(task: Task, request: EvaluationRequest, target: str, markers: dict[str, str], seconds: float) -> Evaluation:
     candidate, status = request.candidate, _status(request, markers)
-    right = status in ("correct", "flagged")
+    right = status in ("correct", "needs_review")
     ablated = request.purpose == "ablation" and status == "incorrect"
-    timed = (right or ablated) and STAGES.index(request.until) >= STAGES.index("time")
-    verified = (right or ablated) and STAGES.index(request.until) >= STAGES.index("verify")
+    timed = (right or ablated) and STAGES.index(request.through) >= STAGES.index("time")
+    verified = (right or ablated) and STAGES.index(request.through) >= STAGES.index("verify")
     everything = request.purpose in ("confirm", "export")
     shown = [c for c in task.cases if (everything or not c.held_out) and (not request.cases or c.name in request.cases)]
     speedup = _speedup(candidate, markers)
@@ -219,12 +219,12 @@ def _evaluation(task: Task, request: EvaluationRequest, target: str, markers: di
         environment=ENVIRONMENT,
         signals=tuple(Signal(n, f"{n} was scripted") for n in names),
         fitness=None if request.purpose == "ablation" else 0.0 if status != "correct" else fitness(cases),
-        promotable=timed and request.purpose != "ablation" and status == "correct" and promotable(cases),
+        eligible=timed and request.purpose != "ablation" and status == "correct" and eligible(cases),
         cases=cases,
         stages=_stages(request, status, samples),
-        until=request.until,
+        through=request.through,
         seconds=seconds,
-        device_s=seconds / 2,
+        device_seconds=seconds / 2,
     )
 
 
@@ -234,8 +234,8 @@ def _status(request: EvaluationRequest, markers: dict[str, str]) -> Status:
     try:
         request.candidate.params()
     except CandidateError:
-        return "rejected"
-    reached = STAGES.index(request.until) >= STAGES.index(_FAILED_STAGE.get(status, "verify"))
+        return "invalid"
+    reached = STAGES.index(request.through) >= STAGES.index(_FAILED_STAGE.get(status, "verify"))
     return status if reached else "correct"  # type: ignore[return-value]
 
 
@@ -248,7 +248,7 @@ def _samples(request: EvaluationRequest, cases: list[str], speedup: float) -> Sa
 
 def _stages(request: EvaluationRequest, status: Status, samples: Samples) -> tuple[StageReport, ...]:
     reports: list[StageReport] = []
-    for stage in STAGES[: STAGES.index(request.until) + 1]:
+    for stage in STAGES[: STAGES.index(request.through) + 1]:
         failed = status != "correct" and stage == _FAILED_STAGE.get(status, "verify")
         data = {"samples": to_json(samples)} if stage == "time" and not failed and request.purpose == "search" else {}
         reports.append(StageReport(stage, not failed, 0.0, status if failed else "", f"log of {stage}\n", data))
@@ -273,7 +273,7 @@ def _result(case: Case, speedup: float, timed: bool, processes: int) -> CaseResu
     if not timed:
         return plain
     half = 0.01 * math.sqrt(3 / processes)
-    verdict: Verdict = "faster" if speedup > 1.02 else "slower" if speedup < 0.98 else "same"
+    verdict: Verdict = "faster" if speedup > 1.02 else "slower" if speedup < 0.98 else "equivalent"
     return replace(
         plain,
         speedup=speedup,
@@ -282,7 +282,7 @@ def _result(case: Case, speedup: float, timed: bool, processes: int) -> CaseResu
         baseline="compile",
         baselines={"eager": 120.0, "compile": 100.0},
         latency_us=100.0 / speedup,
-        roofline=min(1.0, 0.4 * speedup),
+        roofline_fraction=min(1.0, 0.4 * speedup),
         pairs=processes,
         allocation="fresh",
         naive_speedup=3 * speedup,
@@ -292,7 +292,9 @@ def _result(case: Case, speedup: float, timed: bool, processes: int) -> CaseResu
 def _case(name: str) -> Case:
     spec = TensorSpec((4, 8), "float32", (8, 1), 128)
     baselines = {"eager": 120.0, "compile": 100.0}
-    return Case(name, inputs=(spec,), outputs=(spec,), bytes_min=256, bytes_written=128, baselines_us=baselines, roofline_us=40.0)
+    return Case(
+        name, inputs=(spec,), outputs=(spec,), bytes_min=256, bytes_written=128, baselines_us=baselines, roofline_time_us=40.0
+    )
 
 
 def _duel(first: int, second: int, found: list[Evaluation]) -> Duel:
@@ -305,7 +307,7 @@ def _duel(first: int, second: int, found: list[Evaluation]) -> Duel:
 
 
 def _verdict(ratio: float) -> Verdict:
-    return "faster" if ratio > 1.03 else "slower" if ratio < 0.97 else "same"
+    return "faster" if ratio > 1.03 else "slower" if ratio < 0.97 else "equivalent"
 
 
 def _markers(source: str) -> dict[str, str]:

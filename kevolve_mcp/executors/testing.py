@@ -92,7 +92,7 @@ class ExecutorConformance(ABC):
             assert task.cases
             assert events
             seen = len(events)
-            request = self._request(self.texts().correct, until="diagnose")
+            request = self._request(self.texts().correct, through="diagnose")
             evaluation = await executor.evaluate(task, request, self.texts().target, progress=events.append)
             assert (evaluation.status, evaluation.candidate) == ("correct", request.candidate.digest)
             assert evaluation.task == task.digest
@@ -180,5 +180,5 @@ class ExecutorConformance(ABC):
     async def _task(self, executor: Executor) -> Task:
         return await executor.open_task(self.texts().task, "", self.texts().target, timed=False)
 
-    def _request(self, source: str, until: Stage = "verify") -> EvaluationRequest:
-        return EvaluationRequest(Candidate(source, self.texts().language), until=until)
+    def _request(self, source: str, through: Stage = "verify") -> EvaluationRequest:
+        return EvaluationRequest(Candidate(source, self.texts().language), through=through)

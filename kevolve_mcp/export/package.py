@@ -40,7 +40,7 @@ def export_package(
     taken; the path that was used is in the result. task.cases: all cases of the evaluation, held-out ones included; the
     dispatch table knows only these. The folder appears complete or not at all. goal: of the session; the README says where the
     package misses it.
-    approved_by, approved_at: who looked at it and when; a flagged kernel needs it, and a policy with `review`.
+    approved_by, approved_at: who looked at it and when; a kernel that needs a review needs it, and a policy with `review`.
     Raises UsageError (evaluation of something else, not correct), Conflict (a review is required), StoreError (disk).
     """
     _check(task, candidate, evaluation, policy or Policy(), approved_by)
@@ -59,10 +59,10 @@ def _check(task: Task, candidate: Candidate, evaluation: Evaluation, policy: Pol
         raise UsageError(
             "the evaluation is of another candidate or task", "pass the evaluation of exactly this candidate and task"
         )
-    if evaluation.status != "correct" and not (evaluation.status == "flagged" and approved_by):
+    if evaluation.status != "correct" and not (evaluation.status == "needs_review" and approved_by):
         raise UsageError(
             f"only a correct kernel can be exported; this one is {evaluation.status}: {evaluation.message}",
-            "choose another node; a flagged one can be exported after a person approved it",
+            "choose another node; one that needs a review can be exported once a person approved it",
         )
     if policy.review and not approved_by:
         raise Conflict(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files as resources
 
 from harness.types import CaseResult, Evaluation, Goal
-from kevolve_mcp.search import shortfalls
+from kevolve_mcp.search import unmet_goals
 
 from .decisions import speedup_text
 from .manifest import LineageStep, Manifest
@@ -22,7 +22,7 @@ def package_readme(manifest: Manifest, evaluation: Evaluation, as_called: Evalua
         name=manifest.name,
         language=manifest.language,
         target=manifest.target,
-        claim=_claim(evaluation, as_called) + _shortfalls(manifest, evaluation, as_called),
+        claim=_claim(evaluation, as_called) + _unmet_goals(manifest, evaluation, as_called),
         usage=_usage(manifest),
         training="" if manifest.gradients else _NO_GRADIENTS,
         operator=manifest.operator.replace("::", "."),
@@ -65,10 +65,10 @@ def _claim(evaluation: Evaluation, as_called: Evaluation | None) -> str:
     )
 
 
-def _shortfalls(manifest: Manifest, evaluation: Evaluation, as_called: Evaluation | None) -> str:
+def _unmet_goals(manifest: Manifest, evaluation: Evaluation, as_called: Evaluation | None) -> str:
     if as_called is None or as_called.status != "correct" or as_called.fitness is None:
         return ""
-    return "".join(f"\n\n**{text}**" for text in shortfalls(Goal.parse(manifest.goal), as_called.cases, evaluation.cases))
+    return "".join(f"\n\n**{text}**" for text in unmet_goals(Goal.parse(manifest.goal), as_called.cases, evaluation.cases))
 
 
 def _usage(manifest: Manifest) -> str:

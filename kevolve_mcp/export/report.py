@@ -104,7 +104,7 @@ def _cases(facts: SessionFacts) -> str:
     for case in evaluation.cases:
         marks = "".join(f" ({mark})" for mark, on in (("protected", case.protected), ("held out", case.held_out)) if on)
         latency = "-" if case.latency_us is None else f"{case.latency_us:.1f}"
-        share = "-" if case.roofline is None else f"{100 * case.roofline:.0f} %"
+        share = "-" if case.roofline_fraction is None else f"{100 * case.roofline_fraction:.0f} %"
         rows.append(f"| {case.name}{marks} | {case.verdict or '-'} | {speedup_text(case)} | {latency} | {share} |")
     return "\n".join(rows) + "\n"
 

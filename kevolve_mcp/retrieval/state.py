@@ -19,7 +19,7 @@ GAIN = (
 
 @dataclass(frozen=True)
 class State:
-    """fine: as set, or off. remedy: how to mend it; "" where it is fine."""
+    """fine: as set, or off. remedy: how to fix it; "" where it is fine."""
 
     fine: bool
     message: str

@@ -10,12 +10,12 @@ from .fitness import (
     against_parent,
     compare,
     dominates,
+    eligible,
     figures,
     fitness,
     interval,
     prediction,
     progress,
-    promotable,
     rank,
     ratio,
     stalled_for,
@@ -23,9 +23,9 @@ from .fitness import (
 )
 from .memory import PATIENCE, History, decide, history
 from .policies import SelectionPolicy, ask_random, create_policy, policy_names
-from .shortfalls import shortfalls
 from .termination import ROOFLINE, STALL_AFTER, Reason, Termination, no_winner, room, terminate
 from .tree import ROOT, Ask, Expansion, MemoryOperator, Node, Role, Tree
+from .unmet_goals import unmet_goals
 
 __all__ = [
     "MARGIN",
@@ -52,6 +52,7 @@ __all__ = [
     "create_policy",
     "decide",
     "dominates",
+    "eligible",
     "figures",
     "fitness",
     "history",
@@ -60,12 +61,11 @@ __all__ = [
     "policy_names",
     "prediction",
     "progress",
-    "promotable",
     "rank",
     "ratio",
     "room",
-    "shortfalls",
     "stalled_for",
     "terminate",
     "undominated",
+    "unmet_goals",
 ]

@@ -12,22 +12,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.types import CaseResult, fitness, promotable
+from harness.types import CaseResult, eligible, fitness
 
 from .tree import Node, Tree
 
-Change = Literal["improved", "regressed", "same", "unclear"]
+Change = Literal["improved", "regressed", "equivalent", "inconclusive"]
 
 MARGIN = 1.02  # ratios nearer to 1 are not progress: the CPU margin of the timing verdicts
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one evaluation. latency_us: weighted mean over the cases, microseconds. roofline: the smallest achieved fraction of
+    """Of one evaluation. latency_us: weighted mean over the cases, microseconds. roofline_fraction: the smallest achieved fraction of
     the measured ceiling over the cases. None where a case lacks the figure."""
 
     latency_us: float | None = None
-    roofline: float | None = None
+    roofline_fraction: float | None = None
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def figures(cases: Sequence[CaseResult]) -> Figures:
     """What latency and roofline goals are held against; held-out cases do not count."""
     seen = [c for c in cases if not c.held_out and c.weight > 0]
     latencies = [c.latency_us for c in seen if c.latency_us is not None]
-    rooflines = [c.roofline for c in seen if c.roofline is not None]
+    rooflines = [c.roofline_fraction for c in seen if c.roofline_fraction is not None]
     total = sum(c.weight for c in seen)
     complete = bool(seen) and len(latencies) == len(seen)
     mean = sum(c.weight * t for c, t in zip(seen, latencies, strict=True)) / total if complete else None
@@ -75,13 +75,13 @@ def compare(node: Node, other: Node, margin: float = MARGIN) -> Change:
     """What the measurements say of `node` against `other`.
 
     improved: the interval of the ratio F(node) / F(other) lies above `margin`; regressed: below 1 / margin; same: inside;
-    unclear: it reaches across, or one of the two was never timed. A node without an interval counts as exact, so that the
+    inconclusive: it reaches across, or one of the two was never timed. A node without an interval counts as exact, so that the
     margin alone decides. Proved correct against not proved correct is improved, whatever the speed.
     """
     if node.failed or other.failed:
-        return "same" if node.failed and other.failed else ("regressed" if node.failed else "improved")
+        return "equivalent" if node.failed and other.failed else ("regressed" if node.failed else "improved")
     if node.score <= 0 or other.score <= 0:
-        return "unclear"
+        return "inconclusive"
     ratio = math.log(node.score / other.score)
     down, up = _errors(node, other)
     edge = math.log(margin)
@@ -89,7 +89,7 @@ def compare(node: Node, other: Node, margin: float = MARGIN) -> Change:
         return "improved"
     if ratio + up < -edge:
         return "regressed"
-    return "same" if ratio - down >= -edge and ratio + up <= edge else "unclear"
+    return "equivalent" if ratio - down >= -edge and ratio + up <= edge else "inconclusive"
 
 
 def ratio(node: Node, other: Node) -> tuple[float, tuple[float, float] | None] | None:
@@ -119,19 +119,19 @@ def _half(node: Node, side: Literal[0, 1]) -> float:
 
 
 def against_parent(tree: Tree, node: Node, margin: float = MARGIN) -> Change:
-    """`compare` with the best of the node's parents; a node without parents is unclear."""
+    """`compare` with the best of the node's parents; a node without parents is inconclusive."""
     parents = [tree.by_id[p] for p in node.parents if p in tree.by_id]
-    return compare(node, rank(parents)[0], margin) if parents else "unclear"
+    return compare(node, rank(parents)[0], margin) if parents else "inconclusive"
 
 
 def rank(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Best first: promotable before not promotable, then by the F that is assured, then by F, then the earlier one."""
-    return tuple(sorted(nodes, key=lambda n: (not (n.promotable and n.score > 0), -n.assured, -n.score, n.seq)))
+    """Best first: eligible before not eligible, then by the F that is assured, then by F, then the earlier one."""
+    return tuple(sorted(nodes, key=lambda n: (not (n.eligible and n.score > 0), -n.assured, -n.score, n.seq)))
 
 
 def dominates(node: Node, other: Node, margin: float = MARGIN) -> bool:
-    """Whether nothing speaks for `other`: it is clearly slower (or not proved correct) and not the only promotable one."""
-    return compare(node, other, margin) == "improved" and (node.promotable or not other.promotable)
+    """Whether nothing speaks for `other`: it is clearly slower (or not proved correct) and not the only eligible one."""
+    return compare(node, other, margin) == "improved" and (node.eligible or not other.eligible)
 
 
 def undominated(nodes: Iterable[Node], margin: float = MARGIN) -> tuple[Node, ...]:
@@ -147,7 +147,7 @@ def progress(nodes: Sequence[Node], margin: float = MARGIN) -> tuple[Node, ...]:
     """
     steps: list[Node] = []
     for node in nodes:
-        if node.promotable and node.score > 0 and (not steps or compare(node, steps[-1], margin) == "improved"):
+        if node.eligible and node.score > 0 and (not steps or compare(node, steps[-1], margin) == "improved"):
             steps.append(node)
     return tuple(steps)
 
@@ -177,12 +177,12 @@ __all__ = [
     "against_parent",
     "compare",
     "dominates",
+    "eligible",
     "figures",
     "fitness",
     "interval",
     "prediction",
     "progress",
-    "promotable",
     "rank",
     "ratio",
     "stalled_for",

@@ -19,7 +19,7 @@ ROOFLINE = 0.95  # of the measured ceiling in every case: what is left is within
 _UNITS = {
     "evaluations": "evaluations",
     "seconds": "seconds",
-    "device_s": "device seconds",
+    "device_seconds": "device seconds",
     "tokens": "tokens",
     "usd": "US dollars",
 }
@@ -42,14 +42,14 @@ def terminate(
     best: Figures | None = None,
     open_asks: Sequence[Ask] = (),
     stall_after: int | None = STALL_AFTER,
-    roofline: float | None = ROOFLINE,
+    roofline_fraction: float | None = ROOFLINE,
     margin: float = MARGIN,
 ) -> Termination | None:
     """Whether the search is over; None while it is not.
 
     best: `fitness.figures` of the evaluation of `tree.best()`; without it latency and roofline goals are never reached.
     stall_after: evaluated nodes without progress beyond noise (`margin`), failures included; None to go on for ever.
-    roofline: the achieved fraction of the ceiling, in every case, at which any goal is done; None for never. Open asks do
+    roofline_fraction: the achieved fraction of the ceiling, in every case, at which any goal is done; None for never. Open asks do
     not keep a search alive; the sentence mentions them, and what they yield is still recorded.
 
     For a given tree, a search that is over stays over, for the same reason, however much more is spent.
@@ -57,7 +57,7 @@ def terminate(
     node = tree.best()
     found = None
     if node is not None:
-        found = _goal(node, goal, best or Figures()) or _roofline(node, best or Figures(), roofline)
+        found = _goal(node, goal, best or Figures()) or _roofline(node, best or Figures(), roofline_fraction)
     found = found or _stall(tree, node, stall_after, margin) or _budget(tree, node, budget, spent)
     if found is None or not open_asks:
         return found
@@ -93,18 +93,18 @@ def _goal(node: Node, goal: Goal, best: Figures) -> Termination | None:
     if goal.kind == "latency_us" and best.latency_us is not None and best.latency_us <= goal.value:
         text = f"Goal reached: {node.id} takes {best.latency_us:.4g} us (weighted mean), {goal.value:g} us were asked for."
         return Termination("goal_reached", text)
-    if goal.kind == "roofline" and best.roofline is not None and best.roofline >= goal.value:
-        text = (
-            f"Goal reached: {node.id} is at {best.roofline:.0%} of the ceiling in its worst case, {goal.value:.0%} was asked for."
-        )
+    if goal.kind == "roofline" and best.roofline_fraction is not None and best.roofline_fraction >= goal.value:
+        text = f"Goal reached: {node.id} is at {best.roofline_fraction:.0%} of the ceiling in its worst case, {goal.value:.0%} was asked for."
         return Termination("goal_reached", text)
     return None
 
 
 def _roofline(node: Node, best: Figures, threshold: float | None) -> Termination | None:
-    if threshold is None or best.roofline is None or best.roofline < threshold:
+    if threshold is None or best.roofline_fraction is None or best.roofline_fraction < threshold:
         return None
-    text = f"Roofline reached: {_name(node)}, at {best.roofline:.0%} of this device's measured ceiling in its worst case."
+    text = (
+        f"Roofline reached: {_name(node)}, at {best.roofline_fraction:.0%} of this device's measured ceiling in its worst case."
+    )
     return Termination("roofline_reached", text)
 
 

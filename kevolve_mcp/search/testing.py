@@ -30,8 +30,8 @@ _STATUSES: tuple[Status, ...] = (
     "build_failed",
     "crashed",
     "timed_out",
-    "flagged",
-    "cheated",
+    "needs_review",
+    "reward_hack",
 )
 _MEMORY: tuple[MemoryOperator, ...] = ("none", "parent", "siblings", "both")
 _CHOICES = {"UNROLL": [1, 2, 4], "FAST": [0, 1]}
@@ -95,7 +95,7 @@ def _random_node(rng: random.Random, nodes: Sequence[Node], seq: int, ask: Ask |
         evaluation=f"e{seq}",
         status=status,
         fitness=None if status == "correct" and rng.random() < 0.05 else score,
-        promotable=status == "correct" and rng.random() < 0.9,
+        eligible=status == "correct" and rng.random() < 0.9,
         ask=ask.seq if ask is not None else None,
         role=role,
         origin="user file" if role == "start" else None,

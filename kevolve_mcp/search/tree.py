@@ -28,7 +28,7 @@ class Node:
     parents: ids of earlier nodes, () for a root, never ROOT. interval: the 95 % interval of F where known. origin: where a
     start came from ("user file", "skill: NAME", "task: NAME"), None for a node that the search made. predicted_speedup: the
     author's forecast of F as a factor on the parent's (on 1 without a parent). tunables: the choices that the candidate's TUNABLES name, {} where none are known.
-    seconds/device_s: what the evaluation cost. approved_by: who let it pass; a flagged node then counts as correct.
+    seconds/device_seconds: what the evaluation cost. approved_by: who let it pass; one that needs a review then counts as correct.
     """
 
     id: str
@@ -38,7 +38,7 @@ class Node:
     evaluation: str
     status: Status
     fitness: float | None
-    promotable: bool = False
+    eligible: bool = False
     signals: tuple[str, ...] = ()
     ask: int | None = None
     role: Role = "improve"
@@ -53,7 +53,7 @@ class Node:
     interval: tuple[float, float] | None = None
     tunables: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
-    device_s: float = 0.0
+    device_seconds: float = 0.0
     approved_by: str = ""
 
     @property
@@ -229,8 +229,8 @@ class Tree:
         return tuple(found)
 
     def best(self) -> Node | None:
-        """The promotable node whose fitness is assured to be the highest; the earlier one of equals."""
-        ranked = [n for n in self.nodes if n.promotable and n.score > 0]
+        """The eligible node whose fitness is assured to be the highest; the earlier one of equals."""
+        ranked = [n for n in self.nodes if n.eligible and n.score > 0]
         return max(ranked, key=lambda n: (n.assured, n.score, -n.seq), default=None)
 
     def answered(self) -> frozenset[int]:

@@ -50,22 +50,24 @@ PolicyArgument = Annotated[
 ]
 BudgetArgument = Annotated[
     dict[str, float] | None,
-    Field(description="Limits by name: evaluations, seconds, device_s, tokens, usd; default: none, a stall ends the search"),
+    Field(
+        description="Limits by name: evaluations, seconds, device_seconds, tokens, usd; default: none, a stall ends the search"
+    ),
 ]
 
-SpentArgument = Annotated[
+UsageArgument = Annotated[
     dict[str, float] | None,
     Field(description='What writing it used, e.g. {"tokens": 5200, "usd": 0.03}; counts against the budget'),
 ]
 
 
-def parse_spent(given: dict[str, float] | None) -> Spent:
+def parse_usage(given: dict[str, float] | None) -> Spent:
     """Only what an author uses: tokens and usd. Raises UsageError naming what is accepted."""
     data = given or {}
     if unknown := sorted(data.keys() - {"tokens", "usd"}):
-        raise UsageError(f"spent: unknown field {unknown[0]!r}", 'Example: spent={"tokens": 5200, "usd": 0.03}.')
+        raise UsageError(f"usage: unknown field {unknown[0]!r}", 'Example: usage={"tokens": 5200, "usd": 0.03}.')
     if any(not 0 <= v < float("inf") for v in data.values()):
-        raise UsageError(f"spent {given}: no figure may be negative or infinite", "Leave out what is not known.")
+        raise UsageError(f"usage {given}: no figure may be negative or infinite", "Leave out what is not known.")
     return Spent(tokens=round(data.get("tokens", 0)), usd=float(data.get("usd", 0.0)))
 
 

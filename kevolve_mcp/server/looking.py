@@ -17,7 +17,7 @@ async def tree(
     session_id: str = "",
     node_id: str = "",
     evaluation_id: str = "",
-    diff_with: str = "",
+    diff_base: str = "",
     section: str = "",
     cursor: int = 0,
     response_format: str = "concise",
@@ -27,7 +27,7 @@ async def tree(
         "session_id": session_id,
         "node_id": node_id,
         "evaluation_id": evaluation_id,
-        "diff_with": diff_with,
+        "diff_base": diff_base,
         "section": section,
     }
     view = await service.tree(**given, cursor=cursor, detailed=response_format == "detailed")

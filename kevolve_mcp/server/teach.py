@@ -50,7 +50,7 @@ def teaching(tool: Callable[P, Awaitable[CallToolResult]]) -> Callable[P, Awaita
             return failure(
                 "io",
                 f"{error.strerror or error}: {error.filename or ''}".strip(": "),
-                "Mend the file or folder named, then call again.",
+                "Fix the file or folder named, then call again.",
             )
         except Exception as error:
             log.exception("%s failed", tool.__name__)

@@ -61,7 +61,7 @@ async def _stored(shared: Shared, order: Order) -> StoredEvaluation | None:
     if environment is None:
         return None
     key = evaluation_key(
-        request.candidate.digest, order.task.digest, str(request.policy), environment, request.purpose, request.until
+        request.candidate.digest, order.task.digest, str(request.policy), environment, request.purpose, request.through
     )
     store = await shared.store()
     found = await shared.thread(store.evaluations.find, key)

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.types import Candidate, Evaluation, EvaluationRequest, Task, from_json, promotable, to_json
+from harness.types import Candidate, Evaluation, EvaluationRequest, Task, eligible, from_json, to_json
 from kevolve_mcp.errors import Conflict, KEvolveError, NotFound
 from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.export import ExportResult, LineageStep, export_package, package_candidate, read_package, record_evaluation
-from kevolve_mcp.search import Node, Tree, figures, rank, shortfalls, terminate
+from kevolve_mcp.search import Node, Tree, figures, rank, terminate, unmet_goals
 from kevolve_mcp.store import Approval, Job, SessionRecord, Store, StoredEvaluation
 
 from . import contests, evaluating, looking, skills, views
@@ -28,15 +28,15 @@ async def finish(shared: Shared, request: FinishRequest) -> JobView:
     """What the session ended with if it is over, else the job that ends it. Raises NotFound, Conflict."""
     store = await shared.store()
     record = await shared.thread(store.sessions.get, request.session_id)
-    if request.abandon:
-        return await _abandon(shared, store, record)
+    if request.discard:
+        return await _discard(shared, store, record)
     if record.state == "finished":
         if request.node_id and request.node_id != record.outcome.get("node"):
             raise Conflict(
                 f"session {record.id} is finished with {record.outcome.get('node')}: {request.node_id} cannot be exported any more",
                 "Leave node_id out to read its package again; session_open(..., new=true) starts another session.",
             )
-        return JobView("", "finish", "done", record.id, result=await finished(shared, record, request.inline))
+        return JobView("", "finish", "done", record.id, result=await finished(shared, record, request.include_files))
     if record.state == "abandoned":
         raise Conflict(f"session {record.id} was abandoned: {record.reason}", "session_open(..., new=true) starts another one.")
     tree = await shared.thread(shared.trees.load, store, record.id)
@@ -47,7 +47,7 @@ async def finish(shared: Shared, request: FinishRequest) -> JobView:
             f"{', '.join(busy)} of session {record.id} still run",
             f"Wait for them, job_wait(session_id={record.id!r}), or job_cancel them.",
         )
-    payload = {"session": record.id, "node": request.node_id, "inline": request.inline}
+    payload = {"session": record.id, "node": request.node_id, "include_files": request.include_files}
     return await shared.jobs.start("finish", record.id, payload, f"finish {record.id} {request.node_id}")
 
 
@@ -58,8 +58,8 @@ def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
         node = tree.by_id.get(node_id)
         if node is None:
             raise NotFound(f"there is no node {node_id}", f"Nodes: {views.ids(tree.nodes[-10:]) or 'none yet'}.")
-        if node.status == "flagged":
-            raise Conflict(f"{node.id} is flagged", f"A person looks at it and runs: kevolve approve {record.id} {node.id}")
+        if node.status == "needs_review":
+            raise Conflict(f"{node.id} needs a review", f"A person looks at it and runs: kevolve approve {record.id} {node.id}")
         if node.status != "correct":
             raise Conflict(
                 f"{node.id} was not proved correct ({node.status})", "Choose a correct node, or leave node_id out for the best."
@@ -67,7 +67,7 @@ def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
         if record.policy.review and not node.approved_by:
             raise _unreviewed(record, node)
         return (node,)
-    found = tuple(n for n in rank(tree.nodes) if n.promotable and n.score > 0)
+    found = tuple(n for n in rank(tree.nodes) if n.eligible and n.score > 0)
     if found and record.policy.review:
         best, found = found[0], tuple(n for n in found if n.approved_by)
         if not found:
@@ -75,7 +75,7 @@ def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
     if not found:
         raise Conflict(
             "no node can be exported: none is correct, timed and without a regression in a protected case",
-            "Go on with session_next, name a correct node with node_id, or close it with abandon=true.",
+            "Go on with session_next, name a correct node with node_id, or close it with discard=true.",
         )
     return found
 
@@ -129,7 +129,7 @@ class Finishing:
     async def show(self, job: Job) -> Finished:
         store = await self._shared.store()
         record = await self._shared.thread(store.sessions.get, job.payload["session"])
-        return await finished(self._shared, record, bool(job.payload["inline"]))
+        return await finished(self._shared, record, bool(job.payload["include_files"]))
 
     async def _confirm(
         self, store: Store, record: SessionRecord, task: Task, nodes: tuple[Node, ...], progress: Progress
@@ -143,13 +143,13 @@ class Finishing:
             part(ProgressEvent("confirm", f"re-validating {node.id} in fresh processes", 0.0))
             found, _ = await evaluating.stored(self._shared, self._order(record, task, request), part)
             whole = _passes(found.evaluation, node.approved_by)
-            if whole and (promotable(found.evaluation.cases) or len(nodes) == 1):
+            if whole and (eligible(found.evaluation.cases) or len(nodes) == 1):
                 return node, candidate, found, rejected
             why = "a protected case regressed" if whole else found.evaluation.message
             rejected[node.id] = f"{found.evaluation.status}: {why} ({found.id})"
         reasons = "; ".join(f"{name}: {why}" for name, why in rejected.items())
         raise Conflict(
-            f"no node was confirmed: {reasons}", "Mend them and go on with session_next, or name another node with node_id."
+            f"no node was confirmed: {reasons}", "Fix them and go on with session_next, or name another node with node_id."
         )
 
     def _export(
@@ -229,10 +229,10 @@ def _note(shared: Shared, store: Store, tree: Tree, record: SessionRecord) -> No
 
 def _passes(evaluation: Evaluation, approved_by: str) -> bool:
     """Right, and nothing stands against it that nobody has looked at."""
-    return evaluation.status == "correct" or (evaluation.status == "flagged" and bool(approved_by))
+    return evaluation.status == "correct" or (evaluation.status == "needs_review" and bool(approved_by))
 
 
-async def finished(shared: Shared, record: SessionRecord, inline: bool) -> Finished:
+async def finished(shared: Shared, record: SessionRecord, include_files: bool) -> Finished:
     """How a session ended, built from the store; a package that was moved away keeps its figures."""
     store = await shared.store()
     view = await looking.session(shared, record)
@@ -250,10 +250,10 @@ async def finished(shared: Shared, record: SessionRecord, inline: bool) -> Finis
         node=views.node_view(tree, node),
         confirmed=views.evaluation_view(confirmed.id, confirmed.evaluation),
         measured=views.evaluation_view(measured.id, measured.evaluation),
-        shortfalls=shortfalls(record.goal, measured.evaluation.cases, confirmed.evaluation.cases),
+        unmet_goals=unmet_goals(record.goal, measured.evaluation.cases, confirmed.evaluation.cases),
         package=o["package"],
         files=tuple(o["files"]),
-        contents=await shared.thread(_contents, Path(o["package"])) if inline else {},
+        contents=await shared.thread(_contents, Path(o["package"])) if include_files else {},
         lineage=views.lineage(tree, node),
         rejected=dict(o["rejected"]),
         skills=tuple([await shared.thread(skills.brief, store, name) for name in o["skills"]]),
@@ -263,7 +263,7 @@ async def finished(shared: Shared, record: SessionRecord, inline: bool) -> Finis
     )
 
 
-async def _abandon(shared: Shared, store: Store, record: SessionRecord) -> JobView:
+async def _discard(shared: Shared, store: Store, record: SessionRecord) -> JobView:
     running = [j.id for j in await shared.jobs.list(record.id) if not j.over]
     await shared.jobs.cancel(running)
     await shared.thread(_note, shared, store, await shared.thread(shared.trees.load, store, record.id), record)

@@ -140,7 +140,7 @@ def _read(path: Path, name: str) -> str:
         raise UsageError(f"{path} is not UTF-8 text (byte {error.start})", "Save it as UTF-8.") from None
     except OSError as error:
         raise UsageError(
-            f"{path} cannot be read: {error.strerror}", f"Mend its permissions, or pass its text as {name}source."
+            f"{path} cannot be read: {error.strerror}", f"Fix its permissions, or pass its text as {name}source."
         ) from None
 
 

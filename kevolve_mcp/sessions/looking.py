@@ -49,7 +49,7 @@ async def look(
     *,
     node_id: str,
     evaluation_id: str,
-    diff_with: str,
+    diff_base: str,
     section: str,
     cursor: int,
     detailed: bool,
@@ -61,13 +61,13 @@ async def look(
     if evaluation_id:
         return await shared.thread(_evaluation, store, evaluation_id, section, cursor)
     if not session_id:
-        if node_id or diff_with:
+        if node_id or diff_base:
             raise UsageError("a node was named without its session", "Give session_id, too: node ids count per session.")
         return await shared.thread(_sessions, store, shared.trees, cursor)
     record = await shared.thread(store.sessions.get, session_id)
     tree = await shared.thread(shared.trees.load, store, record.id)
-    if diff_with:
-        return await shared.thread(_difference, store, record, tree, node_id, diff_with, cursor)
+    if diff_base:
+        return await shared.thread(_difference, store, record, tree, node_id, diff_base, cursor)
     if node_id:
         return await shared.thread(_node, store, record, tree, node_id, section, cursor)
     view = await session(shared, record)
@@ -213,7 +213,7 @@ def _evaluation(store: Store, evaluation_id: str, section: str, cursor: int) -> 
         body = listings.text(store, e)
     else:
         body = _section(found, section or "summary")
-    head = f"{found.id}: {e.status}, {e.purpose} until {e.until}, {e.target}"
+    head = f"{found.id}: {e.status}, {e.purpose} through {e.through}, {e.target}"
     text, following = piece(body, cursor, head)
     shown = views.evaluation_view(found.id, e, held_out=e.purpose in ("confirm", "export"))
     return TreeView("evaluation", text, following, evaluation=shown)
@@ -250,20 +250,20 @@ def _case(correct: bool, speedup: float | None, interval: Sequence[float] | None
     return f"{speedup:.3g}x" + (f" [{interval[0]:.3g}, {interval[1]:.3g}]" if interval else "") + f" {verdict or ''}"
 
 
-def _difference(store: Store, record: SessionRecord, tree: Tree, node_id: str, diff_with: str, cursor: int) -> TreeView:
+def _difference(store: Store, record: SessionRecord, tree: Tree, node_id: str, diff_base: str, cursor: int) -> TreeView:
     if not node_id:
-        raise UsageError("diff_with needs node_id", 'Example: node_id="n5", diff_with="parent".')
+        raise UsageError("diff_base needs node_id", 'Example: node_id="n5", diff_base="parent".')
     node = _find(tree, node_id)
-    if diff_with == "parent":
-        diff_with = node.parents[0] if node.parents else ROOT
-    others = [] if diff_with == ROOT else [_find(tree, diff_with)]  # the root is the task: its text is the reference
+    if diff_base == "parent":
+        diff_base = node.parents[0] if node.parents else ROOT
+    others = [] if diff_base == ROOT else [_find(tree, diff_base)]  # the root is the task: its text is the reference
     old = store.candidates.get(others[0].candidate).source if others else store.tasks.get(record.task).source
     new = store.candidates.get(node.candidate).source
-    lines = list(difflib.unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), diff_with, node.id, n=3))
+    lines = list(difflib.unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), diff_base, node.id, n=3))
     body = "".join(line if line.endswith("\n") else f"{line}\n" for line in lines) or "the texts are equal"
     added = sum(1 for line in lines if line.startswith("+") and not line.startswith("+++"))
     removed = sum(1 for line in lines if line.startswith("-") and not line.startswith("---"))
-    text, following = piece(body, cursor, f"{diff_with} -> {node.id}: +{added} -{removed} lines")
+    text, following = piece(body, cursor, f"{diff_base} -> {node.id}: +{added} -{removed} lines")
     return TreeView("diff", text, following, nodes=tuple(views.node_view(tree, n) for n in (*others, node)))
 
 
@@ -271,7 +271,7 @@ def _find(tree: Tree, node_id: str) -> Node:
     if node_id == ROOT:
         raise NotFound(
             "n0 is the root, the task itself: it has no evaluation",
-            'Name another node; diff_with="n0" compares with the task\'s text.',
+            'Name another node; diff_base="n0" compares with the task\'s text.',
         )
     if node_id not in tree.by_id:
         near = difflib.get_close_matches(node_id, tree.by_id, 3, 0.3) or [n.id for n in tree.nodes[-5:]]

@@ -277,4 +277,4 @@ async def check_opened(shared: Shared, session_id: str, opening_is_fine: bool) -
             ) from None
         if job.over:
             why = job.error["message"] if job.error else job.state
-            raise NotFound(f"session {session_id} was not opened: {why}", "Mend that and call session_open again.") from None
+            raise NotFound(f"session {session_id} was not opened: {why}", "Fix that and call session_open again.") from None

@@ -15,7 +15,7 @@ from knowledge import Hit, Library, Page, Skill
 from knowledge.search import FAINT
 
 SLOTS = ("guidance", "hardware", "document", "skill", "sample")  # one passage of each; constraints count as guidance
-MENDING = ("guidance", "skill")  # those of use to a kernel that does not work yet
+FIXING = ("guidance", "skill")  # those of use to a kernel that does not work yet
 CANDIDATES = 40  # hits among which they are chosen
 EARLY = 3  # nodes above the next one up to which pages of wide use come first, and special ones afterwards
 PREFERENCE = 0.25  # added to the score of a page that suits the phase: less than a word or a signal that fits is worth
@@ -66,7 +66,7 @@ def choose(library: Library, situation: Situation, had: Container[str], characte
     found = library.search(s.words, s.signals, s.target, s.language, CANDIDATES, operators=tuple(s.task.operators)).hits
     late = s.depth > EARLY
     ranked = sorted(found, key=lambda h: -(h.score + PREFERENCE * (special(library.page(h.id)) == late)))
-    wanted = MENDING if s.role == "repair" else SLOTS
+    wanted = FIXING if s.role == "repair" else SLOTS
     chosen: dict[str, Hit] = {}
     again: list[str] = []
     for hit in ranked:

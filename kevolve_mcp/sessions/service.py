@@ -154,12 +154,12 @@ class Service:
         return await telling.submit(self._shared, request)
 
     async def finish(self, request: FinishRequest) -> JobView:
-        """Re-validate, export, measure the package, propose skills; or abandon."""
+        """Re-validate, export, measure the package, propose skills; or discard."""
         await self._check_opened(request.session_id)
         return await finishing.finish(self._shared, request)
 
     async def approve(self, session_id: str, node_id: str, author: str, note: str = "") -> NodeView:
-        """A person lets a node pass: flagged, it counts as correct; reviewed, it may be exported. Raises NotFound, Conflict."""
+        """A person lets a node pass: one under review counts as correct; reviewed, it may be exported. Raises NotFound, Conflict."""
         return await reviewing.approve(self._shared, session_id, node_id, author, note)
 
     async def tree(
@@ -168,7 +168,7 @@ class Service:
         *,
         node_id: str = "",
         evaluation_id: str = "",
-        diff_with: str = "",
+        diff_base: str = "",
         section: str = "",
         cursor: int = 0,
         detailed: bool = False,
@@ -181,7 +181,7 @@ class Service:
             session_id,
             node_id=node_id,
             evaluation_id=evaluation_id,
-            diff_with=diff_with,
+            diff_base=diff_base,
             section=section,
             cursor=cursor,
             detailed=detailed,

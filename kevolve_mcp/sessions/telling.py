@@ -174,7 +174,7 @@ async def evaluated(shared: Shared, p: dict[str, Any], result: dict[str, Any]) -
 
 def _leads(tree: Tree, best: Node) -> bool:
     """Whether no other node shows the same figure: an equal one is no improvement."""
-    others = max((n.score for n in tree.nodes if n.promotable and n.id != best.id), default=0.0)
+    others = max((n.score for n in tree.nodes if n.eligible and n.id != best.id), default=0.0)
     return f"{best.score:.2f}" != f"{others:.2f}"
 
 
@@ -196,7 +196,7 @@ def _insert(store: Store, p: dict[str, Any], candidate: Candidate, found: Stored
         ask = store.asks.get(session, p["ask"])
     try:
         params, structure = candidate.params(), structure_digest(candidate)
-    except CandidateError:  # it was rejected for that, and the rejection is worth a node
+    except CandidateError:  # it is invalid for that, which is worth a node
         params, structure = {}, ""
     cached = isinstance(found, StoredEvaluation)
     placed = descent.find(store, p, ask, candidate, structure, params)
@@ -252,12 +252,12 @@ async def _session_order(shared: Shared, store: Store, record: SessionRecord, ca
 
 
 def _request(candidate: Candidate, p: dict[str, Any], policy: Policy) -> EvaluationRequest:
-    purpose, until = STAGES[p["depth"]]
-    return EvaluationRequest(candidate, purpose, until, policy, effort=float(p.get("effort", 1.0)))
+    purpose, through = STAGES[p["depth"]]
+    return EvaluationRequest(candidate, purpose, through, policy, effort=float(p.get("effort", 1.0)))
 
 
 def _origin(ask: Ask | None, candidate: Candidate, store: Store) -> str | None:
-    """Where a start came from. A start that was mended keeps its origin; a kernel of another text was not borrowed."""
+    """Where a start came from. A start that was fixed keeps its origin; a kernel of another text was not borrowed."""
     if ask is None or ask.role != "start":
         return None
     given = str(ask.annotations.get("candidate", ""))

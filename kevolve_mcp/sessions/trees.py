@@ -15,7 +15,7 @@ from kevolve_mcp.store import Store
 class _Measured:
     interval: tuple[float, float] | None
     seconds: float
-    device_s: float
+    device_seconds: float
 
 
 class Trees:
@@ -36,7 +36,7 @@ class Trees:
             measured, tunables = self._measured.get(node.evaluation), self._tunables.get(node.candidate)
         if measured is None:
             e = store.evaluations.get(node.evaluation).evaluation
-            measured = _Measured(interval(e.cases), e.seconds, e.device_s)
+            measured = _Measured(interval(e.cases), e.seconds, e.device_seconds)
         if tunables is None:
             tunables = _tunables(store, node.candidate)
         with self._lock:
@@ -45,7 +45,7 @@ class Trees:
             node,
             interval=measured.interval if node.fitness else None,
             seconds=measured.seconds,
-            device_s=measured.device_s,
+            device_seconds=measured.device_seconds,
             tunables=dict(tunables),
         )
 
@@ -53,5 +53,5 @@ class Trees:
 def _tunables(store: Store, candidate: str) -> dict[str, Any]:
     try:
         return dict(store.candidates.get(candidate).tunables())
-    except CandidateError:  # a rejected text may not parse; it has no choices then
+    except CandidateError:  # an invalid text may not parse; it has no choices then
         return {}

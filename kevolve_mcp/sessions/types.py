@@ -115,8 +115,8 @@ class SubmitRequest:
 class FinishRequest:
     session_id: str
     node_id: str = ""
-    inline: bool = False
-    abandon: bool = False
+    include_files: bool = False
+    discard: bool = False
 
 
 # answers ----------------------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class CaseView:
     protected: bool
     inputs: tuple[str, ...]
     baselines_us: dict[str, float]
-    roofline_us: float
+    roofline_time_us: float
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class NodeView:
     status: str
     fitness: float | None
     interval: tuple[float, float] | None = None
-    promotable: bool = False
+    eligible: bool = False
     role: str = "improve"
     origin: str | None = None
     hypothesis: str = ""
@@ -205,7 +205,7 @@ class SimilarView:
 
 @dataclass(frozen=True)
 class SessionView:
-    """state: "opening", "open", "finished" or "abandoned". correct: how many nodes were proved correct. best: the promotable one of the
+    """state: "opening", "open", "finished" or "abandoned". correct: how many nodes were proved correct. best: the eligible one of the
     highest fitness; None, too, where each correct one regresses a protected case. similar: what was known of similar tasks when it was
     opened. inject: the probability that an ask shows a kernel of one of them."""
 
@@ -248,7 +248,7 @@ class CaseResultView:
     baseline: str | None = None
     baselines: dict[str, float] = field(default_factory=dict)
     latency_us: float | None = None
-    roofline: float | None = None
+    roofline_fraction: float | None = None
     error: float | None = None
     tolerance: float | None = None
     detail: str = ""
@@ -274,10 +274,10 @@ class EvaluationView:
     status: str
     message: str
     purpose: str
-    until: str
+    through: str
     fitness: float | None
     interval: tuple[float, float] | None
-    promotable: bool
+    eligible: bool
     signals: tuple[SignalView, ...]
     cases: tuple[CaseResultView, ...]
     stages: dict[str, str]
@@ -338,7 +338,7 @@ class DuelView:
 @dataclass(frozen=True)
 class Compared:
     """The result of a "compare" job. labels and evaluations: of the kernels, in order; duels: the first over each of the others, then the others
-    among each other; a kernel that is not right, or flagged, is in none. processes: fresh ones of each kernel."""
+    among each other; a kernel that is not right, or needs a review, is in none. processes: fresh ones of each kernel."""
 
     session_id: str
     labels: tuple[str, ...]
@@ -371,7 +371,7 @@ class Tuned:
 @dataclass(frozen=True)
 class Finished:
     """The result of a "finish" job. confirmed: the re-validation; measured: the package timed as a user calls it, the only
-    figure to report. shortfalls: where it misses the goal, or lost what the kernel alone had reached, one sentence each.
+    figure to report. unmet_goals: where it misses the goal, or lost what the kernel alone had reached, one sentence each.
     rejected: better nodes that the re-validation did not confirm, with the reason. contest: the node that was to be confirmed first over the
     others that might have been the best; contest_note: why there was none, "" where none was needed."""
 
@@ -381,7 +381,7 @@ class Finished:
     node: NodeView | None = None
     confirmed: EvaluationView | None = None
     measured: EvaluationView | None = None
-    shortfalls: tuple[str, ...] = ()
+    unmet_goals: tuple[str, ...] = ()
     package: str = ""
     files: tuple[str, ...] = ()
     contents: dict[str, str] = field(default_factory=dict)

@@ -22,7 +22,7 @@ def node_view(tree: Tree, node: Node) -> NodeView:
         status=node.status,
         fitness=node.fitness,
         interval=node.interval,
-        promotable=node.promotable,
+        eligible=node.eligible,
         role=node.role,
         origin=node.origin,
         hypothesis=node.hypothesis,
@@ -70,10 +70,10 @@ def evaluation_view(evaluation_id: str, evaluation: Evaluation, *, held_out: boo
         status=evaluation.status,
         message=evaluation.message,
         purpose=evaluation.purpose,
-        until=evaluation.until,
+        through=evaluation.through,
         fitness=evaluation.fitness,
         interval=interval(evaluation.cases) if evaluation.fitness else None,
-        promotable=evaluation.promotable,
+        eligible=evaluation.eligible,
         signals=tuple(SignalView(s.name, s.message) for s in evaluation.signals),
         cases=tuple(map(_case_result, shown)),
         stages={s.stage: "ok" if s.ok else s.message or "failed" for s in evaluation.stages},
@@ -106,7 +106,7 @@ def session_view(
         waiting_starts=waiting_starts,
         best=best_view(tree),
         cases=tuple(
-            CaseView(c.name, c.weight, c.protected, tuple(map(str, c.inputs)), dict(c.baselines_us), c.roofline_us)
+            CaseView(c.name, c.weight, c.protected, tuple(map(str, c.inputs)), dict(c.baselines_us), c.roofline_time_us)
             for c in task.visible_cases
         ),
         baselines=task.baselines,
@@ -144,7 +144,7 @@ def _case_result(case: CaseResult) -> CaseResultView:
         baseline=case.baseline,
         baselines=dict(case.baselines),
         latency_us=case.latency_us,
-        roofline=case.roofline,
+        roofline_fraction=case.roofline_fraction,
         error=case.error,
         tolerance=case.tolerance,
         detail=case.detail,

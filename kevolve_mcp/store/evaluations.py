@@ -126,8 +126,8 @@ def signal_names(connection: Connection, evaluations: Select[Any]) -> dict[int, 
 
 
 _PLAIN = (
-    "candidate", "language", "task", "target", "purpose", "status", "message", "policy", "fitness", "promotable", "until",
-    "seconds", "device_s", "protocol",
+    "candidate", "language", "task", "target", "purpose", "status", "message", "policy", "fitness", "eligible", "through",
+    "seconds", "device_seconds", "protocol",
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from kevolve_mcp.errors import StoreError
 
 from . import schema
 
-HEAD = "0004"
+HEAD = "0009"
 VERSION_TABLE = "kevolve_version"  # not alembic's default: a shared database may hold another program's
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, ScalarSelect, exists, func, insert, select
 
-from harness.types import fitness, promotable
+from harness.types import eligible, fitness
 from kevolve_mcp.errors import NotFound, UsageError
 from kevolve_mcp.search.tree import ROOT, Node, Tree
 
@@ -123,7 +123,7 @@ def load_nodes(connection: Connection, session: str, seq: int | None = None) -> 
     n, e, p = schema.nodes, schema.evaluations, schema.node_parents
     which = [n.c.session == session] + ([] if seq is None else [n.c.seq == seq])
     counted = _counted()
-    query = select(n, e.c.id.label("counted"), e.c.status, e.c.fitness, e.c.promotable).select_from(n).join(e, e.c.id == counted)
+    query = select(n, e.c.id.label("counted"), e.c.status, e.c.fitness, e.c.eligible).select_from(n).join(e, e.c.id == counted)
     rows = connection.execute(query.where(*which).order_by(n.c.seq)).all()
     links = select(p.c.seq, p.c.parent).where(p.c.session == session).order_by(p.c.seq, p.c.position)
     parents: dict[int, list[str]] = defaultdict(list)
@@ -151,10 +151,10 @@ def _counted() -> ScalarSelect[int]:
 
 def _approved(connection: Connection, node: Node, author: str) -> Node:
     """With its fitness as measured, where nothing but the flag stood against it."""
-    if node.status != "flagged":
+    if node.status != "needs_review":
         return replace(node, approved_by=author)
     cases = get_evaluation(connection, node.evaluation).evaluation.cases
-    return replace(node, approved_by=author, status="correct", fitness=fitness(cases), promotable=promotable(cases))
+    return replace(node, approved_by=author, status="correct", fitness=fitness(cases), eligible=eligible(cases))
 
 
 def _node(row: Row[Any], parents: tuple[str, ...], signals: tuple[str, ...]) -> Node:
@@ -166,7 +166,7 @@ def _node(row: Row[Any], parents: tuple[str, ...], signals: tuple[str, ...]) -> 
         evaluation=f"e{row.counted}",
         status=row.status,
         fitness=row.fitness,
-        promotable=row.promotable,
+        eligible=row.eligible,
         signals=signals,
         ask=row.ask,
         role=row.role,

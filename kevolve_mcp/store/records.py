@@ -49,7 +49,7 @@ class SessionRecord(NewSession):
 
 @dataclass(frozen=True)
 class SessionSummary:
-    """One line of a session list. best: the promotable node of the highest fitness, None without one."""
+    """One line of a session list. best: the eligible node of the highest fitness, None without one."""
 
     session: SessionRecord
     task_name: str
@@ -92,7 +92,7 @@ class NewNode:
 
 @dataclass(frozen=True)
 class Approval:
-    """A person's word that a node may be exported, or that what it was flagged for is all right."""
+    """A person's word that a node may be exported, or that what its review was asked for is all right."""
 
     node: str
     author: str
@@ -112,7 +112,7 @@ class StoredEvaluation:
 
 @dataclass(frozen=True)
 class SimilarKernel:
-    """The best promotable node of an earlier session. similarity: 0..1, as `Signature.similarity`. confirmed: the fitness that its session's
+    """The best eligible node of an earlier session. similarity: 0..1, as `Signature.similarity`. confirmed: the fitness that its session's
     end confirmed in fresh processes, None where it did not."""
 
     task: Task

@@ -78,7 +78,7 @@ def sample_evaluation(candidate: Candidate, task: Task, fitness: float | None = 
         baseline="compile",
         baselines={"eager": 10.5},
         latency_us=7.0,
-        roofline=0.5,
+        roofline_fraction=0.5,
         pairs=3,
         naive_speedup=2.0,
         bitwise_equal_to_eager=False,
@@ -96,11 +96,11 @@ def sample_evaluation(candidate: Candidate, task: Task, fitness: float | None = 
         "environment": ENVIRONMENT,
         "signals": (Signal("memory_bound", "80 % of the bandwidth", {"share": 0.8}), Signal("narrow_vectors")),
         "fitness": fitness,
-        "promotable": True,
+        "eligible": True,
         "cases": (case, CaseResult("hidden", held_out=True, correct=True)),
         "stages": (StageReport("build", True, 1.5, "built", "warning: x", {"size": 100}), StageReport("verify", True)),
         "seconds": 4.0,
-        "device_s": 0.25,
+        "device_seconds": 0.25,
     }
     return Evaluation(**{**values, **changes})
 

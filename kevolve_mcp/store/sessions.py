@@ -78,7 +78,7 @@ class Sessions:
             ranked = (
                 select(n.c.session, n.c.seq, e.c.fitness)
                 .join(e, e.c.id == n.c.evaluation)
-                .where(n.c.session.in_(ids), e.c.promotable, e.c.fitness > 0)
+                .where(n.c.session.in_(ids), e.c.eligible, e.c.fitness > 0)
                 .order_by(e.c.fitness, n.c.seq.desc())
             )
             # the last of a session stays: highest, then earliest
@@ -86,7 +86,9 @@ class Sessions:
                 r.session: (f"n{r.seq}", r.fitness) for r in connection.execute(ranked)
             }
             for id in connection.execute(select(a.c.session).where(a.c.session.in_(ids)).distinct()).scalars().all():
-                chosen = Tree(load_nodes(connection, id), ()).best()  # a flagged node counts once a person let it pass
+                chosen = Tree(
+                    load_nodes(connection, id), ()
+                ).best()  # a node that needs a review counts once a person let it pass
                 best[id] = (chosen.id, chosen.fitness) if chosen else (None, None)
         return tuple(
             SessionSummary(_record(row), row.task_name, counts.get(row.id, 0), *best.get(row.id, (None, None))) for row in rows

@@ -60,7 +60,7 @@ def matches(
         select(s.c.task, s.c.outcome, n.c.session, n.c.seq, n.c.candidate, s.c.target, s.c.language, e.c.device, e.c.fitness)
         .join(s, s.c.id == n.c.session)
         .join(e, e.c.id == n.c.evaluation)
-        .where(s.c.task.in_(list(near)), n.c.session != exclude_session, e.c.promotable, e.c.status == "correct", e.c.fitness > 0)
+        .where(s.c.task.in_(list(near)), n.c.session != exclude_session, e.c.eligible, e.c.status == "correct", e.c.fitness > 0)
         .order_by(e.c.fitness.desc(), n.c.created, n.c.session, n.c.seq)
     )
     if before is not None:

@@ -20,19 +20,19 @@ SEARCHING = (
 
 def spent(connection: Connection, session: str) -> Spent:
     """evaluations: those of the session's nodes that this session paid for; an answer from the store, and a kernel that was
-    only compiled, checked or profiled, costs none. device_s: of all evaluations it paid for, nodes or not. tokens, usd: of its
+    only compiled, checked or profiled, costs none. device_seconds: of all evaluations it paid for, nodes or not. tokens, usd: of its
     nodes. seconds: worked time, in which a candidate was being evaluated or an author wrote one that was handed in; pauses,
     the opening of the task and an ask that nobody answered are no part of it, and what happens at once counts once."""
     e, n = schema.evaluations, schema.nodes
     own = and_(e.c.session == session, e.c.purpose.in_(SEARCHING))
     told = select(n.c.evaluation).where(n.c.session == session)
     count = connection.execute(select(func.count()).where(own, e.c.id.in_(told))).scalar_one()
-    evaluated = connection.execute(select(e.c.created, e.c.seconds, e.c.device_s).where(own)).all()
+    evaluated = connection.execute(select(e.c.created, e.c.seconds, e.c.device_seconds).where(own)).all()
     tokens, usd = connection.execute(
         select(func.coalesce(func.sum(n.c.tokens), 0), func.coalesce(func.sum(n.c.usd), 0.0)).where(n.c.session == session)
     ).one()
     worked = [*((row.created - row.seconds, row.created) for row in evaluated), *_written(connection, session)]
-    return Spent(count, _together(worked), float(sum(row.device_s for row in evaluated)), int(tokens), float(usd))
+    return Spent(count, _together(worked), float(sum(row.device_seconds for row in evaluated)), int(tokens), float(usd))
 
 
 def _written(connection: Connection, session: str) -> list[tuple[float, float]]:

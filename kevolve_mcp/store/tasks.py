@@ -39,7 +39,7 @@ class Tasks:
             where = put_environment(connection, environment, now) if environment else None
             latest = _measured(connection, [task.digest], where)
             for case in task.cases:
-                if latest.get((task.digest, case.name)) == (case.baselines_us, case.roofline_us):
+                if latest.get((task.digest, case.name)) == (case.baselines_us, case.roofline_time_us):
                     continue
                 connection.execute(
                     insert(schema.baselines).values(
@@ -47,7 +47,7 @@ class Tasks:
                         environment=where,
                         case_name=case.name,
                         microseconds=case.baselines_us,
-                        roofline_us=case.roofline_us,
+                        roofline_time_us=case.roofline_time_us,
                         created=now,
                     )
                 )
@@ -74,8 +74,8 @@ class Tasks:
         task = from_json(Task, {**row.facts, "source": self._artifacts.text(row.source)})
         cases = []
         for case in task.cases:
-            baselines, roofline = times.get((task.digest, case.name), (case.baselines_us, case.roofline_us))
-            cases.append(dataclasses.replace(case, baselines_us=baselines, roofline_us=roofline))
+            baselines, roofline = times.get((task.digest, case.name), (case.baselines_us, case.roofline_time_us))
+            cases.append(dataclasses.replace(case, baselines_us=baselines, roofline_time_us=roofline))
         return dataclasses.replace(task, cases=tuple(cases))
 
 
@@ -87,4 +87,4 @@ def _measured(
     query = select(table).where(table.c.task.in_(list(tasks))).order_by(table.c.id)
     if environment:
         query = query.where(table.c.environment == environment)
-    return {(row.task, row.case_name): (row.microseconds, row.roofline_us) for row in connection.execute(query)}
+    return {(row.task, row.case_name): (row.microseconds, row.roofline_time_us) for row in connection.execute(query)}

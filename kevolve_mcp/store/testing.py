@@ -95,7 +95,7 @@ class StoreConformance:
             task,
             0.0,
             status="incorrect",
-            promotable=False,
+            eligible=False,
             message="nul \0 and \ud800",
             cases=(CaseResult("small", error=math.inf, detail="a\0b\ud800"),),
             stages=(StageReport("verify", False, 1.0, "", "log \0 \ud800 \x1b[31m", {"worst": -math.inf}),),
@@ -167,7 +167,7 @@ class StoreConformance:
             store.candidates.put(checked)
             store.evaluations.put(sample_evaluation(checked, task, purpose="check"), session)
             spent = store.sessions.spent(session)
-            assert (spent.evaluations, spent.device_s, spent.tokens, spent.usd) == (1, 0.5, 110, 0.25)
+            assert (spent.evaluations, spent.device_seconds, spent.tokens, spent.usd) == (1, 0.5, 110, 0.25)
             store.evaluations.put(sample_evaluation(checked, task, purpose="confirm"), session)
             assert store.sessions.spent(session) == spent
 

@@ -7,7 +7,7 @@ _COMMON = (
     "for a task that defines `reference`).",
     "Parameters carry the names of the reference's; their values are copied in and change between calls: keep no packed copy.",
     "Inputs are read-only; outputs are allocated by forward, with the reference's shapes and dtypes.",
-    "The framework may allocate, view and hand over; computing with its operators instead of the kernel is flagged (F = 0).",
+    "The framework may allocate, view and hand over; computing with its operators instead of the kernel needs a review (F = 0).",
     'Literal TUNABLES = {"NAME": [choices]} and PARAMS = {"NAME": choice} let parameters be searched without rewriting; name the '
     'ones that change the algorithm in STRUCTURE = ["NAME"].',
 )

@@ -116,7 +116,7 @@ def _view(parent: Parent) -> ParentView:
     node, candidate = parent.node, parent.candidate
     try:
         params, tunables = candidate.params(), candidate.tunables()
-    except CandidateError:  # a rejected parent may not even parse; its text is what is to be repaired
+    except CandidateError:  # an invalid parent may not even parse; its text is what is to be repaired
         params, tunables = {}, {}
     return ParentView(
         node.id, candidate.source, node.status, node.fitness, node.signals, params, tunables, short(node.structure), node.origin

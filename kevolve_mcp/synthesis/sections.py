@@ -42,12 +42,12 @@ def request(
         "start": f"Submit the starting kernel below ({start.origin if start else 'see below'}), or a corrected form of it.",
         "draft": "Write a kernel from the task alone, as if nothing had been tried.",
         "improve": f"Make {parents} faster: remove its dominant bottleneck, named below, and nothing else in the same step.",
-        "repair": f"Make {parents} correct: mend the first thing its evaluation reports.",
+        "repair": f"Make {parents} correct: fix the first thing its evaluation reports.",
         "tune": f"Choose other values of {parents}'s PARAMS within its TUNABLES; the rest of the text stays.",
         "crossover": f"Join what makes {parents} fast in one kernel.",
     }[ask.role]
     why = "it costs nothing to write" if ask.role == "start" else str(ask.annotations.get(WHY, ""))
-    reached = f"best so far {best.id} with F = {best.score:.3f}" if best else "nothing promotable so far"
+    reached = f"best so far {best.id} with F = {best.score:.3f}" if best else "nothing eligible so far"
     lines = [
         wanted,
         *([f"Why this one: {why}."] if why else []),
@@ -62,7 +62,7 @@ def _budget_left(budget: Budget, spent: Spent) -> str:
     units = (
         ("evaluations", "evaluations"),
         ("seconds", "s"),
-        ("device_s", "s of the device"),
+        ("device_seconds", "s of the device"),
         ("tokens", "tokens"),
         ("usd", "USD"),
     )
@@ -80,7 +80,7 @@ def task(task: Task) -> Section:
         shapes = f"{', '.join(map(str, case.inputs))} -> {', '.join(map(str, case.outputs))}"
         strongest = min(case.baselines_us.items(), key=lambda b: b[1], default=None)
         baseline = f"{strongest[1]:.1f} ({strongest[0]})" if strongest else "not measured"
-        roofline = f"{case.roofline_us:.1f}" if case.roofline_us else "not known"
+        roofline = f"{case.roofline_time_us:.1f}" if case.roofline_time_us else "not known"
         rows.append(
             f"{case.name}{' (must not regress)' if case.protected else ''} | {case.weight:g} | {shapes} | {baseline} | {roofline}"
         )
@@ -176,7 +176,7 @@ def _case_table(cases: Sequence[CaseResult]) -> list[str]:
         interval = f" [{case.interval[0]:.2f}, {case.interval[1]:.2f}]" if case.interval else ""
         speedup = "" if case.speedup is None else f"{case.speedup:.2f}{interval} {case.verdict or ''}"
         latency = "" if case.latency_us is None else f"{case.latency_us:.1f}"
-        share = "" if case.roofline is None else f"{case.roofline:.0%}"
+        share = "" if case.roofline_fraction is None else f"{case.roofline_fraction:.0%}"
         rows.append(f"{case.name} | {correct} | {speedup} | {latency} | {share} | {case.baseline or ''}")
     return rows
 

@@ -129,9 +129,9 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise DocumentError(f"{path} cannot be read: {str(error)[:200]}.", "Mend it, or add the folder again.") from error
+        raise DocumentError(f"{path} cannot be read: {str(error)[:200]}.", "Fix it, or add the folder again.") from error
     if not isinstance(said, dict):
-        raise DocumentError(f"{path} must hold one mapping.", "Mend it, or add the folder again.")
+        raise DocumentError(f"{path} must hold one mapping.", "Fix it, or add the folder again.")
     return said
 
 

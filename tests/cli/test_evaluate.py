@@ -85,7 +85,7 @@ def test_fresh_examines_the_task_anew(kevolve: Kevolve, task: Path, good: Path, 
         used = FakeExecutor()
 
 
-def test_a_task_that_is_refused_says_why_and_how_to_mend_it(kevolve: Kevolve, tmp_path: Path, good: Path) -> None:
+def test_a_task_that_is_refused_says_why_and_how_to_fix_it(kevolve: Kevolve, tmp_path: Path, good: Path) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("x = 1\n")
     result = kevolve("evaluate", bad, good)

@@ -43,7 +43,7 @@ def test_sessions_tree_show_and_diff(kevolve: Kevolve, session: str, tmp_path: P
         assert json.loads(kevolve("diff", session, "n2", "n1", "--json").stdout)["text"]
 
     # a finished session answers an export with the package it has
-    exported = kevolve("export", session, "--json", "--to", tmp_path / "copy")
+    exported = kevolve("export", session, "--json", "--output", tmp_path / "copy")
     assert exported.exit_code == 0, exported.output
     assert json.loads(exported.stdout)["package"] == str(tmp_path / "copy")
     package = tmp_path / "copy"
@@ -97,12 +97,12 @@ def test_wrong_questions_to_the_knowledge(kevolve: Kevolve) -> None:
 
 
 def test_compile_builds_only(kevolve: Kevolve, task: Path, tmp_path: Path) -> None:
-    good = kevolve("compile", task / "start.py", "--task", task)
+    good = kevolve("compile", task, task / "start.py")
     assert good.exit_code == 0, good.output
     assert "compiles" in good.stdout
     broken = tmp_path / "broken.py"
     broken.write_text("# fake: status=build_failed\nclass ModelNew: ...\n")
-    bad = kevolve("compile", broken, "--task", task, "--json")
+    bad = kevolve("compile", task, broken, "--json")
     assert bad.exit_code == 1
     assert json.loads(bad.stdout)["status"] == "build_failed"
 
@@ -110,10 +110,12 @@ def test_compile_builds_only(kevolve: Kevolve, task: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["/nowhere/k.py", "--task", "TASK"], "no such candidate"),
+        (["TASK", "/nowhere/k.py"], "no such candidate"),
         (["START"], "built for a task"),
-        (["START", "--task", "/nowhere"], "no such task"),
-        (["START", "--task", "TASK", "--target", "abacus"], "unknown target 'abacus'"),
+        (["TASK", "START", "START"], "3 files"),
+        (["TASK", "START", "--session", "s"], "beside --session"),
+        (["/nowhere", "START"], "no such task"),
+        (["TASK", "START", "--target", "abacus"], "unknown target 'abacus'"),
         (["START", "--session", "no-such"], "no-such"),
     ],
 )
@@ -125,7 +127,7 @@ def test_compile_with_wrong_input(kevolve: Kevolve, task: Path, arguments: list[
 
 
 def test_export_refuses_a_folder_that_is_in_use(kevolve: Kevolve, task: Path) -> None:
-    result = kevolve("export", "no-such", "--to", task)
+    result = kevolve("export", "no-such", "--output", task)
     assert result.exit_code == 2
     assert "not an empty folder" in result.stderr
 
@@ -193,17 +195,15 @@ def test_a_note_on_a_search_stands_before_the_hits(kevolve: Kevolve) -> None:
 
 def test_export_looks_first_where_the_package_shall_go(kevolve: Kevolve, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    result = kevolve("export", "no-such", "--to", tmp_path / "file" / "package")
+    result = kevolve("export", "no-such", "--output", tmp_path / "file" / "package")
     assert result.exit_code == 2
     assert "cannot be made" in result.stderr
 
 
 def test_compile_takes_an_interpreter_where_it_starts_one(kevolve: Kevolve, task: Path) -> None:
-    done = kevolve("compile", task / "start.py", "--task", task, "--python", "/usr/bin/python3")
+    done = kevolve("compile", task, task / "start.py", "--python", "/usr/bin/python3")
     assert done.exit_code == 0, done.output
-    there = kevolve(
-        "compile", task / "start.py", "--task", task, "--python", "x", "--server", "http://127.0.0.1:1", "--token", "t"
-    )
+    there = kevolve("compile", task, task / "start.py", "--python", "x", "--server", "http://127.0.0.1:1", "--token", "t")
     assert there.exit_code == 2
     assert "--python" in there.stderr
 

@@ -45,7 +45,7 @@ def test_without_a_terminal_nothing_is_drawn(kevolve: Kevolve, task: Path) -> No
 
 
 def test_json_is_the_only_thing_on_stdout(kevolve: Kevolve, task: Path, tmp_path: Path) -> None:
-    result = kevolve("optimize", task, *QUICK, "--selection", "evolutionary", "--json", "--export", tmp_path / "copy")
+    result = kevolve("optimize", task, *QUICK, "--selection", "evolutionary", "--json", "--output", tmp_path / "copy")
     data = json.loads(result.stdout)
     assert result.exit_code == 0
     assert data["reason"] == "budget_spent"
@@ -93,7 +93,7 @@ def test_a_search_without_a_winner_ends_with_exit_code_one(kevolve: Kevolve, tas
         (["TASK", "--author", "shakespeare"], 2, "no author is called 'shakespeare'"),
         (["TASK", "--selection", "sortition"], 2, "sortition"),
         (["TASK", "--evaluations", "0"], 2, "evaluations"),
-        (["TASK", "--export", "FULL"], 2, "not an empty folder"),
+        (["TASK", "--output", "FULL"], 2, "not an empty folder"),
     ],
 )
 def test_wrong_input_is_answered_in_words(kevolve: Kevolve, task: Path, arguments: list[str], code: int, said: str) -> None:
@@ -105,7 +105,7 @@ def test_wrong_input_is_answered_in_words(kevolve: Kevolve, task: Path, argument
     assert result.stdout == ""
 
 
-def test_a_refused_task_says_the_line_and_the_mend(kevolve: Kevolve, task: Path) -> None:
+def test_a_refused_task_says_the_line_and_the_fix(kevolve: Kevolve, task: Path) -> None:
     (task / "task.py").write_text("# fake: refused=line 7: get_inputs is missing\nclass Model: ...\n")
     result = kevolve("optimize", task, "--json")
     assert result.exit_code == 2

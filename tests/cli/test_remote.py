@@ -51,7 +51,7 @@ def test_a_search_from_the_task_to_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (task / "task.heldout.py").write_text("")
-    result = kevolve("optimize", task, *QUICK, *at, "--export", tmp_path / "copy", "--json")
+    result = kevolve("optimize", task, *QUICK, *at, "--output", tmp_path / "copy", "--json")
     assert result.exit_code == 0, result.output
     assert f"starting from {task / 'start.py'}" in result.stderr
     assert "task.heldout.py is not sent" in result.stderr
@@ -74,8 +74,8 @@ def test_a_search_from_the_task_to_the_package(
     assert kevolve("diff", session, "n2", "n1").exit_code == 0
     assert "guidance/" in kevolve("knowledge", "search", "vectorization").stdout
     assert "Vectorization" in kevolve("knowledge", "read", "guidance/vectorization").stdout
-    assert "compiles" in kevolve("compile", task / "start.py", "--task", task).stdout
-    exported = kevolve("export", session, "--to", tmp_path / "second", "--json")
+    assert "compiles" in kevolve("compile", task, task / "start.py").stdout
+    exported = kevolve("export", session, "--output", tmp_path / "second", "--json")
     assert json.loads(exported.stdout)["package"] == str(tmp_path / "second")
     assert (tmp_path / "second" / "kernel.py").read_text() == (tmp_path / "copy" / "kernel.py").read_text()
 

@@ -38,7 +38,7 @@ CASE = CaseResult(
     baseline="compile",
     baselines={"eager": 7000.0, "compile": 4600.0},
     latency_us=2513.7,
-    roofline=0.81,
+    roofline_fraction=0.81,
     allocation="reused",
     naive_speedup=15.2,
 )
@@ -243,10 +243,10 @@ def test_a_narrow_list_of_sessions_keeps_the_ids_whole() -> None:
 
 
 def test_an_unclear_verdict_says_why() -> None:
-    unclear = replace(CASE, verdict="unclear", interval=(0.9, 1.2), speedup=1.05)
-    shown = text_of(verdict_view(Verdict.of("k.py", evaluation("correct", cases=(unclear,)))))
-    assert "Unclear: large [0.90, 1.20]: the interval reaches from slower to faster" in shown
-    assert "Unclear" not in text_of(verdict_view(Verdict.of("k.py", evaluation("correct", cases=(CASE,)))))
+    inconclusive = replace(CASE, verdict="inconclusive", interval=(0.9, 1.2), speedup=1.05)
+    shown = text_of(verdict_view(Verdict.of("k.py", evaluation("correct", cases=(inconclusive,)))))
+    assert "Inconclusive: large [0.90, 1.20]: the interval reaches from slower to faster" in shown
+    assert "Inconclusive" not in text_of(verdict_view(Verdict.of("k.py", evaluation("correct", cases=(CASE,)))))
 
 
 def test_one_sentence_is_said_once() -> None:

@@ -69,7 +69,7 @@ def test_a_setting_that_is_none_names_its_variable(
 
 @pytest.mark.parametrize(
     "arguments",
-    [("tree", "--json"), ("show", "s", "--json", "--sektion", "x"), ("--json",), ("optimize", "--jobs", "none", "--json")],
+    [("tree", "--json"), ("show", "s", "--json", "--sektion", "x"), ("--json",), ("optimize", "--parallel", "none", "--json")],
     ids=" ".join,
 )
 def test_a_command_line_that_cannot_be_read_is_json_where_json_was_asked_for(

@@ -17,11 +17,11 @@ def test_a_candidate_in_the_right_form_goes_to_stdout(kevolve: Kevolve, task: Pa
 
 def test_or_to_a_file_that_does_not_exist_yet(kevolve: Kevolve, task: Path, tmp_path: Path) -> None:
     to = tmp_path / "first.py"
-    result = kevolve("template", task, "--to", to)
+    result = kevolve("template", task, "--output", to)
     assert result.exit_code == 0, result.output
     assert "class ModelNew" in to.read_text()
     assert "kevolve evaluate" in result.stderr
-    again = kevolve("template", task, "--to", to)
+    again = kevolve("template", task, "--output", to)
     assert again.exit_code == 2
     assert "exists already" in again.stderr
 
@@ -37,6 +37,6 @@ def test_wrong_input(kevolve: Kevolve, task: Path, tmp_path: Path) -> None:
     unknown = kevolve("template", task, "--language", "fortran")
     assert unknown.exit_code == 2
     assert "cpp, triton" in unknown.stderr
-    nowhere = kevolve("template", task, "--to", tmp_path / "no" / "folder.py")
+    nowhere = kevolve("template", task, "--output", tmp_path / "no" / "folder.py")
     assert nowhere.exit_code == 2
     assert "cannot be written" in nowhere.stderr

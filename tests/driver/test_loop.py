@@ -71,7 +71,7 @@ def test_what_it_learns_and_the_best_so_far_are_told(runner: Runner) -> None:
 
 
 def test_several_asks_in_flight_spend_the_same_budget(runner: Runner) -> None:
-    outcome = runner.run(jobs=3)
+    outcome = runner.run(parallel=3)
     assert outcome.nodes == 6
     assert len({e.told.node.id for e in told(runner)}) == 6
     assert outcome.ending is not None
@@ -191,7 +191,7 @@ def test_resuming_an_unknown_session_is_an_error_with_a_hint(runner: Runner) -> 
     assert caught.value.hint
 
 
-def test_a_refused_task_is_raised_with_its_mend(runner: Runner, tmp_path: Path) -> None:
+def test_a_refused_task_is_raised_with_its_fix(runner: Runner, tmp_path: Path) -> None:
     task = write_task(tmp_path / "bad", markers=["refused=line 3: get_inputs is missing"])
     with pytest.raises(TaskRefused, match="get_inputs is missing"):
         runner.run(task_path=str(task))

@@ -130,13 +130,13 @@ def test_failed_proposals_are_paid_with_the_next_node(runner: Runner) -> None:
 
 @pytest.mark.parametrize("tokens", [500, 550])
 def test_several_authors_do_not_overspend_together(runner: Runner, tokens: int) -> None:
-    outcome: Outcome = runner.run(Paid(100), budget=Budget(tokens=tokens), jobs=4)
+    outcome: Outcome = runner.run(Paid(100), budget=Budget(tokens=tokens), parallel=4)
     assert outcome.reason == "budget_spent"
     assert outcome.session.spent.tokens == 500
 
 
 @pytest.mark.parametrize("error", [AuthorUnusable("no key", "set it"), AuthorUnavailable("down", "resume")])
-def test_what_another_try_cannot_mend_ends_the_run_at_once(runner: Runner, error: AuthorError) -> None:
+def test_what_another_try_cannot_fix_ends_the_run_at_once(runner: Runner, error: AuthorError) -> None:
     class Broken(Paid):
         async def propose(self, ask: AskContext) -> Proposal:
             if ask.start is not None:

@@ -34,7 +34,12 @@ def sample(
 
 
 def evaluation_of(task: Task, candidate: Candidate, verdicts: dict[str, str], **changes: object) -> Evaluation:
-    speeds = {"faster": (1.8, (1.7, 1.9)), "same": (1.0, (0.99, 1.01)), "slower": (0.7, (0.6, 0.8)), "unclear": (1.1, (0.9, 1.3))}
+    speeds = {
+        "faster": (1.8, (1.7, 1.9)),
+        "equivalent": (1.0, (0.99, 1.01)),
+        "slower": (0.7, (0.6, 0.8)),
+        "inconclusive": (1.1, (0.9, 1.3)),
+    }
     results = tuple(
         CaseResult(
             c.name,
@@ -59,7 +64,7 @@ def evaluation_of(task: Task, candidate: Candidate, verdicts: dict[str, str], **
         "message": "correct in all cases",
         "signals": (Signal("memory_bound"),),
         "fitness": 1.7,
-        "promotable": True,
+        "eligible": True,
         "cases": results,
     }
     return Evaluation(
@@ -141,7 +146,7 @@ class ModelNew(nn.Module):
             Case("tall", arguments={"rows": 9, "hidden": 32}, inputs=(spec("float32", 9, 32),)),
             Case("hidden", held_out=True, arguments={"rows": 6, "hidden": 32}, inputs=(spec("float32", 6, 32),)),
         ),
-        {"small": "faster", "wide": "unclear", "tall": "faster", "hidden": "faster"},
+        {"small": "faster", "wide": "inconclusive", "tall": "faster", "hidden": "faster"},
     )
 
 

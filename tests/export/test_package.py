@@ -122,7 +122,13 @@ def test_a_kernel_whose_interval_lies_above_the_reference_is_used_although_one_p
     lows = (1.3, 0.9, 1.3, 1.3)
     cases = tuple(
         replace(
-            c, verdict="unclear", speedup=1.6, interval=(low, 1.8), baseline="eager", baselines={"eager": 16.0}, latency_us=10.0
+            c,
+            verdict="inconclusive",
+            speedup=1.6,
+            interval=(low, 1.8),
+            baseline="eager",
+            baselines={"eager": 16.0},
+            latency_us=10.0,
         )
         for c, low in zip(one.evaluation.cases, lows, strict=True)
     )
@@ -131,7 +137,7 @@ def test_a_kernel_whose_interval_lies_above_the_reference_is_used_although_one_p
 
 def test_the_claim_comes_from_the_package_as_called(copy: Path) -> None:
     one = samples.scale_norm()
-    verdicts = {"small": "faster", "wide": "same", "tall": "faster", "hidden": "faster"}
+    verdicts = {"small": "faster", "wide": "equivalent", "tall": "faster", "hidden": "faster"}
     called = samples.evaluation_of(one.task, package_candidate(copy), verdicts, purpose="export", fitness=1.42)
     result = record_evaluation(copy, called)
     assert "**1.42x** over the strongest baseline" in (copy / "README.md").read_text()

@@ -30,10 +30,10 @@ class Bench:
     task: Task
 
     def evaluate(
-        self, source: str, until: Stage = "verify", purpose: Purpose = "check", policy: Policy | None = None
+        self, source: str, through: Stage = "verify", purpose: Purpose = "check", policy: Policy | None = None
     ) -> Evaluation:
         """Judge a text against the small task."""
-        request = EvaluationRequest(Candidate(source, "cpp"), purpose, until, policy or Policy())
+        request = EvaluationRequest(Candidate(source, "cpp"), purpose, through, policy or Policy())
         return self.run(self.executor.evaluate(self.task, request, "cpu"))
 
 

@@ -55,8 +55,8 @@ class Bench:
     executor: LocalExecutor
     task: Task
 
-    def judge(self, source: str, language: str, until: Stage = "verify", policy: Policy | None = None) -> Evaluation:
-        request = EvaluationRequest(Candidate(source, language), "check", until, policy or Policy())
+    def judge(self, source: str, language: str, through: Stage = "verify", policy: Policy | None = None) -> Evaluation:
+        request = EvaluationRequest(Candidate(source, language), "check", through, policy or Policy())
         return self.run(self.executor.evaluate(self.task, request, "cuda"))
 
 
@@ -119,12 +119,12 @@ def test_a_bad_kernel_gets_its_verdict_and_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("language", LANGUAGES[1:])
-def test_a_kernel_that_is_built_and_never_launched_is_flagged(bench: Bench, language: str) -> None:
+def test_a_kernel_that_is_built_and_never_launched_needs_review(bench: Bench, language: str) -> None:
     launch = "library.rows[x.shape[0], threads, 4 * threads](x, self.weight, y, x.shape[1])"
     lazy = good(language).replace(launch, "y = torch.tanh(x) * self.weight + x.sum(-1, keepdim=True)")
     assert lazy != good(language)
     found = bench.judge(lazy, language)
-    assert found.status == "flagged", found.message
+    assert found.status == "needs_review", found.message
     assert "policy.no_native_kernel" in names(found)
 
 

@@ -35,10 +35,10 @@ class Bench:
     executor: Executor
     tasks: dict[str, Task] = field(default_factory=dict)
 
-    def judge(self, source: str, path: str, target: str, until: Stage = "build", language: str = "cuda") -> Evaluation:
+    def judge(self, source: str, path: str, target: str, through: Stage = "build", language: str = "cuda") -> Evaluation:
         if path not in self.tasks:
             self.tasks[path] = self.run(self.executor.open_task((DATA / path).read_text(), "", target, timed=False))
-        request = EvaluationRequest(Candidate(source, language), "check", until)
+        request = EvaluationRequest(Candidate(source, language), "check", through)
         return self.run(self.executor.evaluate(self.tasks[path], request, target))
 
     def compiled(self, source: str, target: str = "cuda:sm_90") -> Evaluation:
@@ -103,10 +103,10 @@ def test_what_the_compiler_says_comes_back_with_its_line(bench: Bench) -> None:
 
 
 @compiles
-def test_a_file_that_launches_nothing_is_flagged(bench: Bench) -> None:
+def test_a_file_that_launches_nothing_needs_review(bench: Bench) -> None:
     launch = "library.rows[x.shape[0], threads, 4 * threads](x, self.weight, y, x.shape[1])"
     found = bench.compiled(ONE.replace(launch, "pass"))
-    assert found.status == "flagged"
+    assert found.status == "needs_review"
     assert "policy.no_native_kernel" in names(found)
 
 
@@ -122,7 +122,7 @@ def test_other_languages_and_stages_are_refused_with_what_there_is(bench: Bench)
     with pytest.raises(Unavailable, match=r"cpp cannot be compiled for cuda:sm_90 here"):
         bench.judge("def kernel(x): return x", "candidates/task.py", "cuda:sm_90", language="cpp")
     with pytest.raises(Unavailable, match="can only be compiled for"):
-        bench.judge(ONE, "candidates/task.py", "cuda:sm_90", until="verify")
+        bench.judge(ONE, "candidates/task.py", "cuda:sm_90", through="verify")
     with pytest.raises(Unavailable, match=r"cuda cannot be compiled for hip:gfx942"):
         bench.judge(ONE, "candidates/task.py", "hip:gfx942")
 

@@ -204,7 +204,7 @@ def test_an_instance_of_a_template_is_a_build_of_its_own(library: native.CudaLib
     assert [letter for letter, _ in library["halve<__half>"].prototype.arguments] == ["p", "h"]  # type: ignore[union-attr]
 
 
-def test_what_the_driver_says_is_passed_on_with_a_mend(fake: Any, library: native.CudaLibrary) -> None:
+def test_what_the_driver_says_is_passed_on_with_a_fix(fake: Any, library: native.CudaLibrary) -> None:
     fake.fake_fail_next_launch(700)
     with pytest.raises(
         NativeError, match=r"CUDA_ERROR_ILLEGAL_ADDRESS \(700\): an illegal memory access .*outside of its tensors"

@@ -217,7 +217,7 @@ def test_a_file_that_was_cleaned_away_while_held_is_not_shared_by_two(tmp_path: 
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_something_else_in_its_place_is_refused_with_the_mend(tmp_path: Path, kind: str) -> None:
+def test_something_else_in_its_place_is_refused_with_the_fix(tmp_path: Path, kind: str) -> None:
     lock = DeviceLock("d", str(tmp_path))
     if kind == "link":
         os.symlink(tmp_path / "elsewhere", lock.path)

@@ -115,23 +115,25 @@ def test_figures_of_one_answer_agree(judge: Opened, folder: str, case: dict[str,
     found = judge.run(judge.executor.evaluate(task, EvaluationRequest(start), "cpu"))
     (result,) = found.cases
     assert result.latency_us
-    assert result.hot_us
-    assert result.baseline_hot_us
+    assert result.warm_us
+    assert result.baseline_warm_us
     assert result.speedup
     assert result.interval
     assert result.baseline
-    assert result.call_us is None, "on a CPU a call is over when it returns"
-    assert result.hot_us < 1.5 * result.latency_us, "warm caches and memory in use make nothing slower"
-    assert result.baseline_hot_us < 1.5 * result.baselines[result.baseline]
+    assert result.end_to_end_us is None, "on a CPU a call is over when it returns"
+    assert result.warm_us < 1.5 * result.latency_us, "warm caches and memory in use make nothing slower"
+    assert result.baseline_warm_us < 1.5 * result.baselines[result.baseline]
     ratio = result.baselines[result.baseline] / result.latency_us
     assert result.speedup / 1.3 < ratio < 1.3 * result.speedup
     assert result.interval[0] <= result.speedup <= result.interval[1]
-    assert result.kernel_share is None or 0.5 < result.kernel_share <= 1, "these kernels do nearly all of their call"
+    assert result.own_kernel_fraction is None or 0.5 < result.own_kernel_fraction <= 1, (
+        "these kernels do nearly all of their call"
+    )
     bound = next(s for s in found.signals if "memory_fraction" in s.evidence)
     assert bound.evidence["latency_us"] == result.latency_us
     assert re.search(r"GB/s with inputs in \w+, outputs in \w+", bound.message), bound.message
     share = max(bound.evidence["memory_fraction"], bound.evidence["compute_fraction"])
-    assert result.roofline is not None
-    assert 0 < result.roofline <= 1
+    assert result.roofline_fraction is not None
+    assert 0 < result.roofline_fraction <= 1
     assert max(bound.evidence["memory_fraction"], bound.evidence["compute_fraction"]) <= 1
-    assert result.roofline == pytest.approx(share, rel=0.01) or share * result.latency_us < 1, "one ceiling in both"
+    assert result.roofline_fraction == pytest.approx(share, rel=0.01) or share * result.latency_us < 1, "one ceiling in both"

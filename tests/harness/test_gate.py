@@ -78,7 +78,7 @@ def evaluated(judge: Opened, task: Task, deed: str) -> Evaluation:
 def test_what_goes_wrong_in_a_timed_call_is_found(judge: Opened, task: Task, deed: str, status: str, words: str) -> None:
     """The last: an answer that comes before the outputs."""
     found = evaluated(judge, task, deed)
-    assert found.status == status if status else found.status in ("incorrect", "cheated"), found.message
+    assert found.status == status if status else found.status in ("incorrect", "reward_hack"), found.message
     assert words in found.message
 
 

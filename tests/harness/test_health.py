@@ -52,7 +52,7 @@ def watched() -> Watched:
 
 
 @pytest.mark.parametrize(
-    ("status", "checks"), [("correct", 0), ("incorrect", 0), ("crashed", 1), ("timed_out", 1), ("cheated", 1)]
+    ("status", "checks"), [("correct", 0), ("incorrect", 0), ("crashed", 1), ("timed_out", 1), ("reward_hack", 1)]
 )
 def test_it_is_tried_out_after_a_crash(status: str, checks: int) -> None:
     found = watched()

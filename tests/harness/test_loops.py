@@ -73,8 +73,8 @@ def inside(evaluation: Evaluation) -> dict[str, Any]:
     return found
 
 
-def of(bench: Bench, source: str, until: Stage = "build") -> dict[str, Any]:
-    return inside(bench.evaluate(source, until))
+def of(bench: Bench, source: str, through: Stage = "build") -> dict[str, Any]:
+    return inside(bench.evaluate(source, through))
 
 
 def test_a_vectorized_loop_shows_its_width_and_its_remainder_does_not_count(bench: Bench, correct: str) -> None:

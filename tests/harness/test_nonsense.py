@@ -78,7 +78,7 @@ REFUSED = {
 def test_nonsense_beside_a_reply(bench: Bench, correct: str, name: str) -> None:
     assert FORWARD in correct
     found = bench.evaluate(TALK + correct.replace(FORWARD, f"{FORWARD}        {SAID[name]}\n"))
-    allowed = {"incorrect", "cheated"} if name.startswith("counts") else {"cheated"}
+    allowed = {"incorrect", "reward_hack"} if name.startswith("counts") else {"reward_hack"}
     assert found.status in allowed, found.message
     json.dumps(to_json(found), ensure_ascii=False).encode()
 
@@ -86,7 +86,7 @@ def test_nonsense_beside_a_reply(bench: Bench, correct: str, name: str) -> None:
 @pytest.mark.parametrize("name", ASKED)
 def test_nonsense_as_an_order(bench: Bench, correct: str, name: str) -> None:
     found = bench.evaluate(f"{TALK}{ASKED[name]}\n{correct}")
-    assert (found.status, found.signals[0].name) == ("cheated", "cheat.protocol"), found.message
+    assert (found.status, found.signals[0].name) == ("reward_hack", "cheat.protocol"), found.message
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -110,7 +110,7 @@ def test_the_compiler_s_words_may_be_in_any_script(bench: Bench, correct: str) -
 
 def test_text_that_python_cannot_parse_for_its_depth(bench: Bench, correct: str) -> None:
     for deep in ("-" * 200_000 + "1", "a" + ".b" * 200_000, "(" * 5000):
-        assert bench.evaluate(f"{correct}\nlater = lambda: {deep}\n").status == "rejected"
+        assert bench.evaluate(f"{correct}\nlater = lambda: {deep}\n").status == "invalid"
 
 
 def test_the_next_candidate_is_judged_as_usual(bench: Bench, correct: str) -> None:

@@ -90,18 +90,18 @@ def test_a_real_difference_is_called(speedup: float, verdict: str) -> None:
 
 def test_a_tight_tie_is_the_same() -> None:
     rng = random.Random(9)
-    assert statistics.compare(simulate(1.0, rng, pairs=40, noise=0.004), 1.02, rng).verdict == "same"
+    assert statistics.compare(simulate(1.0, rng, pairs=40, noise=0.004), 1.02, rng).verdict == "equivalent"
 
 
 def test_two_processes_are_not_enough_for_a_verdict() -> None:
     rng = random.Random(10)
-    assert statistics.compare(simulate(2.0, rng, processes=2), 1.02, rng).verdict == "unclear"
+    assert statistics.compare(simulate(2.0, rng, processes=2), 1.02, rng).verdict == "inconclusive"
 
 
 def test_one_process_that_disagrees_forbids_a_verdict() -> None:
     rng = random.Random(11)
     mixed = simulate(1.5, rng, processes=3) + simulate(0.9, rng, processes=1)
-    assert statistics.compare(mixed, 1.02, rng).verdict == "unclear"
+    assert statistics.compare(mixed, 1.02, rng).verdict == "inconclusive"
 
 
 def test_the_speed_up_is_the_median_ratio_inside_its_interval() -> None:

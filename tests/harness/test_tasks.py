@@ -1,4 +1,4 @@
-"""Task files: every unmodified one opens, every bad one is refused with file and line, the reason and the mend."""
+"""Task files: every unmodified one opens, every bad one is refused with file and line, the reason and the fix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .conftest import Bench
 DATA = Path(__file__).parents[1] / "data"
 GOOD = [*sorted((DATA / "kernelbench").glob("*.py")), DATA / "bad_tasks" / "prints_a_lot.py"]
 HANGS = {"hangs_in_forward": 8, "hangs_in_get_inputs": 12, "hangs_on_import": 20}
-BAD = {  # name: line that the refusal names, words of the reason or the mend
+BAD = {  # name: line that the refusal names, words of the reason or the fix
     "baselines_are_no_functions": (4, "map names to callables"),
     "baselines_use_a_taken_name": (5, "choose another name"),
     "cases_is_no_mapping": (4, "map names to keyword arguments"),
@@ -56,7 +56,7 @@ BAD = {  # name: line that the refusal names, words of the reason or the mend
     "segfaults_in_forward": (9, "signal 11"),
     "shapes_are_drawn": (10, "differ from draw to draw"),
     "shapes_follow_values": (6, "must be fixed for a case"),
-    "syntax_error": (7, "mend the syntax"),
+    "syntax_error": (7, "fix the syntax"),
     "tolerance_is_unknown": (4, 'accepted: "default", "bitwise"'),
     "weights_are_negative": (5, "numbers >= 0"),
     "weights_leave_nothing": (5, "at least one positive weight"),
@@ -81,7 +81,7 @@ def test_every_bad_file_is_listed_here() -> None:
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_file_is_refused_with_line_reason_and_mend(bench: Bench, name: str) -> None:
+def test_a_bad_file_is_refused_with_line_reason_and_fix(bench: Bench, name: str) -> None:
     line, words = BAD[name]
     path = DATA / "bad_tasks" / f"{name}.py"
     with pytest.raises(TaskRefused, match=re.escape(words)) as refusal:
@@ -183,8 +183,8 @@ def _opened(bench: Bench, path: Path) -> Task:
     return bench.run(bench.executor.open_task(path.read_text(), str(path), "cpu", timed=False))
 
 
-def _judged(bench: Bench, task: Task, purpose: Purpose = "check", until: Stage = "verify") -> Status:
-    request = EvaluationRequest(Candidate(RELU, "cpp"), purpose, until, Policy(library_calls="allow"))
+def _judged(bench: Bench, task: Task, purpose: Purpose = "check", through: Stage = "verify") -> Status:
+    request = EvaluationRequest(Candidate(RELU, "cpp"), purpose, through, Policy(library_calls="allow"))
     return bench.run(bench.executor.evaluate(task, request, "cpu")).status
 
 

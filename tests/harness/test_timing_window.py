@@ -38,10 +38,10 @@ def block(state: DeviceState, own: float = 10.0, baseline: float = 20.0) -> Bloc
         outer_ns=[own] * 8,
         gap_ns=[0.0] * 8,
         faults=[0.0],
-        host_us=[own],
+        launch_us=[own],
         baseline_faults=[0.0],
-        hot_us={"": own / 2, "eager": baseline / 2},
-        call_us={"": own + 5, "eager": baseline + 5},
+        warm_us={"": own / 2, "eager": baseline / 2},
+        end_to_end_us={"": own + 5, "eager": baseline + 5},
     )
 
 
@@ -111,8 +111,8 @@ def test_a_calm_device_is_measured_once_a_process(monkeypatch: pytest.MonkeyPatc
     assert names(bench) == []
     assert data["blocks"]["only"]["repeated"] == 0
     found = bench.run.results["only"]
-    assert (found.latency_us, found.hot_us, found.baseline_hot_us) == (10.0, 5.0, 10.0)
-    assert (found.call_us, found.baseline_call_us) == (15.0, 25.0)
+    assert (found.latency_us, found.warm_us, found.baseline_warm_us) == (10.0, 5.0, 10.0)
+    assert (found.end_to_end_us, found.baseline_end_to_end_us) == (15.0, 25.0)
 
 
 def test_a_disturbed_block_is_measured_again_by_a_fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ def test_a_confirmation_goes_on_while_a_case_is_unclear(monkeypatch: pytest.Monk
 def test_a_confirmation_ends_where_nothing_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, iter([block(CALM, own=own) for own in (18.0, 22.0)] * measuring.MOST_PROCESSES), "export")
     assert measuring.time_candidate(bench.run)["processes"]["only"] == measuring.MOST_PROCESSES
-    assert bench.run.results["only"].verdict == "unclear"
+    assert bench.run.results["only"].verdict == "inconclusive"
     monkeypatch.setattr(cpu, "PATIENCE_S", 0.0)
     bench = Bench(monkeypatch, iter([block(CALM, own=own) for own in (18.0, 22.0)] * 8), "export")
     assert measuring.time_candidate(bench.run)["processes"]["only"] == timing.PROCESSES
@@ -171,7 +171,7 @@ def test_a_search_leaves_what_is_plainly_behind_the_best(monkeypatch: pytest.Mon
     assert names(bench) == ["timed_briefly"]
     assert "F = 2.000" in bench.run.signals[0].message
     found = bench.run.results["only"]
-    assert (found.speedup, found.verdict) == (2.0, "unclear")
+    assert (found.speedup, found.verdict) == (2.0, "inconclusive")
     assert found.interval[0] < 1.8 < 2.2 < found.interval[1]  # one process is not sure of more
 
 
@@ -210,8 +210,8 @@ def test_all_cores_are_shown_and_judged_only_where_there_are_enough(
 
 def test_figures_of_one_process_each_are_summed_up_by_their_median() -> None:
     times = CaseTimes([block(CALM, own) for own in (10.0, 14.0, 12.0)])
-    assert times.beside("hot_us", "") == 6.0
-    assert times.beside("hot_us", "compile") is None
+    assert times.beside("warm_us", "") == 6.0
+    assert times.beside("warm_us", "compile") is None
 
 
 def test_a_baseline_that_fails_is_not_the_candidates_fault() -> None:

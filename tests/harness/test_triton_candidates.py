@@ -44,9 +44,9 @@ class Bench:
         return self.tasks[source]
 
     def judge(
-        self, source: str, task: str, target: str = "cpu", until: Stage = "verify", cases: tuple[str, ...] = (), **policy: Any
+        self, source: str, task: str, target: str = "cpu", through: Stage = "verify", cases: tuple[str, ...] = (), **policy: Any
     ) -> Evaluation:
-        request = EvaluationRequest(Candidate(source, "triton"), "check", until, Policy(**policy), cases)
+        request = EvaluationRequest(Candidate(source, "triton"), "check", through, Policy(**policy), cases)
         return self.run(self.executor.evaluate(self.task(task), request, target))
 
     def compiled(self, source: str, task: str, target: str, *cases: str) -> Evaluation:
@@ -67,10 +67,10 @@ def names(evaluation: Evaluation) -> list[str]:
 
 @pytest.mark.parametrize("name", ["softmax", "rmsnorm", "matmul", "add"])
 def test_a_right_kernel_is_verified_and_not_timed(bench: Bench, name: str) -> None:
-    found = bench.judge(text(name), text(f"{name}.task"), until="diagnose")
+    found = bench.judge(text(name), text(f"{name}.task"), through="diagnose")
     assert found.status == "correct", found.message
     assert found.fitness is None
-    assert not found.promotable
+    assert not found.eligible
     assert "Triton's interpreter" in found.message
     assert [s.stage for s in found.stages] == ["build", "verify"]
     assert all(c.correct and c.speedup is None for c in found.cases)
@@ -137,12 +137,12 @@ def test_no_more_configurations_are_verified_than_the_bound(bench: Bench) -> Non
     assert len(told["not_verified"]) == 1
 
 
-def test_work_of_the_framework_is_flagged(bench: Bench) -> None:
+def test_work_of_the_framework_needs_review(bench: Bench) -> None:
     plain = "import torch.nn as nn\n\n\nclass ModelNew(nn.Module):\n    def forward(self, x, y):\n        return x + y\n"
     found = bench.judge(plain, text("add.task"))
-    assert (found.status, names(found)) == ("flagged", ["policy.no_native_kernel"])
+    assert (found.status, names(found)) == ("needs_review", ["policy.no_native_kernel"])
     helped = bench.judge(text("add").replace("return out", "return out + 0"), text("add.task"))
-    assert (helped.status, names(helped)) == ("flagged", ["policy.library_calls"])
+    assert (helped.status, names(helped)) == ("needs_review", ["policy.library_calls"])
     assert bench.judge(plain, text("add.task"), library_calls="allow").status == "correct"
 
 
@@ -277,10 +277,10 @@ def test_spills_and_low_occupancy_are_signals(bench: Bench) -> None:
     assert all(s.evidence for s in found.signals)
 
 
-def test_nothing_launched_is_flagged(bench: Bench) -> None:
+def test_nothing_launched_needs_review(bench: Bench) -> None:
     plain = "import torch.nn as nn\n\n\nclass ModelNew(nn.Module):\n    def forward(self, x, y):\n        return x + y\n"
     found = bench.compiled(plain, text("add.task"), "cuda:sm_90")
-    assert (found.status, names(found)) == ("flagged", ["policy.no_native_kernel"])
+    assert (found.status, names(found)) == ("needs_review", ["policy.no_native_kernel"])
     allowed = bench.judge(plain, text("add.task"), "cuda:sm_90", "build", library_calls="allow")
     assert (allowed.status, allowed.signals) == ("correct", ())
 
@@ -350,7 +350,7 @@ def test_kevolve_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     from kevolve_mcp.cli.main import app
 
     monkeypatch.setenv("KEVOLVE_HOME", str(tmp_path))
-    files = [str(DATA / "rmsnorm.py"), "--task", str(DATA / "rmsnorm.task.py")]
+    files = [str(DATA / "rmsnorm.task.py"), str(DATA / "rmsnorm.py")]
     done = CliRunner().invoke(app, ["compile", *files, "--target", "cuda:sm_90", "--json"])
     assert done.exit_code == 0, done.output
     answer = json.loads(done.stdout[done.stdout.index("{") :])

@@ -28,12 +28,12 @@ PREPEND = ""  # with this as the old text, the new one goes to the top of the fi
 
 CASES = {
     # structure
-    "syntax error": ("rejected", "structure.syntax_error", "class ModelNew", "class ModelNew("),
-    "no entry point": ("rejected", "structure.no_entry_point", "class ModelNew", "class Other"),
-    "constructor": ("rejected", "structure.constructor_mismatch", "def __init__(self, width):", "def __init__(self):\n        width = 96"),
-    "parameters": ("rejected", "structure.parameter_mismatch", "torch.zeros(width)", "torch.zeros(width + 1)"),
+    "syntax error": ("invalid", "structure.syntax_error", "class ModelNew", "class ModelNew("),
+    "no entry point": ("invalid", "structure.no_entry_point", "class ModelNew", "class Other"),
+    "constructor": ("invalid", "structure.constructor_mismatch", "def __init__(self, width):", "def __init__(self):\n        width = 96"),
+    "parameters": ("invalid", "structure.parameter_mismatch", "torch.zeros(width)", "torch.zeros(width + 1)"),
     # policy
-    "framework helps": ("flagged", "policy.library_calls", *forward(f"y = torch.empty_like(x)\n{KERNEL}\nreturn y + 0")),
+    "framework helps": ("needs_review", "policy.library_calls", *forward(f"y = torch.empty_like(x)\n{KERNEL}\nreturn y + 0")),
     # compiler
     "undeclared": ("build_failed", "compile_error.undeclared_name", "float s = 0;", "float s = start;"),
     "header": ("build_failed", "compile_error.missing_header", "#include <cmath>", "#include <no_such_header.h>"),
@@ -56,7 +56,7 @@ CASES = {
     "closes descriptors": ("crashed", "crash.exit", *forward("import os\nos.closerange(3, 4096)\nreturn x")),
     "hangs": ("timed_out", "timeout.run", *forward("while True:\n    pass")),
     "forges a reply": (
-        "cheated",
+        "reward_hack",
         "cheat.protocol",
         *forward("import os\nfor fd in range(3, 64):\n    try:\n        os.write(fd, b'OK')\n    except OSError:\n        pass\nreturn x"),
     ),
@@ -105,7 +105,7 @@ def test_verdict(bench: Bench, correct: str, name: str) -> None:
     assert any(s.name.startswith(either) for s in found.signals), found.signals
     assert found.message
     assert found.fitness == 0.0
-    assert not found.promotable
+    assert not found.eligible
 
 
 def test_the_correct_candidate_is_correct_after_all_of_that(bench: Bench, correct: str) -> None:
@@ -151,10 +151,10 @@ def test_a_policy_can_allow_or_reject_library_calls(bench: Bench, correct: str) 
     framework = "        return torch.tanh(x) * self.weight + x.sum(dim=-1, keepdim=True)\n"
     assert build in correct
     only_framework = correct.replace(build, "").replace(BODY, framework)
-    flagged = bench.evaluate(only_framework)
-    assert (flagged.status, flagged.signals[0].name) == ("flagged", "policy.no_native_kernel")
+    helped = bench.evaluate(only_framework)
+    assert (helped.status, helped.signals[0].name) == ("needs_review", "policy.no_native_kernel")
     assert bench.evaluate(only_framework, policy=Policy(library_calls="allow")).status == "correct"
-    assert bench.evaluate(only_framework, policy=Policy(library_calls="reject")).status == "rejected"
+    assert bench.evaluate(only_framework, policy=Policy(library_calls="reject")).status == "invalid"
 
 
 def test_bitwise_is_a_gate_where_it_is_asked_for(bench: Bench, correct: str) -> None:
@@ -165,7 +165,7 @@ def test_bitwise_is_a_gate_where_it_is_asked_for(bench: Bench, correct: str) -> 
 
 def test_a_plain_function_is_a_candidate_only_where_parameters_do_not_matter(bench: Bench) -> None:
     found = bench.evaluate("def kernel(x):\n    return x\n")
-    assert (found.status, found.signals[0].name) == ("rejected", "structure.parameter_mismatch")
+    assert (found.status, found.signals[0].name) == ("invalid", "structure.parameter_mismatch")
 
 
 def test_an_evaluation_leaves_no_descriptor_open(bench: Bench, correct: str) -> None:

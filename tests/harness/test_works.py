@@ -1,4 +1,4 @@
-"""Who does the work is measured: kernels that contribute nothing, and work that is done beside them, are flagged."""
+"""Who does the work is measured: kernels that contribute nothing, and work that is done beside them, need a review."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ def bench(judge: Opened) -> Bench:
 @pytest.mark.parametrize(
     ("body", "signal"), [(DECOY, "policy.decoy_kernel"), (BESIDE, "policy.host_work")], ids=["decoy", "beside"]
 )
-def test_work_that_the_kernel_does_not_do_is_flagged(bench: Bench, correct: str, body: str, signal: str) -> None:
+def test_work_that_the_kernel_does_not_do_needs_review(bench: Bench, correct: str, body: str, signal: str) -> None:
     assert BODY in correct
-    found = bench.evaluate(correct.replace(BODY, body), until="profile")
-    assert found.status == "flagged", found.message
+    found = bench.evaluate(correct.replace(BODY, body), through="profile")
+    assert found.status == "needs_review", found.message
     assert signal in [s.name for s in found.signals]
     assert found.fitness == 0.0
 
 
 @pytest.mark.quiet
 def test_the_share_of_an_honest_kernel_is_reported(bench: Bench, correct: str) -> None:
-    found = bench.evaluate(correct, until="profile")
+    found = bench.evaluate(correct, through="profile")
     assert found.status == "correct", found.message
-    shares = [c.kernel_share for c in found.cases if c.kernel_share is not None]
+    shares = [c.own_kernel_fraction for c in found.cases if c.own_kernel_fraction is not None]
     assert len(shares) == 1
     assert 0 < shares[0] <= 1
 
@@ -67,11 +67,11 @@ def test_the_share_of_an_honest_kernel_is_reported(bench: Bench, correct: str) -
 @pytest.mark.parametrize("counts", ["[1, 2]", "{'aten.x': 'many'}", "{'aten.x': [1]}", "7"])
 def test_what_a_candidate_says_of_itself_cannot_break_the_judge(bench: Bench, correct: str, counts: str) -> None:
     lie = f"import harness.workers.operators\nharness.workers.operators.Recorder.counts = lambda self: {counts}\n"
-    found = bench.evaluate(lie + correct, until="profile")
+    found = bench.evaluate(lie + correct, through="profile")
     assert found.status == "correct", found.message
 
 
 def test_launching_on_a_device_takes_the_host_time() -> None:
-    assert works.host_us(cpu, 3) == works.HIDDEN_US
-    assert works.host_us(cuda, 2) > 429  # an honest start of examples/batch_event_truncate took so long on an H200
-    assert works.host_us(cuda, 10**6) == works.host_us(cuda, works.MOST_LAUNCHES)
+    assert works.launch_us(cpu, 3) == works.HIDDEN_US
+    assert works.launch_us(cuda, 2) > 429  # an honest start of examples/batch_event_truncate took so long on an H200
+    assert works.launch_us(cuda, 10**6) == works.launch_us(cuda, works.MOST_LAUNCHES)

@@ -1,4 +1,4 @@
-"""Loading, reading, extending; and errors that say what to mend."""
+"""Loading, reading, extending; and errors that say what to fix."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from kevolve_mcp.search.testing import random_tree
 def node(number: int, fitness: float | None = 1.0, *parents: int, **more: Any) -> Node:
     """Node n<number>; fitness 0 means incorrect."""
     correct = fitness is None or fitness > 0
-    facts: dict[str, Any] = {"status": "correct" if correct else "incorrect", "promotable": correct}
+    facts: dict[str, Any] = {"status": "correct" if correct else "incorrect", "eligible": correct}
     facts |= {"role": "improve" if parents else "draft", "candidate": f"c{number}", "evaluation": f"e{number}", **more}
     return Node(id=f"n{number}", seq=number, parents=tuple(f"n{p}" for p in parents), fitness=fitness, **facts)
 

@@ -68,7 +68,7 @@ def tell(rng: random.Random, ask: Ask, tree: Tree, designs: dict[str, Design]) -
         evaluation=f"e{seq}",
         status="incorrect" if design.broken else "correct",
         fitness=speed,
-        promotable=not design.broken,
+        eligible=not design.broken,
         ask=ask.seq,
         role=ask.role,
         params={"BLOCK": design.block},

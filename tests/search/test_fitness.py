@@ -41,11 +41,11 @@ def test_no_interval_without_f_or_with_a_case_that_has_none():
 
 
 def test_figures_weigh_latency_and_take_the_worst_roofline():
-    cases = [case("a", 2, 3, latency_us=10.0, roofline=0.9), case("b", 2, 1, latency_us=50.0, roofline=0.4)]
+    cases = [case("a", 2, 3, latency_us=10.0, roofline_fraction=0.9), case("b", 2, 1, latency_us=50.0, roofline_fraction=0.4)]
     assert figures(cases).latency_us == pytest.approx(20.0)
-    assert figures(cases).roofline == 0.4
+    assert figures(cases).roofline_fraction == 0.4
     partial = figures([*cases, case("c", 2)])
-    assert (partial.latency_us, partial.roofline) == (None, None)
+    assert (partial.latency_us, partial.roofline_fraction) == (None, None)
     assert figures([]).latency_us is None
 
 
@@ -56,18 +56,18 @@ def wide(number, score, spread):
 def test_compare_waits_for_evidence():
     assert compare(node(2, 1.5), node(1, 1.0)) == "improved"
     assert compare(node(2, 1.0), node(1, 1.5)) == "regressed"
-    assert compare(node(2, 1.01), node(1, 1.0)) == "same"
-    assert compare(wide(2, 1.2, 1.3), wide(1, 1.0, 1.3)) == "unclear"
+    assert compare(node(2, 1.01), node(1, 1.0)) == "equivalent"
+    assert compare(wide(2, 1.2, 1.3), wide(1, 1.0, 1.3)) == "inconclusive"
     assert compare(wide(2, 1.2, 1.01), wide(1, 1.0, 1.01)) == "improved"
     assert compare(node(2, 0.1), node(1, 0.0)) == "improved"
     assert compare(node(2, 0.0), node(1, 0.1)) == "regressed"
-    assert compare(node(2, 0.0), node(1, 0.0)) == "same"
-    assert compare(node(2, None), node(1, 1.0)) == "unclear"
+    assert compare(node(2, 0.0), node(1, 0.0)) == "equivalent"
+    assert compare(node(2, None), node(1, 1.0)) == "inconclusive"
 
 
 @given(st.floats(0.1, 10), st.floats(0.1, 10), st.floats(1.0, 1.5), st.floats(1.0, 1.5))
 def test_compare_is_antisymmetric(a, b, da, db):
-    mirror = {"improved": "regressed", "regressed": "improved", "same": "same", "unclear": "unclear"}
+    mirror = {"improved": "regressed", "regressed": "improved", "equivalent": "equivalent", "inconclusive": "inconclusive"}
     assert compare(wide(1, a, da), wide(2, b, db)) == mirror[compare(wide(2, b, db), wide(1, a, da))]
 
 
@@ -87,23 +87,23 @@ def test_against_parent_takes_the_better_parent():
     made = tree(node(1, 1.0), node(2, 2.0), node(3, 1.5, 1, 2), node(4, 1.5, 1))
     assert against_parent(made, made.by_id["n3"]) == "regressed"
     assert against_parent(made, made.by_id["n4"]) == "improved"
-    assert against_parent(made, made.by_id["n1"]) == "unclear"
+    assert against_parent(made, made.by_id["n1"]) == "inconclusive"
 
 
-def test_ranking_puts_promotable_first_and_equals_in_order():
-    made = [node(1, 1.0), node(2, 3.0, promotable=False), node(3, 1.0), node(4, 2.0), node(5, 0.0)]
+def test_ranking_puts_eligible_first_and_equals_in_order():
+    made = [node(1, 1.0), node(2, 3.0, eligible=False), node(3, 1.0), node(4, 2.0), node(5, 0.0)]
     assert [n.id for n in rank(made)] == ["n4", "n1", "n3", "n2", "n5"]
 
 
 def test_undominated_are_those_that_noise_cannot_tell_apart():
-    made = [wide(1, 2.0, 1.05), wide(2, 1.98, 1.05), wide(3, 1.0, 1.05), node(4, 0.0), node(5, 9.0, promotable=False)]
+    made = [wide(1, 2.0, 1.05), wide(2, 1.98, 1.05), wide(3, 1.0, 1.05), node(4, 0.0), node(5, 9.0, eligible=False)]
     assert [n.id for n in undominated(made)] == ["n1", "n2", "n5"]
     assert dominates(made[0], made[2])
     assert not dominates(made[4], made[0])
 
 
 def test_progress_ignores_luck_and_adds_up_small_steps():
-    made = [node(1, 1.0), node(2, 1.01), node(3, 1.019), node(4, 1.03), node(5, 0.0), node(6, 5.0, promotable=False)]
+    made = [node(1, 1.0), node(2, 1.01), node(3, 1.019), node(4, 1.03), node(5, 0.0), node(6, 5.0, eligible=False)]
     assert [n.id for n in progress(made)] == ["n1", "n4"]
     assert stalled_for(made) == 2
     assert stalled_for([node(1, 0.0), node(2, 0.0)]) == 2

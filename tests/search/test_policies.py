@@ -109,7 +109,7 @@ def test_a_failure_is_repaired_a_bounded_number_of_times_by_one_author_at_a_time
     "policy", [Greedy(drafts=0), Evolutionary(islands=1, drafts=1), TreeSearch(drafts=0)], ids=lambda p: p.name
 )
 def test_cheats_flags_and_bad_settings_are_not_repaired(policy):
-    dead = (node(2, 0.0, status="cheated"), node(3, 0.0, status="flagged"), node(4, 0.0, 1, role="tune"))
+    dead = (node(2, 0.0, status="reward_hack"), node(3, 0.0, status="needs_review"), node(4, 0.0, 1, role="tune"))
     made = tree(node(1, 1.0), *dead)
     roles = {e.role for seed in range(30) for e in select(policy, made, n=3, seed=seed)}
     assert "repair" not in roles
@@ -154,7 +154,7 @@ def test_greedy_leaves_a_stall_by_a_clean_slate_and_a_crossover():
 
 def test_tree_search_walks_past_a_node_that_was_tried_enough():
     policy = TreeSearch(drafts=0, width=2, patience=99)
-    made = tree(node(1, 2.0), node(2, 1.0), node(3, 3.0, 1), node(4, 0.0, 1, status="cheated"))
+    made = tree(node(1, 2.0), node(2, 1.0), node(3, 3.0, 1), node(4, 0.0, 1, status="reward_hack"))
     assert select(policy, made)[0].parents == ("n3",)
     assert select(policy, tree(*made.nodes[:3]))[0].parents == ("n1",)
 
@@ -170,11 +170,11 @@ def test_islands_share_the_asks_and_name_island_and_generation():
 def test_an_island_without_anyone_correct_is_settled_anew_and_says_so():
     policy = Evolutionary(islands=2, drafts=1)
     asks = (ask(1, "draft", island=0, draft=1), ask(2, "draft", island=1, draft=2))
-    made = tree(node(1, 0.0, ask=1, status="cheated"), node(2, 2.0, ask=2), asks=asks)
+    made = tree(node(1, 0.0, ask=1, status="reward_hack"), node(2, 2.0, ask=2), asks=asks)
     (chosen,) = select(policy, made)
     assert (chosen.parents, chosen.annotations["phase"]) == (("n2",), "reseed")
     assert (chosen.annotations["island"], chosen.annotations["migrated_from"]) == (0, 1)
-    nobody = tree(node(1, 0.0, ask=1, status="cheated"), node(2, 0.0, ask=2, status="cheated"), asks=asks)
+    nobody = tree(node(1, 0.0, ask=1, status="reward_hack"), node(2, 0.0, ask=2, status="reward_hack"), asks=asks)
     (alone,) = select(policy, nobody)
     assert (alone.role, alone.annotations["phase"], alone.annotations["island"]) == ("draft", "reseed", 0)
 
@@ -209,7 +209,7 @@ def test_no_island_is_ever_forgotten(seed, islands, failing):
 @pytest.mark.parametrize(
     "policy", [Greedy(drafts=0), Evolutionary(islands=1, drafts=1), TreeSearch(drafts=0)], ids=lambda p: p.name
 )
-def test_a_mended_failure_is_left_in_peace(policy):
+def test_a_fixed_failure_is_left_in_peace(policy):
     made = tree(node(1, 0.0), node(2, 1.0, 1, role="repair"))
     assert all(select(policy, made, seed=seed)[0].role != "repair" for seed in range(20))
 
@@ -224,7 +224,7 @@ def test_kin_are_not_crossed_and_no_pair_twice():
 
 def test_an_ask_that_was_answered_meanwhile_weighs_nothing():
     asks = (ask(1, "improve", 1),)
-    made = tree(node(1, 3.0), node(2, 2.95), node(3, 3.1, 1, ask=1, status="flagged"), asks=asks)
+    made = tree(node(1, 3.0), node(2, 2.95), node(3, 3.1, 1, ask=1, status="needs_review"), asks=asks)
     assert moves.View.of(made, asks, 8).load == {}
     assert moves.View.of(tree(*made.nodes[:2], asks=asks), asks, 8).load == {"n1": 1}
 

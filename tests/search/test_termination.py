@@ -22,17 +22,17 @@ def test_goals():
     assert over("latency_us:50") is None
     assert over("latency_us:50", best=Figures(latency_us=49.0)).reason == "goal_reached"
     assert over("latency_us:50", best=Figures(latency_us=51.0)) is None
-    assert over("roofline:0.8", best=Figures(roofline=0.8)).reason == "goal_reached"
-    assert over("roofline:0.8", best=Figures(roofline=0.7)) is None
-    assert over("speedup:2", made=tree(node(1, 3.0, promotable=False))) is None
+    assert over("roofline:0.8", best=Figures(roofline_fraction=0.8)).reason == "goal_reached"
+    assert over("roofline:0.8", best=Figures(roofline_fraction=0.7)) is None
+    assert over("speedup:2", made=tree(node(1, 3.0, eligible=False))) is None
 
 
 def test_the_roofline_ends_any_search():
-    assert over("speedup:9", best=Figures(roofline=0.97)).reason == "roofline_reached"
-    assert over(best=Figures(roofline=0.97), roofline=None) is None
+    assert over("speedup:9", best=Figures(roofline_fraction=0.97)).reason == "roofline_reached"
+    assert over(best=Figures(roofline_fraction=0.97), roofline_fraction=None) is None
 
 
-@pytest.mark.parametrize("limit", ["evaluations", "seconds", "device_s", "tokens", "usd"])
+@pytest.mark.parametrize("limit", ["evaluations", "seconds", "device_seconds", "tokens", "usd"])
 def test_every_budget_ends_the_search_and_says_which(limit):
     ended = over(budget=Budget(**{limit: 5}), spent=Spent(**{limit: 5}))
     assert ended.reason == "budget_spent"
@@ -84,7 +84,7 @@ budgets = st.builds(Budget, *[st.none() | numbers for _ in range(5)])
 @given(situations, budgets, spends, spends, st.sampled_from(["best", "speedup:1.5"]), st.none() | st.integers(1, 10))
 def test_what_is_over_stays_over_whatever_is_spent(situation, budget, spent, more, goal, stall_after):
     made, open_asks = situation
-    later = Spent(*(getattr(spent, f) + getattr(more, f) for f in ("evaluations", "seconds", "device_s", "tokens", "usd")))
+    later = Spent(*(getattr(spent, f) + getattr(more, f) for f in ("evaluations", "seconds", "device_seconds", "tokens", "usd")))
     before, after = (
         terminate(made, Goal.parse(goal), budget, s, open_asks=open_asks, stall_after=stall_after) for s in (spent, later)
     )
@@ -93,7 +93,7 @@ def test_what_is_over_stays_over_whatever_is_spent(situation, budget, spent, mor
 
 
 def test_a_correct_node_that_cannot_win_is_not_called_unproved() -> None:
-    made = tree(node(1, 3.0, promotable=False), node(2, 2.0, promotable=False))
+    made = tree(node(1, 3.0, eligible=False), node(2, 2.0, eligible=False))
     spent = over("best", made=made, budget=Budget(evaluations=1), spent=Spent(2))
     assert spent is not None
     assert "Each of the 2 correct candidates regresses a protected case." in spent.sentence

@@ -78,7 +78,7 @@ class Agent:
             assert result_of(checked)["evaluation"]["status"] == "correct"
             words = {"hypothesis": f"idea {number}", "predicted_speedup": 1.1, "rationale": "seen in the profile"}
             spent = {"tokens": 1000, "usd": 0.01}
-            told = await self.call("kernel_submit", session_id=session, ask_id=ask, source=source, spent=spent, **words)
+            told = await self.call("kernel_submit", session_id=session, ask_id=ask, source=source, usage=spent, **words)
         return str(result_of(told)["node"]["id"])
 
 
@@ -113,7 +113,7 @@ async def test_the_whole_workflow(tmp_path: Path, mode: str) -> None:
         tree = await me.call("tree_view", session_id=session)
         assert tree["data"]["session"]["spent"]["tokens"] == 4000
         assert tree["data"]["session"]["spent"]["usd"] == pytest.approx(0.04)
-        ending = await me.call("session_finish", session_id=session, inline=True)
+        ending = await me.call("session_finish", session_id=session, include_files=True)
         finished = result_of(ending)
         assert finished["node"]["id"] == "n5"
         assert (Path(finished["package"]) / "manifest.json").is_file()
@@ -190,10 +190,10 @@ async def test_a_spend_that_is_none_is_refused(tmp_path: Path) -> None:
     async with agent(tmp_path) as me:
         session = await opened(me)
         for spent in ({"tokens": -1}, {"dollars": 1}, {"usd": float("inf")}):
-            arguments = {"session_id": session, "source": kernel(), "spent": spent}
+            arguments = {"session_id": session, "source": kernel(), "usage": spent}
             result = await me._client.call_tool("kernel_submit", arguments)
             assert result.is_error
-            assert "spent" in text(result)
+            assert "usage" in text(result)
 
 
 def body(shown: str) -> str:

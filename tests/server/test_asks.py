@@ -92,11 +92,11 @@ async def test_it_tells_what_was_tried_failures_included(client: Client) -> None
     session = await opened(client)
     await answered(client, session, long_kernel(2.0, 1))
     await submit(client, session, long_kernel(1.4, 2), hypothesis="two sums", parents=["n1"])
-    await submit(client, session, long_kernel(1.4, 3, status="cheated"), hypothesis="keep the last answer", parents=["n1"])
+    await submit(client, session, long_kernel(1.4, 3, status="reward_hack"), hypothesis="keep the last answer", parents=["n1"])
     context, said = await ask(client, session)
     assert [p["id"] for p in context["parents"]] == ["n1"]
     tried = said.partition("## Tried before")[2]
-    assert re.search(r"Failed, do not repeat:\n- n3 from n1: cheated F = 0.000. keep the last answer; cheat.clock", tried)
+    assert re.search(r"Failed, do not repeat:\n- n3 from n1: reward_hack F = 0.000. keep the last answer; cheat.clock", tried)
     assert re.search(r"- n2 from n1: correct F = 1.400. two sums", tried)
 
 

@@ -52,7 +52,7 @@ async def test_the_journey(tmp_path: Path, mode: str) -> None:
             assert "speedup=1.7" in source.contents[0].text  # type: ignore[union-attr]
             error = refused(await client.call_tool("session_next", {"session_id": session, "cuont": 1}))
             assert "did you mean 'count'?" in error["message"]
-            ended = data(await client.call_tool("session_finish", {"session_id": session, "inline": True}))
+            ended = data(await client.call_tool("session_finish", {"session_id": session, "include_files": True}))
             assert "kernel.py" in ended["result"]["contents"]
 
 

@@ -53,11 +53,11 @@ async def test_named_parents_and_the_named_root_are_taken_as_they_are(client: Cl
     assert "child of the root" not in said
 
 
-async def test_a_mended_failure_hangs_under_it_as_a_repair(client: Client) -> None:
+async def test_a_fixed_failure_hangs_under_it_as_a_repair(client: Client) -> None:
     session = await open_session(client)
     await submit(client, session, "# fake: status=incorrect\n" + long_kernel(1.2, ROWS))
-    mended, _ = await submit(client, session, long_kernel(1.2, ROWS))
-    assert (mended["parents"], mended["role"]) == (["n1"], "repair")
+    fixed, _ = await submit(client, session, long_kernel(1.2, ROWS))
+    assert (fixed["parents"], fixed["role"]) == (["n1"], "repair")
 
 
 async def test_short_texts_are_not_compared(client: Client) -> None:

@@ -160,7 +160,7 @@ class OpenClock(FakeExecutor):
 
     async def evaluate(self, *arguments: Any, **named: Any) -> Evaluation:
         found = await super().evaluate(*arguments, **named)
-        return replace(found, cases=tuple(replace(c, verdict="unclear", open_us=c.latency_us) for c in found.cases))
+        return replace(found, cases=tuple(replace(c, verdict="inconclusive", open_us=c.latency_us) for c in found.cases))
 
 
 async def test_what_the_clock_leaves_open_makes_no_skill(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ async def test_an_ablation_is_timed_and_is_no_result(client: Client) -> None:
     assert text(found).startswith("ABLATION, incorrect, no result and never a node (e1): ")
     assert "wrong, 33.33 us" in text(found)
     answer = data(found)
-    assert (answer["fitness"], answer["node_id"], answer["result"]["evaluation"]["promotable"]) == (None, "", False)
+    assert (answer["fitness"], answer["node_id"], answer["result"]["evaluation"]["eligible"]) == (None, "", False)
     assert [c["verdict"] for c in answer["result"]["evaluation"]["cases"]] == [None]
     told = data(await client.call_tool("kernel_submit", {"session_id": session, "source": kernel(3.0, status="incorrect")}))
     assert (told["status"], told["fitness"], told["result"]["cached"]) == ("incorrect", 0.0, False)

@@ -128,6 +128,6 @@ async def test_a_finished_session_is_not_asked(bench: Bench) -> None:
         session = await opened(service, OpenRequest(bench.task()))
         from .conftest import finish
 
-        await finish(service, session, abandon=True)
+        await finish(service, session, discard=True)
         with pytest.raises(Conflict, match="abandoned"):
             await service.next(session)

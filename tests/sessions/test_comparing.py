@@ -32,7 +32,7 @@ async def test_nodes_and_texts_are_compared_without_a_node(bench: Bench) -> None
         )
         assert found.labels == ("kernel 1", "n1", "n2", "kernel 4")
         first = {d.second: (round(d.ratio, 3), d.verdict) for d in found.duels if d.first == "kernel 1"}
-        assert first == {"n1": (1.2, "faster"), "n2": (1.5, "faster"), "kernel 4": (1.0, "same")}
+        assert first == {"n1": (1.2, "faster"), "n2": (1.5, "faster"), "kernel 4": (1.0, "equivalent")}
         assert next(d for d in found.duels if (d.first, d.second) == ("n1", "n2")).verdict == "faster"
         assert next(d for d in found.duels if (d.first, d.second) == ("n2", "kernel 4")).verdict == "slower"
         assert len((await service.tree(session)).nodes) == 2
@@ -77,7 +77,7 @@ async def test_a_comparison_is_paid_for(bench: Bench) -> None:
         after = (await service.tree(session)).session
         assert before is not None
         assert after is not None
-        assert after.spent.device_s > before.spent.device_s
+        assert after.spent.device_seconds > before.spent.device_seconds
         assert after.spent.evaluations == before.spent.evaluations
 
 
@@ -104,7 +104,7 @@ async def test_equal_contenders_keep_their_order(bench: Bench) -> None:
         assert isinstance(job.result, Finished)
         assert job.result.node is not None
         assert job.result.node.id == "n2"
-        assert [d.verdict for d in job.result.contest] == ["same"]
+        assert [d.verdict for d in job.result.contest] == ["equivalent"]
 
 
 async def test_a_finish_survives_a_comparison_that_cannot_be(bench: Bench) -> None:

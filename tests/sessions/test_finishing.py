@@ -49,10 +49,10 @@ async def test_a_named_node_does_not(bench: Bench) -> None:
         assert job.result.reason == "n1 was chosen by name."
 
 
-async def test_a_flagged_node_counts_again_once_a_person_let_it_pass(bench: Bench) -> None:
+async def test_a_node_that_needs_review_counts_once_a_person_let_it_pass(bench: Bench) -> None:
     async with bench.service() as service:
         session = await opened(service, OpenRequest(bench.task()))
-        told_one = await told(service, session, kernel(2.5, status="flagged"))
+        told_one = await told(service, session, kernel(2.5, status="needs_review"))
         assert told_one.node is not None
         assert told_one.node.fitness == 0.0
         with pytest.raises(Conflict) as error:
@@ -95,7 +95,7 @@ async def test_nothing_to_export_says_what_to_do(bench: Bench) -> None:
         session = await opened(service, OpenRequest(bench.task()))
         with pytest.raises(Conflict) as error:
             await finish(service, session)
-        assert "abandon" in error.value.hint
+        assert "discard" in error.value.hint
 
 
 async def test_a_finish_is_read_again(bench: Bench) -> None:
@@ -104,7 +104,7 @@ async def test_a_finish_is_read_again(bench: Bench) -> None:
         await told(service, session, kernel(1.3))
         first = await finish(service, session)
         evaluations = len(bench.executor.evaluated)
-        again = await finish(service, session, inline=True)
+        again = await finish(service, session, include_files=True)
         assert isinstance(first.result, Finished)
         assert isinstance(again.result, Finished)
         assert len(bench.executor.evaluated) == evaluations
@@ -155,7 +155,7 @@ async def test_abandoning_stops_the_jobs(bench: Bench) -> None:
         await told(service, session, kernel(1.2))
         with pytest.raises(Conflict, match=running.id):
             await finish(service, session)
-        job = await finish(service, session, abandon=True)
+        job = await finish(service, session, discard=True)
         assert isinstance(job.result, Finished)
         assert job.result.state == "abandoned"
         assert (await service.job(running.id)).state == "cancelled"

@@ -42,7 +42,7 @@ async def test_views(bench: Bench) -> None:
         assert "log of build" in (await service.tree(session, node_id="n3", section="log")).text
         assert "ok" in (await service.tree(evaluation_id="e1", section="stages")).text
         assert '"speedup": 1.5' in (await service.tree(evaluation_id="e2", section="cases")).text
-        diff = await service.tree(session, node_id="n2", diff_with="parent")
+        diff = await service.tree(session, node_id="n2", diff_base="parent")
         assert "+# fake: speedup=1.5" in diff.text
         assert await service.source(session, "n2") == kernel(1.5)
         assert "n2" in await service.report(session)
@@ -79,5 +79,5 @@ async def test_wrong_ids_teach(bench: Bench) -> None:
         with pytest.raises(UsageError, match="without its session"):
             await service.tree(node_id="n1")
         with pytest.raises(UsageError, match="needs node_id"):
-            await service.tree(session, diff_with="parent")
-        assert (await service.tree(session, node_id="n1", diff_with="parent")).text.startswith("n0 -> n1: ")
+            await service.tree(session, diff_base="parent")
+        assert (await service.tree(session, node_id="n1", diff_base="parent")).text.startswith("n0 -> n1: ")

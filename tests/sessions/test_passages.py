@@ -34,9 +34,9 @@ def pages(library: Library, given: Situation, had: tuple[str, ...] = ()) -> list
 def test_signals_operators_and_role_lead_to_pages(library: Library) -> None:
     assert "guidance/reductions" in pages(library, situation(*NORM, signals=("latency_bound",), depth=6))
     assert "skills/row_normalization" in pages(library, situation("aten.add.Tensor", *NORM))
-    mending = pages(library, situation(*NORM, role="repair", signals=("compile_error",), diagnosis="expected ';' before '}'"))
-    assert mending[0] == "guidance/compile_errors"
-    assert not any(p.startswith("hardware/") for p in mending)
+    fixing = pages(library, situation(*NORM, role="repair", signals=("compile_error",), diagnosis="expected ';' before '}'"))
+    assert fixing[0] == "guidance/compile_errors"
+    assert not any(p.startswith("hardware/") for p in fixing)
 
 
 def test_a_skill_of_another_pattern_is_left_out(library: Library) -> None:

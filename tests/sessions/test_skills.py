@@ -137,7 +137,7 @@ async def test_a_skill_that_keeps_failing_sinks_and_is_contradicted(bench: Bench
             session = await opened(service, OpenRequest(bench.task(task(f"t{i}"), f"t{i}.py"), skills=False))
             await told(service, session, kernel(1.0, f"# {i}"))
             await told(service, session, kernel(0.9, f"# {i}"), parents=("n1",), rationale=f"applies the skill learned/{skill}")
-            await finish(service, session, abandon=True)
+            await finish(service, session, discard=True)
             (counts,) = [c for c in await service.skills() if c.id == skill]
             standing.append(counts.standing)
         assert standing == sorted(standing, reverse=True)
@@ -145,7 +145,7 @@ async def test_a_skill_that_keeps_failing_sinks_and_is_contradicted(bench: Bench
         assert (counts.state, counts.sessions, counts.gained) == ("contradicted", 5, 0)
         assert "5 sessions used it and 0 gained" in (await service.skill(skill)).history[-1]
         assert (await service.decide_skill(skill, "accepted", "me", "try again")).state == "accepted"
-        await finish(service, await opened(service, OpenRequest(bench.task(task("later"), "later.py"))), abandon=True)
+        await finish(service, await opened(service, OpenRequest(bench.task(task("later"), "later.py"))), discard=True)
         assert (await service.skill(skill)).counts.state == "accepted"  # what came before its new chance does not count
 
 
@@ -242,6 +242,6 @@ async def test_a_shipped_skill_is_counted_once_for_a_session(bench: Bench) -> No
         tuned = 'TUNABLES = {"A": [1, 2]}\nPARAMS = {"A": %d}'
         await told(service, session, kernel(0.8, tuned % 1), rationale="uses skills/row_normalization")
         await told(service, session, kernel(0.8, tuned % 2))
-        await finish(service, session, abandon=True)
+        await finish(service, session, discard=True)
         (counts,) = [c for c in await service.skills() if c.id == "skills/row_normalization"]
         assert (counts.state, counts.uses, counts.sessions) == ("shipped", 1, 1)

@@ -104,7 +104,7 @@ async def test_failures_are_nodes_with_signals(bench: Bench) -> None:
             assert (found.node.status, found.node.fitness) == (status, 0.0)
             assert found.node.signals
         broken = await told(service, session, "class ModelNew(:\n")
-        assert broken.evaluation.status == "rejected"
+        assert broken.evaluation.status == "invalid"
 
 
 async def test_root_is_assumed_and_said(bench: Bench) -> None:

@@ -28,7 +28,7 @@ def test_what_is_put_comes_back(data: bytes | str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"kernex", b"kernel and more"])
-def test_damage_is_detected_and_mended_by_another_put(damage: bytes, tmp_path: Path) -> None:
+def test_damage_is_detected_and_fixed_by_another_put(damage: bytes, tmp_path: Path) -> None:
     artifacts = Artifacts(str(tmp_path))
     digest = artifacts.put("kernel")
     only_file(tmp_path).write_bytes(damage)

@@ -30,7 +30,7 @@ from kevolve_mcp.store.signature import Signature, overlap
 def test_baselines_are_those_of_the_asked_environment(tmp_path: Path) -> None:
     task = sample_task()
     faster = dataclasses.replace(
-        task, cases=(dataclasses.replace(task.cases[0], baselines_us={"eager": 5.0}, roofline_us=1.0), task.cases[1])
+        task, cases=(dataclasses.replace(task.cases[0], baselines_us={"eager": 5.0}, roofline_time_us=1.0), task.cases[1])
     )
     elsewhere = dataclasses.replace(ENVIRONMENT, device="cpu:other")
     with Store.open(tmp_path) as store:
@@ -66,7 +66,7 @@ def test_similar_tasks_lend_their_best_kernels(tmp_path: Path) -> None:
             sessions[name, target, language] = session.id
             store.nodes.add(session.id, new_node(store, f"{name} slow", name, 1.2))
             store.nodes.add(session.id, new_node(store, f"{name} fast", name, 1.8))
-            evaluation = sample_evaluation(sample_candidate(f"{name} odd"), task, 9.0, promotable=False)
+            evaluation = sample_evaluation(sample_candidate(f"{name} odd"), task, 9.0, eligible=False)
             store.nodes.add(session.id, new_node(store, f"{name} odd", name, evaluation=evaluation))
         asked = sample_task("asked", {"mul": 2, "rsqrt": 1})
         found = store.similar(asked, "cpu", "cpp", 5)

@@ -29,7 +29,7 @@ def spec(dtype: str, *shape: int) -> TensorSpec:
 def task(
     source: str, inputs: list[TensorSpec], outputs: list[TensorSpec], operators: list[str], parameters: tuple[str, ...] = ()
 ) -> Task:
-    case = Case("only", inputs=tuple(inputs), outputs=tuple(outputs), baselines_us={"eager": 100.0}, roofline_us=10.0)
+    case = Case("only", inputs=tuple(inputs), outputs=tuple(outputs), baselines_us={"eager": 100.0}, roofline_time_us=10.0)
     hidden = Case("secret_case", held_out=True, inputs=tuple(inputs), outputs=tuple(outputs))
     return Task("sample", "d" * 64, source, cases=(case, hidden), operators=dict.fromkeys(operators, 1), parameters=parameters)
 
@@ -77,7 +77,7 @@ def node(seq: int, candidate: Candidate, fitness: float | None = 1.0, **changes:
         "evaluation": f"e{seq}",
         "status": "correct" if fitness else "incorrect",
         "fitness": fitness,
-        "promotable": bool(fitness),
+        "eligible": bool(fitness),
         "params": candidate.params(),
         "structure": structure_digest(candidate),
     }

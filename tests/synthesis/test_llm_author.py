@@ -273,7 +273,7 @@ async def test_a_hanging_server_is_cut_off_and_what_it_read_is_counted() -> None
         (400, "rejected the request", "docs/authors.md"),
     ],
 )
-async def test_what_waiting_cannot_mend_ends_at_once(status: int, said: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_waiting_cannot_fix_ends_at_once(status: int, said: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEVOLVE_API_KEY", "sk-secret")
     with (
         loopback(lambda body, n: Reply("no: sk-secret", status)) as (server, author),

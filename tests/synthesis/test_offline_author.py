@@ -86,7 +86,7 @@ def test_draft_varies_the_best_node_when_no_skill_fits() -> None:
 @pytest.mark.parametrize("role", ["tune", "improve", "repair", "draft", "crossover"])
 def test_nothing_left_is_said(role: str) -> None:
     with pytest.raises(Exhausted) as caught:
-        proposed(ask(role, ParentView("n1", "this is not Python (", "rejected")))
+        proposed(ask(role, ParentView("n1", "this is not Python (", "invalid")))
     assert caught.value.hint
 
 
@@ -122,7 +122,7 @@ def test_asks_survive_json() -> None:
     context = ask("start", parent(1, TUNABLE), start=StartView("x", "user file"), history=(row(Candidate(TUNABLE, "cpp"), 0.0),))
     assert from_json(AskContext, to_json(context)) == context
     assert AskContext.parse(context.as_json()) == context
-    empty = ParentView("n2", "", "rejected", 0.0, params={"FLAG": "", "ON": False})
+    empty = ParentView("n2", "", "invalid", 0.0, params={"FLAG": "", "ON": False})
     assert AskContext.parse(ask("repair", empty).as_json()).parents == (empty,)
     assert "text" not in context.as_json()
     facts = TaskFacts.of(rmsnorm_task())

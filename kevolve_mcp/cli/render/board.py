@@ -83,8 +83,8 @@ def budget_left(budget: Budget, spent: Spent) -> str:
         parts.append(f"{max(0, budget.evaluations - spent.evaluations)} of {budget.evaluations} evaluations")
     if budget.seconds is not None:
         parts.append(seconds(budget.seconds - spent.seconds))
-    if budget.device_s is not None:
-        parts.append(f"{seconds(budget.device_s - spent.device_s)} of device time")
+    if budget.device_seconds is not None:
+        parts.append(f"{seconds(budget.device_seconds - spent.device_seconds)} of device time")
     if budget.tokens is not None:
         parts.append(f"{max(0, budget.tokens - spent.tokens):,} tokens")
     if budget.usd is not None:

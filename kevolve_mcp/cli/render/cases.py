@@ -13,7 +13,7 @@ from harness.types import CaseResult
 from .figures import NOTHING, cells, interval_text, microseconds, percent, speedup_text
 
 FLATTERING = 1.1  # a naive figure this much above the honest one is worth a word
-VERDICT_STYLE = {"faster": "green", "slower": "red", "same": "yellow", "unclear": "yellow"}
+VERDICT_STYLE = {"faster": "green", "slower": "red", "equivalent": "yellow", "inconclusive": "yellow"}
 
 
 def cases_table(cases: Sequence[CaseResult], title: str = "", reference_cases: Collection[str] | None = None) -> Table:
@@ -48,12 +48,12 @@ def cases_table(cases: Sequence[CaseResult], title: str = "", reference_cases: C
 
 def unclear_note(cases: Sequence[CaseResult]) -> str:
     """Why no verdict was reached where none was; "" where each case has one."""
-    wide = [c for c in cases if c.verdict == "unclear" and c.interval]
+    wide = [c for c in cases if c.verdict == "inconclusive" and c.interval]
     if not wide:
         return ""
     figures = ", ".join(f"{c.name} {interval_text(c.interval)}" for c in wide)
     return (
-        f"Unclear: {figures}: the interval reaches from slower to faster, or is wider than the difference. The samples scatter too "
+        f"Inconclusive: {figures}: the interval reaches from slower to faster, or is wider than the difference. The samples scatter too "
         "much; measure again on a quieter machine, without --quick."
     )
 
@@ -66,7 +66,7 @@ def _row(case: CaseResult, baselines: Sequence[str]) -> list[Text]:
         *(Text(microseconds(case.baselines.get(name)), style="bold" if name == case.baseline else "") for name in baselines),
         *cells(microseconds(case.latency_us), speedup_text(case.speedup), interval_text(case.interval) or NOTHING),
         Text(verdict, style=VERDICT_STYLE.get(verdict, "dim" if case.correct else "red")),
-        *cells(percent(case.roofline), str(case.threads)),
+        *cells(percent(case.roofline_fraction), str(case.threads)),
     ]
 
 

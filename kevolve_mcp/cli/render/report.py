@@ -42,7 +42,7 @@ def lineage_lines(lineage: tuple[NodeFacts, ...]) -> list[str]:
 
 
 def report_view(outcome: Outcome, copied_to: str = "", reference_cases: tuple[str, ...] = ()) -> RenderableType:
-    """copied_to: where --export put a copy of the package. reference_cases: those that the package hands to the reference."""
+    """copied_to: where --output put a copy of the package. reference_cases: those that the package hands to the reference."""
     session, ending = outcome.session, outcome.ending
     tree = Text(f"tree      kevolve tree {session.id}")
     if ending is None or ending.node is None:
@@ -60,7 +60,7 @@ def report_view(outcome: Outcome, copied_to: str = "", reference_cases: tuple[st
     )
     parts: list[RenderableType] = [
         head,
-        *(Text(text, style="bold yellow") for text in ending.shortfalls),
+        *(Text(text, style="bold yellow") for text in ending.unmet_goals),
         Text(""),
         cases_table(cases, f"per case: {how}", reference_cases if ending.measured else None),
     ]
@@ -95,7 +95,7 @@ def report_json(outcome: Outcome, copied_to: str = "") -> dict[str, Any]:
         "fitness": figure.fitness if figure else None,
         "interval": to_json(figure.interval) if figure else None,
         "cases": [to_json(c) for c in cases],
-        "shortfalls": list(ending.shortfalls) if ending else [],
+        "unmet_goals": list(ending.unmet_goals) if ending else [],
         "not_claimed": naive_note(cases),
         "lineage": [to_json(n) for n in ending.lineage] if ending else [],
         "rejected": dict(ending.rejected) if ending else {},

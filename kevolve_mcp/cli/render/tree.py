@@ -18,7 +18,7 @@ from kevolve_mcp.driver import NodeFacts, SessionFacts
 from .board import best_text
 from .figures import cells, with_interval
 
-STATUS_STYLE = {"correct": "green", "flagged": "yellow"}
+STATUS_STYLE = {"correct": "green", "needs_review": "yellow"}
 HYPOTHESIS_SHOWN = 70
 FULL = 1000  # characters: a width at which no table is folded
 

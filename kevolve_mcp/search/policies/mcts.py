@@ -24,7 +24,7 @@ class TreeSearch(SelectionPolicy):
         (best F below the child, scaled to 0..1 over the tree) + exploration * sqrt(ln(visits of node) / visits of child)
 
     and expands the first node with fewer than `width` attempts, or the one where the walk ends. Visits are the nodes below
-    plus the asks under way there (virtual loss). Failed nodes are passed through: a mended failure is a child of the nearest
+    plus the asks under way there (virtual loss). Failed nodes are passed through: a fixed failure is a child of the nearest
     correct node above. The value is the best below and not the mean, since the search is for one good kernel.
 
     All statistics are derived from the tree; nothing is stored. exploration 0.25 as in AIRA (arXiv 2507.02554); the other

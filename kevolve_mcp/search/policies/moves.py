@@ -18,8 +18,8 @@ from ..tree import Ask, Expansion, MemoryOperator, Node, Tree
 PHASE, WHY, DRAFT, ISLAND, GENERATION, MIGRATED_FROM = "phase", "why", "draft", "island", "generation", "migrated_from"
 
 BESIDES: tuple[MemoryOperator, ...] = ("both", "parent", "siblings")
-# How far a failed candidate came, for the choice of what to repair. A cheat is not mended, and what is flagged awaits a review.
-_PROGRESS = {"rejected": 0, "build_failed": 1, "crashed": 2, "timed_out": 2, "incorrect": 3}
+# How far a failed candidate came, for the choice of what to repair. A reward hack stays, and what needs a review waits for it.
+_PROGRESS = {"invalid": 0, "build_failed": 1, "crashed": 2, "timed_out": 2, "incorrect": 3}
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class View:
 
 @dataclass(frozen=True)
 class Repair:
-    """A line of failures that nobody has mended yet. node: the one of it that came furthest. worth: F of what it grew from
+    """A line of failures that nobody has fixed yet. node: the one of it that came furthest. worth: F of what it grew from
     (1, the baseline's, for a draft or start). attempts: how often a repair was tried."""
 
     node: Node
@@ -97,15 +97,15 @@ def repairs(view: View, limit: int) -> list[Repair]:
     lines: dict[str, list[Node]] = {}
     origin: dict[str, str] = {}
     for node in tree.nodes:
-        if node.status in _PROGRESS and node.role != "tune":  # a setting that does not work is no structure to mend
+        if node.status in _PROGRESS and node.role != "tune":  # a setting that does not work is no structure to fix
             start = origin.get(node.parents[0], node.id) if node.parents else node.id
             origin[node.id] = start
             lines.setdefault(start, []).append(node)
     found = []
     for start, line in lines.items():
         tries = [child for member in line for child in tree.children(member.id) if child.parents[0] == member.id]
-        mended = any(not child.failed for child in tries)
-        if not mended and len(tries) < limit and not any(view.load.get(member.id) for member in line):
+        fixed = any(not child.failed for child in tries)
+        if not fixed and len(tries) < limit and not any(view.load.get(member.id) for member in line):
             first = tree.by_id[start]
             worth = tree.by_id[first.parents[0]].score if first.parents else 1.0
             furthest = max(line, key=lambda n: (_PROGRESS[n.status], n.seq))
@@ -114,9 +114,9 @@ def repairs(view: View, limit: int) -> list[Repair]:
 
 
 def repair(view: View, chosen: Repair, limit: int, **notes: Any) -> Expansion:
-    """Mend a failed node. The author sees the way to it and every earlier attempt."""
+    """Fix a failed node. The author sees the way to it and every earlier attempt."""
     node = chosen.node
-    why = f"{node.id} is {node.status.replace('_', ' ')}; attempt {chosen.attempts + 1} of {limit} to mend it"
+    why = f"{node.id} is {node.status.replace('_', ' ')}; attempt {chosen.attempts + 1} of {limit} to fix it"
     return Expansion((node.id,), decide(view.tree, (node.id,), "repair"), "repair", {PHASE: "expand", WHY: why, **notes})
 
 

@@ -104,7 +104,7 @@ async def kernel_submit(
     hypothesis: Annotated[str, Field(description="What is changed and why it should be faster, one sentence")] = "",
     predicted_speedup: Annotated[float | None, Field(gt=0, description="Against the parent: 1.2 is 20 % faster")] = None,
     rationale: Annotated[str, Field(description="Reasoning worth keeping")] = "",
-    spent: a.SpentArgument = None,
+    usage: a.UsageArgument = None,
     repeat: a.Repeat = False,
     effort: a.Effort = 1,
     wait_s: a.Wait = 20,
@@ -114,7 +114,7 @@ async def kernel_submit(
 
     Without path and source, ask_id must be a start: that start is evaluated. The same text again answers from
     the store, unless repeat or effort asks for more."""
-    used = a.parse_spent(spent)
+    used = a.parse_usage(usage)
     request = SubmitRequest(
         session_id,
         await reach(ctx).text(path, source),

@@ -41,7 +41,7 @@ async def session_open(
 
     Measures the baselines to beat and the roofline (10-60 s), collects starting kernels, answers with the session id. Repeated
     with the same task, target and language it joins the open session. A task that cannot be judged honestly is refused with
-    the line and the mend. Then call session_next."""
+    the line and the fix. Then call session_next."""
     options = a.parse_policy(policy)
     request = OpenRequest(
         task=await reach(ctx).text(task_path, task_source, "task_"),
@@ -115,13 +115,13 @@ async def session_finish(
     ctx: Context[Any],
     session_id: a.SessionId,
     node_id: Annotated[str, Field(description="Export this node instead of the best")] = "",
-    inline: Annotated[bool, Field(description="Answer with the package's files as text, too")] = False,
-    abandon: Annotated[bool, Field(description="Close without exporting; running jobs are cancelled")] = False,
+    include_files: Annotated[bool, Field(description="Answer with the package's files as text, too")] = False,
+    discard: Annotated[bool, Field(description="Close without exporting; running jobs are cancelled")] = False,
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, FinishReply]:
     """End a session: re-validate the winner in fresh processes with fresh seeds and held-out cases, export it as a package that
     stands alone, verify and time that package as a user calls it (the figure to report), propose skills from what helped.
 
     Takes about three evaluations. Repeated, it answers with the same result. The tree stays readable."""
-    request = FinishRequest(session_id, node_id, inline, abandon)
+    request = FinishRequest(session_id, node_id, include_files, discard)
     return finish_answer(checked(await wait(ctx, await service(ctx).finish(request), wait_s)))

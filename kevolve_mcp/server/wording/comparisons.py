@@ -23,9 +23,9 @@ def compared(result: Compared) -> Phrase:
     else:
         out = [f"{n} {e.status}" for n, e in zip(result.labels, result.evaluations, strict=True) if e.status != "correct"]
         verdict = f"{first} could not be compared: {', '.join(out)}"
-    unclear = any(d.verdict == "unclear" for d in own)
-    following = "kernel_profile(..., effort=4) with the same kernels measures longer" if unclear else "kernel_submit(...)"
-    return Phrase(verdict, following if own else "mend what is not correct and call kernel_profile again", lines)
+    inconclusive = any(d.verdict == "inconclusive" for d in own)
+    following = "kernel_profile(..., effort=4) with the same kernels measures longer" if inconclusive else "kernel_submit(...)"
+    return Phrase(verdict, following if own else "fix what is not correct and call kernel_profile again", lines)
 
 
 def contest_lines(result: Finished) -> list[str]:

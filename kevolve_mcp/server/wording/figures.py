@@ -25,7 +25,7 @@ def node_line(node: NodeView) -> str:
     params = f" {node.params}" if node.params else ""
     hypothesis = f": {short(node.hypothesis, 100)}" if node.hypothesis else ""
     signals = f" [{', '.join(node.signals[:4])}]" if node.signals else ""
-    held = "" if node.promotable or node.status != "correct" or node.fitness is None else ", not promotable"
+    held = "" if node.eligible or node.status != "correct" or node.fitness is None else ", not eligible"
     return f"{node.id} {figure}{effect}{held}{source}, {node.role}{params}{hypothesis}{signals}"
 
 
@@ -39,7 +39,7 @@ def case_line(case: CaseResultView) -> str:
         return f"- {case.name}: correct{_accuracy(case)}"
     latency = f", {case.latency_us:.4g} us" if case.latency_us is not None else ""
     others = ", ".join(f"{name} {value:.4g} us" for name, value in case.baselines.items())
-    roofline = f", {case.roofline:.0%} of the ceiling" if case.roofline is not None else ""
+    roofline = f", {case.roofline_fraction:.0%} of the ceiling" if case.roofline_fraction is not None else ""
     figure = f"{times(case.speedup, case.interval)} {case.verdict or ''} over {case.baseline}"
     note = f"; {case.detail}" if case.detail else ""  # why the figure is not the candidate's own
     return f"- {case.name}: {figure}{latency}{roofline} ({others}){_accuracy(case)}{note}"
@@ -68,8 +68,8 @@ def budget_left(session: SessionView) -> str:
         parts.append(f"{session.spent.evaluations} of {limit} evaluations")
     if session.budget.seconds is not None:
         parts.append(f"{session.spent.seconds:.0f} of {session.budget.seconds:.0f} s")
-    if session.budget.device_s is not None:
-        parts.append(f"{session.spent.device_s:.0f} of {session.budget.device_s:.0f} device seconds")
+    if session.budget.device_seconds is not None:
+        parts.append(f"{session.spent.device_seconds:.0f} of {session.budget.device_seconds:.0f} device seconds")
     if session.budget.tokens is not None:
         parts.append(f"{session.spent.tokens:,} of {session.budget.tokens:,} tokens")
     if session.budget.usd is not None:

@@ -14,11 +14,12 @@ __all__ = ["evaluated"]
 
 SHORT = 160  # characters of a message in the first line
 _FAILED = {
-    "rejected": "is rejected",
+    "invalid": "is invalid",
     "build_failed": "does not build",
     "timed_out": "timed out",
     "incorrect": "is incorrect",
-    "flagged": "is flagged",
+    "needs_review": "needs a review",
+    "reward_hack": "is a reward hack",
 }  # other states are verbs already
 _DONE = {"compile": "compiles", "check": "is correct", "profile": "is correct", "submit": "is correct"}
 
@@ -49,7 +50,7 @@ def _verdict(result: Evaluated) -> str:
         else ""
     )
     best = ", the new best" if result.new_best else ""
-    held = "" if evaluation.promotable or evaluation.fitness is None else "; a protected case regressed, so it cannot win"
+    held = "" if evaluation.eligible or evaluation.fitness is None else "; a protected case regressed, so it cannot win"
     return f"{who}{_DONE[result.depth]} ({evaluation.id}){timed}{best}{held}"
 
 
@@ -135,7 +136,7 @@ def _next(result: Evaluated) -> str:
         return "compare its times with those of the whole kernel, then go on with that one"
     if result.evaluation.status != "correct":
         log = f'tree_view(evaluation_id={result.evaluation.id!r}, section="log") shows the log'
-        return f"mend the kernel and call kernel_{result.depth} again; {log}"
+        return f"fix the kernel and call kernel_{result.depth} again; {log}"
     if result.depth == "compile" and result.facts.get("build", {}).get("kernels"):
         return (
             f'tree_view(evaluation_id={result.evaluation.id!r}, section="assembly") for the listings; '

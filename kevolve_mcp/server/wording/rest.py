@@ -35,7 +35,7 @@ def machine(view: MachineView, asked: str = "") -> Phrase:
         if able
         else "target_describe() without a target lists what works here"
         if asked
-        else "mend what is missing, then target_describe() again"
+        else "fix what is missing, then target_describe() again"
     )
     return Phrase(word, call, lines)
 

@@ -19,7 +19,7 @@ def opened(result: Opened) -> Phrase:
     lines = [session_line(session)]
     for case in session.cases:
         baselines = ", ".join(f"{name} {us:.4g} us" for name, us in case.baselines_us.items())
-        ceiling = f"; the ceiling allows {case.roofline_us:.4g} us" if case.roofline_us else ""
+        ceiling = f"; the ceiling allows {case.roofline_time_us:.4g} us" if case.roofline_time_us else ""
         lines.append(f"- {case.name} ({', '.join(case.inputs)}): {baselines}{ceiling}")
     lines += [f"note: {note}" for note in session.notes]
     lines += [f"differs from your call: {text}" for text in result.differs]
@@ -61,7 +61,7 @@ def asked(batch: AskBatch) -> Phrase:
             f"The search has ended: {batch.ended_detail or batch.ended}",
             f"session_finish(session_id={session.id!r})"
             if session.best
-            else f"session_finish(session_id={session.id!r}, abandon=true), or submit a node with parents=[...]",
+            else f"session_finish(session_id={session.id!r}, discard=true), or submit a node with parents=[...]",
             [session_line(session)],
         )
     ids = ", ".join(a.context.id for a in batch.asks)
@@ -79,7 +79,7 @@ def finished(result: Finished) -> Phrase:
     session = result.session
     if result.state == "abandoned":
         return Phrase(f"Session {session.id} abandoned; its tree stays readable", "none", [result.reason])
-    lines = [f"Ended because: {result.reason}", *result.shortfalls]
+    lines = [f"Ended because: {result.reason}", *result.unmet_goals]
     if result.measured is not None:
         lines += [f"The package, timed as a user calls it ({result.measured.id}):", *map(case_line, result.measured.cases)]
     if result.confirmed is not None:

@@ -15,7 +15,7 @@ def tuned(result: Tuned) -> Phrase:
     lines.append("The highest of many figures is a lucky one: whether it is a step, kernel_profile(..., against=[...]) tells.")
     if not best.fitness:
         return Phrase(
-            f"{len(result.trials)} choices tried, none is correct and timed", "mend the kernel, then tune it again", lines
+            f"{len(result.trials)} choices tried, none is correct and timed", "fix the kernel, then tune it again", lines
         )
     word = "the file as it is" if best.given else f"PARAMS = {best.params}"
     verdict = f"{len(result.trials)} choices tried; the best figure is that of {word}: {times(best.fitness, best.interval)}"

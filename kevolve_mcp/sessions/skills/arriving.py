@@ -104,9 +104,9 @@ def _skill(texts: Mapping[str, str], folder: str) -> NewSkill:
         raise UsageError(f"{PAGE}: description is longer than {MAX_DESCRIPTION} characters", "Shorten it.")
     if "allowed-tools" in fields:
         raise UsageError(f"{PAGE}: allowed-tools grants tools", "Remove it: a skill of this kind is read and never run.")
-    wrong, mend = wording.problem(description)
+    wrong, fix = wording.problem(description)
     if wrong:
-        raise UsageError(f"{PAGE}: description {wrong}", mend)
+        raise UsageError(f"{PAGE}: description {wrong}", fix)
     given = {key: _plain(metadata, key) for key in METADATA}
     try:
         Target.parse(given["target"])

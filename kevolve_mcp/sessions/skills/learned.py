@@ -74,7 +74,7 @@ def templates_of(files: dict[str, str]) -> tuple[str, ...]:
 def _has_roles(text: str) -> bool:
     try:
         statements = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a kernel that was rejected need not parse
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # an invalid kernel need not parse
         return False
     return any(
         isinstance(s, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "ROLES" for t in s.targets) for s in statements

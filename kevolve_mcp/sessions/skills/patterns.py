@@ -68,7 +68,7 @@ def check_fits(pattern: Mapping[str, Any], task: Task, target: str, language: st
     why = mismatch(Skill("skills/new", page, pattern=dict(pattern)), task, target, language)
     if why:
         raise UsageError(
-            f"the pattern does not fit the session's own task {task.name}: {why}", "Mend the pattern, or leave it out."
+            f"the pattern does not fit the session's own task {task.name}: {why}", "Fix the pattern, or leave it out."
         )
 
 

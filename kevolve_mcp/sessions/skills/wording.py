@@ -67,9 +67,9 @@ def check(texts: Mapping[str, str]) -> None:
         if name == "code":
             check_code(text)
         else:
-            wrong, mend = problem(text)
+            wrong, fix = problem(text)
             if wrong:
-                raise UsageError(f"{name} {wrong}", mend)
+                raise UsageError(f"{name} {wrong}", fix)
 
 
 def check_code(text: str) -> None:

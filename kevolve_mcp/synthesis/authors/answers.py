@@ -1,7 +1,7 @@
 """What an author that writes text has answered: a candidate file and the words around it. Pure.
 
 Models answer in many shapes: one JSON object, a JSON block before a Python block, or prose with a fenced block. All of them are
-understood; what cannot be used is refused with the reason, in words that the author can mend it by.
+understood; what cannot be used is refused with the reason, in words that the author can fix it by.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class AuthorError(KEvolveError):
     """This time there is no proposal; the same ask may be answered when it is put again. cost: what was used up all the same.
 
     AuthorError
-    ├── AuthorUnusable      asking again is pointless until somebody mends it: no key, unknown model, no such program
+    ├── AuthorUnusable      asking again is pointless until somebody fixes it: no key, unknown model, no such program
     ├── AuthorUnavailable   the provider did not answer for as long as was waited: resuming later may succeed
     └── BudgetSpent         what is left of the session's tokens, money or time does not pay for a proposal
     """

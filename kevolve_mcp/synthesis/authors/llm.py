@@ -111,9 +111,9 @@ class LLMAuthor(Author):
                 return _proposal(_read(reply.response, text, ask.language), ask.language, spent)
             except InvalidAnswer as error:
                 problem = str(error)
-            mend = f"That answer cannot be used. {problem}\nAnswer again, with both blocks and the whole file."
-            talk += [reply.response, ModelRequest(parts=[UserPromptPart(mend)])]
-            said += len(text) + len(mend)
+            fix = f"That answer cannot be used. {problem}\nAnswer again, with both blocks and the whole file."
+            talk += [reply.response, ModelRequest(parts=[UserPromptPart(fix)])]
+            said += len(text) + len(fix)
         raise AuthorError(
             f"{self._name} gave no usable candidate in {TRIES} tries: {problem}", "Another model may do better.", spent
         )

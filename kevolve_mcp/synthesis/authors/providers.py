@@ -53,7 +53,7 @@ class ModelName:
 
 @dataclass(frozen=True)
 class Fault:
-    """kind: "passing" (wait and try again), "slow" (the same, but the request may have been paid for), "permanent" (mend it
+    """kind: "passing" (wait and try again), "slow" (the same, but the request may have been paid for), "permanent" (fix it
     first), "refused" (the answer was withheld: another try may differ). after_s: how long the provider asked to wait."""
 
     kind: FaultKind

@@ -57,7 +57,7 @@ class ModelNew(torch.nn.Module):
 def question(identifier: str = "a1", **changes: Any) -> AskContext:
     """An ask to improve a small C++ kernel that can be tuned."""
     rows = TensorSpec((32, 256), "float32", (256, 1), 32 << 10)
-    case = Case("only", inputs=(rows,), outputs=(rows,), baselines_us={"eager": 10.0}, roofline_us=2.0)
+    case = Case("only", inputs=(rows,), outputs=(rows,), baselines_us={"eager": 10.0}, roofline_time_us=2.0)
     facts = TaskFacts.of(Task("relu", "d" * 64, TASK, cases=(case,), operators={"aten.relu.default": 1}))
     candidate = Candidate(PARENT, "cpp")
     params, tunables = candidate.params(), candidate.tunables()

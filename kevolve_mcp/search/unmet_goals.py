@@ -16,7 +16,7 @@ REMEDY = (
 )
 
 
-def shortfalls(goal: Goal, called: Sequence[CaseResult], alone: Sequence[CaseResult]) -> tuple[str, ...]:
+def unmet_goals(goal: Goal, called: Sequence[CaseResult], alone: Sequence[CaseResult]) -> tuple[str, ...]:
     """One sentence each; () where there is nothing to confess. called: the cases as a user calls the package; alone: those of
     the kernel before the export."""
     found = []
@@ -57,6 +57,10 @@ def _missed(goal: Goal, cases: Sequence[CaseResult]) -> str | None:
         return "nothing was timed" if value is None else f"{value:.3g}x"
     if goal.kind == "latency_us" and (seen.latency_us is None or seen.latency_us > goal.value):
         return "nothing was timed" if seen.latency_us is None else f"{seen.latency_us:.4g} us (weighted mean)"
-    if goal.kind == "roofline" and (seen.roofline is None or seen.roofline < goal.value):
-        return "nothing was timed" if seen.roofline is None else f"{seen.roofline:.0%} of the ceiling in the worst case"
+    if goal.kind == "roofline" and (seen.roofline_fraction is None or seen.roofline_fraction < goal.value):
+        return (
+            "nothing was timed"
+            if seen.roofline_fraction is None
+            else f"{seen.roofline_fraction:.0%} of the ceiling in the worst case"
+        )
     return None

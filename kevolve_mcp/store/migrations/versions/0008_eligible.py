@@ -1,0 +1,12 @@
+"""An evaluation that may win is called eligible."""
+
+from alembic import op
+
+revision = "0008"
+down_revision = "0007"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.execute("alter table evaluations rename column promotable to eligible")
