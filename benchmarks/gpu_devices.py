@@ -1,9 +1,11 @@
-"""Evaluates on every GPU of this machine at once, and compares the times with those of one evaluation alone.
+"""Evaluates on every GPU of this machine at once, and compares the times with those of one
+evaluation alone.
 
     python benchmarks/gpu_devices.py [--out benchmarks/results] [--rounds 2]
 
-Needs torch and triton with two or more CUDA devices of one model. Prints a JSON record and writes it as gpu_devices.json: which GPU
-each evaluation ran on, whether they overlapped, and each case's time beside others over its time alone.
+Needs torch and triton with two or more CUDA devices of one model. Prints a JSON record and writes
+it as gpu_devices.json: which GPU each evaluation ran on, whether they overlapped, and each case's
+time beside others over its time alone.
 """
 
 from __future__ import annotations
@@ -55,32 +57,47 @@ async def run(rounds: int) -> dict[str, Any]:
             there = await executor.devices()
             fitting = alike(there, "cuda")
             if len(fitting) < 2:
-                raise SystemExit(f"two GPUs of one model are needed, here: {[str(d) for d in there] or 'none'}")
+                raise SystemExit(
+                    f"two GPUs of one model are needed, here: {[str(d) for d in there] or 'none'}"
+                )
             task = await executor.open_task(LARGE, "", "cuda")
             names = [f"warm {d.index}" for d in fitting]
-            warm = await asyncio.gather(*(one(executor, task, name) for name in names))  # every judge started, task open in each
+            # every judge started, task open in each
+            warm = await asyncio.gather(*(one(executor, task, name) for name in names))
             alone = [await one(executor, task, f"alone {i}") for i in range(rounds)]
             names = [f"beside {d.index}" for d in fitting]
-            beside = [await asyncio.gather(*(one(executor, task, f"{i} {name}") for name in names)) for i in range(rounds)]
+            beside = [
+                await asyncio.gather(*(one(executor, task, f"{i} {name}") for name in names))
+                for i in range(rounds)
+            ]
             return {
                 "devices": [to_json(d) for d in there],
                 "warm": warm,
                 "alone": alone,
                 "side_by_side": beside,
-                "each_on_its_own_gpu": all(len({e["device"] for e in group}) == len(fitting) for group in beside),
-                "overlapped": all(max(e["began_s"] for e in g) < min(e["ended_s"] for e in g) for g in beside),
+                "each_on_its_own_gpu": all(
+                    len({e["device"] for e in group}) == len(fitting) for group in beside
+                ),
+                "overlapped": all(
+                    max(e["began_s"] for e in g) < min(e["ended_s"] for e in g) for g in beside
+                ),
                 "time_beside_over_alone": _ratios(alone, [e for group in beside for e in group]),
                 "seconds_alone": _mean([e["ended_s"] - e["began_s"] for e in alone]),
-                "seconds_side_by_side": _mean([max(e["ended_s"] for e in g) - min(e["began_s"] for e in g) for g in beside]),
+                "seconds_side_by_side": _mean(
+                    [max(e["ended_s"] for e in g) - min(e["began_s"] for e in g) for g in beside]
+                ),
             }
 
 
 def _ratios(alone: list[dict[str, Any]], beside: list[dict[str, Any]]) -> dict[str, float]:
-    """By case, of candidate and baseline: the mean beside others over the mean alone; 1 means unaffected."""
+    """By case, of candidate and baseline: the mean beside others over the mean alone; 1 means
+    unaffected."""
     found = {}
     for what in ("latency_us", "baseline_us"):
         for case in alone[0][what]:
-            found[f"{case} {what}"] = _mean([e[what][case] for e in beside]) / _mean([e[what][case] for e in alone])
+            found[f"{case} {what}"] = _mean([e[what][case] for e in beside]) / _mean(
+                [e[what][case] for e in alone]
+            )
     return found
 
 

@@ -1,8 +1,11 @@
-"""Evaluates Triton and CUDA C++ candidates on the GPU of this machine, good and bad ones in one run, and records what was seen.
+"""Evaluates Triton and CUDA C++ candidates on the GPU of this machine, good and bad ones in one
+run, and records what was seen.
 
-    python benchmarks/gpu_evaluation.py [--out benchmarks/results] [--language triton] [--language cuda]
+    python benchmarks/gpu_evaluation.py [--out benchmarks/results] [--language triton] [--language
+    cuda]
 
-Needs torch and triton with a CUDA device; runs the evaluator as `kevolve evaluate` does. Writes gpu_evaluation.json.
+Needs torch and triton with a CUDA device; runs the evaluator as `kevolve evaluate` does. Writes
+gpu_evaluation.json.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ def get_inputs(rows=64):
 
 def get_init_inputs():
     return [4096]
-'''
+'''  # noqa: E501
 FUSED = """
 import torch
 import torch.nn as nn
@@ -84,7 +87,7 @@ class ModelNew(nn.Module):
         block = triton.next_power_of_2(x.shape[1])
         fused[(x.shape[0],)](x, residual, self.weight, y, total, x.shape[1], 1e-6, BLOCK=block, num_warps=PARAMS["WARPS"])
         return y, total
-"""
+"""  # noqa: E501
 
 
 FUSED_CUDA = r"""
@@ -136,7 +139,7 @@ class ModelNew(nn.Module):
         y, total = torch.empty_like(x), torch.empty_like(x)
         library.fused[x.shape[0], 512](x, residual, self.weight, y, total, 1e-6)
         return y, total
-"""
+"""  # noqa: E501
 
 
 def bad(good: str, language: str) -> dict[str, str]:
@@ -144,30 +147,47 @@ def bad(good: str, language: str) -> dict[str, str]:
     if language == "cuda":
         return {
             "wrong": good.replace("* w[c] + total", "* w[c] - total"),
-            "illegal address": good.replace("y[start + c] = tanhf", "y[(start + c + 1) * 1000000000ll] = tanhf"),
+            "illegal address": good.replace(
+                "y[start + c] = tanhf", "y[(start + c + 1) * 1000000000ll] = tanhf"
+            ),
             "hangs on the device": good.replace(
-                "float sum = 0.0f;", "float sum = 0.0f; while (*(volatile const float*)w == *(volatile const float*)w) {}"
+                "float sum = 0.0f;",
+                "float sum = 0.0f; while (*(volatile const float*)w == *(volatile const float*)w) "
+                "{}",
             ),
             "does not compile": good.replace("float sum = 0.0f;", "floot sum = 0.0f;"),
             "too much shared memory": good.replace("4 * threads]", "400_000]"),
             "a tensor on the host": good.replace("y, x.shape[1])", "y.cpu(), x.shape[1])"),
-            "host code, for nvcc": good.replace("#include <cstdint>", "#include <cstdint>\n#include <vector>"),
+            "host code, for nvcc": good.replace(
+                "#include <cstdint>", "#include <cstdint>\n#include <vector>"
+            ),
             "launches nothing": good.replace(
-                "        return y\n", "        return torch.tanh(x) * self.weight + x.sum(-1, keepdim=True)\n"
-            ).replace("        library.rows[x.shape[0], threads, 4 * threads](x, self.weight, y, x.shape[1])\n", ""),
+                "        return y\n",
+                "        return torch.tanh(x) * self.weight + x.sum(-1, keepdim=True)\n",
+            ).replace(
+                "        library.rows[x.shape[0], threads, 4 * threads](x, self.weight, y, "
+                "x.shape[1])\n",
+                "",
+            ),
         }
     return {
         "wrong": good.replace("* weight + total", "* weight - total"),
-        "illegal address": good.replace("tl.store(y + row * width + column,", "tl.store(y + (row + 1) * 1000000000 + column,"),
+        "illegal address": good.replace(
+            "tl.store(y + row * width + column,", "tl.store(y + (row + 1) * 1000000000 + column,"
+        ),
         "hangs on the device": good.replace(
             "    total = tl.sum(value, axis=0)\n",
-            "    total = tl.sum(value, axis=0)\n    while tl.load(w) == tl.load(w):\n        total += tl.load(w)\n",
+            "    total = tl.sum(value, axis=0)\n    while tl.load(w) == tl.load(w):\n"
+            "        total += tl.load(w)\n",
         ),
         "does not compile": good.replace("tl.sum(value, axis=0)", "tl.sum(value, axis=7)"),
         "framework only": good.replace(
-            "        return y\n", "        return torch.tanh(x) * self.weight + x.sum(-1, keepdim=True)\n"
+            "        return y\n",
+            "        return torch.tanh(x) * self.weight + x.sum(-1, keepdim=True)\n",
         ),
-        "out of memory": good.replace("        y = torch.empty_like(x)", "        y = torch.empty(1 << 42, device=x.device)"),
+        "out of memory": good.replace(
+            "        y = torch.empty_like(x)", "        y = torch.empty(1 << 42, device=x.device)"
+        ),
     }
 
 
@@ -187,7 +207,11 @@ async def _screening(executor: LocalExecutor, record: dict[str, object], languag
     task = await executor.open_task(TASK.read_text(), str(TASK), "cuda", timed=False)
     good = GOOD[language].read_text()
     rows, times = [], []
-    candidates = [("good", good), *bad(good, language).items(), *((f"good again {i}", f"{good}\n# {i}\n") for i in range(5))]
+    candidates = [
+        ("good", good),
+        *bad(good, language).items(),
+        *((f"good again {i}", f"{good}\n# {i}\n") for i in range(5)),
+    ]
     for name, source in candidates:
         began = time.perf_counter()
         request = EvaluationRequest(Candidate(source, language), "check", "verify")
@@ -205,7 +229,10 @@ async def _screening(executor: LocalExecutor, record: dict[str, object], languag
                 "stages": stages,
             }
         )
-        print(f"{name:22s} {found.status:12s} {seconds:6.2f} s  {stages}  {[s.name for s in found.signals]}")
+        print(
+            f"{name:22s} {found.status:12s} {seconds:6.2f} "
+            f"s  {stages}  {[s.name for s in found.signals]}"
+        )
         print(f"    {found.message[:300]}")
     record["screening"] = rows
     record["verified_after_s"] = statistics.median(times)
@@ -217,11 +244,16 @@ async def _timed(executor: LocalExecutor, record: dict[str, object], language: s
     task = await executor.open_task(LARGE, "", "cuda")
     record["open_s"] = time.perf_counter() - began
     for case in task.cases:
-        print(f"{case.name}: baselines {case.baselines_us}, roofline {case.roofline_time_us:.1f} us, {case.families}")
+        print(
+            f"{case.name}: baselines {case.baselines_us}, roofline {case.roofline_time_us:.1f} us, "
+            f"{case.families}"
+        )
     found = []
     for purpose in ("search", "search", "confirm"):
         began = time.perf_counter()
-        request = EvaluationRequest(Candidate({"triton": FUSED, "cuda": FUSED_CUDA}[language], language), purpose)  # type: ignore[arg-type]
+        request = EvaluationRequest(
+            Candidate({"triton": FUSED, "cuda": FUSED_CUDA}[language], language), purpose
+        )  # type: ignore[arg-type]
         evaluation = await executor.evaluate(task, request, "cuda")
         seconds = time.perf_counter() - began
         recording.show(evaluation, purpose, seconds)
@@ -233,6 +265,8 @@ if __name__ == "__main__":
     recording.need_device()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=recording.RESULTS)
-    parser.add_argument("--language", choices=("triton", "cuda"), action="append", help="default: both")
+    parser.add_argument(
+        "--language", choices=("triton", "cuda"), action="append", help="default: both"
+    )
     arguments = parser.parse_args()
     asyncio.run(run(arguments.out, arguments.language or ["triton", "cuda"]))

@@ -1,11 +1,14 @@
-"""Judges the Triton start of every example on the GPU of this machine, against all its baselines, and records what was seen.
+"""Judges the Triton start of every example on the GPU of this machine, against all its baselines,
+and records what was seen.
 
     python benchmarks/gpu_examples.py [--out benchmarks/results] [--only NAME ...] [--confirm]
 
-NAME is a folder of examples/. Needs torch and triton with a CUDA device; runs the evaluator as `kevolve evaluate` does. Writes
-gpu_examples.json after every example, so that an interrupted run leaves what it saw. Every baseline of every case is timed once when
-the task is opened; the strongest is then timed in turns with the kernel. --confirm asks for the measurement that ends a session instead:
-fresh process pairs, every baseline in turns, held-out cases; it takes several times as long.
+NAME is a folder of examples/. Needs torch and triton with a CUDA device; runs the evaluator as
+`kevolve evaluate` does. Writes gpu_examples.json after every example, so that an interrupted run
+leaves what it saw. Every baseline of every case is timed once when the task is opened; the
+strongest is then timed in turns with the kernel. --confirm asks for the measurement that ends a
+session instead: fresh process pairs, every baseline in turns, held-out cases; it takes several
+times as long.
 """
 
 from __future__ import annotations
@@ -46,10 +49,13 @@ async def run(out: Path, only: list[str], confirm: bool) -> int:
 
 
 def folders(only: list[str]) -> list[Path]:
-    """The examples with a Triton start; all, or those that were named. Raises SystemExit for a name that is none."""
+    """The examples with a Triton start; all, or those that were named. Raises SystemExit for a name
+    that is none."""
     every = {p.parent.name: p.parent for p in sorted(EXAMPLES.glob("*/start_triton.py"))}
     if unknown := [name for name in only if name not in every]:
-        raise SystemExit(f"no example {unknown[0]!r} with a start_triton.py; there are: {', '.join(every)}")
+        raise SystemExit(
+            f"no example {unknown[0]!r} with a start_triton.py; there are: {', '.join(every)}"
+        )
     return [every[name] for name in only] or list(every.values())
 
 
@@ -62,7 +68,8 @@ async def _example(executor: LocalExecutor, folder: Path, confirm: bool) -> dict
     for case in task.visible_cases:
         times = {name: round(us, 2) for name, us in case.baselines_us.items()}
         print(
-            f"    {case.name}: {times}, roofline {case.roofline_time_us:.1f} us, families {case.families}, without {case.dropped_families}"
+            f"    {case.name}: {times}, roofline {case.roofline_time_us:.1f} us, families "
+            f"{case.families}, without {case.dropped_families}"
         )
     start = Candidate((folder / "start_triton.py").read_text(), "triton")
     request = EvaluationRequest(start, "confirm" if confirm else "search")
@@ -80,7 +87,9 @@ async def _example(executor: LocalExecutor, folder: Path, confirm: bool) -> dict
 
 if __name__ == "__main__":
     recording.need_device()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=recording.RESULTS)
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME")
     parser.add_argument("--confirm", action="store_true")

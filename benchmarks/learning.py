@@ -1,20 +1,25 @@
-"""Does it pay to keep what earlier searches found? Evaluations that a search needs, without any language model.
+"""Does it pay to keep what earlier searches found? Evaluations that a search needs, without any
+language model.
 
-    python benchmarks/learning.py [--out benchmarks/results] [--join] [--quick] [--seeds 3] [--evaluations 20] [--arms empty,pages,skills,earlier]
+    python benchmarks/learning.py [--out benchmarks/results] [--join] [--quick] [--seeds 3]
+    [--evaluations 20] [--arms empty,pages,skills,earlier]
 
-The offline author searches held-out tasks of four families (row normalizations, softmax losses, elementwise chains, lookups) from the same
-plain kernel, in four conditions:
+The offline author searches held-out tasks of four families (row normalizations, softmax losses,
+elementwise chains, lookups) from the same plain kernel, in four conditions:
 
 * empty: no skill, no earlier session;
-* pages: the same; asks carry pages, which this author does not read. So it is the control: what differs from "empty" is chance;
+* pages: the same; asks carry pages, which this author does not read. So it is the control: what
+  differs from "empty" is chance;
 * skills: the skills that ship;
 * earlier: the skills, and a home with the sessions on the families' other tasks.
 
-Each search has a home of its own; those of "earlier" begin as copies of one in which the other tasks were searched with the same seed and
-budget. Best known: the highest fitness that any search of the task reached. Counted: evaluations until 95 % of it, the budget plus one where
-it was not reached. Every search is written down at once; --join goes on with the record that is there, of the same machine and protocol
-only. Needs a quiet machine for hours: a line after each search says how long the rest will take. --quick: two tiny tasks, to see that it
-runs; its figures say nothing. Writes learning.json, or learning_quick.json.
+Each search has a home of its own; those of "earlier" begin as copies of one in which the other
+tasks were searched with the same seed and budget. Best known: the highest fitness that any search
+of the task reached. Counted: evaluations until 95 % of it, the budget plus one where it was not
+reached. Every search is written down at once; --join goes on with the record that is there, of the
+same machine and protocol only. Needs a quiet machine for hours: a line after each search says how
+long the rest will take. --quick: two tiny tasks, to see that it runs; its figures say nothing.
+Writes learning.json, or learning_quick.json.
 """
 
 from __future__ import annotations
@@ -48,7 +53,8 @@ SHARE = 0.95
 
 
 class Lasting(LocalExecutor):
-    """A judge for many services: each closes its executors, and a judge takes ten seconds to start."""
+    """A judge for many services: each closes its executors, and a judge takes ten seconds to
+    start."""
 
     async def close(self) -> None:
         """Left to `end`."""
@@ -68,14 +74,27 @@ class Plan:
     evaluations: int
 
     def searches(self) -> list[tuple[int, Related, str]]:
-        """Conditions take turns on each task, so that a machine that changes slowly changes for all of them."""
-        return [(seed, task, arm) for seed in range(self.seeds) for task in self.held_out for arm in self.arms]
+        """Conditions take turns on each task, so that a machine that changes slowly changes for all
+        of them."""
+        return [
+            (seed, task, arm)
+            for seed in range(self.seeds)
+            for task in self.held_out
+            for arm in self.arms
+        ]
 
 
 async def search(
-    home: Path, executor: Lasting, folder: Path, task: Related, seed: int, arm: str, evaluations: int
+    home: Path,
+    executor: Lasting,
+    folder: Path,
+    task: Related,
+    seed: int,
+    arm: str,
+    evaluations: int,
 ) -> dict[str, Any]:
-    """One search: the fitness of each evaluation in order, 0 for what was not proved correct, and what it was made from."""
+    """One search: the fitness of each evaluation in order, 0 for what was not proved correct, and
+    what it was made from."""
     author = OfflineAuthor(() if arm in WITHOUT_SKILLS else None)
     path = folder / task.name / "task.py"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,7 +121,12 @@ async def search(
                 proposal = author.answer(ask)
             except Exhausted:
                 break
-            submit = SubmitRequest(opened.session_id, Text(source=proposal.source), ask.id, hypothesis=proposal.hypothesis)
+            submit = SubmitRequest(
+                opened.session_id,
+                Text(source=proposal.source),
+                ask.id,
+                hypothesis=proposal.hypothesis,
+            )
             result = (await _done(service, await service.submit(submit))).result
             assert isinstance(result, Evaluated)
             fitness.append(round(result.evaluation.fitness or 0.0, 4))
@@ -128,15 +152,20 @@ async def _done(service: Service, job: JobView) -> JobView:
 
 
 async def learn(work: Path, executor: Lasting, plan: Plan, seed: int) -> Path:
-    """The home in which the other tasks were searched with this seed; made once, and kept in `work` while this program runs."""
+    """The home in which the other tasks were searched with this seed; made once, and kept in `work`
+    while this program runs."""
     home = work / f"learned-{seed}"
     if not home.exists():
         part = work / f"learned-{seed}.part"
         shutil.rmtree(part, ignore_errors=True)
         for task in plan.learned:
-            found = await search(part, executor, work / "tasks", task, seed, "earlier", plan.evaluations)
+            found = await search(
+                part, executor, work / "tasks", task, seed, "earlier", plan.evaluations
+            )
             print(
-                f"learned {task.name}, seed {seed}: {max(found['fitness'], default=0.0):.3g} in {found['seconds']} s", flush=True
+                f"learned {task.name}, seed {seed}: {max(found['fitness'], default=0.0):.3g} in "
+                f"{found['seconds']} s",
+                flush=True,
             )
         part.rename(home)
     return home
@@ -154,7 +183,9 @@ async def run(plan: Plan, out: Path, name: str, *, join: bool) -> dict[str, Any]
                 "toolchain": report.environment.toolchain,
                 "protocol": PROTOCOL_VERSION,
             }
-            record = _begun(out / f"{name}.json", {**machine, "evaluations": plan.evaluations}, join=join)
+            record = _begun(
+                out / f"{name}.json", {**machine, "evaluations": plan.evaluations}, join=join
+            )
             there = {(r["seed"], r["task"], r["arm"]) for r in record["runs"]}
             left = [s for s in plan.searches() if (s[0], s[1].name, s[2]) not in there]
             began = time.monotonic()
@@ -163,13 +194,16 @@ async def run(plan: Plan, out: Path, name: str, *, join: bool) -> dict[str, Any]
                 shutil.rmtree(home, ignore_errors=True)
                 if arm == "earlier":
                     shutil.copytree(await learn(work, executor, plan, seed), home)
-                found = await search(home, executor, work / "tasks", task, seed, arm, plan.evaluations)
+                found = await search(
+                    home, executor, work / "tasks", task, seed, arm, plan.evaluations
+                )
                 record["runs"].append(found)
                 record["figures"] = figures(record["runs"], plan.evaluations)
                 recording.write(out, name, record)
                 rest = (time.monotonic() - began) / number * (len(left) - number)
                 print(
-                    f"{arm}, {task.name}, seed {seed}: best {max(found['fitness'], default=0.0):.3g} of {len(found['fitness'])}; "
+                    f"{arm}, {task.name}, seed {seed}: best "
+                    f"{max(found['fitness'], default=0.0):.3g} of {len(found['fitness'])}; "
                     f"{len(left) - number} searches left, about {rest / 60:.0f} min",
                     flush=True,
                 )
@@ -184,21 +218,28 @@ def _begun(path: Path, conditions: dict[str, Any], *, join: bool) -> dict[str, A
     record: dict[str, Any] = json.loads(path.read_text())
     if record["conditions"] != conditions:
         raise SystemExit(
-            f"{path} was recorded under other conditions ({record['conditions']}; here {conditions}): run without --join to begin anew."
+            f"{path} was recorded under other conditions ({record['conditions']}; here "
+            f"{conditions}): run without --join to begin anew."
         )
     return record
 
 
 def figures(runs: Sequence[dict[str, Any]], evaluations: int) -> dict[str, Any]:
-    """By arm, over all, and by family: the median of the evaluations to SHARE of the best known, the share of searches that reached it, and
-    the first evaluation's part of the best known."""
-    best = {task: max(max(r["fitness"], default=0.0) for r in runs if r["task"] == task) for task in {r["task"] for r in runs}}
+    """By arm, over all, and by family: the median of the evaluations to SHARE of the best known,
+    the share of searches that reached it, and the first evaluation's part of the best known."""
+    best = {
+        task: max(max(r["fitness"], default=0.0) for r in runs if r["task"] == task)
+        for task in {r["task"] for r in runs}
+    }
     found: dict[str, Any] = {}
     for arm in dict.fromkeys(r["arm"] for r in runs):
         own = [r for r in runs if r["arm"] == arm]
         families = dict.fromkeys(r["family"] for r in own)
         found[arm] = _figures(own, best, evaluations) | {
-            "by_family": {f: _figures([r for r in own if r["family"] == f], best, evaluations) for f in families}
+            "by_family": {
+                f: _figures([r for r in own if r["family"] == f], best, evaluations)
+                for f in families
+            }
         }
     if "empty" in found:
         for arm in found:
@@ -206,11 +247,15 @@ def figures(runs: Sequence[dict[str, Any]], evaluations: int) -> dict[str, Any]:
     return found
 
 
-def _figures(runs: Sequence[dict[str, Any]], best: dict[str, float], evaluations: int) -> dict[str, Any]:
+def _figures(
+    runs: Sequence[dict[str, Any]], best: dict[str, float], evaluations: int
+) -> dict[str, Any]:
     counts, first = [], []
     for r in runs:
         enough = SHARE * best[r["task"]]
-        counts.append(next((n for n, f in enumerate(r["fitness"], 1) if f >= enough > 0), evaluations + 1))
+        counts.append(
+            next((n for n, f in enumerate(r["fitness"], 1) if f >= enough > 0), evaluations + 1)
+        )
         first.append(r["fitness"][0] / best[r["task"]] if r["fitness"] and best[r["task"]] else 0.0)
     return {
         "searches": len(runs),
@@ -221,12 +266,16 @@ def _figures(runs: Sequence[dict[str, Any]], best: dict[str, float], evaluations
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=recording.RESULTS)
     parser.add_argument("--join", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seeds", type=int, default=0, help="default: 3, with --quick 1")
-    parser.add_argument("--evaluations", type=int, default=0, help="of a search; default: 20, with --quick 4")
+    parser.add_argument(
+        "--evaluations", type=int, default=0, help="of a search; default: 20, with --quick 4"
+    )
     parser.add_argument("--arms", default=",".join(ARMS), help=f"of {', '.join(ARMS)}")
     given = parser.parse_args()
     arms = tuple(given.arms.split(","))
@@ -240,7 +289,9 @@ def main() -> None:
         seeds=given.seeds or (1 if given.quick else 3),
         evaluations=given.evaluations or (4 if given.quick else 20),
     )
-    record = asyncio.run(run(plan, given.out, "learning_quick" if given.quick else "learning", join=given.join))
+    record = asyncio.run(
+        run(plan, given.out, "learning_quick" if given.quick else "learning", join=given.join)
+    )
     for arm, figure in record["figures"].items():
         print(f"{arm}: { ({k: v for k, v in figure.items() if k != 'by_family'}) }")
 

@@ -1,11 +1,14 @@
 """Does the oracle see transcription mistakes, and does it leave honest kernels alone?
 
-    python benchmarks/oracle_mutations.py [--out benchmarks/results] [--kernels mean,softmax] [--draws 20]
+    python benchmarks/oracle_mutations.py [--out benchmarks/results] [--kernels mean,softmax]
+    [--draws 20]
 
-Every mutant of `benchmarks/mutants` goes through the evaluator as any candidate (build and verify, no timing); honest kernels and
-their rewritings (other order, other accumulators, other compiler flags) are compared on many fresh draws of every input family.
-No mutant is excluded as equivalent: one that passes has escaped. Writes oracle_mutations.json (recall, by kernel and by input
-family) and oracle_calibration.json (share of the limit that honest rounding uses up). Needs a C++ compiler; takes some minutes.
+Every mutant of `benchmarks/mutants` goes through the evaluator as any candidate (build and verify,
+no timing); honest kernels and their rewritings (other order, other accumulators, other compiler
+flags) are compared on many fresh draws of every input family. No mutant is excluded as equivalent:
+one that passes has escaped. Writes oracle_mutations.json (recall, by kernel and by input family)
+and oracle_calibration.json (share of the limit that honest rounding uses up). Needs a C++ compiler;
+takes some minutes.
 """
 
 from __future__ import annotations
@@ -63,10 +66,18 @@ async def _judge_one(kernel: Kernel) -> list[dict[str, Any]]:
         try:
             task = await executor.open_task(kernel.task, "", "cpu", timed=False)
             for name, replaced in [("", ("", "")), *kernel.mutants.items()]:
-                request = EvaluationRequest(Candidate(kernel.candidate(*replaced), "cpp"), "check", "verify")
+                request = EvaluationRequest(
+                    Candidate(kernel.candidate(*replaced), "cpp"), "check", "verify"
+                )
                 found = await executor.evaluate(task, request, "cpu")
-                records.append({"kernel": kernel.name, "kind": kernel.kind, "mutant": name, **_record(found)})
-                print(f"{kernel.name:14} {name or 'as written':42} {found.status:10} {records[-1]['signal']}", flush=True)
+                records.append(
+                    {"kernel": kernel.name, "kind": kernel.kind, "mutant": name, **_record(found)}
+                )
+                print(
+                    f"{kernel.name:14} {name or 'as written':42} {found.status:10} "
+                    f"{records[-1]['signal']}",
+                    flush=True,
+                )
         finally:
             await executor.close()
     return records
@@ -108,7 +119,9 @@ class Draws:
 
 def outputs_of(module: Any, pool: CasePool, state: int, held: Any) -> list[Any]:
     """What a candidate's module computes in this process on one set."""
-    model = modules.construct(module, modules.CANDIDATE, buffers.read(pool.init_fd, pool.describe["init"]), 0)
+    model = modules.construct(
+        module, modules.CANDIDATE, buffers.read(pool.init_fd, pool.describe["init"]), 0
+    )
     wanted = {k: (v[0], v[1]) for k, v in pool.describe["state"].items()}
     if wanted:
         values = list(buffers.read(pool.states[state], pool.describe["state_layout"]))
@@ -117,39 +130,61 @@ def outputs_of(module: Any, pool: CasePool, state: int, held: Any) -> list[Any]:
 
 
 def honest_texts(kernel: Kernel) -> dict[str, str]:
-    """Name -> text of every honest form: each flag set of the kernel as written, and each rewriting."""
+    """Name -> text of every honest form: each flag set of the kernel as written, and each
+    rewriting."""
     texts = {name: kernel.candidate(flags=flags) for name, flags in FLAGS.items()}
     return texts | {name: kernel.candidate(*replaced) for name, replaced in kernel.variants.items()}
 
 
 def calibrate(name: str, count: int) -> list[dict[str, Any]]:
-    """For every honest form, draw, family and output: the share of the limit that was used (norm-wise), and the verdict."""
+    """For every honest form, draw, family and output: the share of the limit that was used
+    (norm-wise), and the verdict."""
     import torch
 
     torch.set_num_threads(1)
     kernel, found = _named(name), []
     texts = honest_texts(kernel)
-    loaded = {form: modules.load(text, f"honest_{i}", f"{name}_{i}.py") for i, (form, text) in enumerate(texts.items())}
+    loaded = {
+        form: modules.load(text, f"honest_{i}", f"{name}_{i}.py")
+        for i, (form, text) in enumerate(texts.items())
+    }
     with tempfile.TemporaryDirectory() as scratch:
         machine = Machine(Path(scratch))
         draws = Draws(kernel, machine)
-        timed: dict[tuple[str, str], list[oracle.Allowance]] = {}  # (case, family) -> limits that an earlier draw gave
+        # (case, family) -> limits that an earlier draw gave
+        timed: dict[tuple[str, str], list[oracle.Allowance]] = {}
         for _ in range(count):
             for pool, sets in draws:
                 for (state, held), (form, module) in ((s, m) for s in sets for m in loaded.items()):
                     for number, output in enumerate(outputs_of(module, pool, state, held)):
                         wanted, limits = held.expected[number], {held.family: held.allowed[number]}
                         if (known := timed.get((pool.name, held.family))) is not None:
-                            limits[f"{held.family}, timed"] = oracle.of_timed_call(known[number], wanted, 0.0)
+                            limits[f"{held.family}, timed"] = oracle.of_timed_call(
+                                known[number], wanted, 0.0
+                            )
                         for family, allowed in limits.items():
-                            finding = oracle.compare(output, wanted, allowed, held.framework[number])
+                            finding = oracle.compare(
+                                output, wanted, allowed, held.framework[number]
+                            )
                             share = finding.error / finding.limit if finding.limit else 0.0
-                            entry = {"kernel": name, "kind": kernel.kind, "form": form, "family": family, "share": share}
-                            found.append({**entry, "wrong": finding.signal, "detail": finding.detail})
+                            entry = {
+                                "kernel": name,
+                                "kind": kernel.kind,
+                                "form": form,
+                                "family": family,
+                                "share": share,
+                            }
+                            found.append(
+                                {**entry, "wrong": finding.signal, "detail": finding.detail}
+                            )
                 timed |= {(pool.name, family): known for family, known in pool.of_family.items()}
         draws.close()
         machine.close()
-    print(f"{name}: {sum(1 for e in found if e['wrong'])} false alarms in {len(found)} comparisons of honest forms", flush=True)
+    print(
+        f"{name}: {sum(1 for e in found if e['wrong'])} false alarms in {len(found)} comparisons "
+        "of honest forms",
+        flush=True,
+    )
     return found
 
 
@@ -158,7 +193,8 @@ def _named(name: str) -> Kernel:
 
 
 def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Recall overall, by kernel, by kind of death and by the family that alone would have been enough."""
+    """Recall overall, by kernel, by kind of death and by the family that alone would have been
+    enough."""
     mutants = [r for r in records if r["mutant"]]
     honest = [r for r in records if not r["mutant"]]
     caught = [r for r in mutants if r["status"] in ("incorrect", "crashed", "timed_out")]
@@ -173,22 +209,31 @@ def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
         "caught": len(caught),
         "recall": len(caught) / len(mutants) if mutants else None,
         "escaped": [f"{r['kernel']}: {r['mutant']}" for r in mutants if r not in caught],
-        "honest_refused_by_the_evaluator": [r["kernel"] for r in honest if r["status"] != "correct"],
+        "honest_refused_by_the_evaluator": [
+            r["kernel"] for r in honest if r["status"] != "correct"
+        ],
         "by_kernel": {k: {"mutants": len(v), "caught": sum(v)} for k, v in by_kernel.items()},
         "by_family_alone": {
-            k: {"tried_on": len(v), "caught": sum(v), "recall": sum(v) / len(v)} for k, v in sorted(by_family.items())
+            k: {"tried_on": len(v), "caught": sum(v), "recall": sum(v) / len(v)}
+            for k, v in sorted(by_family.items())
         },
         "by_signal": dict(sorted(by_signal.items(), key=lambda item: -item[1])),
     }
 
 
 def calibration(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Median, 95 % and maximum of the used share of the limit, by kind of operator, by form and by family; false alarms."""
+    """Median, 95 % and maximum of the used share of the limit, by kind of operator, by form and by
+    family; false alarms."""
 
     def figures(shares: list[float]) -> dict[str, float]:
         ordered = sorted(shares)
         p95 = ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))]
-        return {"comparisons": len(ordered), "median": statistics.median(ordered), "p95": p95, "max": ordered[-1]}
+        return {
+            "comparisons": len(ordered),
+            "median": statistics.median(ordered),
+            "p95": p95,
+            "max": ordered[-1],
+        }
 
     alarms = [e for e in found if e["wrong"]]
     grouped: dict[str, dict[str, Any]] = {}
@@ -197,15 +242,28 @@ def calibration(found: list[dict[str, Any]]) -> dict[str, Any]:
         for entry in found:
             shares[entry[group]].append(entry["share"])
         grouped[f"by_{group}"] = {key: figures(values) for key, values in shares.items()}
-    return {"comparisons": len(found), "false_alarms": len(alarms), "alarms": alarms[:20], **grouped}
+    return {
+        "comparisons": len(found),
+        "false_alarms": len(alarms),
+        "alarms": alarms[:20],
+        **grouped,
+    }
 
 
 def main() -> int:
     """Exit code 1 where more than 2 % of the mutants escaped or an honest kernel was refused."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
-    parser.add_argument("--kernels", default="", help="whose mutants, separated by commas; what is recorded of others stays")
-    parser.add_argument("--draws", type=int, default=20, help="fresh draws of every family for each honest form")
+    parser.add_argument(
+        "--kernels",
+        default="",
+        help="whose mutants, separated by commas; what is recorded of others stays",
+    )
+    parser.add_argument(
+        "--draws", type=int, default=20, help="fresh draws of every family for each honest form"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="judges at a time")
     arguments = parser.parse_args()
     wanted = set(filter(None, arguments.kernels.split(",")))
@@ -213,23 +271,36 @@ def main() -> int:
     began = time.monotonic()
     arguments.out.mkdir(parents=True, exist_ok=True)
     path = arguments.out / "oracle_mutations.json"
-    records = _kept(path, {k.name for k in kernels}) + asyncio.run(judge_mutants(kernels, arguments.jobs))
+    records = _kept(path, {k.name for k in kernels}) + asyncio.run(
+        judge_mutants(kernels, arguments.jobs)
+    )
     with tempfile.TemporaryDirectory() as cache:
         machine = Machine(Path(cache))
         environment = to_json(machine.environment)
         machine.close()
-    result = {**summary(records), "seconds": time.monotonic() - began, "environment": environment, "records": records}
+    result = {
+        **summary(records),
+        "seconds": time.monotonic() - began,
+        "environment": environment,
+        "records": records,
+    }
     _write(path, result)
     with tempfile.TemporaryDirectory() as libraries, _processes(arguments.jobs) as workers:
         os.environ["KEVOLVE_NATIVE_CACHE"] = libraries
         names = [k.name for k in KERNELS]
-        found = [e for entries in workers.map(calibrate, names, [arguments.draws] * len(names)) for e in entries]
+        found = [
+            e
+            for entries in workers.map(calibrate, names, [arguments.draws] * len(names))
+            for e in entries
+        ]
     honest = {**calibration(found), "environment": environment}
     _write(arguments.out / "oracle_calibration.json", honest)
     print(json.dumps({k: v for k, v in result.items() if k != "records"}, indent=1))
     print(json.dumps(honest, indent=1))
     missed = result["recall"] is not None and result["recall"] < 0.98
-    return int(missed or bool(honest["false_alarms"]) or bool(result["honest_refused_by_the_evaluator"]))
+    return int(
+        missed or bool(honest["false_alarms"]) or bool(result["honest_refused_by_the_evaluator"])
+    )
 
 
 def _write(path: Path, data: dict[str, Any]) -> None:
@@ -239,7 +310,9 @@ def _write(path: Path, data: dict[str, Any]) -> None:
 def _kept(path: Path, again: set[str]) -> list[dict[str, Any]]:
     """The recorded mutants of kernels that were not judged again."""
     recorded = json.loads(path.read_text())["records"] if path.is_file() else []
-    return [r for r in recorded if r["kernel"] not in again and r["kernel"] in {k.name for k in KERNELS}]
+    return [
+        r for r in recorded if r["kernel"] not in again and r["kernel"] in {k.name for k in KERNELS}
+    ]
 
 
 def _processes(count: int) -> ProcessPoolExecutor:

@@ -2,9 +2,11 @@
 
     python benchmarks/own_documents.py FOLDER [--out benchmarks/results]
 
-FOLDER holds a checkout of https://github.com/riscvarchive/riscv-v-spec (CC BY 4.0), the specification of RISC-V's vector extension; it is not part of this
-project. Ten questions are asked for the target riscv:rvv before and after it is registered. A question counts as answered when one of the first three passages,
-read whole, contains the words that the specification answers it with; these were looked up beforehand. Writes own_documents_rvv.json.
+FOLDER holds a checkout of https://github.com/riscvarchive/riscv-v-spec (CC BY 4.0), the
+specification of RISC-V's vector extension; it is not part of this project. Ten questions are asked
+for the target riscv:rvv before and after it is registered. A question counts as answered when one
+of the first three passages, read whole, contains the words that the specification answers it with;
+these were looked up beforehand. Writes own_documents_rvv.json.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ QUESTIONS = (
     ("how is VLMAX computed from VLEN, SEW and LMUL", ("LMUL*VLEN/SEW",)),
     ("what happens to tail elements when vta is 1", ("tail-agnostic", "overwritten with 1s")),
     ("which register holds the mask of a masked instruction", ("v0",)),
-    ("may the destination of a widening instruction overlap its source register group", ("overlap",)),
+    (
+        "may the destination of a widening instruction overlap its source register group",
+        ("overlap",),
+    ),
     ("vslideup destination overlaps the source, is that allowed", ("cannot overlap",)),
     ("order of additions in vfredusum, is the sum deterministic", ("unordered", "reduction tree")),
     ("fault only first load for loops with data dependent exit", ("fault-only-first",)),
@@ -36,7 +41,8 @@ QUESTIONS = (
 
 
 def ask(library: Library) -> list[dict[str, Any]]:
-    """Each question with the first three hits, whether the library claims to answer, and whether it does."""
+    """Each question with the first three hits, whether the library claims to answer, and whether it
+    does."""
     rows = []
     for question, answer in QUESTIONS:
         began = time.perf_counter()
@@ -47,7 +53,9 @@ def ask(library: Library) -> list[dict[str, Any]]:
             {
                 "question": question,
                 "claims_to_answer": found.fits,
-                "answered": any(all(part.lower() in text.lower() for part in answer) for text in texts),
+                "answered": any(
+                    all(part.lower() in text.lower() for part in answer) for text in texts
+                ),
                 "found": [{"id": hit.id, "section": hit.section} for hit in found.hits],
                 "ms": round(took, 1),
             }
@@ -56,7 +64,9 @@ def ask(library: Library) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--out", type=Path, default=recording.RESULTS)
     given = parser.parse_args()

@@ -2,10 +2,13 @@
 
     python benchmarks/passages.py [--passages 100000] [--queries 400] [--out benchmarks/results]
 
-The documents are generated: words of a vocabulary of 30,000 with the frequencies of Zipf's law, in sections of 40 to 200 words; one passage in each
-document holds a name that occurs nowhere else, which some of the queries ask for. The other queries are two to eight words drawn by frequency,
-as questions are, and what an ask sends: signals with names of operators. A query is one call of Documents.search on an index that is there; every
-tenth finds its folder not looked at for some seconds and looks at all files again. The processor's time is shown as well, since it holds on a busy machine, too. Writes passages.json.
+The documents are generated: words of a vocabulary of 30,000 with the frequencies of Zipf's law, in
+sections of 40 to 200 words; one passage in each document holds a name that occurs nowhere else,
+which some of the queries ask for. The other queries are two to eight words drawn by frequency, as
+questions are, and what an ask sends: signals with names of operators. A query is one call of
+Documents.search on an index that is there; every tenth finds its folder not looked at for some
+seconds and looks at all files again. The processor's time is shown as well, since it holds on a
+busy machine, too. Writes passages.json.
 """
 
 from __future__ import annotations
@@ -31,8 +34,15 @@ from knowledge.search import query_terms
 TARGET = "acme:x1"
 WORDS = 30_000
 SECTIONS = 250  # of one document
-SIGNALS = (("memory_bound",), ("not_vectorized", "register_spill"), ("compile_error", "latency_bound"))
-SEARCH = "import sys; from pathlib import Path; from knowledge import Documents; Documents(Path(sys.argv[1])).search(['v17'], target='acme:x1')"
+SIGNALS = (
+    ("memory_bound",),
+    ("not_vectorized", "register_spill"),
+    ("compile_error", "latency_bound"),
+)
+SEARCH = (
+    "import sys; from pathlib import Path; from knowledge import Documents; "
+    "Documents(Path(sys.argv[1])).search(['v17'], target='acme:x1')"
+)
 
 
 def make(folder: Path, passages: int, seed: int) -> tuple[list[str], list[float]]:
@@ -74,7 +84,9 @@ def make(folder: Path, passages: int, seed: int) -> tuple[list[str], list[float]
                 f"## Section {n} {' '.join(text[:4])}\n\n"
                 + "\n".join(" ".join(text[i : i + 14]) for i in range(0, len(text), 14))
             )
-        (folder / f"manual{number}.md").write_text(f"# Manual {number}\n\n" + "\n\n".join(sections) + "\n")
+        (folder / f"manual{number}.md").write_text(
+            f"# Manual {number}\n\n" + "\n\n".join(sections) + "\n"
+        )
         left -= SECTIONS
         number += 1
     return words, weights
@@ -91,12 +103,20 @@ def measure(passages: int, queries: int, seed: int = 1) -> dict[str, Any]:
         built = time.perf_counter() - began
         began = time.perf_counter()
         subprocess.run(
-            [sys.executable, "-c", SEARCH, str(home)], check=True, env={**os.environ, "PYTHONPATH": str(recording.ROOT)}
+            [sys.executable, "-c", SEARCH, str(home)],
+            check=True,
+            env={**os.environ, "PYTHONPATH": str(recording.ROOT)},
         )
         cold = time.perf_counter() - began
         documents = Documents(home, recheck_s=1e9)
         drawn = random.Random(seed + 1)
-        kinds: dict[str, list[float]] = {"one name": [], "words": [], "ask": [], "all": [], "all, processor": []}
+        kinds: dict[str, list[float]] = {
+            "one name": [],
+            "words": [],
+            "ask": [],
+            "all": [],
+            "all, processor": [],
+        }
         right = 0
         for n in range(queries):
             kind = ("one name", "words", "ask")[n % 3]
@@ -118,7 +138,9 @@ def measure(passages: int, queries: int, seed: int = 1) -> dict[str, Any]:
             took = 1e3 * (time.perf_counter() - began)
             kinds[kind].append(took)
             kinds["all"].append(took)
-            right += kind == "one name" and found.hits[0].id.startswith(f"documents/acme-x1/manual{named}.md@")
+            right += kind == "one name" and found.hits[0].id.startswith(
+                f"documents/acme-x1/manual{named}.md@"
+            )
         (folder / "manual0.md").write_text("# Changed\n\nThe grumble.\n")
         began = time.perf_counter()
         changed = Documents(home).search(["grumble"], target=TARGET)
@@ -151,7 +173,9 @@ def _figures(times: list[float]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--passages", type=int, nargs="+", default=[3_000, 20_000, 100_000])
     parser.add_argument("--queries", type=int, default=400)
     parser.add_argument("--out", type=Path, default=recording.RESULTS)

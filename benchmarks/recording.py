@@ -1,4 +1,5 @@
-"""What the benchmarks share: a judge with a cache of its own, the machine's description, the record's file."""
+"""What the benchmarks share: a judge with a cache of its own, the machine's description, the
+record's file."""
 
 from __future__ import annotations
 
@@ -42,11 +43,17 @@ def show(evaluation: Evaluation, label: str, seconds: float) -> None:
     print(f"{label}: {evaluation.status} {evaluation.message[:400]} in {seconds:.1f} s", flush=True)
     for case in evaluation.cases:
         print(
-            f"    {case.name}: {case.speedup} {case.interval} {case.verdict} {case.baselines} own {case.latency_us} roof {case.roofline_fraction}"
+            f"    {case.name}: {case.speedup} {case.interval} {case.verdict} {case.baselines} own "
+            f"{case.latency_us} roof {case.roofline_fraction}"
         )
     for signal in evaluation.signals:
         print(f"    * {signal.name}: {signal.message[:300]}")
-    print("   ", {s.stage: round(s.seconds, 2) for s in evaluation.stages}, evaluation.device_seconds, flush=True)
+    print(
+        "   ",
+        {s.stage: round(s.seconds, 2) for s in evaluation.stages},
+        evaluation.device_seconds,
+        flush=True,
+    )
 
 
 def as_judge() -> None:
@@ -56,8 +63,16 @@ def as_judge() -> None:
 
 
 def machine(packages: Iterable[str] = ()) -> dict[str, object]:
-    """Platform, processor, cores, how many programs wanted them in the minute before, Python, and the versions of packages that have a say."""
-    cpu = next((line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "")
+    """Platform, processor, cores, how many programs wanted them in the minute before, Python, and
+    the versions of packages that have a say."""
+    cpu = next(
+        (
+            line.partition(":")[2].strip()
+            for line in _lines("/proc/cpuinfo")
+            if line.startswith("model name")
+        ),
+        "",
+    )
     versions = {}
     for name in packages:
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -94,6 +109,8 @@ def need_device() -> None:
 
 def _smi() -> str:
     try:
-        return subprocess.run(["nvidia-smi"], capture_output=True, text=True, check=False, timeout=30).stdout
+        return subprocess.run(
+            ["nvidia-smi"], capture_output=True, text=True, check=False, timeout=30
+        ).stdout
     except OSError:
         return "nvidia-smi is not here"

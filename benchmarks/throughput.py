@@ -1,10 +1,12 @@
-"""Screens a stream of small candidates (build and verify), and the same stream by an evaluator that starts a process for each.
+"""Screens a stream of small candidates (build and verify), and the same stream by an evaluator that
+starts a process for each.
 
     python benchmarks/throughput.py [--out benchmarks/results] [--target cpu] [--count 40]
 
-The other one does what such evaluators do: a fresh Python imports the framework, loads reference and candidate, compiles, and compares
-three results. It takes turns with ours, candidate by candidate. It comes twice: with the compiler call that ours uses, and on a CPU, for a few
-candidates only and where ninja is installed, with `torch.utils.cpp_extension`. Writes throughput_TARGET.json.
+The other one does what such evaluators do: a fresh Python imports the framework, loads reference
+and candidate, compiles, and compares three results. It takes turns with ours, candidate by
+candidate. It comes twice: with the compiler call that ours uses, and on a CPU, for a few candidates
+only and where ninja is installed, with `torch.utils.cpp_extension`. Writes throughput_TARGET.json.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ EXTENSION = """
 from torch.utils.cpp_extension import load_inline
 import sys
 load_inline("candidate_" + sys.argv[1], open(sys.argv[2]).read(), functions=["rows"], build_directory=sys.argv[3])
-"""
+"""  # noqa: E501
 EXTENSION_SOURCE = """
 #include <cmath>
 #include <torch/extension.h>
@@ -98,7 +100,11 @@ async def run(target: str, count: int) -> dict[str, object]:
                 theirs.append(time.monotonic() - began)
             if target == "cpu" and shutil.which("ninja"):
                 extension = [_extension(Path(folder), number) for number in range(EXTENSIONS)]
-    record["ours_s"], record["fresh_process_s"], record["extension_s"] = ours[1:], theirs[1:], extension
+    record["ours_s"], record["fresh_process_s"], record["extension_s"] = (
+        ours[1:],
+        theirs[1:],
+        extension,
+    )
     record["stages_s"] = {stage: statistics.median(values[1:]) for stage, values in stages.items()}
     record["summary"] = {
         "ours_per_minute": 60 / statistics.median(ours[1:]),
@@ -110,7 +116,8 @@ async def run(target: str, count: int) -> dict[str, object]:
 
 
 def _variant(text: str, number: int) -> str:
-    """The same kernel with a text of its own in the compiled part, so that nothing is found in a cache."""
+    """The same kernel with a text of its own in the compiled part, so that nothing is found in a
+    cache."""
     if "@triton.jit\n" in text:
         head, at, tail = text.partition("@triton.jit\n")
         body = tail.split(":\n", 1)
@@ -126,7 +133,11 @@ def _fresh(code: str, *arguments: object, cache: str) -> None:
         "PYTHONPATH": str(recording.ROOT),
     }
     done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         raise SystemExit(done.stderr)

@@ -1,14 +1,17 @@
 """Does the evaluator call equal kernels equal, and a known small slow-down slow?
 
     python benchmarks/timing_agreement.py [--target cpu|cuda] [--rounds 40] [--kind same|slower] [--out benchmarks/results]
-    python benchmarks/timing_agreement.py --join RECORD...    one record of several: of both kinds, or of equal GPUs side by side
+    python benchmarks/timing_agreement.py --join RECORD...    one record of several: of both kinds,
+                                                              or of equal GPUs side by side
 
-A/A: a kernel against itself. The task brings it as a baseline, the candidate is the same text; every process, burst and interval is that
-of any confirmation. A/B: the candidate lengthens its chain by steps that change nothing, by so many that a whole call takes a known
-share longer (5 % on a CPU, 3 % on a GPU). How many is measured first: a candidate with twice the steps tells what share of a call they are.
-Five sizes from some microseconds to some milliseconds are cases of one task, so a round gives five comparisons
-of each kind. Writes timing_agreement_TARGET.json: verdicts, the range of the measured ratios, and how many pairs of processes each verdict
-took. Without --target: cuda where there is one, after cpu.
+A/A: a kernel against itself. The task brings it as a baseline, the candidate is the same text;
+every process, burst and interval is that of any confirmation. A/B: the candidate lengthens its
+chain by steps that change nothing, by so many that a whole call takes a known share longer (5 % on
+a CPU, 3 % on a GPU). How many is measured first: a candidate with twice the steps tells what share
+of a call they are. Five sizes from some microseconds to some milliseconds are cases of one task, so
+a round gives five comparisons of each kind. Writes timing_agreement_TARGET.json: verdicts, the
+range of the measured ratios, and how many pairs of processes each verdict took. Without --target:
+cuda where there is one, after cpu.
 """
 
 from __future__ import annotations
@@ -39,9 +42,13 @@ from harness.types import Candidate, EvaluationRequest, Policy, Target, to_json
 
 KINDS = ("same", "slower")
 SLOWER = {"cpu": 0.05, "cuda": 0.03}  # A/B: what a call shall take longer
-SIZES = {  # elements; steps of the chain on each, no two alike; passes of the reference, so many that the chain is the strongest baseline
-    "cpu": {"micro": (64, 127, 12), "small": (512, 512, 30), "middle": (4096, 640, 80), "large": (65536, 513, 90), "huge": (524288, 321, 60)},
-    "cuda": {"micro": (1 << 15, 192, 6), "small": (1 << 18, 2048, 20), "middle": (1 << 20, 4096, 100), "large": (1 << 21, 12288, 300),
+# elements; steps of the chain on each, no two alike; passes of the reference, so many that the
+# chain is the strongest baseline
+SIZES = {
+    "cpu": {"micro": (64, 127, 12), "small": (512, 512, 30), "middle": (4096, 640, 80),
+            "large": (65536, 513, 90), "huge": (524288, 321, 60)},
+    "cuda": {"micro": (1 << 15, 192, 6), "small": (1 << 18, 2048, 20),
+             "middle": (1 << 20, 4096, 100), "large": (1 << 21, 12288, 300),
              "huge": (1 << 22, 28672, 600)},
 }  # fmt: skip
 TASK = '''
@@ -76,7 +83,7 @@ def get_inputs(n=64, steps=32, passes=1):
 
 def get_init_inputs(steps=32, passes=1):
     return [steps, passes]
-'''
+'''  # noqa: E501
 CPP = '''
 import torch
 import torch.nn as nn
@@ -133,22 +140,31 @@ class ModelNew(nn.Module):
         y = torch.empty_like(x)
         chain[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), self.steps + self.extra, 1.0, 0.0, BLOCK=1024)
         return y
-"""
+"""  # noqa: E501
 
 
 def measure(target: str, rounds: int, out: Path, kinds: Sequence[str]) -> dict[str, Any]:
     """The whole record for one target, written after each round."""
     family = FAMILIES[target]
     text, language = (CPP, "cpp") if target == "cpu" else (TRITON, "triton")
-    cases = {name: {"n": n, "steps": steps, "passes": passes} for name, (n, steps, passes) in SIZES[target].items()}
+    cases = {
+        name: {"n": n, "steps": steps, "passes": passes}
+        for name, (n, steps, passes) in SIZES[target].items()
+    }
     source = TASK.replace("CASES_HERE", repr(cases)).replace("KERNEL_HERE", text)
-    timing.contenders = lambda case, *, every: ["the kernel itself"]  # the other baselines are slower, and would be timed as well
+    # the other baselines are slower, and would be timed as well
+    timing.contenders = lambda case, *, every: ["the kernel itself"]
     with tempfile.TemporaryDirectory() as cache:
         machine = Machine(Path(cache))
-        opened, task = open_task(machine, source, "", lambda *_: None, None, family=family, timed=True)
+        opened, task = open_task(
+            machine, source, "", lambda *_: None, None, family=family, timed=True
+        )
         record: dict[str, Any] = {"target": target, "longer": SLOWER[target]}
         record["screened_us"] = {c.name: c.baselines_us for c in task.cases}
-        assert all(min(c.baselines_us, key=c.baselines_us.__getitem__) == "the kernel itself" for c in task.cases), task.notes
+        assert all(
+            min(c.baselines_us, key=c.baselines_us.__getitem__) == "the kernel itself"
+            for c in task.cases
+        ), task.notes
         place = machine.place(family, Target.parse(target), language)
         record["environment"] = to_json(place.environment)
 
@@ -162,7 +178,8 @@ def measure(target: str, rounds: int, out: Path, kinds: Sequence[str]) -> dict[s
             return run
 
         runs, found, began = {}, {}, time.monotonic()
-        single: dict[str, list[float]] = {}  # what one pair of processes alone says: a search leaves some candidates at that
+        # what one pair of processes alone says: a search leaves some candidates at that
+        single: dict[str, list[float]] = {}
         for kind in kinds:
             if kind == "slower":
                 record["extra_steps"] = _calibrated(prepared, target)
@@ -173,9 +190,20 @@ def measure(target: str, rounds: int, out: Path, kinds: Sequence[str]) -> dict[s
             for kind, run in runs.items():
                 time_candidate(run)
                 for name, result in run.results.items():
-                    found[kind][name].append((round(result.speedup or 0.0, 5), str(result.verdict), len(run.times[name].blocks)))
-                single[kind] += [_ratio(block) for times in run.times.values() for block in times.blocks]
-                record[kind] = {**_summary(found[kind], run.results), "one_process": _range(single[kind])}
+                    found[kind][name].append(
+                        (
+                            round(result.speedup or 0.0, 5),
+                            str(result.verdict),
+                            len(run.times[name].blocks),
+                        )
+                    )
+                single[kind] += [
+                    _ratio(block) for times in run.times.values() for block in times.blocks
+                ]
+                record[kind] = {
+                    **_summary(found[kind], run.results),
+                    "one_process": _range(single[kind]),
+                }
             record |= {"rounds": number + 1, "seconds": time.monotonic() - began}
             recording.write(out, f"timing_agreement_{target}", record)
         for run in runs.values():
@@ -186,8 +214,9 @@ def measure(target: str, rounds: int, out: Path, kinds: Sequence[str]) -> dict[s
 
 
 def _calibrated(prepared: Callable[[dict[int, int]], Run], target: str) -> dict[int, int]:
-    """Steps of a case -> the steps more that make a call so much longer. By the evaluator, since a call after a sleep takes longer than one
-    of many: a factor of two is told from the few per cent that its figures are off by."""
+    """Steps of a case -> the steps more that make a call so much longer. By the evaluator, since a
+    call after a sleep takes longer than one of many: a factor of two is told from the few per cent
+    that its figures are off by."""
     twice = prepared({steps: steps for _, steps, _ in SIZES[target].values()})
     time_candidate(twice)
     _end(twice)
@@ -205,15 +234,22 @@ def _end(run: Run) -> None:
 
 
 def _summary(found: dict[str, list[tuple[float, str, int]]], results: Any) -> dict[str, Any]:
-    """By case and over all: verdicts, and the range of the ratio that holds 95 % of the comparisons."""
-    cases = {name: {"latency_us": results[name].latency_us, "found": values} for name, values in found.items()}
+    """By case and over all: verdicts, and the range of the ratio that holds 95 % of the
+    comparisons."""
+    cases = {
+        name: {"latency_us": results[name].latency_us, "found": values}
+        for name, values in found.items()
+    }
     return _figured(cases)
 
 
 def _figured(cases: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """found: of each comparison the ratio, the verdict, and how many pairs of processes it took."""
     by_case = {name: {**_figures(case["found"]), **case} for name, case in cases.items()}
-    return {"all": _figures([v for case in cases.values() for v in case["found"]]), "cases": by_case}
+    return {
+        "all": _figures([v for case in cases.values() for v in case["found"]]),
+        "cases": by_case,
+    }
 
 
 def joined(records: list[dict[str, Any]]) -> dict[str, Any]:
@@ -228,7 +264,10 @@ def joined(records: list[dict[str, Any]]) -> dict[str, Any]:
         parts = [r[kind]["cases"] for r in records if kind in r]
         record[kind] = _figured(
             {
-                name: {"latency_us": case["latency_us"], "found": [v for part in parts for v in part[name]["found"]]}
+                name: {
+                    "latency_us": case["latency_us"],
+                    "found": [v for part in parts for v in part[name]["found"]],
+                }
                 for name, case in parts[0].items()
             }
         )
@@ -242,7 +281,10 @@ def _ratio(block: timing.Block) -> float:
 def _range(values: list[float]) -> dict[str, Any]:
     """The range that holds 95 % of them, and the ends."""
     ratios = sorted(values)
-    low, high = ratios[int(0.025 * len(ratios))], ratios[min(len(ratios) - 1, int(0.975 * len(ratios)))]
+    low, high = (
+        ratios[int(0.025 * len(ratios))],
+        ratios[min(len(ratios) - 1, int(0.975 * len(ratios)))],
+    )
     return {"count": len(ratios), "range_95": [low, high], "ends": [ratios[0], ratios[-1]]}
 
 
@@ -270,7 +312,11 @@ if __name__ == "__main__":
         recording.write(given.out, f"timing_agreement_{together['target']}", together)
         raise SystemExit
     recording.as_judge()
-    targets = [given.target] if given.target else ["cpu", *(["cuda"] if shutil.which("nvidia-smi") else [])]
+    targets = (
+        [given.target]
+        if given.target
+        else ["cpu", *(["cuda"] if shutil.which("nvidia-smi") else [])]
+    )
     for name in targets:
         chosen = [given.kind] if given.kind else KINDS
         seen = measure(name, given.rounds, given.out, chosen)

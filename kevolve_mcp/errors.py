@@ -1,6 +1,7 @@
 """The errors of KEvolve.
 
-KEvolveError            code, message, hint, retryable: what crosses MCP, the command line and the log
+KEvolveError            code, message, hint, retryable: what crosses MCP, the command line and the
+                        log
 ├── UsageError          the caller can fix it: wrong argument, wrong path, unknown id, bad source
 │   ├── NotFound        an id that does not exist; the hint lists near ones
 │   └── TaskRefused     the task file lacks a part, raises, or cannot be judged honestly
@@ -20,7 +21,8 @@ _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 
 
 def shortened(text: str) -> str:
-    """A message as it is shown: whoever passed a page of text as an argument knows it, and gets its beginning and end back."""
+    """A message as it is shown: whoever passed a page of text as an argument knows it, and gets its
+    beginning and end back."""
     text = _LONG_WORD.sub(lambda found: _cut(found.group(), 80), text)
     return text if len(text) <= LONGEST_TEXT else _cut(text, LONGEST_TEXT // 2)
 
@@ -42,7 +44,12 @@ class KEvolveError(Exception):
 
     def as_dict(self) -> dict[str, Any]:
         """The form in which errors cross MCP and `--json`."""
-        return {"code": self.code, "message": self.message, "hint": self.hint, "retryable": self.retryable}
+        return {
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+            "retryable": self.retryable,
+        }
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()

@@ -1,4 +1,5 @@
-"""Settings, read once from the environment (prefix KEVOLVE_; an empty variable is one that is not set)."""
+"""Settings, read once from the environment (prefix KEVOLVE_; an empty variable is one that is not
+set)."""
 
 from __future__ import annotations
 
@@ -13,13 +14,16 @@ from .errors import UsageError
 
 
 class Settings(BaseSettings):
-    """home: database, artifacts and exports. cache: the private harness copies, builds and measured ceilings.
-    database: an SQLAlchemy URL; empty means SQLite inside the home. max_wait_s: the longest time one call waits for a job. python: the interpreter that evaluates.
-    server: the URL of a running server that the command line uses instead of its own. token: the bearer token, of a server
-    over HTTP and of its clients. timing_effort: a half measures half as many pairs of bursts; the evaluator reads it itself.
-    skills: "auto" accepts a proposed skill once it was measured on two tasks or devices, "review" leaves that to a person.
-    vectors: the model by which passages are found by meaning as well: a folder, a known package, or a name on the hub; empty is off.
-    vectors_server: the URL of a Chroma server that keeps them for a team; empty keeps them in each process."""
+    """home: database, artifacts and exports. cache: the private harness copies, builds and measured
+    ceilings. database: an SQLAlchemy URL; empty means SQLite inside the home. max_wait_s: the
+    longest time one call waits for a job. python: the interpreter that evaluates. server: the URL
+    of a running server that the command line uses instead of its own. token: the bearer token, of a
+    server over HTTP and of its clients. timing_effort: a half measures half as many pairs of
+    bursts; the evaluator reads it itself. skills: "auto" accepts a proposed skill once it was
+    measured on two tasks or devices, "review" leaves that to a person. vectors: the model by which
+    passages are found by meaning as well: a folder, a known package, or a name on the hub; empty is
+    off. vectors_server: the URL of a Chroma server that keeps them for a team; empty keeps them in
+    each process."""
 
     model_config = SettingsConfigDict(env_prefix="KEVOLVE_", env_ignore_empty=True, extra="ignore")
 
@@ -36,7 +40,8 @@ class Settings(BaseSettings):
     token: SecretStr = SecretStr("")
 
     def __init__(self, **given: Any) -> None:
-        """given: fields that the caller chose; the others come from the environment. Raises UsageError naming the variable."""
+        """given: fields that the caller chose; the others come from the environment. Raises
+        UsageError naming the variable."""
         try:
             super().__init__(**given)
         except ValidationError as error:

@@ -1,8 +1,10 @@
-"""What is known about making kernels fast: Markdown pages and skills, and the code that finds the right one.
+"""What is known about making kernels fast: Markdown pages and skills, and the code that finds the
+right one.
 
-Pages lie in four folders (constraints, guidance, hardware, skills); index.md maps them. `Library.builtin()` loads them,
-`search` finds pages by signals, target, language and words, `read` hands out a page or a part of it. To this package a
-signal is a string; it imports nothing of the rest of the program.
+Pages lie in four folders (constraints, guidance, hardware, skills); index.md maps them.
+`Library.builtin()` loads them, `search` finds pages by signals, target, language and words, `read`
+hands out a page or a part of it. To this package a signal is a string; it imports nothing of the
+rest of the program.
 """
 
 from .documents import Documents

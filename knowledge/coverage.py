@@ -1,5 +1,5 @@
-"""What the pages cover: `python -m knowledge.coverage` prints how many pages each signal and each operator family leads to, by vendor and
-language. Empty places say what to write next."""
+"""What the pages cover: `python -m knowledge.coverage` prints how many pages each signal and each
+operator family leads to, by vendor and language. Empty places say what to write next."""
 
 from __future__ import annotations
 
@@ -21,18 +21,25 @@ PLACES = {
 
 def holds(page: Page, target: str, language: str) -> bool:
     """Whether a page is about a target and a language, or about all of them."""
-    return target_fit(page.targets, target) is not None and (not page.languages or language in page.languages)
+    return target_fit(page.targets, target) is not None and (
+        not page.languages or language in page.languages
+    )
 
 
 def by_signal(library: Library) -> dict[str, dict[str, int]]:
     """Signal -> column -> pages."""
     names = sorted({signal for page in library.pages() for signal in page.signals})
-    return {name: _counts(library.pages(), lambda page, n=name: n in page.signals) for name in names}  # type: ignore[misc]
+    return {
+        name: _counts(library.pages(), lambda page, n=name: n in page.signals) for name in names
+    }  # type: ignore[misc]
 
 
 def by_family(library: Library) -> dict[str, dict[str, int]]:
     """Operator family -> column -> pages."""
-    return {name: _counts(library.pages(), lambda page, n=name: n in page.families) for name in sorted(FAMILIES)}  # type: ignore[misc]
+    return {
+        name: _counts(library.pages(), lambda page, n=name: n in page.families)
+        for name in sorted(FAMILIES)
+    }  # type: ignore[misc]
 
 
 def _counts(pages: Iterable[Page], about: Callable[[Page], bool]) -> dict[str, int]:
@@ -45,7 +52,10 @@ def render(library: Library) -> str:
     lines = []
     for heading, table in (("signal", by_signal(library)), ("operator family", by_family(library))):
         lines += [f"| {heading} | {' | '.join(PLACES)} |", f"| --- |{' ---: |' * len(PLACES)}"]
-        lines += [f"| {name} | {' | '.join(str(counts[c] or '-') for c in PLACES)} |" for name, counts in table.items()]
+        lines += [
+            f"| {name} | {' | '.join(str(counts[c] or '-') for c in PLACES)} |"
+            for name, counts in table.items()
+        ]
         lines.append("")
     return "\n".join(lines)
 

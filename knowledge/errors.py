@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 
 
 class KnowledgeError(Exception):
-    """Base. `hint` says what to do next; no call becomes right by repetition, so `retryable` is always False."""
+    """Base. `hint` says what to do next; no call becomes right by repetition, so `retryable` is
+    always False."""
 
     code: ClassVar[str] = "knowledge"
     retryable: ClassVar[bool] = False
@@ -25,7 +26,12 @@ class KnowledgeError(Exception):
 
     def as_dict(self) -> dict[str, Any]:
         """The form in which errors cross MCP and `--json`."""
-        return {"code": self.code, "message": self.message, "hint": self.hint, "retryable": self.retryable}
+        return {
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+            "retryable": self.retryable,
+        }
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()

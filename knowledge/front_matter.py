@@ -1,4 +1,5 @@
-"""Front matter: the YAML block between two `---` lines at the top of a page, read with errors that name file and field."""
+"""Front matter: the YAML block between two `---` lines at the top of a page, read with errors that
+name file and field."""
 
 from __future__ import annotations
 
@@ -14,17 +15,26 @@ MAX_SIZE = 32_768  # characters of the block
 MAX_DEPTH = 8  # of lists and mappings inside each other
 # The same language, read ten times as fast where PyYAML was built with its C library.
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-EXAMPLE = "---\ntitle: Loop unrolling\ncategory: guidance\nsummary: One sentence.\n---\n# Loop unrolling"
+EXAMPLE = (
+    "---\ntitle: Loop unrolling\ncategory: guidance\nsummary: One sentence.\n---\n# Loop unrolling"
+)
 
 
 def split(text: str, where: str) -> tuple[dict[str, Any], str]:
-    """The fields of the front matter and the body after it. `where` names the file in errors. Raises PageError."""
+    """The fields of the front matter and the body after it. `where` names the file in errors.
+    Raises PageError."""
     lines = text.removeprefix("\ufeff").splitlines()
     if not lines or lines[0].strip() != "---":
-        raise PageError(f"{where}: line 1 must be '---', the start of the front matter.", f"A page begins like this:\n{EXAMPLE}")
+        raise PageError(
+            f"{where}: line 1 must be '---', the start of the front matter.",
+            f"A page begins like this:\n{EXAMPLE}",
+        )
     end = next((i for i, line in enumerate(lines[1:], 1) if line.strip() == "---"), None)
     if end is None:
-        raise PageError(f"{where}: the front matter has no closing '---' line.", f"A page begins like this:\n{EXAMPLE}")
+        raise PageError(
+            f"{where}: the front matter has no closing '---' line.",
+            f"A page begins like this:\n{EXAMPLE}",
+        )
     block = "\n".join(lines[1:end])
     try:
         _refuse_bombs(block, where)
@@ -34,24 +44,38 @@ def split(text: str, where: str) -> tuple[dict[str, Any], str]:
         line = f"line {mark.line + 2}" if mark else "front matter"
         problem = getattr(error, "problem", None) or str(error)
         raise PageError(
-            f"{where}: {line}: not valid YAML: {problem}.", "Put a value that holds ': ' or begins with a special sign in quotes."
+            f"{where}: {line}: not valid YAML: {problem}.",
+            "Put a value that holds ': ' or begins with a special sign in quotes.",
         ) from error
     if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
-        raise PageError(f"{where}: the front matter must be 'name: value' lines.", f"A page begins like this:\n{EXAMPLE}")
+        raise PageError(
+            f"{where}: the front matter must be 'name: value' lines.",
+            f"A page begins like this:\n{EXAMPLE}",
+        )
     return fields, "\n".join(lines[end + 1 :]).strip("\n") + "\n"
 
 
 def _refuse_bombs(block: str, where: str) -> None:
-    """Blocks that are small as text and huge, or too deep to walk, as values. Raises PageError and YAMLError."""
+    """Blocks that are small as text and huge, or too deep to walk, as values. Raises PageError and
+    YAMLError."""
     depth, hint = 0, "Front matter is plain: names, texts and short lists."
     if len(block) > MAX_SIZE:
-        raise PageError(f"{where}: the front matter has {len(block)} characters; {MAX_SIZE} are accepted.", hint)
+        raise PageError(
+            f"{where}: the front matter has {len(block)} characters; {MAX_SIZE} are accepted.", hint
+        )
     for event in yaml.parse(block, LOADER):
         if isinstance(event, yaml.AliasEvent):
-            raise PageError(f"{where}: the front matter repeats a value by its anchor (*{event.anchor}).", "Write the value out.")
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            raise PageError(
+                f"{where}: the front matter repeats a value by its anchor (*{event.anchor}).",
+                "Write the value out.",
+            )
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(
+            event, yaml.CollectionEndEvent
+        )
         if depth > MAX_DEPTH:
-            raise PageError(f"{where}: the front matter is more than {MAX_DEPTH} levels deep.", hint)
+            raise PageError(
+                f"{where}: the front matter is more than {MAX_DEPTH} levels deep.", hint
+            )
 
 
 def check_names(fields: Mapping[str, Any], known: Iterable[str], where: str) -> None:
@@ -61,7 +85,9 @@ def check_names(fields: Mapping[str, Any], known: Iterable[str], where: str) -> 
         if name not in accepted:
             near = difflib.get_close_matches(name, accepted, 1)
             guess = f"Did you mean {near[0]!r}? " if near else ""
-            raise PageError(f"{where}: unknown field {name!r}.", f"{guess}Accepted: {', '.join(accepted)}.")
+            raise PageError(
+                f"{where}: unknown field {name!r}.", f"{guess}Accepted: {', '.join(accepted)}."
+            )
 
 
 def one_line(fields: Mapping[str, Any], name: str, where: str, *, required: bool = False) -> str:
@@ -71,7 +97,10 @@ def one_line(fields: Mapping[str, Any], name: str, where: str, *, required: bool
         return ""
     if not isinstance(value, str) or not value.strip() or "\n" in value.strip():
         found = "is missing" if value is None else f"must be one line of text, not {value!r:.60}"
-        raise PageError(f"{where}: field {name!r} {found}.", f"Write it as '{name}: some words', in quotes if it holds ': '.")
+        raise PageError(
+            f"{where}: field {name!r} {found}.",
+            f"Write it as '{name}: some words', in quotes if it holds ': '.",
+        )
     return value.strip()
 
 
@@ -81,19 +110,27 @@ def words(fields: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
     if value is None:
         return ()
     items = [value] if isinstance(value, str) else value
-    if not isinstance(items, list) or not all(isinstance(item, str) and item.strip() for item in items):
+    if not isinstance(items, list) or not all(
+        isinstance(item, str) and item.strip() for item in items
+    ):
         raise PageError(
-            f"{where}: field {name!r} must be a list of words, not {value!r:.60}.", f"Write it as '{name}: [one, two]'."
+            f"{where}: field {name!r} must be a list of words, not {value!r:.60}.",
+            f"Write it as '{name}: [one, two]'.",
         )
     return tuple(item.strip() for item in items)
 
 
-def choices(fields: Mapping[str, Any], name: str, accepted: Iterable[str], where: str) -> tuple[str, ...]:
+def choices(
+    fields: Mapping[str, Any], name: str, accepted: Iterable[str], where: str
+) -> tuple[str, ...]:
     """A list of words of a closed set. Raises PageError."""
     found = words(fields, name, where)
     for word in found:
         if word not in accepted:
-            raise PageError(f"{where}: field {name!r}: {word!r:.60} is not known.", f"Accepted: {', '.join(sorted(accepted))}.")
+            raise PageError(
+                f"{where}: field {name!r}: {word!r:.60} is not known.",
+                f"Accepted: {', '.join(sorted(accepted))}.",
+            )
     return found
 
 
@@ -102,7 +139,8 @@ def choice(fields: Mapping[str, Any], name: str, accepted: Iterable[str], where:
     value = one_line(fields, name, where)
     if value and value not in accepted:
         raise PageError(
-            f"{where}: field {name!r}: {value!r:.60} is not known.", f"Accepted: {', '.join(word for word in accepted if word)}."
+            f"{where}: field {name!r}: {value!r:.60} is not known.",
+            f"Accepted: {', '.join(word for word in accepted if word)}.",
         )
     return value
 
@@ -114,6 +152,7 @@ def mapping(fields: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise PageError(
-            f"{where}: field {name!r} must be a mapping, not {value!r:.60}.", f"Write it as '{name}: {{key: value}}'."
+            f"{where}: field {name!r} must be a mapping, not {value!r:.60}.",
+            f"Write it as '{name}: {{key: value}}'.",
         )
     return dict(value)

@@ -1,6 +1,8 @@
-"""What was asked and not found: a small bounded file of counts, which says what to write next. Safe for several processes.
+"""What was asked and not found: a small bounded file of counts, which says what to write next. Safe
+for several processes.
 
-It holds words, signals and target of a question, never a text: a query that looks like code or a pasted message is counted without words.
+It holds words, signals and target of a question, never a text: a query that looks like code or a
+pasted message is counted without words.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ BUSY_S = 2.0
 _WORD = re.compile(r"[^\W_][\w.+-]{0,30}")
 _CODE = re.compile(r"[{};=\\`<>]|\w\(|\n\s*\n|\bdef |\bimport |\breturn ")
 _SCHEMA = """CREATE TABLE IF NOT EXISTS gaps (words TEXT NOT NULL, signals TEXT NOT NULL, target TEXT NOT NULL, count INTEGER NOT NULL,
-first REAL NOT NULL, last REAL NOT NULL, PRIMARY KEY (words, signals, target))"""
+first REAL NOT NULL, last REAL NOT NULL, PRIMARY KEY (words, signals, target))"""  # noqa: E501
 
 
 @dataclass(frozen=True)
@@ -39,25 +41,33 @@ class Gap:
 
 
 class Gaps:
-    """The questions in the file at `path`, which is made when it is first needed. A damaged file is begun anew."""
+    """The questions in the file at `path`, which is made when it is first needed. A damaged file is
+    begun anew."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def record(self, query: str, signals: Sequence[str], target: str) -> None:
-        """Count a question; beyond MAX_ROWS the rarest and oldest are forgotten. Raises OSError, sqlite3.Error."""
-        key = (" ".join(words_of(query)), " ".join(sorted({one_line(s, 60) for s in signals})[:MAX_WORDS]), one_line(target, 60))
+        """Count a question; beyond MAX_ROWS the rarest and oldest are forgotten. Raises OSError,
+        sqlite3.Error."""
+        key = (
+            " ".join(words_of(query)),
+            " ".join(sorted({one_line(s, 60) for s in signals})[:MAX_WORDS]),
+            one_line(target, 60),
+        )
         if not any(key):
             return
         now = time.time()
         with self._open() as db, db:
             db.execute("BEGIN IMMEDIATE")
             db.execute(
-                "INSERT INTO gaps VALUES (?, ?, ?, 1, ?, ?) ON CONFLICT DO UPDATE SET count = count + 1, last = excluded.last",
+                "INSERT INTO gaps VALUES (?, ?, ?, 1, ?, ?) ON CONFLICT DO UPDATE SET count = "
+                "count + 1, last = excluded.last",
                 (*key, now, now),
             )
             db.execute(
-                "DELETE FROM gaps WHERE rowid IN (SELECT rowid FROM gaps ORDER BY last = ? DESC, count DESC, last DESC LIMIT -1 OFFSET ?)",
+                "DELETE FROM gaps WHERE rowid IN (SELECT rowid FROM gaps ORDER BY last = ? DESC, "
+                "count DESC, last DESC LIMIT -1 OFFSET ?)",
                 (now, MAX_ROWS),
             )
 
@@ -66,8 +76,13 @@ class Gaps:
         if not self.path.exists():
             return ()
         with self._open() as db:
-            rows = db.execute("SELECT * FROM gaps ORDER BY count DESC, last DESC, words LIMIT ?", (limit,)).fetchall()
-        return tuple(Gap(tuple(words.split()), tuple(signals.split()), *rest) for words, signals, *rest in rows)
+            rows = db.execute(
+                "SELECT * FROM gaps ORDER BY count DESC, last DESC, words LIMIT ?", (limit,)
+            ).fetchall()
+        return tuple(
+            Gap(tuple(words.split()), tuple(signals.split()), *rest)
+            for words, signals, *rest in rows
+        )
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -86,12 +101,16 @@ class Gaps:
 
 
 def words_of(query: str) -> tuple[str, ...]:
-    """The words of a question, sorted, at most MAX_WORDS; none where the query looks like a text."""
+    """The words of a question, sorted, at most MAX_WORDS; none where the query looks like a
+    text."""
     terms = query_terms(query)
     if len(terms) > LONG or len(query) > 400 or _CODE.search(query):
         return ()
-    whole = {word.strip("\"'`.,;:!?()[]").casefold() for word in query.split()}  # no parts of paths or of other long signs
-    return tuple(sorted({term for term in terms if term in whole and _WORD.fullmatch(term)})[:MAX_WORDS])
+    # no parts of paths or of other long signs
+    whole = {word.strip("\"'`.,;:!?()[]").casefold() for word in query.split()}
+    return tuple(
+        sorted({term for term in terms if term in whole and _WORD.fullmatch(term)})[:MAX_WORDS]
+    )
 
 
 def _connect(path: Path) -> sqlite3.Connection:

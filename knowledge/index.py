@@ -1,4 +1,5 @@
-"""The map of all pages: `python -m knowledge.index` rewrites knowledge/index.md, `--check` only says whether it is current."""
+"""The map of all pages: `python -m knowledge.index` rewrites knowledge/index.md, `--check` only
+says whether it is current."""
 
 from __future__ import annotations
 
@@ -18,11 +19,16 @@ _HEADINGS = {
 
 
 def render(library: Library, *, files: bool = False) -> str:
-    """Markdown: every page with its sentence, then the pages by signal. files: link to files, for the copy on disk; else
-    to page ids."""
+    """Markdown: every page with its sentence, then the pages by signal. files: link to files, for
+    the copy on disk; else to page ids."""
     lines = ["# Index", "", "Every page in one line, then the pages that each signal leads to.", ""]
     for category, heading in _HEADINGS.items():
-        lines += [f"## {heading}", "", *_tree([p for p in library.pages() if p.category == category], files), ""]
+        lines += [
+            f"## {heading}",
+            "",
+            *_tree([p for p in library.pages() if p.category == category], files),
+            "",
+        ]
     lines += ["## By signal", ""]
     by_signal: dict[str, list[Page]] = {}
     for page in library.pages():
@@ -45,7 +51,9 @@ def _tree(pages: list[Page], files: bool) -> Iterator[str]:
         group = folder
         indent = "" if folder in FOLDERS else "  "
         holds = f" ({', '.join(f'`{t}`' for t in page.targets)})" if page.targets else ""
-        yield f"{indent}- [{page.title}]({_address(page, files)}) `{page.id}`{holds}: {page.summary}"
+        yield (
+            f"{indent}- [{page.title}]({_address(page, files)}) `{page.id}`{holds}: {page.summary}"
+        )
 
 
 def _address(page: Page, files: bool) -> str:
@@ -60,7 +68,11 @@ def main(arguments: list[str]) -> int:
     text = render(Library.builtin(), files=True)
     current = path.exists() and path.read_text(encoding="utf-8") == text
     if "--check" in arguments:
-        print("knowledge/index.md is current" if current else "knowledge/index.md is stale: run python -m knowledge.index")
+        print(
+            "knowledge/index.md is current"
+            if current
+            else "knowledge/index.md is stale: run python -m knowledge.index"
+        )
         return 0 if current else 1
     path.write_text(text, encoding="utf-8")
     print("knowledge/index.md: no change" if current else "knowledge/index.md: written")

@@ -24,14 +24,16 @@ BUILTIN = Path(__file__).parent
 INDEX_ID = "index"
 MAX_LIMIT = 50
 SUPPOSED = 0.25  # what a signal that was read out of a message counts beside one that was given
-DOCUMENT_COVERAGE = 0.4  # of the question's words that one passage of a person's documents must hold to count as an answer
+# of the question's words that one passage of a person's documents must hold to count as an answer
+DOCUMENT_COVERAGE = 0.4
 
 
 @dataclass(frozen=True)
 class Results:
-    """One page of hits. next_cursor: give it as `cursor` for the following ones, None at the end. note: what the caller
-    should know about the query itself: unknown signal, words left out, a filter that hides everything. fits: False when there is no page
-    on this; the hits are then the nearest."""
+    """One page of hits. next_cursor: give it as `cursor` for the following ones, None at the end.
+    note: what the caller should know about the query itself: unknown signal, words left out, a
+    filter that hides everything. fits: False when there is no page on this; the hits are then the
+    nearest."""
 
     hits: tuple[Hit, ...]
     total: int
@@ -42,7 +44,8 @@ class Results:
 
 @dataclass(frozen=True)
 class Reading:
-    """A slice of a page's Markdown. offset, next_offset and total count characters; slices end at line ends."""
+    """A slice of a page's Markdown. offset, next_offset and total count characters; slices end at
+    line ends."""
 
     id: str
     title: str
@@ -55,24 +58,34 @@ class Reading:
 
 
 class Library:
-    """Pages by id. Immutable; the text index is built on the first search. Safe to use from several threads.
+    """Pages by id. Immutable; the text index is built on the first search. Safe to use from several
+    threads.
 
     nearness: makes what finds passages by meaning as well; without it words and signals find alone.
     """
 
     _documents: Documents | None = None
 
-    def __init__(self, pages: Iterable[Page] = (), skills: Iterable[Skill] = (), *, nearness: MakeNearness | None = None) -> None:
+    def __init__(
+        self,
+        pages: Iterable[Page] = (),
+        skills: Iterable[Skill] = (),
+        *,
+        nearness: MakeNearness | None = None,
+    ) -> None:
         self._skills = {skill.id: skill for skill in skills}
         self._pages: dict[str, Page] = {}
         for page in sorted([*pages, *(s.page for s in self._skills.values())], key=_order):
             if page.id in self._pages:
                 raise PageError(
-                    f"two pages have the id {page.id!r}: {self._pages[page.id].source} and {page.source}.",
+                    f"two pages have the id {page.id!r}: {self._pages[page.id].source} and "
+                    f"{page.source}.",
                     "Rename one of the two files.",
                 )
             self._pages[page.id] = page
-        self._known_signals = frozenset(name for page in self._pages.values() for name in page.signals)
+        self._known_signals = frozenset(
+            name for page in self._pages.values() for name in page.signals
+        )
         self._make_nearness = nearness
         self._nearness = nearness(passages(self._pages.values())) if nearness else None
 
@@ -90,7 +103,8 @@ class Library:
         skills: Iterable[Skill] = (),
         nearness: MakeNearness | None = None,
     ) -> Library:
-        """Built-in content, then `folders` of the same layout, then pages and skills from elsewhere. Raises PageError."""
+        """Built-in content, then `folders` of the same layout, then pages and skills from
+        elsewhere. Raises PageError."""
         all_pages, all_skills = list(pages), list(skills)
         for found_pages, found_skills in (_shipped(), *map(read_folder, folders)):
             all_pages += found_pages
@@ -104,14 +118,17 @@ class Library:
 
     def with_skills(self, skills: Iterable[Skill]) -> Library:
         """A new library with these skills in place of its own."""
-        return self._remade([page for page in self._pages.values() if page.id not in self._skills], skills)
+        return self._remade(
+            [page for page in self._pages.values() if page.id not in self._skills], skills
+        )
 
     def _remade(self, pages: Iterable[Page], skills: Iterable[Skill]) -> Library:
         library = Library(pages, skills, nearness=self._make_nearness)
         return library.with_documents(self._documents) if self._documents else library
 
     def with_documents(self, documents: Documents) -> Library:
-        """This library, which also searches a person's own documents and reads them; their ids begin with "documents/"."""
+        """This library, which also searches a person's own documents and reads them; their ids
+        begin with "documents/"."""
         library = copy.copy(self)
         library._documents = documents
         return library
@@ -121,7 +138,8 @@ class Library:
         return tuple(self._pages.values())
 
     def page(self, page_id: str) -> Page:
-        """Raises PageNotFound with near ids. "guidance/x.md" and "skills/x/skill.md" are accepted, too."""
+        """Raises PageNotFound with near ids. "guidance/x.md" and "skills/x/skill.md" are accepted,
+        too."""
         if self._documents and page_id.strip().startswith(PREFIX):
             return self._documents.page(page_id.strip())
         wanted = page_id.strip().removeprefix("knowledge/").removesuffix(".md").strip("/")
@@ -129,7 +147,10 @@ class Library:
             wanted = wanted.removesuffix("/skill")
         if wanted not in self._pages:
             near = ", ".join(self._near(wanted))
-            raise PageNotFound(f"no page has the id {page_id!r:.100}.", f"Near: {near}. The page 'index' lists all.")
+            raise PageNotFound(
+                f"no page has the id {page_id!r:.100}.",
+                f"Near: {near}. The page 'index' lists all.",
+            )
         return self._pages[wanted]
 
     def skills(self) -> tuple[Skill, ...]:
@@ -146,16 +167,23 @@ class Library:
         cursor: int = 0,
         operators: Sequence[str] = (),
     ) -> Results:
-        """Pages for the target and the language that a signal, an operator or a word of the query leads to, best first. operators: of a task,
-        such as "aten.native_layer_norm.default"; identifiers among the words count as well. Where no signal is given, messages of
-        compilers and drivers among the words stand for theirs.
+        """Pages for the target and the language that a signal, an operator or a word of the query
+        leads to, best first. operators: of a task, such as "aten.native_layer_norm.default";
+        identifiers among the words count as well. Where no signal is given, messages of compilers
+        and drivers among the words stand for theirs.
 
-        Without any of these: every page of that shelf. Raises QueryError for a limit outside 1..50 or a cursor below 0.
+        Without any of these: every page of that shelf. Raises QueryError for a limit outside 1..50
+        or a cursor below 0.
         """
         if not 1 <= limit <= MAX_LIMIT:
-            raise QueryError(f"limit must lie in 1..{MAX_LIMIT}, not {limit}.", "Page on with cursor instead.")
+            raise QueryError(
+                f"limit must lie in 1..{MAX_LIMIT}, not {limit}.", "Page on with cursor instead."
+            )
         if cursor < 0:
-            raise QueryError(f"cursor must not be negative, but is {cursor}.", "Begin with 0 and pass on next_cursor.")
+            raise QueryError(
+                f"cursor must not be negative, but is {cursor}.",
+                "Begin with 0 and pass on next_cursor.",
+            )
         target, language = target.strip().lower(), language.strip().lower()
         terms = query_terms(query)
         families = of_operators([*operators, *(term for term in terms if "_" in term)])
@@ -167,8 +195,14 @@ class Library:
         own = rank(places, self._text.match(terms[:MAX_TERMS]), everything=everything)
         near = self._near_to(query, places) if terms else Neighbours()
         faint = near.strange or (own[0].score if own else 0.0) < FAINT
-        found = self._documents.search(terms[:MAX_TERMS], told, target, families) if self._documents else Found()
-        hits = list(heapq.merge(fuse(own, near.pages, self._pages), found.hits, key=lambda hit: -hit.score))
+        found = (
+            self._documents.search(terms[:MAX_TERMS], told, target, families)
+            if self._documents
+            else Found()
+        )
+        hits = list(
+            heapq.merge(fuse(own, near.pages, self._pages), found.hits, key=lambda hit: -hit.score)
+        )
         following = cursor + limit if cursor + limit < len(hits) else None
         notes = self._notes(signals, terms)
         known = bool(told or families) or found.coverage >= DOCUMENT_COVERAGE
@@ -180,9 +214,12 @@ class Library:
             open_total = self.search(query, signals, limit=1, operators=operators).total
             if open_total:
                 notes.append(
-                    f"nothing for target {target or 'any'!r} and language {language or 'any'!r}; without them: {open_total} pages"
+                    f"nothing for target {target or 'any'!r} and language {language or 'any'!r}; "
+                    f"without them: {open_total} pages"
                 )
-        return Results(tuple(hits[cursor : cursor + limit]), len(hits), following, "; ".join(notes), fits)
+        return Results(
+            tuple(hits[cursor : cursor + limit]), len(hits), following, "; ".join(notes), fits
+        )
 
     def read(self, page_id: str, offset: int = 0, limit: int = 12_000) -> Reading:
         """Up to `limit` characters of a page from `offset` on; "index" is the map of all pages.
@@ -190,7 +227,8 @@ class Library:
         Raises PageNotFound, and QueryError for an offset outside the page or a limit below 1.
         """
         if page_id.strip().removesuffix(".md") == INDEX_ID:
-            from .index import render  # the index is rendered from a library, so its module imports this one
+            # the index is rendered from a library, so its module imports this one
+            from .index import render
 
             page = Page(INDEX_ID, "Index", "index", "", render(self))
         else:
@@ -206,25 +244,39 @@ class Library:
         if end < total and line_end > offset:
             end = line_end + 1
         return Reading(
-            page.id, page.title, page.category, page.body[offset:end], offset, total, end if end < total else None, page.links
+            page.id,
+            page.title,
+            page.category,
+            page.body[offset:end],
+            offset,
+            total,
+            end if end < total else None,
+            page.links,
         )
 
     def passage(self, page_id: str, section: str = "", limit: int = 1600) -> str:
-        """One section of a page, cut at a line after `limit` characters; the beginning of the page where no section has this heading.
-        Raises PageNotFound."""
+        """One section of a page, cut at a line after `limit` characters; the beginning of the page
+        where no section has this heading. Raises PageNotFound."""
         parts = sections.split(self.page(page_id).body)
         start = next((part for part in parts if part.heading == section), parts[0])
-        return self.read(page_id, start.offset, min(limit, len(start.text)) if start.heading else limit).text
+        return self.read(
+            page_id, start.offset, min(limit, len(start.text)) if start.heading else limit
+        ).text
 
     @cached_property
     def _text(self) -> TextIndex:
         return TextIndex(self._pages.values())
 
     def _near_to(self, query: str, places: Sequence[Place]) -> Neighbours:
-        return self._nearness.nearest(query, [place.page.id for place in places], DEPTH) if self._nearness else Neighbours()
+        return (
+            self._nearness.nearest(query, [place.page.id for place in places], DEPTH)
+            if self._nearness
+            else Neighbours()
+        )
 
     def close(self) -> None:
-        """Frees the text index and the vectors, if there are any; searching again builds them again."""
+        """Frees the text index and the vectors, if there are any; searching again builds them
+        again."""
         if index := self.__dict__.pop("_text", None):
             index.close()
         if self._nearness:
@@ -232,22 +284,36 @@ class Library:
 
     def _near(self, wanted: str) -> list[str]:
         last = {page_id.split("/")[-1]: page_id for page_id in self._pages}
-        by_name = [last[name] for name in difflib.get_close_matches(wanted.split("/")[-1], last, 3, 0.5)]
-        return list(dict.fromkeys(by_name + difflib.get_close_matches(wanted, self._pages, 3, 0.3)))[:5] or list(self._pages)[:5]
+        by_name = [
+            last[name] for name in difflib.get_close_matches(wanted.split("/")[-1], last, 3, 0.5)
+        ]
+        return (
+            list(dict.fromkeys(by_name + difflib.get_close_matches(wanted, self._pages, 3, 0.3)))[
+                :5
+            ]
+            or list(self._pages)[:5]
+        )
 
     def _notes(self, signals: Sequence[str], terms: Sequence[str]) -> list[str]:
         notes = []
         for name in signals:
             if name not in self._known_signals:
                 near = difflib.get_close_matches(name, self._known_signals, 2)
-                notes.append(f"no page names the signal {name!r}" + (f"; near: {', '.join(near)}" if near else ""))
+                notes.append(
+                    f"no page names the signal {name!r}"
+                    + (f"; near: {', '.join(near)}" if near else "")
+                )
         if len(terms) > MAX_TERMS:
-            notes.append(f"the query has {len(terms)} different words; the first {MAX_TERMS} were used")
+            notes.append(
+                f"the query has {len(terms)} different words; the first {MAX_TERMS} were used"
+            )
         return notes
 
 
 def _supposed(place: Place) -> Place:
-    return replace(place, signals={name: SUPPOSED * weight for name, weight in place.signals.items()})
+    return replace(
+        place, signals={name: SUPPOSED * weight for name, weight in place.signals.items()}
+    )
 
 
 @cache
@@ -257,10 +323,12 @@ def _shipped() -> tuple[list[Page], list[Skill]]:
 
 
 def read_folder(folder: Path) -> tuple[list[Page], list[Skill]]:
-    """The pages and skills below a folder laid out like this package; a missing or empty part is fine. Raises PageError."""
+    """The pages and skills below a folder laid out like this package; a missing or empty part is
+    fine. Raises PageError."""
     if not folder.is_dir():
         raise PageError(
-            f"{folder} is not a folder.", f"A knowledge folder holds {', '.join(FOLDERS)} with Markdown pages in them."
+            f"{folder} is not a folder.",
+            f"A knowledge folder holds {', '.join(FOLDERS)} with Markdown pages in them.",
         )
     pages, skills = [], []
     for path in sorted(folder.glob("*/**/*.md")):
@@ -281,7 +349,9 @@ def _text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise PageError(f"{path}: not UTF-8 text (byte {error.start}).", "Save the file as UTF-8.") from error
+        raise PageError(
+            f"{path}: not UTF-8 text (byte {error.start}).", "Save the file as UTF-8."
+        ) from error
 
 
 def _order(page: Page) -> tuple[int, str]:

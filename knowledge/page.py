@@ -25,7 +25,8 @@ ROLES = ("", "pitfall")
 """What a page is besides its category: "pitfall" for what was tried and does not work."""
 
 _FIELDS = frozenset(
-    {"title", "category", "role", "summary", "applies_to", "families", "signals", "keywords", "asked_as", "preconditions",
+    {"title", "category", "role", "summary", "applies_to", "families", "signals", "keywords",
+     "asked_as", "preconditions",
      "inherits", "sources"}
 )  # fmt: skip
 _SKILL_FIELDS = _FIELDS | {"pattern", "templates", "evidence"}
@@ -42,13 +43,16 @@ _FENCE = re.compile(r"^(```|~~~)", re.MULTILINE)
 class Page:
     """One page.
 
-    id: its path without suffix, e.g. "guidance/vectorization". role: of ROLES. signals: the findings that lead here, the most specific
-    first. targets: "cuda", "cuda:sm_90", with * at the end for a family of names; empty: every target. products: names of devices, for
-    readers. languages: empty: every language. versions: language or tool -> the versions that the facts are of. families: operator
-    families, of families.FAMILIES. asked_as: what somebody in a hurry types, and messages of tools. preconditions: when the advice holds.
-    inherits: ids of the broader hardware pages whose facts hold here, too. sources: addresses, or "measured: ENVIRONMENT: WHAT". body:
-    Markdown from the first heading on, links between pages rewritten to page ids. links: those ids. source: the file, for errors.
-    standing: 1, less (above 0) for a skill whose uses failed: it sinks in the order of hits.
+    id: its path without suffix, e.g. "guidance/vectorization". role: of ROLES. signals: the
+    findings that lead here, the most specific first. targets: "cuda", "cuda:sm_90", with * at the
+    end for a family of names; empty: every target. products: names of devices, for readers.
+    languages: empty: every language. versions: language or tool -> the versions that the facts are
+    of. families: operator families, of families.FAMILIES. asked_as: what somebody in a hurry types,
+    and messages of tools. preconditions: when the advice holds. inherits: ids of the broader
+    hardware pages whose facts hold here, too. sources: addresses, or "measured: ENVIRONMENT: WHAT".
+    body: Markdown from the first heading on, links between pages rewritten to page ids. links:
+    those ids. source: the file, for errors. standing: 1, less (above 0) for a skill whose uses
+    failed: it sinks in the order of hits.
     """
 
     id: str
@@ -75,10 +79,12 @@ class Page:
 
 @dataclass(frozen=True)
 class Skill:
-    """A reusable pattern: its page, the text of every file in its folder by name, and which of them are kernel templates.
+    """A reusable pattern: its page, the text of every file in its folder by name, and which of them
+    are kernel templates.
 
-    pattern: the free mapping of the front matter that says which tasks the skill fits; whoever matches skills to tasks
-    gives it its meaning. evidence: what was measured with it, "measured: ENVIRONMENT: WHAT", or "none recorded: WHY".
+    pattern: the free mapping of the front matter that says which tasks the skill fits; whoever
+    matches skills to tasks gives it its meaning. evidence: what was measured with it, "measured:
+    ENVIRONMENT: WHAT", or "none recorded: WHY".
     """
 
     id: str
@@ -90,27 +96,35 @@ class Skill:
 
 
 def parse_page(page_id: str, text: str, source: str = "") -> Page:
-    """A page from its text. Raises PageError naming the file (`source`, or the id) and the field."""
+    """A page from its text. Raises PageError naming the file (`source`, or the id) and the
+    field."""
     where = source or page_id
     fields, body = front_matter.split(text, where)
-    front_matter.check_names(fields, _SKILL_FIELDS if page_id.startswith("skills/") else _FIELDS, where)
+    front_matter.check_names(
+        fields, _SKILL_FIELDS if page_id.startswith("skills/") else _FIELDS, where
+    )
     return _page(page_id, fields, body, where)
 
 
 def parse_skill(skill_id: str, text: str, files: Mapping[str, str], source: str = "") -> Skill:
-    """A skill from its page text and the other files of its folder (name -> text). Raises PageError."""
+    """A skill from its page text and the other files of its folder (name -> text). Raises
+    PageError."""
     where = source or skill_id
     page = parse_page(skill_id, text, source)
     if page.category != "skill":
         raise PageError(
-            f"{where}: a skill's id must begin with 'skills/'.", f"Use for example 'skills/{skill_id.split('/')[-1]}'."
+            f"{where}: a skill's id must begin with 'skills/'.",
+            f"Use for example 'skills/{skill_id.split('/')[-1]}'.",
         )
     fields, _ = front_matter.split(text, where)
     templates = front_matter.words(fields, "templates", where)
     for name in templates:
         if name not in files:
             present = ", ".join(sorted(files)) or "none"
-            raise PageError(f"{where}: field 'templates' names {name!r}, which the folder lacks.", f"Files there: {present}.")
+            raise PageError(
+                f"{where}: field 'templates' names {name!r}, which the folder lacks.",
+                f"Files there: {present}.",
+            )
     evidence = front_matter.words(fields, "evidence", where)
     for line in evidence:
         if not _EVIDENCE.match(line):
@@ -118,7 +132,14 @@ def parse_skill(skill_id: str, text: str, files: Mapping[str, str], source: str 
                 f"{where}: field 'evidence': {line!r:.80} is no measurement.",
                 "Write 'measured: ENVIRONMENT: WHAT', or 'none recorded: WHY'.",
             )
-    return Skill(skill_id, page, dict(files), templates, front_matter.mapping(fields, "pattern", where), evidence)
+    return Skill(
+        skill_id,
+        page,
+        dict(files),
+        templates,
+        front_matter.mapping(fields, "pattern", where),
+        evidence,
+    )
 
 
 def _page(page_id: str, fields: Mapping[str, Any], body: str, where: str) -> Page:
@@ -128,13 +149,17 @@ def _page(page_id: str, fields: Mapping[str, Any], body: str, where: str) -> Pag
     targets = front_matter.words(applies_to, "targets", where)
     for target in targets:
         if not _TARGET.fullmatch(target):
-            raise PageError(f"{where}: field 'targets': {target!r} is not a target.", "Write cpu, cuda, cuda:sm_90, hip:gfx94* …")
+            raise PageError(
+                f"{where}: field 'targets': {target!r} is not a target.",
+                "Write cpu, cuda, cuda:sm_90, hip:gfx94* …",
+            )
     versions = front_matter.mapping(applies_to, "versions", where)
     sources = front_matter.words(fields, "sources", where)
     _check(sources, where)
     if body.splitlines()[:1] != [f"# {title}"]:
         raise PageError(
-            f"{where}: the text must begin with the title as its heading.", f"First line after the front matter: '# {title}'."
+            f"{where}: the text must begin with the title as its heading.",
+            f"First line after the front matter: '# {title}'.",
         )
     text, links = resolve_links(page_id, body)
     return Page(
@@ -164,8 +189,10 @@ def _check(sources: tuple[str, ...], where: str) -> None:
     for source in sources:
         if not _SOURCE.match(source):
             raise PageError(
-                f"{where}: field 'sources': {source!r:.80} is neither an address nor a measurement.",
-                "Write 'https://… : what it supports', 'measured: ENVIRONMENT: WHAT' or 'derived: FROM WHAT'.",
+                f"{where}: field 'sources': {source!r:.80} is neither an address nor a "
+                "measurement.",
+                "Write 'https://… : what it supports', 'measured: ENVIRONMENT: WHAT' or 'derived: "
+                "FROM WHAT'.",
             )
 
 
@@ -174,12 +201,14 @@ def _category(page_id: str, fields: Mapping[str, Any], where: str) -> str:
     if folder not in FOLDERS or not _ID.fullmatch(page_id):
         raise PageError(
             f"{where}: {page_id!r} is not a page id.",
-            f"A page lies in one of the folders {', '.join(FOLDERS)}; names are lower case, digits, '_', '-' and '.'.",
+            f"A page lies in one of the folders {', '.join(FOLDERS)}; names are lower case, "
+            "digits, '_', '-' and '.'.",
         )
     given = front_matter.one_line(fields, "category", where, required=True)
     if given not in (folder, FOLDERS[folder]):
         raise PageError(
-            f"{where}: field 'category' is {given!r}, but the page lies in {folder}/.", f"Write 'category: {FOLDERS[folder]}'."
+            f"{where}: field 'category' is {given!r}, but the page lies in {folder}/.",
+            f"Write 'category: {FOLDERS[folder]}'.",
         )
     return FOLDERS[folder]
 
@@ -187,8 +216,9 @@ def _category(page_id: str, fields: Mapping[str, Any], where: str) -> str:
 def resolve_links(page_id: str, body: str) -> tuple[str, tuple[str, ...]]:
     """The body with relative links to .md files replaced by page ids, and those ids.
 
-    On disk the links are relative, so that they work where the folder is browsed; an agent that reads a page needs ids.
-    A skill's page is the file skills/NAME/skill.md with the id skills/NAME. Code blocks are left alone.
+    On disk the links are relative, so that they work where the folder is browsed; an agent that
+    reads a page needs ids. A skill's page is the file skills/NAME/skill.md with the id skills/NAME.
+    Code blocks are left alone.
     """
     folder = page_id if page_id.startswith("skills/") else posixpath.dirname(page_id)
     found: list[str] = []

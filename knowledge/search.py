@@ -1,6 +1,7 @@
 """The second stage of retrieval: text ranking over the shelf, with SQLite's FTS5 in memory.
 
-The index is derived from the pages and built when it is first needed (milliseconds for hundreds of pages).
+The index is derived from the pages and built when it is first needed (milliseconds for hundreds of
+pages).
 """
 
 from __future__ import annotations
@@ -20,13 +21,20 @@ MAX_TERMS = 48
 FAINT = 0.6  # score of the best page below which words alone have found nothing that really fits
 COVERAGE_SHARE = 0.8  # of a page's score for words that depends on how much of the query it holds
 # bm25 weights of the columns; a page's score is that of its own words and of its best section
-_OF_PAGE = {"title": 10.0, "asked_as": 8.0, "keywords": 8.0, "signals": 6.0, "families": 5.0, "summary": 4.0}
+_OF_PAGE = {
+    "title": 10.0,
+    "asked_as": 8.0,
+    "keywords": 8.0,
+    "signals": 6.0,
+    "families": 5.0,
+    "summary": 4.0,
+}
 _OF_SECTION = {"heading": 4.0, "body": 1.0}
 _WORD = re.compile(r"\w")
 _COMMON_WORDS = """
 a an and are as at be because but by can do does for from get has have how i if in into is it its make me my no not of on or so than that
 the them then there this to too use used using was what when where which why will with you your
-"""
+"""  # noqa: E501
 _COMMON = frozenset(_COMMON_WORDS.split())
 _PARTS = re.compile(r"[^\W_]+")
 _NOWHERE = (0.0, "", "")
@@ -35,8 +43,9 @@ _SIGNAL_WEIGHT, _TEXT_WEIGHT, _FAMILY_WEIGHT, _FIT_WEIGHT = 2.0, 1.5, 0.8, 0.3
 
 @dataclass(frozen=True)
 class Hit:
-    """why: which signal, family of operators, target, language and words matched. snippet: where the words stand, else the page's summary.
-    section: heading of the section that fits best, "" for the beginning of the page."""
+    """why: which signal, family of operators, target, language and words matched. snippet: where
+    the words stand, else the page's summary. section: heading of the section that fits best, "" for
+    the beginning of the page."""
 
     id: str
     title: str
@@ -49,9 +58,9 @@ class Hit:
 
 @dataclass(frozen=True)
 class TextMatch:
-    """score: 0..1, 1 for the best page of this query. terms: the words of the query that occur in the page. coverage: their share in the
-    query, rare words counting more. section: heading of the best section, in which `snippet` stands; both "" where only the page's
-    own words matched."""
+    """score: 0..1, 1 for the best page of this query. terms: the words of the query that occur in
+    the page. coverage: their share in the query, rare words counting more. section: heading of the
+    best section, in which `snippet` stands; both "" where only the page's own words matched."""
 
     score: float
     terms: tuple[str, ...]
@@ -61,7 +70,8 @@ class TextMatch:
 
 
 class TextIndex:
-    """Full-text index over pages. Safe to use from several threads; the lock covers one query (about a millisecond)."""
+    """Full-text index over pages. Safe to use from several threads; the lock covers one query
+    (about a millisecond)."""
 
     def __init__(self, pages: Iterable[Page]) -> None:
         self._lock = threading.Lock()
@@ -76,12 +86,17 @@ class TextIndex:
                 asked_as, keywords, signals, families = map(", ".join, lists)
                 row = (page.id, page.title, asked_as, keywords, signals, families, page.summary)
                 self._db.execute("INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-                rows = ((page.id, section.heading, section.text) for section in sections.split(page.body))
+                rows = (
+                    (page.id, section.heading, section.text)
+                    for section in sections.split(page.body)
+                )
                 self._db.executemany("INSERT INTO sections VALUES (?, ?, ?)", rows)
 
     def _create(self, table: str, key: str, columns: Mapping[str, float]) -> None:
         names = ", ".join((f"{key} UNINDEXED", *columns))
-        self._db.execute(f'CREATE VIRTUAL TABLE {table} USING fts5({names}, tokenize = "porter unicode61")')
+        self._db.execute(
+            f'CREATE VIRTUAL TABLE {table} USING fts5({names}, tokenize = "porter unicode61")'
+        )
 
     def close(self) -> None:
         with self._lock:
@@ -96,16 +111,32 @@ class TextIndex:
             return {}
         query = " OR ".join(map(_quoted, terms))
         with self._lock:
-            own = dict(self._db.execute(f"SELECT id, -{_bm25('pages', _OF_PAGE)} FROM pages WHERE pages MATCH ?", (query,)))
-            ranked = (
-                f"SELECT id, -{_bm25('sections', _OF_SECTION)}, heading, snippet(sections, 2, '', '', ' … ', 28) FROM sections"
+            own = dict(
+                self._db.execute(
+                    f"SELECT id, -{_bm25('pages', _OF_PAGE)} FROM pages WHERE pages MATCH ?",
+                    (query,),
+                )
             )
-            parts = self._db.execute(f"{ranked} WHERE sections MATCH ? ORDER BY 2", (query,)).fetchall()
+            ranked = (
+                f"SELECT id, -{_bm25('sections', _OF_SECTION)}, heading, snippet(sections, 2, '', "
+                "'', ' … ', 28) FROM sections"
+            )
+            parts = self._db.execute(
+                f"{ranked} WHERE sections MATCH ? ORDER BY 2", (query,)
+            ).fetchall()
             where = {term: self._pages_with(term) for term in terms}
-        best = {page_id: (score, heading, " ".join(snippet.split())) for page_id, score, heading, snippet in parts}
-        scores = {page_id: own.get(page_id, 0.0) + best.get(page_id, _NOWHERE)[0] for page_id in {*own, *best}}
+        best = {
+            page_id: (score, heading, " ".join(snippet.split()))
+            for page_id, score, heading, snippet in parts
+        }
+        scores = {
+            page_id: own.get(page_id, 0.0) + best.get(page_id, _NOWHERE)[0]
+            for page_id in {*own, *best}
+        }
         top = max(scores.values(), default=0.0) or 1.0
-        telling = {term: math.log((self._count + 1) / (len(pages) + 0.5)) for term, pages in where.items()}
+        telling = {
+            term: math.log((self._count + 1) / (len(pages) + 0.5)) for term, pages in where.items()
+        }
         found = {}
         for page_id, score in scores.items():
             present = tuple(term for term in terms if page_id in where[term])
@@ -115,7 +146,10 @@ class TextIndex:
         return found
 
     def _pages_with(self, term: str) -> set[str]:
-        found = "SELECT id FROM pages WHERE pages MATCH ? UNION SELECT id FROM sections WHERE sections MATCH ?"
+        found = (
+            "SELECT id FROM pages WHERE pages MATCH ? UNION SELECT id FROM sections WHERE sections "
+            "MATCH ?"
+        )
         return {row[0] for row in self._db.execute(found, (_quoted(term), _quoted(term)))}
 
 
@@ -124,17 +158,27 @@ def _bm25(table: str, columns: Mapping[str, float]) -> str:
 
 
 def query_terms(query: str) -> tuple[str, ...]:
-    """The words of a query, as the index can look them up: any text is accepted; signs without letters are left out, and so
-    are common English words, unless there are no others. An identifier counts as a whole and by its parts."""
-    words = [word.strip("\"'`.,;:!?()[]{}<>").casefold() for word in query.replace("\0", " ").split()]
-    parts = [part for word in words for part in _PARTS.findall(word) if "_" in word or "." in word or "::" in word]
+    """The words of a query, as the index can look them up: any text is accepted; signs without
+    letters are left out, and so are common English words, unless there are no others. An identifier
+    counts as a whole and by its parts."""
+    words = [
+        word.strip("\"'`.,;:!?()[]{}<>").casefold() for word in query.replace("\0", " ").split()
+    ]
+    parts = [
+        part
+        for word in words
+        for part in _PARTS.findall(word)
+        if "_" in word or "." in word or "::" in word
+    ]
     found = [word for word in dict.fromkeys([*words, *parts]) if _WORD.search(word)]
     return tuple(word for word in found if word not in _COMMON) or tuple(found)
 
 
-def rank(places: Iterable[Place], texts: Mapping[str, TextMatch], *, everything: bool = False) -> list[Hit]:
-    """Hits, best first; ties by id. Pages that neither a signal, a family nor a word leads to are left out unless
-    `everything`."""
+def rank(
+    places: Iterable[Place], texts: Mapping[str, TextMatch], *, everything: bool = False
+) -> list[Hit]:
+    """Hits, best first; ties by id. Pages that neither a signal, a family nor a word leads to are
+    left out unless `everything`."""
     hits = [
         _hit(place, texts.get(place.page.id))
         for place in places
@@ -167,7 +211,13 @@ def _hit(place: Place, text: TextMatch | None) -> Hit:
     snippet = text.snippet if text and text.snippet else page.summary
     section = text.section if text else ""
     return Hit(
-        page.id, page.title, page.category, "; ".join(why) or "no filter", snippet, round(score * page.standing, 4), section
+        page.id,
+        page.title,
+        page.category,
+        "; ".join(why) or "no filter",
+        snippet,
+        round(score * page.standing, 4),
+        section,
     )
 
 

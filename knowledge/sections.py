@@ -11,7 +11,8 @@ _FENCE = re.compile(r"^(```|~~~)")
 
 @dataclass(frozen=True)
 class Section:
-    """heading: without its signs; "" for what stands before the first `##`. text: with its heading line. offset: in the page's body."""
+    """heading: without its signs; "" for what stands before the first `##`. text: with its heading
+    line. offset: in the page's body."""
 
     heading: str
     text: str

@@ -1,6 +1,8 @@
-"""Closeness by meaning, as this package sees it: passages go out, neighbours come back, and both rankings become one.
+"""Closeness by meaning, as this package sees it: passages go out, neighbours come back, and both
+rankings become one.
 
-Who turns text into vectors and keeps them is given to the library from outside; without it words and signals find alone.
+Who turns text into vectors and keeps them is given to the library from outside; without it words
+and signals find alone.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from . import sections
 from .page import Page
 from .search import Hit
 
-# Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009), chosen with benchmarks/retrieval.py
+# Reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009), chosen with
+# benchmarks/retrieval.py
 RANK_OFFSET = 30  # a larger one lets the first places differ less
 VECTOR_SHARE = 0.3  # what a place by meaning counts beside the same place by words and signals
 DEPTH = 50  # pages by meaning that take part
@@ -21,7 +24,8 @@ DEPTH = 50  # pages by meaning that take part
 
 @dataclass(frozen=True)
 class Passage:
-    """What is turned into one vector. section: heading of the section it is, "" for the page's head and how it is asked for."""
+    """What is turned into one vector. section: heading of the section it is, "" for the page's head
+    and how it is asked for."""
 
     page: str
     section: str
@@ -30,7 +34,8 @@ class Passage:
 
 @dataclass(frozen=True)
 class Near:
-    """closeness: cosine between the query and the page's nearest passage, -1..1. section: that passage's."""
+    """closeness: cosine between the query and the page's nearest passage, -1..1. section: that
+    passage's."""
 
     closeness: float
     section: str
@@ -38,8 +43,9 @@ class Near:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """pages: by id, nearest first; empty while there are no vectors. strange: even the nearest is too far to be about the query, by a
-    limit that was measured for this model. note: why there are none, for a reader; "" otherwise."""
+    """pages: by id, nearest first; empty while there are no vectors. strange: even the nearest is
+    too far to be about the query, by a limit that was measured for this model. note: why there are
+    none, for a reader; "" otherwise."""
 
     pages: Mapping[str, Near] = field(default_factory=dict)
     strange: bool = False
@@ -47,7 +53,8 @@ class Neighbours:
 
 
 class Nearness(Protocol):
-    """Finds passages by meaning. Used from several threads; raises nothing: what is wrong stands in the note."""
+    """Finds passages by meaning. Used from several threads; raises nothing: what is wrong stands in
+    the note."""
 
     def nearest(self, query: str, pages: Collection[str], limit: int) -> Neighbours:
         """Up to `limit` of these pages."""
@@ -60,20 +67,25 @@ MakeNearness = Callable[[Sequence[Passage]], Nearness]
 
 
 def passages(pages: Iterable[Page]) -> tuple[Passage, ...]:
-    """Of each page its head, each phrase by which it is asked for, and its sections, which carry the page's title."""
+    """Of each page its head, each phrase by which it is asked for, and its sections, which carry
+    the page's title."""
     found = list[Passage]()
     for page in pages:
-        found.append(Passage(page.id, "", f"{page.title}. {page.summary} {', '.join(page.keywords)}"))
+        found.append(
+            Passage(page.id, "", f"{page.title}. {page.summary} {', '.join(page.keywords)}")
+        )
         found += [Passage(page.id, "", phrase) for phrase in page.asked_as]
         found += [
-            Passage(page.id, part.heading, f"{page.title}: {part.heading}\n{part.text}") for part in sections.split(page.body)
+            Passage(page.id, part.heading, f"{page.title}: {part.heading}\n{part.text}")
+            for part in sections.split(page.body)
         ]
     return tuple(found)
 
 
 def fuse(hits: Sequence[Hit], near: Mapping[str, Near], pages: Mapping[str, Page]) -> list[Hit]:
-    """Both rankings as one, best first; ties by id. The scores stay what they were, given to the places in turn, so that they still fall: a
-    page that only its meaning leads to has that of the place it comes to."""
+    """Both rankings as one, best first; ties by id. The scores stay what they were, given to the
+    places in turn, so that they still fall: a page that only its meaning leads to has that of the
+    place it comes to."""
     if not near:
         return list(hits)
     close = dict(list(near.items())[:DEPTH])

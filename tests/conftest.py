@@ -1,4 +1,5 @@
-"""What every test gets: no settings of the person who runs it, folders of its own, reproducible property tests."""
+"""What every test gets: no settings of the person who runs it, folders of its own, reproducible
+property tests."""
 
 from __future__ import annotations
 
@@ -18,10 +19,13 @@ from .fake_nvml import built, fake_nvml
 
 __all__ = ["built", "fake_nvml"]  # fixtures of every test
 
-# Parts of the suite run side by side: torch in each of them takes one core. (A bootstrap took six times as long with two.)
+# Parts of the suite run side by side: torch in each of them takes one core. (A bootstrap took six
+# times as long with two.)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-settings.register_profile("kevolve", deadline=None, database=None, derandomize=bool(os.environ.get("CI")))
+settings.register_profile(
+    "kevolve", deadline=None, database=None, derandomize=bool(os.environ.get("CI"))
+)
 settings.load_profile("kevolve")
 
 DATA = Path(__file__).parent / "data"
@@ -29,8 +33,8 @@ DATA = Path(__file__).parent / "data"
 
 @pytest.fixture(scope="session")
 def judge_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for the whole run, its parallel parts included: builds and measured ceilings are keyed by content, and cold they cost 20 s.
-    KEVOLVE_TEST_CACHE: a folder that outlives the run."""
+    """One for the whole run, its parallel parts included: builds and measured ceilings are keyed by
+    content, and cold they cost 20 s. KEVOLVE_TEST_CACHE: a folder that outlives the run."""
     if kept := os.environ.get("KEVOLVE_TEST_CACHE"):
         return Path(kept)
     base = tmp_path_factory.getbasetemp()
@@ -41,7 +45,8 @@ def judge_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def judge(judge_cache: Path) -> Iterator[Opened]:
-    """One for all that do it no harm: a judge and the servers from which it forks import for ten seconds."""
+    """One for all that do it no harm: a judge and the servers from which it forks import for ten
+    seconds."""
     with asyncio.Runner() as runner:
         executor = LocalExecutor(None, judge_cache)
         yield Opened(runner.run, executor)
@@ -50,7 +55,8 @@ def judge(judge_cache: Path) -> Iterator[Opened]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_settings(tmp_path_factory: pytest.TempPathFactory, judge_cache: Path) -> Iterator[None]:
-    """KEVOLVE_* of the environment do not reach the tests. A test that needs a fresh home sets KEVOLVE_HOME itself."""
+    """KEVOLVE_* of the environment do not reach the tests. A test that needs a fresh home sets
+    KEVOLVE_HOME itself."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [n for n in os.environ if n.startswith("KEVOLVE_")]:
             patch.delenv(name)
@@ -63,7 +69,8 @@ def _own_settings(tmp_path_factory: pytest.TempPathFactory, judge_cache: Path) -
 
 @pytest.fixture(scope="session", autouse=True)
 def _ctrl_c_is_heard() -> None:
-    """A shell that starts a command in the background has it ignore SIGINT, and so would every command that the tests start."""
+    """A shell that starts a command in the background has it ignore SIGINT, and so would every
+    command that the tests start."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -1,5 +1,6 @@
-"""A management library of NVIDIA's for machines without one: a real shared library with nvml.h's functions, which reads what it
-answers from a text file, one line a GPU: `uuid,name,major,minor,total MiB,used MiB,SM MHz,throttle reasons,pid:MiB pid:MiB`."""
+"""A management library of NVIDIA's for machines without one: a real shared library with nvml.h's
+functions, which reads what it answers from a text file, one line a GPU:
+`uuid,name,major,minor,total MiB,used MiB,SM MHz,throttle reasons,pid:MiB pid:MiB`."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(Gpu* g, unsigned* n, Process* p) {
   return *n > room ? 7 : 0;
 }
 }
-"""
+"""  # noqa: E501
 
 
 @dataclass
@@ -82,7 +83,15 @@ class FakeNvml:
         self.table.write_text("".join(f"{line}\n" for line in gpus))
 
 
-def gpu(index: int, processes: str = "", *, name: str = "Fake 9000", arch: str = "9,0", mhz: int = 1980, reasons: int = 0) -> str:
+def gpu(
+    index: int,
+    processes: str = "",
+    *,
+    name: str = "Fake 9000",
+    arch: str = "9,0",
+    mhz: int = 1980,
+    reasons: int = 0,
+) -> str:
     """A line of the table: 80 GiB, 1000 MiB of them in use."""
     return f"GPU-{index}{index}{index}-fake,{name},{arch},81920,1000,{mhz},{reasons},{processes}"
 
@@ -99,7 +108,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("no C++ compiler on this machine")
     folder = tmp_path_factory.mktemp("nvml")
     (folder / "nvml.cpp").write_text(_SOURCE)
-    command = [compiler, "-shared", "-fPIC", "-O0", "-o", str(folder / "libfake.so"), str(folder / "nvml.cpp")]
+    command = [
+        compiler,
+        "-shared",
+        "-fPIC",
+        "-O0",
+        "-o",
+        str(folder / "libfake.so"),
+        str(folder / "nvml.cpp"),
+    ]
     subprocess.run(command, check=True)
     return folder / "libfake.so"
 

@@ -1,4 +1,5 @@
-"""An import-linter contract: a package may import the standard library, itself and a short list, nothing else."""
+"""An import-linter contract: a package may import the standard library, itself and a short list,
+nothing else."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ class AllowedExternals(Contract):
             for importer in sorted({source, *graph.find_descendants(source)}):
                 for imported in sorted(graph.find_modules_directly_imported_by(importer)):
                     standard = imported.split(".")[0] in sys.stdlib_module_names
-                    if standard or any(imported == name or imported.startswith(f"{name}.") for name in permitted):
+                    if standard or any(
+                        imported == name or imported.startswith(f"{name}.") for name in permitted
+                    ):
                         continue
                     found += graph.get_import_details(importer=importer, imported=imported)
         return ContractCheck(kept=not found, metadata={"found": found})
@@ -30,4 +33,6 @@ class AllowedExternals(Contract):
     def render_broken_contract(self, check: ContractCheck) -> None:
         for detail in check.metadata["found"]:
             place = f"{detail['importer']}:{detail['line_number']}"
-            output.print_error(f"{place} imports {detail['imported']}: {detail['line_contents']}", bold=False)
+            output.print_error(
+                f"{place} imports {detail['imported']}: {detail['line_contents']}", bold=False
+            )

@@ -1,4 +1,5 @@
-"""The benchmark on KernelBench's problems, with a checkout of two that this test writes: judged, mutated, remembered, resumed."""
+"""The benchmark on KernelBench's problems, with a checkout of two that this test writes: judged,
+mutated, remembered, resumed."""
 
 from __future__ import annotations
 
@@ -83,16 +84,21 @@ def options(folder: Path, resume: Path, **changed: object) -> Namespace:
 
 def sitting(folder: Path, resume: Path, **changed: object) -> tuple[Records, kernelbench.Sitting]:
     records = Records(resume)
-    return records, kernelbench.Sitting(options(folder, resume, **changed), checkout.problems(folder), records)
+    return records, kernelbench.Sitting(
+        options(folder, resume, **changed), checkout.problems(folder), records
+    )
 
 
-def test_two_problems_are_judged_in_three_sittings(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_problems_are_judged_in_three_sittings(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     resume = tmp_path / "records.jsonl"
     records, first = sitting(folder, resume)
     asyncio.run(first.make())
     made = records.get("made", "1/7") or records.get("made", "2/3")
     assert made is not None
-    resume.write_text(resume.read_text() + '{"part": "identity", "subj')  # a sitting that was killed as it wrote
+    # a sitting that was killed as it wrote
+    resume.write_text(resume.read_text() + '{"part": "identity", "subj')
     records, second = sitting(folder, resume)
     asyncio.run(second.run())
     assert second.missing() == 0
@@ -118,12 +124,18 @@ def test_two_problems_are_judged_in_three_sittings(folder: Path, tmp_path: Path,
 def test_what_is_done_next_follows_from_what_was_done(folder: Path) -> None:
     problems, records = checkout.problems(folder), Records(None)
     wanted = plan.Wanted(mutants=1, timed=1, exploits=1, peer=True)
-    first = [work.subject for work in plan.missing(problems, ["e01"], records, wanted) if "identity" in work.parts]
+    first = [
+        work.subject
+        for work in plan.missing(problems, ["e01"], records, wanted)
+        if "identity" in work.parts
+    ]
     assert first == ["1/7", "2/3"]
     records.add(Record("identity", "2/3", "refused"))
     records.add(Record("identity", "1/7", "correct"))
     records.add(Record("made", "1/7", "made"))
-    order = [(work.subject, work.parts) for work in plan.missing(problems, ["e01"], records, wanted)]
+    order = [
+        (work.subject, work.parts) for work in plan.missing(problems, ["e01"], records, wanted)
+    ]
     assert order == [
         ("1/7", ("mutant", "timed")),
         ("e01", ("exploit",)),
@@ -134,7 +146,9 @@ def test_what_is_done_next_follows_from_what_was_done(folder: Path) -> None:
     assert plan.next_work(problems, [], records, plan.Wanted(mutants=1)) is None
     assert [r.message for r in summary.faults(records)] == ["gone"]
     records.forget(["unavailable"])
-    assert plan.next_work(problems, [], records, plan.Wanted(mutants=1)) == plan.Work("1/7", ("mutant",))
+    assert plan.next_work(problems, [], records, plan.Wanted(mutants=1)) == plan.Work(
+        "1/7", ("mutant",)
+    )
 
 
 def test_every_rule_leaves_text_that_can_be_read(folder: Path) -> None:

@@ -1,4 +1,5 @@
-"""What a user installs: the wheel's contents, the pins, the registry entry, and the install buttons of the README."""
+"""What a user installs: the wheel's contents, the pins, the registry entry, and the install buttons
+of the README."""
 
 from __future__ import annotations
 
@@ -29,17 +30,25 @@ def project() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The names in a wheel built from this tree."""
-    (built,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path_factory.mktemp("dist")), versions=["standard"])
+    (built,) = WheelBuilder(str(ROOT)).build(
+        directory=str(tmp_path_factory.mktemp("dist")), versions=["standard"]
+    )
     return set(zipfile.ZipFile(built).namelist())
 
 
 def source_files(top: str) -> set[str]:
     found = {p for p in (ROOT / top).rglob("*") if p.is_file() and p.suffix not in {".pyc", ".so"}}
-    return {str(p.relative_to(ROOT)) for p in found if not any(part.startswith(".") for part in p.relative_to(ROOT).parts)}
+    return {
+        str(p.relative_to(ROOT))
+        for p in found
+        if not any(part.startswith(".") for part in p.relative_to(ROOT).parts)
+    }
 
 
 def test_the_wheel_holds_code_knowledge_templates_and_migrations(wheel: set[str]) -> None:
-    missing = {name for top in ("kevolve_mcp", "harness", "knowledge") for name in source_files(top)} - wheel
+    missing = {
+        name for top in ("kevolve_mcp", "harness", "knowledge") for name in source_files(top)
+    } - wheel
     assert not missing
     for folder, suffix in (
         ("knowledge/guidance/", ".md"),
@@ -57,8 +66,13 @@ def test_the_wheel_holds_nothing_else(wheel: set[str]) -> None:
 
 
 def pins() -> dict[str, str]:
-    lines = [line.split("#")[0].strip() for line in (ROOT / "constraints.txt").read_text().splitlines()]
-    return {canonicalize_name(name): version for name, version in (line.split("==") for line in lines if line)}
+    lines = [
+        line.split("#")[0].strip() for line in (ROOT / "constraints.txt").read_text().splitlines()
+    ]
+    return {
+        canonicalize_name(name): version
+        for name, version in (line.split("==") for line in lines if line)
+    }
 
 
 def test_every_requirement_is_pinned_inside_its_range(project: dict[str, Any]) -> None:
@@ -66,20 +80,28 @@ def test_every_requirement_is_pinned_inside_its_range(project: dict[str, Any]) -
     exact = pins()
     for requirement in map(Requirement, [*project["dependencies"], *extras]):
         if requirement.name != project["name"]:
-            assert requirement.specifier.contains(exact[canonicalize_name(requirement.name)]), requirement
+            assert requirement.specifier.contains(exact[canonicalize_name(requirement.name)]), (
+                requirement
+            )
 
 
 def test_versions_agree(project: dict[str, Any]) -> None:
     from kevolve_mcp import __version__
 
     server = json.loads((ROOT / "server.json").read_text())
-    assert project["version"] == __version__ == server["version"] == server["packages"][0]["version"]
+    assert (
+        project["version"] == __version__ == server["version"] == server["packages"][0]["version"]
+    )
 
 
 def test_the_registry_entry_names_this_package(project: dict[str, Any]) -> None:
     server = json.loads((ROOT / "server.json").read_text())
     (package,) = server["packages"]
-    assert (package["registryType"], package["identifier"], package["transport"]) == ("pypi", project["name"], {"type": "stdio"})
+    assert (package["registryType"], package["identifier"], package["transport"]) == (
+        "pypi",
+        project["name"],
+        {"type": "stdio"},
+    )
     assert f"mcp-name: {server['name']}" in (ROOT / "README.md").read_text()
     assert len(server["description"]) <= 100
 

@@ -1,4 +1,5 @@
-"""Honest C++ kernels with their tasks, and mutants of them: each a transcription mistake made by replacing a piece of text."""
+"""Honest C++ kernels with their tasks, and mutants of them: each a transcription mistake made by
+replacing a piece of text."""
 
 from .kernel import Kernel
 from .moves import MOVES

@@ -31,9 +31,10 @@ class ModelNew(nn.Module):
 
 @dataclass(frozen=True)
 class Kernel:
-    """kind: the class of operators it stands for. task: the task's text. arguments: of forward. forward: its body, which calls
-    `lib`. parameters: lines of the constructor. mutants: name -> (text, its replacement), in C++ or in forward. variants: honest
-    rewritings in the same form. reduction: K, terms that meet in one output."""
+    """kind: the class of operators it stands for. task: the task's text. arguments: of forward.
+    forward: its body, which calls `lib`. parameters: lines of the constructor. mutants: name ->
+    (text, its replacement), in C++ or in forward. variants: honest rewritings in the same form.
+    reduction: K, terms that meet in one output."""
 
     name: str
     kind: str
@@ -46,12 +47,16 @@ class Kernel:
     variants: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def candidate(self, old: str = "", new: str = "", flags: tuple[str, ...] = ()) -> str:
-        """The candidate's text with one piece replaced once. Raises ValueError where the piece does not stand exactly once."""
+        """The candidate's text with one piece replaced once. Raises ValueError where the piece does
+        not stand exactly once."""
         source, forward = self.source.strip(), self.forward.strip()
         if old:
             count = source.count(old) + forward.count(old)
             if count != 1:
-                raise ValueError(f"{self.name}: {old!r} stands {count} times in the kernel; name a piece that stands once")
+                raise ValueError(
+                    f"{self.name}: {old!r} stands {count} times in the kernel; name a piece that "
+                    "stands once"
+                )
             source, forward = source.replace(old, new), forward.replace(old, new)
         return _CANDIDATE.format(
             source=source,

@@ -27,18 +27,25 @@ extern "C" void run(const float* t, const int64_t* index, float* y, int64_t coun
 }
 """,
     "table, index",
-    "y = torch.empty(index.shape[0], table.shape[1])\nlib.run(table, index, y, index.shape[0], table.shape[1])\nreturn y",
+    "y = torch.empty(index.shape[0], table.shape[1])\n"
+    "lib.run(table, index, y, index.shape[0], table.shape[1])\nreturn y",
     {
         "stale index": ("t[index[i] * width", "t[index[i ? i - 1 : 0] * width"),
         "index read as 32 bit": ("index[i]", "((const int32_t*)index)[i]"),
         "last index missing": ("i < count", "i < count - 1"),
         "last column missing": ("c < width", "c < width - 1"),
         "index in a row of 32": ("index[i] * width", "std::min(index[i], (int64_t)31) * width"),
-        "last row of the table clipped": ("index[i] * width", "std::min(index[i], (int64_t)48) * width"),
+        "last row of the table clipped": (
+            "index[i] * width",
+            "std::min(index[i], (int64_t)48) * width",
+        ),
         "stride off by one": ("t[index[i] * width + c]", "t[index[i] * (width - 1) + c]"),
         "values through half precision": ("= t[", "= (float)(_Float16)t["),
         "index plus one": ("t[index[i] * width", "t[(index[i] + 1) * width"),
-        "last bits cut off": ("= t[index[i] * width + c];", "= t[index[i] * width + c] * 1.0000002f;"),
+        "last bits cut off": (
+            "= t[index[i] * width + c];",
+            "= t[index[i] * width + c] * 1.0000002f;",
+        ),
     },
 )
 
@@ -62,9 +69,10 @@ extern "C" void run(const float* base, const int64_t* index, const float* v, flo
   for (int64_t i = 0; i < count; i++)
     for (int64_t c = 0; c < width; c++) y[index[i] * width + c] += v[i * width + c];
 }
-""",
+""",  # noqa: E501
     "base, index, values",
-    "y = torch.empty_like(base)\nlib.run(base, index, values, y, base.shape[0], index.shape[0], base.shape[1])\nreturn y",
+    "y = torch.empty_like(base)\nlib.run(base, index, values, y, base.shape[0], index.shape[0], "
+    "base.shape[1])\nreturn y",
     {
         "duplicates overwrite": ("+= v[i", "= base[index[i] * width + c] + v[i"),
         "base missing": ("y[i] = base[i]", "y[i] = 0"),
@@ -75,7 +83,10 @@ extern "C" void run(const float* base, const int64_t* index, const float* v, flo
         "last column missing": ("c < width", "c < width - 1"),
         "stale index": ("y[index[i] * width", "y[index[i ? i - 1 : 0] * width"),
         "last row of the base missing": ("i < rows * width", "i < (rows - 1) * width"),
-        "index zero ignored": ("for (int64_t c = 0; c < width; c++) y", "if (index[i]) for (int64_t c = 0; c < width; c++) y"),
+        "index zero ignored": (
+            "for (int64_t c = 0; c < width; c++) y",
+            "if (index[i]) for (int64_t c = 0; c < width; c++) y",
+        ),
         "largest index ignored": (
             "for (int64_t c = 0; c < width; c++) y",
             "if (index[i] < rows - 1) for (int64_t c = 0; c < width; c++) y",
@@ -119,7 +130,8 @@ extern "C" void run(const float* x, int64_t* y, int64_t rows, int64_t width) {
 }
 """,
     "x",
-    "y = torch.empty(x.shape[0], dtype=torch.int64)\nlib.run(x, y, x.shape[0], x.shape[1])\nreturn y",
+    "y = torch.empty(x.shape[0], dtype=torch.int64)\nlib.run(x, y, x.shape[0], x.shape[1])\n"
+    "return y",
     {
         "last of equal values": ("] > top)", "] >= top)"),
         "starts at zero": ("top = -INFINITY", "top = 0"),
@@ -128,13 +140,19 @@ extern "C" void run(const float* x, int64_t* y, int64_t rows, int64_t width) {
             "if (x[r * width + c] > top) { top = x[r * width + c];",
             "if (std::fabs(x[r * width + c]) > top) { top = std::fabs(x[r * width + c]);",
         ),
-        "minimum": ("if (x[r * width + c] > top)", "if (-x[r * width + c] > -top || top == -INFINITY)"),
+        "minimum": (
+            "if (x[r * width + c] > top)",
+            "if (-x[r * width + c] > -top || top == -INFINITY)",
+        ),
         "last element skipped": ("c < width", "c < width - 1"),
         "first element skipped": ("int64_t c = 0", "int64_t c = 1"),
         "tail of an unroll by 8 dropped": ("c < width", "c < width / 8 * 8"),
         "index into the whole": ("best = c;", "best = r * width + c;"),
         "eight bit index": ("best = c;", "best = (uint8_t)c;"),
-        "compared in half precision": ("if (x[r * width + c] > top)", "if ((_Float16)x[r * width + c] > (_Float16)top)"),
+        "compared in half precision": (
+            "if (x[r * width + c] > top)",
+            "if ((_Float16)x[r * width + c] > (_Float16)top)",
+        ),
         "last row missing": ("r < rows", "r < rows - 1"),
         "maximum of the row before kept": (
             "  for (int64_t r = 0; r < rows; r++) {\n    float top = -INFINITY;",
@@ -177,7 +195,8 @@ extern "C" void run(const float* x, float* y, int64_t planes, int64_t length, in
 }
 """,
     "x",
-    "made = (x.shape[2] + 2 - 3) // 2 + 1\ny = torch.empty(x.shape[0], x.shape[1], made)\nlib.run(x, y, x.shape[0] * x.shape[1], x.shape[2], made)\nreturn y",
+    "made = (x.shape[2] + 2 - 3) // 2 + 1\ny = torch.empty(x.shape[0], x.shape[1], made)\n"
+    "lib.run(x, y, x.shape[0] * x.shape[1], x.shape[2], made)\nreturn y",
     {
         "padding with zero": ("top = -INFINITY", "top = t == 0 || t == made - 1 ? 0 : -INFINITY"),
         "starts at zero": ("top = -INFINITY", "top = 0"),
@@ -192,7 +211,10 @@ extern "C" void run(const float* x, float* y, int64_t planes, int64_t length, in
         ),
         "last plane missing": ("p < planes", "p < planes - 1"),
         "last output missing": ("t < made", "t < made - 1"),
-        "values through half precision": ("x[p * length + at])", "(float)(_Float16)x[p * length + at])"),
+        "values through half precision": (
+            "x[p * length + at])",
+            "(float)(_Float16)x[p * length + at])",
+        ),
     },
 )
 

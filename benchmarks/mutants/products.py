@@ -1,4 +1,5 @@
-"""Kernels in which operands meet: products, a convolution, pointwise arithmetic with broadcasting, integer arithmetic."""
+"""Kernels in which operands meet: products, a convolution, pointwise arithmetic with broadcasting,
+integer arithmetic."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def get_inputs(rows=37, inner=131):
 
 def get_init_inputs(inner=131, width=45):
     return [inner, width]
-""",
+""",  # noqa: E501
     """
 extern "C" void run(const float* x, const float* w, const float* b, float* y, int64_t rows, int64_t inner, int64_t width) {
   const int64_t BLOCK = 16;
@@ -43,16 +44,20 @@ extern "C" void run(const float* x, const float* w, const float* b, float* y, in
           y[r * width + c] = sum > 0 ? sum : 0;
         }
 }
-""",
+""",  # noqa: E501
     "x",
-    "w = self.weight\ny = torch.empty(x.shape[0], w.shape[0])\nlib.run(x, w, self.bias, y, x.shape[0], x.shape[1], w.shape[0])\nreturn y",
+    "w = self.weight\ny = torch.empty(x.shape[0], w.shape[0])\n"
+    "lib.run(x, w, self.bias, y, x.shape[0], x.shape[1], w.shape[0])\nreturn y",
     {
         "last term of the sum skipped": ("k < inner; k++", "k < inner - 1; k++"),
         "first term of the sum skipped": ("int64_t k = 0", "int64_t k = 1"),
         "tail of an unroll by 4 dropped": ("k < inner; k++", "k < inner / 4 * 4; k++"),
         "last block of rows missing": ("r0 < rows; r0", "r0 + BLOCK <= rows; r0"),
         "last block of columns missing": ("c0 < width; c0", "c0 + BLOCK <= width; c0"),
-        "one block missing": ("for (int64_t r = r0;", "if (r0 != BLOCK || c0)\n      for (int64_t r = r0;"),
+        "one block missing": (
+            "for (int64_t r = r0;",
+            "if (r0 != BLOCK || c0)\n      for (int64_t r = r0;",
+        ),
         "last row missing": ("std::min(r0 + BLOCK, rows)", "std::min(r0 + BLOCK, rows - 1)"),
         "weight not transposed": ("w[c * inner + k]", "w[k * width + c]"),
         "stride of the input": ("x[r * inner + k]", "x[r * width + k]"),
@@ -72,15 +77,24 @@ extern "C" void run(const float* x, const float* w, const float* b, float* y, in
         ),
         "operands truncated as tensor cores do": (
             "x[r * inner + k] * w[c * inner + k]",
-            "[](float v) { uint32_t u; std::memcpy(&u, &v, 4); u &= 0xffffe000u; std::memcpy(&v, &u, 4); return v; }(x[r * inner + k]) * w[c * inner + k]",
+            (
+                "[](float v) { uint32_t u; std::memcpy(&u, &v, 4); u &= 0xffffe000u; "
+                "std::memcpy(&v, &u, 4); return v; }(x[r * inner + k]) * w[c * inner + k]"
+            ),
         ),
         "output column stride": ("y[r * width + c]", "y[c * rows + r]"),
     },
-    parameters="self.weight = nn.Parameter(torch.empty(sizes[1], sizes[0]))\nself.bias = nn.Parameter(torch.empty(sizes[1]))",
+    parameters=(
+        "self.weight = nn.Parameter(torch.empty(sizes[1], sizes[0]))\n"
+        "self.bias = nn.Parameter(torch.empty(sizes[1]))"
+    ),
     variants={
         "double sum": ("float sum", "double sum"),
         "bias first": ("float sum = 0;", "float sum = b[c] - b[c];"),
-        "from the end": ("x[r * inner + k] * w[c * inner + k]", "x[r * inner + inner - 1 - k] * w[c * inner + inner - 1 - k]"),
+        "from the end": (
+            "x[r * inner + k] * w[c * inner + k]",
+            "x[r * inner + inner - 1 - k] * w[c * inner + inner - 1 - k]",
+        ),
     },
 )
 
@@ -121,9 +135,10 @@ extern "C" void run(const float* x, const float* w, const float* b, float* y, in
         y[(n * out + o) * made + t] = sum;
       }
 }
-""",
+""",  # noqa: E501
     "x",
-    "made = (x.shape[2] - 1) // 2 + 1\ny = torch.empty(x.shape[0], 6, made)\nlib.run(x, self.weight, self.bias, y, x.shape[0], x.shape[1], x.shape[2], 6, made)\nreturn y",
+    "made = (x.shape[2] - 1) // 2 + 1\ny = torch.empty(x.shape[0], 6, made)\n"
+    "lib.run(x, self.weight, self.bias, y, x.shape[0], x.shape[1], x.shape[2], 6, made)\nreturn y",
     {
         "kernel flipped": ("* 5 + k]", "* 5 + 4 - k]"),
         "padding off by one": ("k - 2;", "k - 1;"),
@@ -145,7 +160,10 @@ extern "C" void run(const float* x, const float* w, const float* b, float* y, in
         ),
         "half precision sum": ("float sum", "_Float16 sum"),
     },
-    parameters="self.weight = nn.Parameter(torch.empty(6, sizes[0], 5))\nself.bias = nn.Parameter(torch.empty(6))",
+    parameters=(
+        "self.weight = nn.Parameter(torch.empty(6, sizes[0], 5))\n"
+        "self.bias = nn.Parameter(torch.empty(6))"
+    ),
     variants={"double sum": ("float sum", "double sum")},
 )
 
@@ -170,7 +188,7 @@ extern "C" void run(const float* x, const float* b, const float* r, float* y, in
     y[i] = 0.5f * v * (1.0f + std::erf(v * 0.70710678118654752f)) + r[i];
   }
 }
-""",
+""",  # noqa: E501
     "x, bias, residual",
     "y = torch.empty_like(x)\nlib.run(x, bias, residual, y, x.shape[0], x.shape[1])\nreturn y",
     {
@@ -178,7 +196,10 @@ extern "C" void run(const float* x, const float* b, const float* r, float* y, in
             "0.5f * v * (1.0f + std::erf(v * 0.70710678118654752f))",
             "0.5f * v * (1.0f + std::tanh(0.7978845608f * (v + 0.044715f * v * v * v)))",
         ),
-        "sigmoid form": ("0.5f * v * (1.0f + std::erf(v * 0.70710678118654752f))", "v / (1.0f + std::exp(-1.702f * v))"),
+        "sigmoid form": (
+            "0.5f * v * (1.0f + std::erf(v * 0.70710678118654752f))",
+            "v / (1.0f + std::exp(-1.702f * v))",
+        ),
         "half missing": ("0.5f * v *", "v *"),
         "root missing": ("v * 0.70710678118654752f", "v"),
         "residual missing": (" + r[i]", ""),
@@ -193,14 +214,22 @@ extern "C" void run(const float* x, const float* b, const float* r, float* y, in
             "int64_t i = 0; i < rows * width; i++) {",
             "int64_t j = 0; j < rows * width; j++) { int64_t i = (int64_t)(uint16_t)j % 2048;",
         ),
-        "half precision argument": ("float v = x[i] + b[i % width]", "float v = (float)(_Float16)(x[i] + b[i % width])"),
+        "half precision argument": (
+            "float v = x[i] + b[i % width]",
+            "float v = (float)(_Float16)(x[i] + b[i % width])",
+        ),
         "saturated early": (
             "std::erf(v * 0.70710678118654752f)",
             "(v > 3 ? 1.0f : v < -3 ? -1.0f : std::erf(v * 0.70710678118654752f))",
         ),
         "through an integer": ("0.5f * v *", "0.5f * (float)(int)v *"),
     },
-    variants={"complementary": ("(1.0f + std::erf(v * 0.70710678118654752f))", "(2.0f - std::erfc(v * 0.70710678118654752f))")},
+    variants={
+        "complementary": (
+            "(1.0f + std::erf(v * 0.70710678118654752f))",
+            "(2.0f - std::erfc(v * 0.70710678118654752f))",
+        )
+    },
 )
 
 INTEGER_DOT = Kernel(
@@ -216,7 +245,7 @@ def reference(a, b):
 
 def get_inputs(rows=19, width=333):
     return [torch.randint(-128, 128, (rows, width), dtype=torch.int8), torch.randint(-128, 128, (rows, width), dtype=torch.int8)]
-""",
+""",  # noqa: E501
     """
 extern "C" void run(const int8_t* a, const int8_t* b, int64_t* y, int64_t rows, int64_t width) {
   for (int64_t r = 0; r < rows; r++) {
@@ -225,9 +254,10 @@ extern "C" void run(const int8_t* a, const int8_t* b, int64_t* y, int64_t rows, 
     y[r] = sum;
   }
 }
-""",
+""",  # noqa: E501
     "a, b",
-    "y = torch.empty(a.shape[0], dtype=torch.int64)\nlib.run(a, b, y, a.shape[0], a.shape[1])\nreturn y",
+    "y = torch.empty(a.shape[0], dtype=torch.int64)\nlib.run(a, b, y, a.shape[0], a.shape[1])\n"
+    "return y",
     {
         "sixteen bit sum overflows": ("int32_t sum", "int16_t sum"),
         "eight bit product overflows": (

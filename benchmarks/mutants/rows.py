@@ -57,7 +57,10 @@ HALF_SUM = Kernel(
     "half_sum",
     "reduction",
     _HEAD
-    + "\n\ndef reference(x):\n    return x.sum(-1)\n\n\ndef get_inputs(rows=9, width=1031):\n    return [torch.randn(rows, width).half()]\n",
+    + (
+        "\n\ndef reference(x):\n    return x.sum(-1)\n\n\ndef get_inputs(rows=9, width=1031):\n"
+        "    return [torch.randn(rows, width).half()]\n"
+    ),
     """
 extern "C" void run(const _Float16* x, _Float16* y, int64_t rows, int64_t width) {
   for (int64_t r = 0; r < rows; r++) {
@@ -68,21 +71,28 @@ extern "C" void run(const _Float16* x, _Float16* y, int64_t rows, int64_t width)
 }
 """,
     "x",
-    "y = torch.empty(x.shape[0], dtype=torch.half)\nlib.run(x, y, x.shape[0], x.shape[1])\nreturn y",
+    "y = torch.empty(x.shape[0], dtype=torch.half)\nlib.run(x, y, x.shape[0], x.shape[1])\n"
+    "return y",
     {
         "half precision accumulator": ("float sum", "_Float16 sum"),
         "last element skipped": ("c < width; c++) sum", "c < width - 1; c++) sum"),
         "first element skipped": ("int64_t c = 0; c", "int64_t c = 1; c"),
         "one element too many": ("c < width; c++) sum", "c <= width; c++) sum"),
         "tail of an unroll by 16 dropped": ("c < width; c++) sum", "c < width / 16 * 16; c++) sum"),
-        "eight bit terms": ("(float)x[r * width + c]", "std::round((float)x[r * width + c] * 16) / 16"),
+        "eight bit terms": (
+            "(float)x[r * width + c]",
+            "std::round((float)x[r * width + c] * 16) / 16",
+        ),
         "stale row": ("x[r * width + c]", "x[(r ? r - 1 : 0) * width + c]"),
         "last row missing": ("r < rows", "r < rows - 1"),
         "integer accumulator": ("float sum", "int sum"),
     },
     variants={
         "double accumulator": ("float sum", "double sum"),
-        "from the end": ("sum += (float)x[r * width + c]", "sum += (float)x[r * width + width - 1 - c]"),
+        "from the end": (
+            "sum += (float)x[r * width + c]",
+            "sum += (float)x[r * width + width - 1 - c]",
+        ),
     },
 )
 
@@ -120,7 +130,10 @@ extern "C" void run(const float* x, const float* w, float* y, int64_t rows, int6
             "1.0f / std::sqrt(sum / (float)width + 1e-5f)",
             "1.0f / (std::sqrt(sum / (float)width) + 1e-5f)",
         ),
-        "epsilon before the mean": ("std::sqrt(sum / (float)width + 1e-5f)", "std::sqrt((sum + 1e-5f) / (float)width)"),
+        "epsilon before the mean": (
+            "std::sqrt(sum / (float)width + 1e-5f)",
+            "std::sqrt((sum + 1e-5f) / (float)width)",
+        ),
         "epsilon missing": (" + 1e-5f", ""),
         "another epsilon": ("1e-5f", "1e-6f"),
         "mean missing": ("sum / (float)width", "sum"),
@@ -134,8 +147,14 @@ extern "C" void run(const float* x, const float* w, float* y, int64_t rows, int6
         "last element skipped in the sum": ("c < width; c++) sum", "c < width - 1; c++) sum"),
         "half precision sum": ("float sum", "_Float16 sum"),
         "scale of the row before": (
-            "const float* p = x + r * width;\n    float sum = 0;\n    for (int64_t c = 0; c < width; c++) sum += p[c] * p[c];",
-            "const float* p = x + r * width;\n    const float* q = r ? p - width : p;\n    float sum = 0;\n    for (int64_t c = 0; c < width; c++) sum += q[c] * q[c];",
+            (
+                "const float* p = x + r * width;\n    float sum = 0;\n"
+                "    for (int64_t c = 0; c < width; c++) sum += p[c] * p[c];"
+            ),
+            (
+                "const float* p = x + r * width;\n    const float* q = r ? p - width : p;\n"
+                "    float sum = 0;\n    for (int64_t c = 0; c < width; c++) sum += q[c] * q[c];"
+            ),
         ),
         "fast reciprocal root": (
             "1.0f / std::sqrt(sum / (float)width + 1e-5f)",
@@ -143,11 +162,17 @@ extern "C" void run(const float* x, const float* w, float* y, int64_t rows, int6
         ),
         "weight packed once": (
             "lib.run(x, self.weight, y",
-            "self.w = getattr(self, 'w', None) if hasattr(self, 'w') else self.weight.detach().clone()\nlib.run(x, self.w, y",
+            (
+                "self.w = getattr(self, 'w', None) if hasattr(self, 'w') else "
+                "self.weight.detach().clone()\nlib.run(x, self.w, y"
+            ),
         ),
         "one output for all calls": (
             "y = torch.empty_like(x)",
-            "self.y = self.y if getattr(self, 'y', None) is not None and self.y.shape == x.shape else torch.empty_like(x)\ny = self.y",
+            (
+                "self.y = self.y if getattr(self, 'y', None) is not None and self.y.shape == "
+                "x.shape else torch.empty_like(x)\ny = self.y"
+            ),
         ),
     },
     parameters="self.weight = nn.Parameter(torch.empty(sizes[0]))",
@@ -188,7 +213,7 @@ extern "C" void run(const float* x, const float* w, const float* b, float* y, in
     for (int64_t c = 0; c < width; c++) y[r * width + c] = (p[c] - mean) * scale * w[c] + b[c];
   }
 }
-""",
+""",  # noqa: E501
     "x",
     _ROWS.format("x, self.weight, self.bias"),
     {
@@ -204,18 +229,36 @@ extern "C" void run(const float* x, const float* w, const float* b, float* y, in
         "bias before the weight": ("* w[c] + b[c]", "* (w[c] + b[c])"),
         "bias of the row": ("b[c]", "b[r]"),
         "last element skipped in the mean": ("c < width; c++) mean", "c < width - 1; c++) mean"),
-        "last element skipped in the variance": ("c < width; c++) variance", "c < width - 1; c++) variance"),
+        "last element skipped in the variance": (
+            "c < width; c++) variance",
+            "c < width - 1; c++) variance",
+        ),
         "last column missing": ("c < width; c++) y", "c < width - 1; c++) y"),
-        "mean in half precision": ("mean /= (float)width;", "mean = (float)(_Float16)(mean / (float)width);"),
-        "half precision variance": ("float mean = 0, variance = 0;", "float mean = 0; _Float16 variance = 0;"),
+        "mean in half precision": (
+            "mean /= (float)width;",
+            "mean = (float)(_Float16)(mean / (float)width);",
+        ),
+        "half precision variance": (
+            "float mean = 0, variance = 0;",
+            "float mean = 0; _Float16 variance = 0;",
+        ),
         "one pass in single precision": (
             "variance += (p[c] - mean) * (p[c] - mean);",
             "variance += p[c] * p[c];\n    variance -= (float)width * mean * mean;",
         ),
-        "every eighth column missing": ("c++) y[r * width + c] =", "c++) if (c % 8 != 7) y[r * width + c] ="),
-        "row stride off by one": ("const float* p = x + r * width;", "const float* p = x + r * (width - 1);"),
+        "every eighth column missing": (
+            "c++) y[r * width + c] =",
+            "c++) if (c % 8 != 7) y[r * width + c] =",
+        ),
+        "row stride off by one": (
+            "const float* p = x + r * width;",
+            "const float* p = x + r * (width - 1);",
+        ),
     },
-    parameters="self.weight = nn.Parameter(torch.empty(sizes[0]))\nself.bias = nn.Parameter(torch.empty(sizes[0]))",
+    parameters=(
+        "self.weight = nn.Parameter(torch.empty(sizes[0]))\n"
+        "self.bias = nn.Parameter(torch.empty(sizes[0]))"
+    ),
     variants={
         "double accumulators": ("float mean = 0, variance = 0;", "double mean = 0, variance = 0;"),
         "shifted one pass in double": (
@@ -245,7 +288,10 @@ extern "C" void run(const float* x, float* y, int64_t rows, int64_t width) {
     {
         "maximum not subtracted": ("std::exp(p[c] - top)", "std::exp(p[c])"),
         "maximum starts at zero and smallest float": ("top = -INFINITY", "top = 1e-38f"),
-        "minimum instead of maximum": ("std::max(top, p[c])", "std::min(top == -INFINITY ? p[c] : top, p[c])"),
+        "minimum instead of maximum": (
+            "std::max(top, p[c])",
+            "std::min(top == -INFINITY ? p[c] : top, p[c])",
+        ),
         "maximum of the first row": (
             "float top = -INFINITY, sum = 0;",
             "static float top; top = r ? top : -INFINITY; float sum = 0;",
@@ -253,10 +299,19 @@ extern "C" void run(const float* x, float* y, int64_t rows, int64_t width) {
         "maximum skips the last": ("c < width; c++) top", "c < width - 1; c++) top"),
         "sum skips the last": (
             "c < width; c++) sum += y[r * width + c] = std::exp(p[c] - top)",
-            "c < width; c++) { y[r * width + c] = std::exp(p[c] - top); if (c < width - 1) sum += y[r * width + c]; }",
+            (
+                "c < width; c++) { y[r * width + c] = std::exp(p[c] - top); if (c < width - 1) sum "
+                "+= y[r * width + c]; }"
+            ),
         ),
-        "last column not divided": ("c < width; c++) y[r * width + c] /= sum", "c < width - 1; c++) y[r * width + c] /= sum"),
-        "half precision sum": ("float top = -INFINITY, sum = 0;", "float top = -INFINITY; _Float16 sum = 0;"),
+        "last column not divided": (
+            "c < width; c++) y[r * width + c] /= sum",
+            "c < width - 1; c++) y[r * width + c] /= sum",
+        ),
+        "half precision sum": (
+            "float top = -INFINITY, sum = 0;",
+            "float top = -INFINITY; _Float16 sum = 0;",
+        ),
         "base two": ("std::exp(p[c] - top)", "std::exp2(p[c] - top)"),
         "epsilon in the sum": ("/= sum", "/= sum + 1e-6f"),
         "last row missing": ("r < rows", "r < rows - 1"),
@@ -278,7 +333,10 @@ CROSS_ENTROPY = Kernel(
     "loss",
     _HEAD
     + "\n\ndef reference(x, target):\n    return torch.nn.functional.cross_entropy(x, target)\n"
-    + "\n\ndef get_inputs(rows=9, width=1031):\n    return [torch.randn(rows, width), torch.randint(width, (rows,))]\n",
+    + (
+        "\n\ndef get_inputs(rows=9, width=1031):\n    return [torch.randn(rows, width), "
+        "torch.randint(width, (rows,))]\n"
+    ),
     """
 extern "C" void run(const float* x, const int64_t* target, float* y, int64_t rows, int64_t width) {
   float loss = 0;

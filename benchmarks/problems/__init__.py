@@ -1,1 +1,2 @@
-"""Problems of a KernelBench checkout as tasks: read, judged, mutated, remembered, and put before KernelBench's own evaluation."""
+"""Problems of a KernelBench checkout as tasks: read, judged, mutated, remembered, and put before
+KernelBench's own evaluation."""

@@ -12,7 +12,8 @@ from pathlib import Path
 LEVELS = (1, 2, 3)
 _NUMBER = re.compile(r"^(\d+)_")
 _CANDIDATE = "\n\n\nclass ModelNew(Model):\n    pass\n"
-# Equal is compared with equal where an identity is timed: what torch.compile makes of a problem is another program.
+# Equal is compared with equal where an identity is timed: what torch.compile makes of a problem is
+# another program.
 _EAGER_ONLY = "\n\n\nModel.forward = torch.compiler.disable(Model.forward)\n"
 
 
@@ -54,7 +55,10 @@ def problems(folder: Path, levels: Sequence[int] = LEVELS) -> list[Problem]:
     ]
     if not found:
         wanted = ", ".join(f"level{level}" for level in levels)
-        raise ValueError(f"{folder} holds no problems of {wanted}: name a checkout of KernelBench (KernelBench/level1/1_*.py …)")
+        raise ValueError(
+            f"{folder} holds no problems of {wanted}: name a checkout of KernelBench "
+            "(KernelBench/level1/1_*.py …)"
+        )
     return sorted(found, key=lambda p: (p.level, p.number))
 
 

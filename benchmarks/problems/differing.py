@@ -1,6 +1,8 @@
-"""Whether a mistake changes what a problem computes: original and mistaken text, side by side on the CPU, on inputs cut down to what it bears.
+"""Whether a mistake changes what a problem computes: original and mistaken text, side by side on
+the CPU, on inputs cut down to what it bears.
 
-    python -m benchmarks.problems.differing < {"source": …, "mistaken": [text, …]} > {"number": …, "difference": …, "with": …}
+    python -m benchmarks.problems.differing < {"source": …, "mistaken": [text, …]} > {"number": …,
+    "difference": …, "with": …}
 
 Runs other people's code as it is: in a process of its own, which the caller ends after a while.
 """
@@ -30,7 +32,8 @@ def main() -> None:
 
 
 def _first(source: str, mistaken: list[str]) -> dict[str, Any]:
-    """The first text that differs, by number, how much, and what was cut down; number None where none does, with the reasons."""
+    """The first text that differs, by number, how much, and what was cut down; number None where
+    none does, with the reasons."""
     reasons: dict[str, str] = {}
     for said, cut in _cuts():
         try:
@@ -38,12 +41,15 @@ def _first(source: str, mistaken: list[str]) -> dict[str, Any]:
                 wanted, state, given = _run(source, cut, None, None)
                 noise = _difference(wanted, _run(source, cut, state, given)[0])
                 if not all(bool(t.any()) for t in wanted):
-                    raise ValueError("its results are zero there, and anything differs from nothing")
+                    raise ValueError(
+                        "its results are zero there, and anything differs from nothing"
+                    )
         except Exception as error:  # the problem does not bear this cut
             reasons[said] = _brief(error)
             continue
         for number, text in enumerate(mistaken):
-            with contextlib.suppress(Exception), _limited():  # a mistake may raise: then another is taken
+            # a mistake may raise: then another is taken
+            with contextlib.suppress(Exception), _limited():
                 difference = _difference(wanted, _run(text, cut, state, given)[0])
                 if difference > max(DIFFERS, NOISE * noise):
                     return {"number": number, "difference": difference, "with": said}
@@ -52,7 +58,8 @@ def _first(source: str, mistaken: list[str]) -> dict[str, Any]:
 
 
 def _cuts() -> Iterator[tuple[str, Callable[[types.ModuleType], None]]]:
-    """How a problem's sizes are made smaller, the smallest first: what is divided by the same number stays divisible."""
+    """How a problem's sizes are made smaller, the smallest first: what is divided by the same
+    number stays divisible."""
     yield "sizes divided by 16", lambda module: _divide(module, 16)
     yield "sizes divided by 4", lambda module: _divide(module, 4)
     yield "a batch of 2", _small_batch
@@ -63,7 +70,11 @@ def _divide(module: types.ModuleType, by: int) -> None:
     def smaller(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(map(smaller, value))
-        return max(value // by, 2) if isinstance(value, int) and not isinstance(value, bool) and value > LEAST else value
+        return (
+            max(value // by, 2)
+            if isinstance(value, int) and not isinstance(value, bool) and value > LEAST
+            else value
+        )
 
     for name, value in list(vars(module).items()):
         if isinstance(value, (int, tuple)) and not name.startswith("__"):
@@ -87,7 +98,9 @@ def _as_it_is(module: types.ModuleType) -> None:
         raise ValueError(f"its inputs have {size >> 20} MiB")
 
 
-def _run(source: str, cut: Callable[[types.ModuleType], None], state: Any, given: Any) -> tuple[list[Any], Any, Any]:
+def _run(
+    source: str, cut: Callable[[types.ModuleType], None], state: Any, given: Any
+) -> tuple[list[Any], Any, Any]:
     """Outputs, the model's state and the inputs; with those of another run where they are given."""
     import torch
 
@@ -103,14 +116,19 @@ def _run(source: str, cut: Callable[[types.ModuleType], None], state: Any, given
     with torch.no_grad():
         outputs = model(*[t.clone() if isinstance(t, torch.Tensor) else t for t in inputs])
     return (
-        ([outputs] if isinstance(outputs, torch.Tensor) else [t for t in outputs if isinstance(t, torch.Tensor)]),
+        (
+            [outputs]
+            if isinstance(outputs, torch.Tensor)
+            else [t for t in outputs if isinstance(t, torch.Tensor)]
+        ),
         before,
         inputs,
     )
 
 
 def _difference(wanted: list[Any], found: list[Any]) -> float:
-    """Of the output that differs most. Raises ValueError where shapes or dtypes differ or something is not finite."""
+    """Of the output that differs most. Raises ValueError where shapes or dtypes differ or something
+    is not finite."""
     worst = 0.0
     if [(t.shape, t.dtype) for t in wanted] != [(t.shape, t.dtype) for t in found]:
         raise ValueError("shapes or dtypes differ")

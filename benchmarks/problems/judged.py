@@ -1,4 +1,5 @@
-"""Putting a problem before the judge: opened, its own code or another candidate evaluated, and what is noted of both."""
+"""Putting a problem before the judge: opened, its own code or another candidate evaluated, and what
+is noted of both."""
 
 from __future__ import annotations
 
@@ -12,7 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from harness.targets import nvml
-from harness.types import PROTOCOL_VERSION, Candidate, Evaluation, EvaluationRequest, Policy, Purpose, Stage, Task, TensorSpec
+from harness.types import (
+    PROTOCOL_VERSION,
+    Candidate,
+    Evaluation,
+    EvaluationRequest,
+    Policy,
+    Purpose,
+    Stage,
+    Task,
+    TensorSpec,
+)
 from kevolve_mcp.errors import KEvolveError, TaskRefused
 from kevolve_mcp.executors.base import ProgressEvent
 from kevolve_mcp.executors.local import LocalExecutor
@@ -24,7 +35,8 @@ SAMPLED_S = 0.05  # between two looks at the device's memory
 
 
 class Bench:
-    """A judge on one target, started when it is needed and again after trouble. Not for several calls at once."""
+    """A judge on one target, started when it is needed and again after trouble. Not for several
+    calls at once."""
 
     def __init__(self, target: str) -> None:
         self.target = target
@@ -34,7 +46,9 @@ class Bench:
 
     async def executor(self) -> LocalExecutor:
         if self._executor is None:
-            cache = self._stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+            cache = self._stack.enter_context(
+                tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+            )
             self._executor = await self._stack.enter_async_context(LocalExecutor(None, Path(cache)))
             report = await self._executor.describe()
             gpus = [gpu.name for gpu in nvml.gpus()] if self.target.startswith("cuda") else []
@@ -53,7 +67,8 @@ class Bench:
 
 
 class Watch:
-    """Seconds and the peak of the device's memory of one piece of work, and what was said of its progress last."""
+    """Seconds and the peak of the device's memory of one piece of work, and what was said of its
+    progress last."""
 
     def __init__(self) -> None:
         self.last = ""
@@ -94,14 +109,19 @@ class Watch:
                 return
 
 
-async def opened(bench: Bench, source: str, path: str, limit_s: float, *, timed: bool = False) -> tuple[Task | None, Record]:
-    """The task, and a record of how opening ended ("correct" where it opened; part and subject are the caller's to fill in)."""
+async def opened(
+    bench: Bench, source: str, path: str, limit_s: float, *, timed: bool = False
+) -> tuple[Task | None, Record]:
+    """The task, and a record of how opening ended ("correct" where it opened; part and subject are
+    the caller's to fill in)."""
     watch = Watch()
     task: Task | None = None
     async with _told(watch, limit_s) as ending:
         executor = await bench.executor()
         with watch.running():
-            task = await executor.open_task(source, path, bench.target, timed=timed, progress=watch.heard)
+            task = await executor.open_task(
+                source, path, bench.target, timed=timed, progress=watch.heard
+            )
     figures: dict[str, Any] = {"open_s": round(watch.seconds, 2), "open_steps": watch.steps}
     if watch.peak:
         figures["device_peak_bytes"] = watch.peak
@@ -110,10 +130,14 @@ async def opened(bench: Bench, source: str, path: str, limit_s: float, *, timed:
             "input_bytes": _bytes(spec for case in task.cases for spec in case.inputs),
             "output_bytes": _bytes(spec for case in task.cases for spec in case.outputs),
             "notes": list(task.notes),
-            "dropped_families": {name: why for case in task.cases for name, why in case.dropped_families.items()},
+            "dropped_families": {
+                name: why for case in task.cases for name, why in case.dropped_families.items()
+            },
         }
         ending.setdefault("outcome", "correct")
-    return task, Record("", "", ending.get("outcome", ""), ending.get("message", ""), figures, bench.conditions)
+    return task, Record(
+        "", "", ending.get("outcome", ""), ending.get("message", ""), figures, bench.conditions
+    )
 
 
 async def evaluated(
@@ -130,7 +154,10 @@ async def evaluated(
     watch = Watch()
     found: Evaluation | None = None
     request = EvaluationRequest(
-        Candidate(source, LANGUAGE[bench.target]), purpose, through, policy or Policy(library_calls="allow")
+        Candidate(source, LANGUAGE[bench.target]),
+        purpose,
+        through,
+        policy or Policy(library_calls="allow"),
     )
     async with _told(watch, limit_s) as ending:
         executor = await bench.executor()
@@ -144,10 +171,21 @@ async def evaluated(
     figures |= {
         "stages": {s.stage: round(s.seconds, 2) for s in found.stages},
         "signals": [s.name for s in found.signals],
-        "shares": {s.name: s.evidence for s in found.signals if any("wrong share" in key for key in s.evidence)},
+        "shares": {
+            s.name: s.evidence
+            for s in found.signals
+            if any("wrong share" in key for key in s.evidence)
+        },
         "cases": [_case(c) for c in found.cases],
     }
-    return Record("", "", found.status, "" if found.status == "correct" else found.message, figures, bench.conditions)
+    return Record(
+        "",
+        "",
+        found.status,
+        "" if found.status == "correct" else found.message,
+        figures,
+        bench.conditions,
+    )
 
 
 @contextlib.asynccontextmanager
@@ -160,7 +198,10 @@ async def _told(watch: Watch, limit_s: float) -> AsyncIterator[dict[str, str]]:
     except TaskRefused as error:
         ending |= {"outcome": "refused", "message": error.message}
     except KEvolveError as error:
-        ending |= {"outcome": "unavailable", "message": f"{error.code}: {error} (last: {watch.last or 'nothing'})"}
+        ending |= {
+            "outcome": "unavailable",
+            "message": f"{error.code}: {error} (last: {watch.last or 'nothing'})",
+        }
     except TimeoutError:
         said = watch.last or "the judge was started"
         ending |= {"outcome": "timeout", "message": f"not done after {limit_s:.0f} s; last: {said}"}

@@ -1,4 +1,5 @@
-"""One mistake for a problem: chosen by chance that is the same in every sitting, and shown to change what is computed."""
+"""One mistake for a problem: chosen by chance that is the same in every sitting, and shown to
+change what is computed."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def ordered(problem: Problem) -> list[Mistake]:
-    """Of every rule one after the other, rules and mistakes in an order of chance: no rule is preferred for making many, and those
-    that say least come last."""
+    """Of every rule one after the other, rules and mistakes in an order of chance: no rule is
+    preferred for making many, and those that say least come last."""
     chance = random.Random(problem.name)
     by_rule: dict[str, list[Mistake]] = {}
     for mistake in mistakes(problem.source):
@@ -60,14 +61,16 @@ async def made(problem: Problem) -> Record:
 
 
 def again(problem: Problem, record: Record) -> Mistake:
-    """The mistake that a record tells of. Raises ValueError where the problem has another text now."""
+    """The mistake that a record tells of. Raises ValueError where the problem has another text
+    now."""
     wanted = tuple(record.figures[name] for name in ("rule", "line", "old", "new"))
     for mistake in ordered(problem):
         if (mistake.rule, mistake.line, mistake.old, mistake.new) == wanted:
             return mistake
     raise ValueError(
-        f"the mistake recorded for problem {problem.name} ({wanted[0]}, line {wanted[1]}) is not among those of its text; "
-        "use the checkout that the records were made with, or another file of records"
+        f"the mistake recorded for problem {problem.name} ({wanted[0]}, line {wanted[1]}) is not "
+        "among those of its text; use the checkout that the records were made with, or another "
+        "file of records"
     )
 
 
@@ -84,7 +87,11 @@ async def _differing(problem: Problem, tried: list[Mistake]) -> dict[str, Any]:
     asked = json.dumps({"source": problem.source, "mistaken": [m.source for m in tried]}).encode()
     try:
         out, _ = await asyncio.wait_for(process.communicate(asked), PATIENCE_S)
-        return json.loads(out) if out else {"reasons": {"the process": f"ended with {process.returncode}"}}
+        return (
+            json.loads(out)
+            if out
+            else {"reasons": {"the process": f"ended with {process.returncode}"}}
+        )
     except asyncio.TimeoutError:
         return {"reasons": {"the process": f"was ended after {PATIENCE_S:.0f} s"}}
     finally:

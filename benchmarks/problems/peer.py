@@ -1,10 +1,13 @@
-"""KernelBench's own evaluation, from a checkout, in a process of its own: this file is that process, and what starts it.
+"""KernelBench's own evaluation, from a checkout, in a process of its own: this file is that
+process, and what starts it.
 
-    python -m benchmarks.problems.peer FOLDER    one JSON object a line: {"source", "candidate", "triton", "timed"} in, an answer out
+    python -m benchmarks.problems.peer FOLDER    one JSON object a line: {"source", "candidate",
+                                                 "triton", "timed"} in, an answer out
 
-It is called as its own scripts call it: five correctness trials, and a hundred calls timed by events where figures are asked for. What
-its package imports besides (clients of language models, above all) and never calls while it evaluates may be missing: a stand-in takes
-its place, and the answer names it. numpy, requests and torch it needs, and a CUDA device.
+It is called as its own scripts call it: five correctness trials, and a hundred calls timed by
+events where figures are asked for. What its package imports besides (clients of language models,
+above all) and never calls while it evaluates may be missing: a stand-in takes its place, and the
+answer names it. numpy, requests and torch it needs, and a CUDA device.
 """
 
 from __future__ import annotations
@@ -27,7 +30,8 @@ WHOLE_LINE = 64 << 20
 
 
 class Peer:
-    """One process of it. An answer has outcome ("correct", "incorrect", "crashed", "unavailable", "timeout"), message and figures."""
+    """One process of it. An answer has outcome ("correct", "incorrect", "crashed", "unavailable",
+    "timeout"), message and figures."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -35,13 +39,21 @@ class Peer:
         self._stand_ins: list[str] = []
 
     async def judge(
-        self, source: str, candidate: str, limit_s: float, *, triton: bool = False, timed: bool = False
+        self,
+        source: str,
+        candidate: str,
+        limit_s: float,
+        *,
+        triton: bool = False,
+        timed: bool = False,
     ) -> dict[str, Any]:
         try:
             async with asyncio.timeout(limit_s):
                 if self._process is None and (reason := await self._start()):
                     return _answer("unavailable", reason)
-                found = await self._ask({"source": source, "candidate": candidate, "triton": triton, "timed": timed})
+                found = await self._ask(
+                    {"source": source, "candidate": candidate, "triton": triton, "timed": timed}
+                )
         except TimeoutError:
             await self.stop()
             return _answer("timeout", f"not done after {limit_s:.0f} s")
@@ -71,7 +83,11 @@ class Peer:
         )
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
-        said = json.loads(line) if line else {"reason": f"its process ended with {await self._ended()}"}
+        said = (
+            json.loads(line)
+            if line
+            else {"reason": f"its process ended with {await self._ended()}"}
+        )
         self._stand_ins = said.get("stand_ins", [])
         if reason := str(said.get("reason", "")):
             await self.stop()
@@ -97,7 +113,7 @@ def _answer(outcome: str, message: str = "", **figures: Any) -> dict[str, Any]:
     return {"outcome": outcome, "message": message, "figures": figures}
 
 
-# ---- in its process ------------------------------------------------------------------------------------------------
+# ---- in its process ------------------------------------------------------------------------------
 
 
 def serve(folder: Path) -> None:
@@ -111,7 +127,13 @@ def serve(folder: Path) -> None:
         stand_ins = _stand_in()
         evaluation = _load(folder)
     except Exception as error:
-        say({"reason": f"KernelBench's evaluation does not run here: {type(error).__name__}: {error}"})
+        say(
+            {
+                "reason": (
+                    f"KernelBench's evaluation does not run here: {type(error).__name__}: {error}"
+                )
+            }
+        )
         return
     say({"stand_ins": stand_ins})
     for line in sys.stdin:
@@ -122,7 +144,9 @@ def _load(folder: Path) -> Any:
     """Its module `eval`. Raises ImportError, or RuntimeError without a CUDA device."""
     source = folder / "src"
     if not (source / "kernelbench" / "eval.py").is_file():
-        raise ImportError(f"{source / 'kernelbench' / 'eval.py'} is missing; name the root of a checkout")
+        raise ImportError(
+            f"{source / 'kernelbench' / 'eval.py'} is missing; name the root of a checkout"
+        )
     import torch
 
     if not torch.cuda.is_available():
@@ -150,7 +174,8 @@ def _stand_in() -> list[str]:
 
 
 class _Fields:
-    """In pydantic's place, for a record: attributes by keyword, with the class's own as defaults."""
+    """In pydantic's place, for a record: attributes by keyword, with the class's own as
+    defaults."""
 
     def __init__(self, **given: Any) -> None:
         for name in getattr(type(self), "__annotations__", {}):
@@ -172,17 +197,29 @@ def _judged(evaluation: Any, asked: dict[str, Any], device: str = "cuda:0") -> d
             backend="triton" if asked["triton"] else "cuda",
         )
     except Exception as error:
-        return _answer("unavailable", f"{type(error).__name__}: {error}", seconds=round(time.monotonic() - began, 2))
+        return _answer(
+            "unavailable",
+            f"{type(error).__name__}: {error}",
+            seconds=round(time.monotonic() - began, 2),
+        )
     figures: dict[str, Any] = {"seconds": round(time.monotonic() - began, 2)}
     if found is None:
         return _answer("unavailable", "it returned no result", **figures)
     if found.runtime > 0 and found.ref_runtime > 0:
         figures["speedup"] = round(found.ref_runtime / found.runtime, 4)
-    said = {name: str(value)[:400] for name, value in found.metadata.items() if name not in ("hardware", "device")}
+    said = {
+        name: str(value)[:400]
+        for name, value in found.metadata.items()
+        if name not in ("hardware", "device")
+    }
     if found.correctness:
         return _answer("correct", **figures, said=said)
     crashed = not found.compiled or "runtime_error" in found.metadata
-    return _answer("crashed" if crashed else "incorrect", "; ".join(f"{k}: {v}" for k, v in said.items()), **figures)
+    return _answer(
+        "crashed" if crashed else "incorrect",
+        "; ".join(f"{k}: {v}" for k, v in said.items()),
+        **figures,
+    )
 
 
 if __name__ == "__main__":

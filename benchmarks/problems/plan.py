@@ -1,4 +1,5 @@
-"""What is to be done next, from what was done: pure, so that a sitting goes on wherever another one ended."""
+"""What is to be done next, from what was done: pure, so that a sitting goes on wherever another one
+ended."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ from .records import Records
 
 @dataclass(frozen=True)
 class Wanted:
-    """How many problems also get a mutant, are also timed, and how many exploits are judged. identities: False for a sitting
-    without those that are not chosen. peer: whether KernelBench's own evaluation sees the problems with a mutant and the exploits."""
+    """How many problems also get a mutant, are also timed, and how many exploits are judged.
+    identities: False for a sitting without those that are not chosen. peer: whether KernelBench's
+    own evaluation sees the problems with a mutant and the exploits."""
 
     mutants: int = 0
     timed: int = 0
@@ -29,17 +31,22 @@ class Work:
     parts: tuple[str, ...]
 
 
-def next_work(problems: Sequence[Problem], exploits: Sequence[str], records: Records, wanted: Wanted) -> Work | None:
+def next_work(
+    problems: Sequence[Problem], exploits: Sequence[str], records: Records, wanted: Wanted
+) -> Work | None:
     """The first piece that is missing, None where nothing is."""
     return next(missing(problems, exploits, records, wanted), None)
 
 
 def mutated(problems: Sequence[Problem], records: Records, count: int) -> list[str]:
-    """The problems that get a mutant: the same in every sitting, but for those of which none could be made or that were not judged."""
+    """The problems that get a mutant: the same in every sitting, but for those of which none could
+    be made or that were not judged."""
     return _chosen(problems, records, count, "made")
 
 
-def missing(problems: Sequence[Problem], exploits: Sequence[str], records: Records, wanted: Wanted) -> Iterator[Work]:
+def missing(
+    problems: Sequence[Problem], exploits: Sequence[str], records: Records, wanted: Wanted
+) -> Iterator[Work]:
     """Everything that is not done, as far as is known now, in its order."""
     with_mutant = mutated(problems, records, wanted.mutants)
     timed = _chosen(problems, records, wanted.timed, "timed")

@@ -1,4 +1,5 @@
-"""What was done, one JSON object a line: a sitting that ends at any moment loses at most what it was doing."""
+"""What was done, one JSON object a line: a sitting that ends at any moment loses at most what it
+was doing."""
 
 from __future__ import annotations
 
@@ -17,9 +18,10 @@ GOOD = ("correct", "refused")  # endings of an identity that are nobody's fault
 
 @dataclass(frozen=True)
 class Record:
-    """One thing that was done. part: of PARTS. subject: a problem's name or an exploit's. outcome: a status of an evaluation, "refused",
-    "unavailable" or "timeout"; of a mutant that was made "made" or "none". message: as it was given, whole. figures: seconds, bytes and
-    what else was noted. conditions: target, device, toolchain
+    """One thing that was done. part: of PARTS. subject: a problem's name or an exploit's. outcome:
+    a status of an evaluation, "refused", "unavailable" or "timeout"; of a mutant that was made
+    "made" or "none". message: as it was given, whole. figures: seconds, bytes and what else was
+    noted. conditions: target, device, toolchain
     with the evaluator's digest, protocol."""
 
     part: str
@@ -35,7 +37,8 @@ class Record:
 
 
 class Records:
-    """The records of one file, or of this sitting alone where there is none. The last of a key counts."""
+    """The records of one file, or of this sitting alone where there is none. The last of a key
+    counts."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -58,7 +61,9 @@ class Records:
     def forget(self, outcomes: Iterable[str]) -> None:
         """What ended so is done again, and stays in the file until it is."""
         again = set(outcomes)
-        self._found = {key: record for key, record in self._found.items() if record.outcome not in again}
+        self._found = {
+            key: record for key, record in self._found.items() if record.outcome not in again
+        }
 
     def get(self, part: str, subject: str) -> Record | None:
         return self._found.get((part, subject))
@@ -68,7 +73,8 @@ class Records:
 
 
 def _whole_lines(path: Path) -> list[str]:
-    """Those that were written to their end: a sitting may have been killed. What it left of a line is cut off, so that the next begins one."""
+    """Those that were written to their end: a sitting may have been killed. What it left of a line
+    is cut off, so that the next begins one."""
     data = path.read_bytes()
     kept = data[: data.rfind(b"\n") + 1]
     if kept != data:

@@ -1,4 +1,5 @@
-"""Rules that make a transcription mistake of one expression: each takes a node of the syntax tree and gives what may stand in its place."""
+"""Rules that make a transcription mistake of one expression: each takes a node of the syntax tree
+and gives what may stand in its place."""
 
 from __future__ import annotations
 
@@ -11,18 +12,22 @@ Place = str  # "forward": where values are computed; "init": in a constructor
 Rule = Callable[[ast.AST, Place], Iterator[str]]
 
 _ACTIVATIONS = {
-    "relu": "leaky_relu", "leaky_relu": "relu", "gelu": "silu", "silu": "relu", "sigmoid": "hardsigmoid", "hardsigmoid": "sigmoid",
-    "tanh": "hardtanh", "hardtanh": "tanh", "softplus": "relu", "elu": "relu", "selu": "elu", "mish": "silu", "hardswish": "silu",
-    "softsign": "tanh", "logsigmoid": "softplus", "softmax": "log_softmax", "log_softmax": "softmax",
+    "relu": "leaky_relu", "leaky_relu": "relu", "gelu": "silu", "silu": "relu",
+    "sigmoid": "hardsigmoid", "hardsigmoid": "sigmoid", "tanh": "hardtanh", "hardtanh": "tanh",
+    "softplus": "relu", "elu": "relu", "selu": "elu", "mish": "silu", "hardswish": "silu",
+    "softsign": "tanh", "logsigmoid": "softplus", "softmax": "log_softmax",
+    "log_softmax": "softmax",
 }  # fmt: skip
 _MODULES = {
-    "ReLU": "LeakyReLU()", "LeakyReLU": "ReLU()", "GELU": "SiLU()", "SiLU": "ReLU()", "Sigmoid": "Hardsigmoid()", "ReLU6": "ReLU()",
-    "Hardsigmoid": "Sigmoid()", "Tanh": "Hardtanh()", "Hardtanh": "Tanh()", "Softplus": "ReLU()", "ELU": "ReLU()", "SELU": "ELU()",
-    "Mish": "SiLU()", "Hardswish": "SiLU()", "Softsign": "Tanh()",
+    "ReLU": "LeakyReLU()", "LeakyReLU": "ReLU()", "GELU": "SiLU()", "SiLU": "ReLU()",
+    "Sigmoid": "Hardsigmoid()", "ReLU6": "ReLU()", "Hardsigmoid": "Sigmoid()", "Tanh": "Hardtanh()",
+    "Hardtanh": "Tanh()", "Softplus": "ReLU()", "ELU": "ReLU()", "SELU": "ELU()", "Mish": "SiLU()",
+    "Hardswish": "SiLU()", "Softsign": "Tanh()",
 }  # fmt: skip
 _REDUCTIONS = {
-    "sum": "mean", "mean": "sum", "max": "min", "min": "max", "amax": "amin", "amin": "amax", "argmax": "argmin", "argmin": "argmax",
-    "cumsum": "cumprod", "cumprod": "cumsum", "std": "var", "var": "std",
+    "sum": "mean", "mean": "sum", "max": "min", "min": "max", "amax": "amin", "amin": "amax",
+    "argmax": "argmin", "argmin": "argmax", "cumsum": "cumprod", "cumprod": "cumsum", "std": "var",
+    "var": "std",
 }  # fmt: skip
 _POOLS = {"MaxPool": "AvgPool", "AvgPool": "MaxPool"}
 _OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
@@ -39,7 +44,9 @@ def _activation(node: ast.AST, place: Place) -> Iterator[str]:
     name = _called(node)
     if isinstance(node, ast.Call) and name in _ACTIVATIONS and place == "forward":
         kept = [k for k in node.keywords if k.arg == "dim"] if "softmax" in name else []
-        arguments = _text(ast.Call(ast.Name("f"), node.args[:1] if "softmax" not in name else node.args, kept))[2:-1]
+        arguments = _text(
+            ast.Call(ast.Name("f"), node.args[:1] if "softmax" not in name else node.args, kept)
+        )[2:-1]
         if node.args:
             yield f"torch.nn.functional.{_ACTIVATIONS[name]}({arguments})"
     if name in _MODULES and place == "init":
@@ -59,12 +66,22 @@ def _axis(node: ast.AST, place: Place) -> Iterator[str]:
 
 def _constant(node: ast.AST, place: Place) -> Iterator[str]:
     """A number that a value is computed with: a tenth larger; a power: one more."""
-    if not isinstance(node, (ast.BinOp, ast.keyword)) or (place != "forward" and isinstance(node, ast.BinOp)):
+    if not isinstance(node, (ast.BinOp, ast.keyword)) or (
+        place != "forward" and isinstance(node, ast.BinOp)
+    ):
         return
     if isinstance(node, ast.keyword):
-        if node.arg in ("eps", "negative_slope", "alpha", "beta", "min", "max", "min_val", "max_val", "threshold") and (
-            value := _number(node.value)
-        ) not in (None, 0):
+        if node.arg in (
+            "eps",
+            "negative_slope",
+            "alpha",
+            "beta",
+            "min",
+            "max",
+            "min_val",
+            "max_val",
+            "threshold",
+        ) and (value := _number(node.value)) not in (None, 0):
             yield f"{node.arg}={value * (10 if node.arg == 'eps' else 1.1)!r}"
         return
     for side in ("left", "right"):
@@ -78,13 +95,22 @@ def _constant(node: ast.AST, place: Place) -> Iterator[str]:
 
 
 def _dropped_term(node: ast.AST, place: Place) -> Iterator[str]:
-    if isinstance(node, ast.BinOp) and place == "forward" and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div)):
+    if (
+        isinstance(node, ast.BinOp)
+        and place == "forward"
+        and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div))
+    ):
         yield from (_text(side) for side in (node.left, node.right) if _number(side) is None)
 
 
 def _skipped_step(node: ast.AST, place: Place) -> Iterator[str]:
     """A call of one tensor returns it as it was."""
-    if isinstance(node, ast.Call) and place == "forward" and node.args and isinstance(node.args[0], (ast.Name, ast.Call)):
+    if (
+        isinstance(node, ast.Call)
+        and place == "forward"
+        and node.args
+        and isinstance(node.args[0], (ast.Name, ast.Call))
+    ):
         yield _text(node.args[0])
 
 
@@ -104,9 +130,18 @@ def _reduction(node: ast.AST, place: Place) -> Iterator[str]:
 
 
 def _operands(node: ast.AST, place: Place) -> Iterator[str]:
-    if isinstance(node, ast.Call) and place == "forward" and _called(node) in ("matmul", "bmm", "mm") and len(node.args) == 2:
+    if (
+        isinstance(node, ast.Call)
+        and place == "forward"
+        and _called(node) in ("matmul", "bmm", "mm")
+        and len(node.args) == 2
+    ):
         yield _text(ast.Call(node.func, node.args[::-1], node.keywords))
-    if isinstance(node, ast.BinOp) and place == "forward" and isinstance(node.op, (ast.Sub, ast.Div, ast.MatMult)):
+    if (
+        isinstance(node, ast.BinOp)
+        and place == "forward"
+        and isinstance(node.op, (ast.Sub, ast.Div, ast.MatMult))
+    ):
         yield _text(ast.BinOp(node.right, node.op, node.left))
 
 
@@ -143,7 +178,9 @@ def _transposition(node: ast.AST, place: Place) -> Iterator[str]:
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in ("t", "transpose", "permute", "flip")
     ):
-        yield _text(node.args[0] if _text(node.func.value) == "torch" and node.args else node.func.value)
+        yield _text(
+            node.args[0] if _text(node.func.value) == "torch" and node.args else node.func.value
+        )
 
 
 def _setting(node: ast.AST, place: Place) -> Iterator[str]:
@@ -165,22 +202,38 @@ def _setting(node: ast.AST, place: Place) -> Iterator[str]:
     for pool, other in _POOLS.items():
         if name.startswith(pool):
             allowed = [k for k in node.keywords if k.arg in ("kernel_size", "stride", "padding")]
-            yield f"torch.nn.{other}{name.removeprefix(pool)}({_text(ast.Call(ast.Name('f'), node.args[:3], allowed))[2:-1]})"
+            yield (
+                f"torch.nn.{other}{name.removeprefix(pool)}({_text(ast.Call(ast.Name('f'), node.args[:3], allowed))[2:-1]})"
+            )
 
 
 def _part_missing(node: ast.AST, place: Place) -> Iterator[str]:
     """The first index of an axis of what a layer is given counts as zero."""
-    if isinstance(node, ast.Call) and place == "forward" and _text(node.func).startswith("self.") and len(node.args) == 1:
+    if (
+        isinstance(node, ast.Call)
+        and place == "forward"
+        and _text(node.func).startswith("self.")
+        and len(node.args) == 1
+    ):
         given = _text(node.args[0])
         if isinstance(node.args[0], ast.Name):
             for axis in (1, -1):
-                first, rest = f"{given}.narrow({axis}, 0, 1)", f"{given}.narrow({axis}, 1, {given}.shape[{axis}] - 1)"
+                first, rest = (
+                    f"{given}.narrow({axis}, 0, 1)",
+                    f"{given}.narrow({axis}, 1, {given}.shape[{axis}] - 1)",
+                )
                 yield f"{_text(node.func)}(torch.cat([torch.zeros_like({first}), {rest}], {axis}))"
 
 
 def _further(node: ast.AST, place: Place) -> Iterator[str]:
-    """A layer reads one place further along the last axis, as with a padding that is off by one to each side."""
-    if isinstance(node, ast.Call) and place == "forward" and _text(node.func).startswith("self.") and len(node.args) == 1:
+    """A layer reads one place further along the last axis, as with a padding that is off by one to
+    each side."""
+    if (
+        isinstance(node, ast.Call)
+        and place == "forward"
+        and _text(node.func).startswith("self.")
+        and len(node.args) == 1
+    ):
         given = _text(node.args[0])
         if isinstance(node.args[0], ast.Name):
             yield f"{_text(node.func)}(torch.nn.functional.pad({given}[..., 1:], (0, 1)))"
@@ -188,7 +241,12 @@ def _further(node: ast.AST, place: Place) -> Iterator[str]:
 
 def _result(node: ast.AST, place: Place) -> Iterator[str]:
     """The last column is never written, or each value lands one place further on."""
-    if isinstance(node, ast.Return) and place == "forward" and node.value is not None and not isinstance(node.value, ast.Tuple):
+    if (
+        isinstance(node, ast.Return)
+        and place == "forward"
+        and node.value is not None
+        and not isinstance(node.value, ast.Tuple)
+    ):
         value = _text(node.value)
         yield f"return torch.nn.functional.pad(({value})[..., :-1], (0, 1))"
         yield f"return torch.roll({value}, 1, -1)"
@@ -216,7 +274,8 @@ SKIPPED, STEPS = "a step skipped", 3  # of fewer steps a skipped one leaves next
 
 @dataclass(frozen=True)
 class Mistake:
-    """rule: of RULES. line: of the text. old, new: what stood there and what stands there now. source: the whole text with it."""
+    """rule: of RULES. line: of the text. old, new: what stood there and what stands there now.
+    source: the whole text with it."""
 
     rule: str
     line: int
@@ -226,7 +285,8 @@ class Mistake:
 
 
 def mistakes(source: str) -> list[Mistake]:
-    """Every one that the rules make of a problem's text, in its order. Some change nothing, or do not run."""
+    """Every one that the rules make of a problem's text, in its order. Some change nothing, or do
+    not run."""
     found = []
     text = source.encode()
     starts = [0]
@@ -235,10 +295,21 @@ def mistakes(source: str) -> list[Mistake]:
     for node, place in _places(ast.parse(source)):
         for rule, alternatives in RULES.items():
             for new in dict.fromkeys(alternatives(node, place)):
-                begin, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+                begin, end = (
+                    starts[node.lineno - 1] + node.col_offset,
+                    starts[node.end_lineno - 1] + node.end_col_offset,
+                )
                 old = text[begin:end].decode()
                 put = new if isinstance(node, (ast.stmt, ast.keyword)) else f"({new})"
-                found.append(Mistake(rule, node.lineno, old, new, (text[:begin] + put.encode() + text[end:]).decode()))
+                found.append(
+                    Mistake(
+                        rule,
+                        node.lineno,
+                        old,
+                        new,
+                        (text[:begin] + put.encode() + text[end:]).decode(),
+                    )
+                )
     return found
 
 
@@ -251,12 +322,18 @@ def _places(tree: ast.Module) -> Iterator[tuple[ast.AST, Place]]:
             if isinstance(function, ast.FunctionDef):
                 place = "init" if function.name == "__init__" else "forward"
                 for statement in function.body:
-                    yield from ((node, place) for node in ast.walk(statement) if hasattr(node, "lineno"))
+                    yield from (
+                        (node, place) for node in ast.walk(statement) if hasattr(node, "lineno")
+                    )
 
 
 def _called(node: ast.AST) -> str:
     """The last word of what is called, "" where nothing is."""
-    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+    return (
+        node.func.attr
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        else ""
+    )
 
 
 def _number(node: ast.AST) -> int | float | None:
@@ -270,7 +347,9 @@ def _number(node: ast.AST) -> int | float | None:
 def _with(call: ast.Call, **settings: str) -> str:
     changed = copy.deepcopy(call)
     changed.keywords = [k for k in changed.keywords if k.arg not in settings]
-    changed.keywords += [ast.keyword(name, ast.parse(value, mode="eval").body) for name, value in settings.items()]
+    changed.keywords += [
+        ast.keyword(name, ast.parse(value, mode="eval").body) for name, value in settings.items()
+    ]
     return _text(changed)
 
 

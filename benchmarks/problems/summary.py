@@ -1,4 +1,5 @@
-"""What the records say, as text in Markdown: a table of levels, then everything that a reader has to look at by hand."""
+"""What the records say, as text in Markdown: a table of levels, then everything that a reader has
+to look at by hand."""
 
 from __future__ import annotations
 
@@ -16,11 +17,13 @@ ACCUSED = ("faster", "slower")  # verdicts on equal kernels that are wrong
 
 
 def faults(records: Records) -> list[Record]:
-    """What is this evaluator's: an identity that is neither right nor refused, a mutant that passed or was not judged, equal kernels
-    called different, an exploit that escaped."""
+    """What is this evaluator's: an identity that is neither right nor refused, a mutant that passed
+    or was not judged, equal kernels called different, an exploit that escaped."""
     found = [r for r in records.of("identity") if r.outcome not in GOOD]
     found += [r for r in records.of("mutant") if r.outcome not in CAUGHT]
-    found += [r for r in records.of("timed") if r.outcome != "correct" or set(_verdicts(r)) & {*ACCUSED}]
+    found += [
+        r for r in records.of("timed") if r.outcome != "correct" or set(_verdicts(r)) & {*ACCUSED}
+    ]
     return found + [r for r in records.of("exploit") if _fooled(r)]
 
 
@@ -39,7 +42,9 @@ def text(records: Records) -> str:
 
 def _conditions(records: Records) -> Iterator[str]:
     for part in ("identity", "mutant", "timed", "exploit"):
-        for said, count in Counter(tuple(sorted(r.conditions.items())) for r in records.of(part)).items():
+        for said, count in Counter(
+            tuple(sorted(r.conditions.items())) for r in records.of(part)
+        ).items():
             yield f"{part}, {count}: " + "; ".join(f"{name} {value}" for name, value in said)
 
 
@@ -47,11 +52,17 @@ def _levels(records: Records) -> Iterator[str]:
     identities = records.of("identity")
     if not identities:
         return
-    yield "\n| level | problems | correct | refused | ours | opening s: median, largest | checking s: median, largest | device GiB: largest |"
+    yield (
+        "\n| level | problems | correct | refused | ours | opening s: median, largest | checking "
+        "s: median, largest | device GiB: largest |"
+    )
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for level in (*sorted({r.subject.split("/")[0] for r in identities}), "all"):
         own = [r for r in identities if level in ("all", r.subject.split("/")[0])]
-        count = Counter("correct" if r.outcome == "correct" else "refused" if r.outcome == "refused" else "ours" for r in own)
+        count = Counter(
+            "correct" if r.outcome == "correct" else "refused" if r.outcome == "refused" else "ours"
+            for r in own
+        )
         peak = max((r.figures.get("device_peak_bytes", 0) for r in own), default=0) / 2**30
         cells = (
             level,
@@ -69,7 +80,9 @@ def _refusals(records: Records) -> Iterator[str]:
     refused = [r for r in records.of("identity") if r.outcome == "refused"]
     if refused:
         yield "\n| refused | reason |\n| --- | --- |"
-        yield from (f"| {r.subject} | {' '.join(r.message.split())} |" for r in sorted(refused, key=_order))
+        yield from (
+            f"| {r.subject} | {' '.join(r.message.split())} |" for r in sorted(refused, key=_order)
+        )
 
 
 def _mutants(records: Records) -> Iterator[str]:
@@ -77,9 +90,15 @@ def _mutants(records: Records) -> Iterator[str]:
     if not judged:
         return
     caught = [r for r in judged if r.outcome in CAUGHT]
-    yield f"\nMutants: {len(caught)} of {len(judged)} caught ({len(caught) / len(judged):.1%}); checking s {_spread(judged, 'check_s')}"
+    yield (
+        f"\nMutants: {len(caught)} of {len(judged)} caught ({len(caught) / len(judged):.1%}); "
+        f"checking s {_spread(judged, 'check_s')}"
+    )
     yield "\n| rule | mutants | caught |\n| --- | --- | --- |"
-    rules = {r.subject: (made.figures["rule"] if (made := records.get("made", r.subject)) else "?") for r in judged}
+    rules = {
+        r.subject: (made.figures["rule"] if (made := records.get("made", r.subject)) else "?")
+        for r in judged
+    }
     for rule, count in sorted(Counter(rules.values()).items()):
         yield f"| {rule} | {count} | {sum(rules[r.subject] == rule for r in caught)} |"
 
@@ -89,7 +108,10 @@ def _timed(records: Records) -> Iterator[str]:
     if timed:
         verdicts = Counter(verdict for r in timed for verdict in _verdicts(r))
         said = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
-        yield f"\nTimed: {len(timed)} problems against their own code: {said or 'no verdict'}; seconds {_spread(timed, 'check_s')}"
+        yield (
+            f"\nTimed: {len(timed)} problems against their own code: {said or 'no verdict'}; "
+            f"seconds {_spread(timed, 'check_s')}"
+        )
 
 
 def _exploits(records: Records) -> Iterator[str]:
@@ -97,23 +119,41 @@ def _exploits(records: Records) -> Iterator[str]:
     if judged:
         yield "\n| exploit | here | KernelBench's evaluation |\n| --- | --- | --- |"
     for name in judged:
-        yield f"| {name} | " + " | ".join(_ending(records.get(part, name)) for part in ("exploit", "peer exploit")) + " |"
+        yield (
+            f"| {name} | "
+            + " | ".join(_ending(records.get(part, name)) for part in ("exploit", "peer exploit"))
+            + " |"
+        )
 
 
 def _peer(records: Records) -> Iterator[str]:
     if not (records.of("peer identity") or records.of("peer mutant")):
         return
-    yield "\n| the same problems | here | s: median, largest | KernelBench's evaluation | s: median, largest |\n| --- | --- | --- | --- | --- |"
+    yield (
+        "\n| the same problems | here | s: median, largest | KernelBench's evaluation | s: median, "
+        "largest |\n| --- | --- | --- | --- | --- |"
+    )
     for part in ("identity", "mutant"):
         theirs = records.of(f"peer {part}")
         own = [found for r in theirs if (found := records.get(part, r.subject)) is not None]
         counts = [
-            ", ".join(f"{n} {outcome}" for outcome, n in Counter(r.outcome for r in both).most_common()) for both in (own, theirs)
+            ", ".join(
+                f"{n} {outcome}" for outcome, n in Counter(r.outcome for r in both).most_common()
+            )
+            for both in (own, theirs)
         ]
-        yield f"| {part} | {counts[0]} | {_spread(own, 'check_s')} | {counts[1]} | {_spread(theirs, 'seconds')} |"
-    stand_ins = sorted({name for r in records.of("peer identity") for name in r.figures.get("stand_ins", [])})
+        yield (
+            f"| {part} | {counts[0]} | {_spread(own, 'check_s')} | {counts[1]} | "
+            f"{_spread(theirs, 'seconds')} |"
+        )
+    stand_ins = sorted(
+        {name for r in records.of("peer identity") for name in r.figures.get("stand_ins", [])}
+    )
     if stand_ins:
-        yield f"KernelBench's evaluation ran with stand-ins for modules that it imports and does not call: {', '.join(stand_ins)}."
+        yield (
+            "KernelBench's evaluation ran with stand-ins for modules that it imports and does not "
+            f"call: {', '.join(stand_ins)}."
+        )
 
 
 def _faults(records: Records) -> Iterator[str]:
@@ -123,7 +163,10 @@ def _faults(records: Records) -> Iterator[str]:
     for record in sorted(found, key=_order):
         made = records.get("made", record.subject) if record.part == "mutant" else None
         what = (
-            f" [{made.figures['rule']}, line {made.figures['line']}: {made.figures['old']} -> {made.figures['new']}]"
+            (
+                f" [{made.figures['rule']}, line {made.figures['line']}: {made.figures['old']} -> "
+                f"{made.figures['new']}]"
+            )
             if made
             else ""
         )
@@ -136,22 +179,34 @@ def _verdicts(record: Record) -> list[str]:
 
 
 def _entry(record: Record) -> Entry | None:
-    found = (e for target in cheats.FOLDER for e in cheats.every(target) if e.name == record.subject)
+    found = (
+        e for target in cheats.FOLDER for e in cheats.every(target) if e.name == record.subject
+    )
     return next(found, None)
 
 
 def _fooled(record: Record) -> bool:
     entry = _entry(record)
-    speedups = [c.get("speedup", 0.0) for c in record.figures.get("cases", [])] or [record.figures.get("speedup", 0.0)]
+    speedups = [c.get("speedup", 0.0) for c in record.figures.get("cases", [])] or [
+        record.figures.get("speedup", 0.0)
+    ]
     claimed = record.part == "peer exploit" or "faster" in _verdicts(record)
-    return entry is not None and cheats.fooled(entry, record.outcome, max(speedups), claimed=claimed)
+    return entry is not None and cheats.fooled(
+        entry, record.outcome, max(speedups), claimed=claimed
+    )
 
 
 def _ending(record: Record | None) -> str:
     if record is None:
         return ""
-    speedup = record.figures.get("speedup") or next((c.get("speedup") for c in record.figures.get("cases", [])), None)
-    figure = f", {speedup:.2f}x" + (f" {' '.join(_verdicts(record))}" if _verdicts(record) else "") if speedup else ""
+    speedup = record.figures.get("speedup") or next(
+        (c.get("speedup") for c in record.figures.get("cases", [])), None
+    )
+    figure = (
+        f", {speedup:.2f}x" + (f" {' '.join(_verdicts(record))}" if _verdicts(record) else "")
+        if speedup
+        else ""
+    )
     return f"{'fooled: ' if _fooled(record) else ''}{record.outcome}{figure}"
 
 
@@ -162,4 +217,8 @@ def _spread(records: Sequence[Record], figure: str) -> str:
 
 def _order(record: Record) -> tuple[str, int, int, str]:
     level, _, number = record.subject.partition("/")
-    return (record.part, int(level), int(number), "") if number.isdigit() else (record.part, 0, 0, record.subject)
+    return (
+        (record.part, int(level), int(number), "")
+        if number.isdigit()
+        else (record.part, 0, 0, record.subject)
+    )

@@ -1,4 +1,5 @@
-"""The tasks: of each family some to learn on and some that are held out. Written as text, since tasks are files."""
+"""The tasks: of each family some to learn on and some that are held out. Written as text, since
+tasks are files."""
 
 from __future__ import annotations
 
@@ -20,7 +21,12 @@ class Related:
 
 FAMILIES: tuple[Related, ...] = (
     Related("rows", "rms", *rows.texts((512, 1024)), learned=True),
-    Related("rows", "layer_norm_written", *rows.texts((256, 2048), centered=True, bias=True), learned=True),
+    Related(
+        "rows",
+        "layer_norm_written",
+        *rows.texts((256, 2048), centered=True, bias=True),
+        learned=True,
+    ),
     Related("rows", "rms_residual", *rows.texts((384, 1536), residual=True)),
     Related("rows", "layer_norm", *rows.texts((768, 768), centered=True, bias=True, library=True)),
     Related("rows", "rms_wide", *rows.texts((64, 8192))),
@@ -30,20 +36,34 @@ FAMILIES: tuple[Related, ...] = (
     Related("softmax", "cross_entropy_wide", *losses.texts((64, 16000), "mean")),
     Related("softmax", "cross_entropy_narrow", *losses.texts((1024, 1000), "mean")),
     Related(
-        "elementwise", "silu_gate", *elementwise.texts((512, 2048), "F.silu(x) * g", "x / (1 + std::exp(-x)) * g"), learned=True
+        "elementwise",
+        "silu_gate",
+        *elementwise.texts((512, 2048), "F.silu(x) * g", "x / (1 + std::exp(-x)) * g"),
+        learned=True,
     ),
-    Related("elementwise", "tanh_sum", *elementwise.texts((1024, 1024), "torch.tanh(x) + g", "std::tanh(x) + g"), learned=True),
+    Related(
+        "elementwise",
+        "tanh_sum",
+        *elementwise.texts((1024, 1024), "torch.tanh(x) + g", "std::tanh(x) + g"),
+        learned=True,
+    ),
     Related(
         "elementwise",
         "gelu_sum",
-        *elementwise.texts((256, 4096), "F.gelu(x) + g", "0.5f * x * (1 + std::erf(x * 0.70710678f)) + g"),
+        *elementwise.texts(
+            (256, 4096), "F.gelu(x) + g", "0.5f * x * (1 + std::erf(x * 0.70710678f)) + g"
+        ),
     ),
     Related(
         "elementwise",
         "sigmoid_mix",
         *elementwise.texts((768, 1024), "torch.sigmoid(g) * x + g", "x / (1 + std::exp(-g)) + g"),
     ),
-    Related("elementwise", "relu_product", *elementwise.texts((2048, 1024), "F.relu(x) * g", "(x > 0 ? x : 0) * g")),
+    Related(
+        "elementwise",
+        "relu_product",
+        *elementwise.texts((2048, 1024), "F.relu(x) * g", "(x > 0 ? x : 0) * g"),
+    ),
     Related("lookups", "embedding", *lookups.texts(20_000, 64, (4096,)), learned=True),
     Related("lookups", "bag", *lookups.texts(20_000, 64, (512, 16), pooled=True), learned=True),
     Related("lookups", "embedding_wide", *lookups.texts(4_000, 256, (2048,))),

@@ -15,19 +15,28 @@ SOURCE = """extern "C" void lookup(const int64_t* __restrict ids, const float* _
         }
     }
 }
-"""
+"""  # noqa: E501
 
 
-def texts(rows: int, width: int, shape: tuple[int, ...], *, pooled: bool = False) -> tuple[str, str]:
+def texts(
+    rows: int, width: int, shape: tuple[int, ...], *, pooled: bool = False
+) -> tuple[str, str]:
     """Task and start. pooled: the rows of a bag (the last axis of the numbers) are summed up."""
-    made = "        super().__init__()\n        self.table = nn.Parameter(torch.randn(rows, width))\n"
+    made = (
+        "        super().__init__()\n        self.table = nn.Parameter(torch.randn(rows, width))\n"
+    )
     found = "F.embedding(ids, self.table)"
-    body = f"    def __init__(self, rows, width):\n{made}\n    def forward(self, ids):\n        return {f'{found}.sum(1)' if pooled else found}\n"
+    body = (
+        f"    def __init__(self, rows, width):\n{made}\n    def forward(self, ids):\n"
+        f"        return {f'{found}.sum(1)' if pooled else found}\n"
+    )
     count = "ids.shape[1]" if pooled else "1"
     call = (
-        f"    def __init__(self, rows, width):\n{made}\n    def forward(self, ids):\n        ids = ids.contiguous()\n"
-        f"        y = torch.empty(ids.shape[0], self.table.shape[1])\n"
-        f"        _lib.lookup(ids, self.table, y, ids.shape[0], {count}, self.table.shape[1])\n        return y\n"
+        f"    def __init__(self, rows, width):\n{made}\n    def forward(self, ids):\n"
+        "        ids = ids.contiguous()\n"
+        "        y = torch.empty(ids.shape[0], self.table.shape[1])\n"
+        f"        _lib.lookup(ids, self.table, y, ids.shape[0], {count}, self.table.shape[1])\n"
+        "        return y\n"
     )
     inputs = f"[torch.randint(0, {rows}, {shape})]"
     return plain.task(body, inputs, f"[{rows}, {width}]"), plain.start(SOURCE, call)

@@ -17,18 +17,24 @@ SOURCE = """extern "C" void losses(const float* __restrict x, const int64_t* __r
     }
     if (!EACH) y[0] = (float)(total / DIVISOR);
 }
-"""
+"""  # noqa: E501
 
 
 def texts(shape: tuple[int, int], reduction: str) -> tuple[str, str]:
     """Task and start. reduction: mean, sum or none."""
     rows, cols = shape
-    body = f'    def forward(self, logits, target):\n        return F.cross_entropy(logits, target, reduction="{reduction}")\n'
-    source = SOURCE.replace("EACH", str(int(reduction == "none"))).replace("DIVISOR", "rows" if reduction == "mean" else "1")
+    body = (
+        "    def forward(self, logits, target):\n        return F.cross_entropy(logits, target, "
+        f'reduction="{reduction}")\n'
+    )
+    source = SOURCE.replace("EACH", str(int(reduction == "none"))).replace(
+        "DIVISOR", "rows" if reduction == "mean" else "1"
+    )
     size = "logits.shape[0]" if reduction == "none" else "()"
     call = (
         "    def forward(self, logits, target):\n        logits = logits.contiguous()\n"
-        f"        y = torch.empty({size})\n        _lib.losses(logits, target.contiguous(), y, *logits.shape)\n        return y\n"
+        f"        y = torch.empty({size})\n        _lib.losses(logits, target.contiguous(), y, "
+        "*logits.shape)\n        return y\n"
     )
     inputs = f"[torch.randn({rows}, {cols}), torch.randint(0, {cols}, ({rows},))]"
     return plain.task(body, inputs), plain.start(source, call)

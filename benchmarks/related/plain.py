@@ -1,4 +1,5 @@
-"""What the plain kernels share: how much the compiler may do is their parameters' choice, and the task's constructor is theirs."""
+"""What the plain kernels share: how much the compiler may do is their parameters' choice, and the
+task's constructor is theirs."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ TUNABLES = {
 }
 PARAMS = {"LEVEL": "-O1", "MATH": "-fno-fast-math", "WIDTH": 128, "UNROLL": 0}
 
-'''
+'''  # noqa: E501
 LOAD = """
 _flags = [PARAMS["LEVEL"], *PARAMS["MATH"].split(), f"-mprefer-vector-width={PARAMS['WIDTH']}"]
 _lib = load_cpp(SOURCE, flags=[*_flags, *(["-funroll-loops"] if PARAMS["UNROLL"] else [])])
@@ -36,4 +37,7 @@ def task(body: str, inputs: str, init: str = "[]") -> str:
 
 def start(source: str, body: str) -> str:
     """A candidate's text. source: C++. body: the methods of ModelNew, indented by four."""
-    return f'{HEAD}SOURCE = r"""\n#include <cmath>\n#include <cstdint>\n\n{source}"""\n{LOAD}\nclass ModelNew(nn.Module):\n{body}'
+    return (
+        f'{HEAD}SOURCE = r"""\n#include <cmath>\n#include <cstdint>\n\n{source}"""\n{LOAD}\n'
+        f"class ModelNew(nn.Module):\n{body}"
+    )

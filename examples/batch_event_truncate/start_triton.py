@@ -1,4 +1,5 @@
-"""A plain starting kernel: one program finds where every piece goes, then each (feature, user) copies what stays of it."""
+"""A plain starting kernel: one program finds where every piece goes, then each (feature, user)
+copies what stays of it."""
 
 import torch
 import torch.nn as nn
@@ -22,7 +23,8 @@ def place(
     USERS: tl.constexpr,
     PIECES: tl.constexpr,
 ):
-    """new_events [users + 1]; goals [pieces]: where the values of a (feature, user) go. What stays of one is one piece of memory."""
+    """new_events [users + 1]; goals [pieces]: where the values of a (feature, user) go. What stays
+    of one is one piece of memory."""
     user = tl.arange(0, USERS)
     start = tl.load(event_offsets + user, mask=user < users, other=0)
     kept = tl.load(event_offsets + user + 1, mask=user < users, other=0) - start
@@ -64,10 +66,18 @@ def copy(
     for i in range(0, kept, BLOCK):
         inside = i + lane < kept
         end = tl.load(source + 1 + i + lane, mask=inside)
-        tl.store(kept_offsets + feature * kept_every + first + 1 + i + lane, end - begin + goal, mask=inside)
+        tl.store(
+            kept_offsets + feature * kept_every + first + 1 + i + lane,
+            end - begin + goal,
+            mask=inside,
+        )
     for i in range(0, length, BLOCK):
         inside = i + lane < length
-        tl.store(kept_values + goal + i + lane, tl.load(values + begin + i + lane, mask=inside), mask=inside)
+        tl.store(
+            kept_values + goal + i + lane,
+            tl.load(values + begin + i + lane, mask=inside),
+            mask=inside,
+        )
     if user + feature == 0:
         tl.store(kept_offsets, begin)
 
@@ -75,7 +85,12 @@ def copy(
 class ModelNew(nn.Module):
     def __init__(self, features, keep, kept_events, kept_values):
         super().__init__()
-        self.features, self.keep, self.kept_events, self.kept_values = features, keep, kept_events, kept_values
+        self.features, self.keep, self.kept_events, self.kept_values = (
+            features,
+            keep,
+            kept_events,
+            kept_values,
+        )
 
     def forward(self, values, event_offsets, value_offsets):
         users, device = event_offsets.numel() - 1, values.device
@@ -83,13 +98,16 @@ class ModelNew(nn.Module):
         new_events = torch.empty_like(event_offsets)
         goals = torch.empty(pieces, dtype=torch.int64, device=device)
         kept_values = torch.empty(self.kept_values, dtype=values.dtype, device=device)
-        kept_offsets = torch.empty(self.features * self.kept_events + 1, dtype=torch.int64, device=device)
+        kept_offsets = torch.empty(
+            self.features * self.kept_events + 1, dtype=torch.int64, device=device
+        )
         place[(1,)](
             event_offsets, value_offsets, new_events, goals, users, pieces, every, KEEP=self.keep,
-            USERS=triton.next_power_of_2(users), PIECES=triton.next_power_of_2(pieces), num_warps=PARAMS["SCAN_WARPS"],
+            USERS=triton.next_power_of_2(users), PIECES=triton.next_power_of_2(pieces),
+            num_warps=PARAMS["SCAN_WARPS"],
         )  # fmt: skip
         copy[(users, self.features)](
-            values, event_offsets, value_offsets, new_events, goals, kept_values, kept_offsets, users, every, self.kept_events,
-            BLOCK=PARAMS["BLOCK"], num_warps=PARAMS["WARPS"],
+            values, event_offsets, value_offsets, new_events, goals, kept_values, kept_offsets,
+            users, every, self.kept_events, BLOCK=PARAMS["BLOCK"], num_warps=PARAMS["WARPS"],
         )  # fmt: skip
         return kept_values, new_events, kept_offsets

@@ -1,4 +1,5 @@
-"""Batch event truncate: of every user the first `keep` events stay, in all features at once. The features are nested and jagged."""
+"""Batch event truncate: of every user the first `keep` events stay, in all features at once. The
+features are nested and jagged."""
 
 import torch
 import torch.nn as nn
@@ -7,21 +8,32 @@ USERS = 64
 
 
 class Model(nn.Module):
-    """values: all attributes, by feature, user and event. event_offsets [users + 1]: where a user's events begin.
-    value_offsets [features * events + 1]: where the attributes of an event of a feature begin. Returns the three for what stays.
+    """values: all attributes, by feature, user and event. event_offsets [users + 1]: where a user's
+    events begin. value_offsets [features * events + 1]: where the attributes of an event of a
+    feature begin. Returns the three for what stays.
 
-    How much stays is known beforehand, as where shapes are static, so that nobody has to ask the device.
+    How much stays is known beforehand, as where shapes are static, so that nobody has to ask the
+    device.
     """
 
     def __init__(self, features, keep, kept_events, kept_values):
         super().__init__()
-        self.features, self.keep, self.kept_events, self.kept_values = features, keep, kept_events, kept_values
+        self.features, self.keep, self.kept_events, self.kept_values = (
+            features,
+            keep,
+            kept_events,
+            kept_values,
+        )
 
     def forward(self, values, event_offsets, value_offsets):
         kept = torch.clamp(event_offsets[1:] - event_offsets[:-1], max=self.keep)
         new_events = torch.cat([event_offsets[:1], torch.cumsum(kept, 0)])
         user = torch.repeat_interleave(kept, output_size=self.kept_events)
-        event = event_offsets[user] + torch.arange(self.kept_events, device=values.device) - new_events[user]
+        event = (
+            event_offsets[user]
+            + torch.arange(self.kept_events, device=values.device)
+            - new_events[user]
+        )
         every = (value_offsets.numel() - 1) // self.features
         share = self.kept_values // self.features
         picked, ends = [], []
@@ -30,7 +42,11 @@ class Model(nn.Module):
             length = value_offsets[f * every + event + 1] - begin
             end = torch.cumsum(length, 0)
             owner = torch.repeat_interleave(length, output_size=share)
-            picked.append(values[begin[owner] + torch.arange(share, device=values.device) - (end - length)[owner]])
+            picked.append(
+                values[
+                    begin[owner] + torch.arange(share, device=values.device) - (end - length)[owner]
+                ]
+            )
             ends.append(f * share + end)
         return torch.cat(picked), new_events, torch.cat([value_offsets[:1], *ends])
 
@@ -55,7 +71,10 @@ class Batched(Model):
         return picked, new_events, torch.cat([value_offsets[:1], ends.flatten()])
 
 
-BASELINES = {"batched": Batched, "batched, compiled": lambda *init: torch.compile(Batched(*init), dynamic=False)}
+BASELINES = {
+    "batched": Batched,
+    "batched, compiled": lambda *init: torch.compile(Batched(*init), dynamic=False),
+}
 
 CASES = {
     "features_1": {"features": 1},
@@ -67,7 +86,8 @@ HELD_OUT = ["odd_3"]
 
 
 def _totals(events, keep):
-    """Events of each user, all of them, those that stay. Only who has how many is drawn anew: the totals are those of the case."""
+    """Events of each user, all of them, those that stay. Only who has how many is drawn anew: the
+    totals are those of the case."""
     counts = torch.linspace(events // 2, events, USERS).long()
     return counts, int(counts.sum()), int(counts.clamp(max=keep).sum())
 
@@ -85,7 +105,9 @@ def get_inputs(features=9, events=200, keep=100):
     for row in lengths:
         row[stays] = _lengths(kept)[torch.randperm(kept)]
         row[~stays] = _lengths(every - kept)[torch.randperm(every - kept)]
-    value_offsets = torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(lengths.flatten(), 0)])
+    value_offsets = torch.cat(
+        [torch.zeros(1, dtype=torch.int64), torch.cumsum(lengths.flatten(), 0)]
+    )
     return [torch.randn(int(value_offsets[-1])), event_offsets, value_offsets]
 
 

@@ -1,4 +1,5 @@
-"""A plain starting kernel: the weight is laid out by tap, then an implicit product of matrices over channels and taps."""
+"""A plain starting kernel: the weight is laid out by tap, then an implicit product of matrices over
+channels and taps."""
 
 import torch
 import torch.nn as nn
@@ -21,13 +22,19 @@ def pack(weight, packed, pairs, TAPS: tl.constexpr, BLOCK: tl.constexpr):
     pair = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = pair < pairs
     for tap in tl.static_range(TAPS):
-        tl.store(packed + tap * pairs + pair, tl.load(weight + pair * TAPS + tap, mask=inside), mask=inside)
+        tl.store(
+            packed + tap * pairs + pair,
+            tl.load(weight + pair * TAPS + tap, mask=inside),
+            mask=inside,
+        )
 
 
 @triton.jit
-def convolve(x, packed, bias, y, positions, length, IN: tl.constexpr, OUT: tl.constexpr, TAPS: tl.constexpr,
+def convolve(x, packed, bias, y, positions, length, IN: tl.constexpr, OUT: tl.constexpr,
+             TAPS: tl.constexpr,
              BLOCK_OUT: tl.constexpr, BLOCK_AT: tl.constexpr, BLOCK_IN: tl.constexpr):  # fmt: skip
-    """One tile of output channels x positions; positions are counted through the batch, so that no tile is cut at its end."""
+    """One tile of output channels x positions; positions are counted through the batch, so that no
+    tile is cut at its end."""
     position = tl.program_id(0) * BLOCK_AT + tl.arange(0, BLOCK_AT)
     inside = position < positions
     sample = (position // length).to(tl.int64)
@@ -45,7 +52,11 @@ def convolve(x, packed, bias, y, positions, length, IN: tl.constexpr, OUT: tl.co
                 mask=(out < OUT)[:, None] & (channel < IN)[None, :],
                 other=0.0,
             )
-            v = tl.load(source[None, :] + channel[:, None] * length, mask=readable[None, :] & (channel < IN)[:, None], other=0.0)
+            v = tl.load(
+                source[None, :] + channel[:, None] * length,
+                mask=readable[None, :] & (channel < IN)[:, None],
+                other=0.0,
+            )
             total = tl.dot(w, v, total, input_precision="ieee")
     total += tl.load(bias + out, mask=out < OUT, other=0.0).to(tl.float32)[:, None]
     target = y + sample[None, :] * OUT * length + out[:, None] * length + at[None, :]
@@ -63,12 +74,17 @@ class ModelNew(nn.Module):
         batch, channels, length = x.shape
         out, _, taps = self.weight.shape
         packed = torch.empty((taps, out, channels), dtype=self.weight.dtype, device=x.device)
-        pack[(triton.cdiv(out * channels, 1024),)](self.weight, packed, out * channels, TAPS=taps, BLOCK=1024)
+        pack[(triton.cdiv(out * channels, 1024),)](
+            self.weight, packed, out * channels, TAPS=taps, BLOCK=1024
+        )
         y = torch.empty((batch, out, length), dtype=x.dtype, device=x.device)
         blocks = {name: PARAMS[name] for name in ("BLOCK_OUT", "BLOCK_AT", "BLOCK_IN")}
-        grid = (triton.cdiv(batch * length, blocks["BLOCK_AT"]), triton.cdiv(out, blocks["BLOCK_OUT"]))
+        grid = (
+            triton.cdiv(batch * length, blocks["BLOCK_AT"]),
+            triton.cdiv(out, blocks["BLOCK_OUT"]),
+        )
         convolve[grid](
-            x, packed, self.bias, y, batch * length, length, IN=channels, OUT=out, TAPS=taps, **blocks,
-            num_warps=PARAMS["WARPS"], num_stages=PARAMS["STAGES"],
+            x, packed, self.bias, y, batch * length, length, IN=channels, OUT=out, TAPS=taps,
+            **blocks, num_warps=PARAMS["WARPS"], num_stages=PARAMS["STAGES"],
         )  # fmt: skip
         return y

@@ -1,4 +1,5 @@
-"""A one-dimensional convolution of 96 to 96 channels over 200 positions, fp16: table 3 of the paper."""
+"""A one-dimensional convolution of 96 to 96 channels over 200 positions, fp16: table 3 of the
+paper."""
 
 import torch
 import torch.nn as nn
@@ -6,7 +7,8 @@ import torch.nn.functional as F
 
 
 class Model(nn.Module):
-    """Kernel size 3, stride 1, padding 1, with bias; the statistics of weights and inputs are those of the paper's harness."""
+    """Kernel size 3, stride 1, padding 1, with bias; the statistics of weights and inputs are those
+    of the paper's harness."""
 
     def __init__(self, channels):
         super().__init__()
@@ -26,7 +28,10 @@ class AsConv2d(Model):
         return F.conv2d(flat, weight, self.bias, padding=(0, 1)).squeeze(2)
 
 
-BASELINES = {"conv2d": AsConv2d, "conv2d, compiled": lambda channels: torch.compile(AsConv2d(channels), dynamic=False)}
+BASELINES = {
+    "conv2d": AsConv2d,
+    "conv2d, compiled": lambda channels: torch.compile(AsConv2d(channels), dynamic=False),
+}
 
 CASES = {
     "batch_64": {"batch": 64},

@@ -59,11 +59,14 @@ extern "C" void map_ids(const int64_t* __restrict ids, const int64_t* __restrict
 #endif
     }
 }
-"""
+"""  # noqa: E501
 _lib = load_cpp(
     SOURCE,
     flags=(PARAMS["LEVEL"], f"-mprefer-vector-width={PARAMS['WIDTH']}"),
-    defines={"SEARCH": ["branching", "branchless", "interleaved"].index(PARAMS["SEARCH"]), "LANES": PARAMS["LANES"]},
+    defines={
+        "SEARCH": ["branching", "branchless", "interleaved"].index(PARAMS["SEARCH"]),
+        "LANES": PARAMS["LANES"],
+    },
 )
 
 

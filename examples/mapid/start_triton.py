@@ -1,4 +1,5 @@
-"""A plain starting kernel: a branchless binary search for each id, as many steps as the table needs."""
+"""A plain starting kernel: a branchless binary search for each id, as many steps as the table
+needs."""
 
 import torch
 import torch.nn as nn
@@ -38,5 +39,14 @@ class ModelNew(nn.Module):
         out = torch.empty_like(ids)
         size, block = self.table.numel(), PARAMS["BLOCK"]
         grid = (triton.cdiv(ids.numel(), block),)
-        map_ids[grid](ids, self.table, out, ids.numel(), size, STEPS=size.bit_length(), BLOCK=block, num_warps=PARAMS["WARPS"])
+        map_ids[grid](
+            ids,
+            self.table,
+            out,
+            ids.numel(),
+            size,
+            STEPS=size.bit_length(),
+            BLOCK=block,
+            num_warps=PARAMS["WARPS"],
+        )
         return out

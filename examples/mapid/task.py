@@ -1,4 +1,5 @@
-"""MapId: each id becomes its position in a sorted table, counted from 1, or 0 when the table does not hold it."""
+"""MapId: each id becomes its position in a sorted table, counted from 1, or 0 when the table does
+not hold it."""
 
 import torch
 import torch.nn as nn

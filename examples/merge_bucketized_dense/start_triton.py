@@ -41,6 +41,14 @@ class ModelNew(nn.Module):
         out = torch.empty(x.shape, dtype=torch.int64, device=x.device)
         grid = (triton.cdiv(x.numel(), PARAMS["BLOCK"]),)
         count_borders[grid](
-            x, self.borders, self.first, out, x.numel(), features, MOST=most, BLOCK=PARAMS["BLOCK"], num_warps=PARAMS["WARPS"]
+            x,
+            self.borders,
+            self.first,
+            out,
+            x.numel(),
+            features,
+            MOST=most,
+            BLOCK=PARAMS["BLOCK"],
+            num_warps=PARAMS["WARPS"],
         )
         return out

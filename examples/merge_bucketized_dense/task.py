@@ -1,11 +1,13 @@
-"""MergeBucketizedDense: dense features become bucket ids by borders of their own, numbered through over all features."""
+"""MergeBucketizedDense: dense features become bucket ids by borders of their own, numbered through
+over all features."""
 
 import torch
 import torch.nn as nn
 
 
 class Model(nn.Module):
-    """Feature by feature, as the paper's reference does. A value equal to a border belongs to the bucket below it."""
+    """Feature by feature, as the paper's reference does. A value equal to a border belongs to the
+    bucket below it."""
 
     def __init__(self, features, most):
         super().__init__()
@@ -16,11 +18,14 @@ class Model(nn.Module):
         for row, count in zip(borders, counts.tolist(), strict=True):
             row[:count] = torch.randn(count, generator=generator).sort().values
         first = torch.cumsum(counts + 1, 0) - (counts + 1)
-        self.register_buffer("borders", borders, persistent=False)  # constants, filled up with infinity
+        # constants, filled up with infinity
+        self.register_buffer("borders", borders, persistent=False)
         self.register_buffer("first", first, persistent=False)
 
     def forward(self, x):
-        columns = [torch.bucketize(x[:, f].contiguous(), self.borders[f]) for f in range(x.shape[1])]
+        columns = [
+            torch.bucketize(x[:, f].contiguous(), self.borders[f]) for f in range(x.shape[1])
+        ]
         return torch.stack(columns, 1) + self.first
 
 
@@ -31,7 +36,10 @@ class Counted(Model):
         return (x.unsqueeze(-1) > self.borders).sum(-1) + self.first
 
 
-BASELINES = {"counted": Counted, "counted, compiled": lambda *init: torch.compile(Counted(*init), dynamic=False)}
+BASELINES = {
+    "counted": Counted,
+    "counted, compiled": lambda *init: torch.compile(Counted(*init), dynamic=False),
+}
 
 CASES = {
     "64x2x2": {"rows": 64, "features": 2, "most": 2},

@@ -1,23 +1,33 @@
-"""A plain starting kernel: every program makes the small N x N product of its sample again and multiplies a strip of y by it."""
+"""A plain starting kernel: every program makes the small N x N product of its sample again and
+multiplies a strip of y by it."""
 
 import torch
 import torch.nn as nn
 import triton
 import triton.language as tl
 
-TUNABLES = {"BLOCK_D": [16, 32, 64, 128, 256], "BLOCK_K": [32, 64, 128, 256], "WARPS": [1, 2, 4, 8], "STAGES": [1, 2, 3]}
+TUNABLES = {
+    "BLOCK_D": [16, 32, 64, 128, 256],
+    "BLOCK_K": [32, 64, 128, 256],
+    "WARPS": [1, 2, 4, 8],
+    "STAGES": [1, 2, 3],
+}
 PARAMS = {"BLOCK_D": 64, "BLOCK_K": 128, "WARPS": 4, "STAGES": 2}
 
 
 @triton.jit
-def machine(x, y, out, n, d, k, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_K: tl.constexpr):
+def machine(
+    x, y, out, n, d, k, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_K: tl.constexpr
+):
     sample = tl.program_id(0).to(tl.int64)
     row = tl.arange(0, BLOCK_N)
     gram = tl.zeros((BLOCK_N, BLOCK_N), tl.float32)
     for first in range(0, d, BLOCK_D):
         column = first + tl.arange(0, BLOCK_D)
         tile = tl.load(
-            x + (sample * n + row[:, None]) * d + column[None, :], mask=(row < n)[:, None] & (column < d)[None, :], other=0.0
+            x + (sample * n + row[:, None]) * d + column[None, :],
+            mask=(row < n)[:, None] & (column < d)[None, :],
+            other=0.0,
         )
         gram = tl.dot(tile, tl.trans(tile), gram, input_precision="ieee")
     column = tl.program_id(1) * BLOCK_K + tl.arange(0, BLOCK_K)

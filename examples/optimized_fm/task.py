@@ -1,4 +1,5 @@
-"""The factorization machine x (xT y), fp16, at sizes that a CPU judges in seconds; task_cuda.py has the paper's."""
+"""The factorization machine x (xT y), fp16, at sizes that a CPU judges in seconds; task_cuda.py has
+the paper's."""
 
 import torch
 import torch.nn as nn
@@ -12,13 +13,17 @@ class Model(nn.Module):
 
 
 class Reassociated(nn.Module):
-    """(x xT) y is the same by algebra: where K is larger than N, its intermediate is tiny and its arithmetic a fraction."""
+    """(x xT) y is the same by algebra: where K is larger than N, its intermediate is tiny and its
+    arithmetic a fraction."""
 
     def forward(self, x, y):
         return torch.bmm(torch.bmm(x, x.transpose(1, 2)), y)
 
 
-BASELINES = {"reassociated": Reassociated, "reassociated, compiled": lambda: torch.compile(Reassociated(), dynamic=False)}
+BASELINES = {
+    "reassociated": Reassociated,
+    "reassociated, compiled": lambda: torch.compile(Reassociated(), dynamic=False),
+}
 
 CASES = {
     "n24": {"batch": 2, "n": 24, "d": 40, "k": 150},

@@ -1,4 +1,5 @@
-"""The factorization machine x (xT y) of WuKong, fp16: x is B x N x D, y is B x N x K, in the paper's production shapes."""
+"""The factorization machine x (xT y) of WuKong, fp16: x is B x N x D, y is B x N x K, in the
+paper's production shapes."""
 
 import torch
 import torch.nn as nn
@@ -12,13 +13,17 @@ class Model(nn.Module):
 
 
 class Reassociated(nn.Module):
-    """(x xT) y is the same by algebra: where K is larger than N, its intermediate is tiny and its arithmetic a fraction."""
+    """(x xT) y is the same by algebra: where K is larger than N, its intermediate is tiny and its
+    arithmetic a fraction."""
 
     def forward(self, x, y):
         return torch.bmm(torch.bmm(x, x.transpose(1, 2)), y)
 
 
-BASELINES = {"reassociated": Reassociated, "reassociated, compiled": lambda: torch.compile(Reassociated(), dynamic=False)}
+BASELINES = {
+    "reassociated": Reassociated,
+    "reassociated, compiled": lambda: torch.compile(Reassociated(), dynamic=False),
+}
 
 CASES = {
     "n24": {"n": 24, "k": 2198},

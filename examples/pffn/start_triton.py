@@ -1,11 +1,17 @@
-"""A plain starting kernel: a block of rows stays on the chip from the first product to the last norm."""
+"""A plain starting kernel: a block of rows stays on the chip from the first product to the last
+norm."""
 
 import torch
 import torch.nn as nn
 import triton
 import triton.language as tl
 
-TUNABLES = {"BLOCK_N": [16, 32, 64, 128], "BLOCK_K": [16, 32, 64], "WARPS": [2, 4, 8], "STAGES": [1, 2, 3]}
+TUNABLES = {
+    "BLOCK_N": [16, 32, 64, 128],
+    "BLOCK_K": [16, 32, 64],
+    "WARPS": [2, 4, 8],
+    "STAGES": [1, 2, 3],
+}
 PARAMS = {"BLOCK_N": 32, "BLOCK_K": 32, "WARPS": 4, "STAGES": 1}
 
 
@@ -26,8 +32,8 @@ def block_of_rows(
     BLOCK_D: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """The inner norm divides a row of the hidden layer by one number: that can wait until after the second product, which is
-    therefore made of the hidden layer piece by piece."""
+    """The inner norm divides a row of the hidden layer by one number: that can wait until after the
+    second product, which is therefore made of the hidden layer piece by piece."""
     sample = tl.program_id(0).to(tl.int64)
     row = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     column = tl.arange(0, BLOCK_D)
@@ -40,7 +46,9 @@ def block_of_rows(
         piece = first + tl.arange(0, BLOCK_K)
         known = piece < K
         left = tl.load(
-            w1 + (sample * d + column[:, None]) * K + piece[None, :], mask=(column < d)[:, None] & known[None, :], other=0.0
+            w1 + (sample * d + column[:, None]) * K + piece[None, :],
+            mask=(column < d)[:, None] & known[None, :],
+            other=0.0,
         )
         hidden = tl.dot(rows, left, input_precision="ieee")
         hidden += tl.load(bias + sample * K + piece, mask=known, other=0.0).to(tl.float32)[None, :]
@@ -48,7 +56,9 @@ def block_of_rows(
         power += tl.sum(hidden * hidden, axis=1)
         hidden *= tl.load(inner + piece, mask=known, other=0.0).to(tl.float32)[None, :]
         right = tl.load(
-            w2 + (sample * K + piece[:, None]) * d + column[None, :], mask=known[:, None] & (column < d)[None, :], other=0.0
+            w2 + (sample * K + piece[:, None]) * d + column[None, :],
+            mask=known[:, None] & (column < d)[None, :],
+            other=0.0,
         )
         total = tl.dot(hidden.to(right.dtype), right, total, input_precision="ieee")
     total *= (1.0 / tl.sqrt(power / K + eps))[:, None]
@@ -70,7 +80,7 @@ class ModelNew(nn.Module):
         y = torch.empty_like(x)
         block_of_rows[(batch, triton.cdiv(n, PARAMS["BLOCK_N"]))](
             x, w1, bias, w2, self.inner, self.outer, y, n, d, self.eps, K=w1.shape[2],
-            BLOCK_N=PARAMS["BLOCK_N"], BLOCK_D=max(16, triton.next_power_of_2(d)), BLOCK_K=PARAMS["BLOCK_K"],
-            num_warps=PARAMS["WARPS"], num_stages=PARAMS["STAGES"],
+            BLOCK_N=PARAMS["BLOCK_N"], BLOCK_D=max(16, triton.next_power_of_2(d)),
+            BLOCK_K=PARAMS["BLOCK_K"], num_warps=PARAMS["WARPS"], num_stages=PARAMS["STAGES"],
         )  # fmt: skip
         return y

@@ -1,4 +1,5 @@
-"""The personalised feed-forward block of InterFormer, fp16, in the paper's shapes: every sample has matrices of its own."""
+"""The personalised feed-forward block of InterFormer, fp16, in the paper's shapes: every sample has
+matrices of its own."""
 
 import torch
 import torch.nn as nn
@@ -6,7 +7,8 @@ import torch.nn.functional as F
 
 
 class Model(nn.Module):
-    """BMM + bias, GELU, RMSNorm, BMM, RMSNorm. The matrices are those of a sample: w1 is B x D x K, w2 is B x K x D."""
+    """BMM + bias, GELU, RMSNorm, BMM, RMSNorm. The matrices are those of a sample: w1 is B x D x K,
+    w2 is B x K x D."""
 
     def __init__(self, d, k, eps=1e-5):
         super().__init__()

@@ -1,11 +1,16 @@
-"""A plain starting kernel: each program takes some rows and keeps its share of the weight's gradient; a second one adds the shares."""
+"""A plain starting kernel: each program takes some rows and keeps its share of the weight's
+gradient; a second one adds the shares."""
 
 import torch
 import torch.nn as nn
 import triton
 import triton.language as tl
 
-TUNABLES = {"PROGRAMS": [128, 264, 528, 1056], "WARPS": [2, 4, 8, 16], "ADD_COLUMNS": [16, 32, 64, 128]}
+TUNABLES = {
+    "PROGRAMS": [128, 264, 528, 1056],
+    "WARPS": [2, 4, 8, 16],
+    "ADD_COLUMNS": [16, 32, 64, 128],
+}
 PARAMS = {"PROGRAMS": 264, "WARPS": 8, "ADD_COLUMNS": 32}
 
 
@@ -23,7 +28,9 @@ def some_rows(dy, x, rstd, weight, dx, shares, rows, hidden, BLOCK: tl.constexpr
         share += gradient * normal
         gradient *= w
         mean = tl.sum(gradient * normal, axis=0) / hidden
-        tl.store(dx + place, (scale * (gradient - normal * mean)).to(dx.dtype.element_ty), mask=inside)
+        tl.store(
+            dx + place, (scale * (gradient - normal * mean)).to(dx.dtype.element_ty), mask=inside
+        )
     tl.store(shares + tl.program_id(0) * hidden + column, share, mask=inside)
 
 
@@ -34,7 +41,9 @@ def add_shares(shares, dw, count, hidden, BLOCK_ROWS: tl.constexpr, BLOCK: tl.co
     tile = tl.zeros((BLOCK_ROWS, BLOCK), tl.float32)
     for first in range(0, count, BLOCK_ROWS):
         mask = (first + row < count)[:, None] & (column < hidden)[None, :]
-        tile += tl.load(shares + (first + row[:, None]) * hidden + column[None, :], mask=mask, other=0.0)
+        tile += tl.load(
+            shares + (first + row[:, None]) * hidden + column[None, :], mask=mask, other=0.0
+        )
     tl.store(dw + column, tl.sum(tile, axis=0).to(dw.dtype.element_ty), mask=column < hidden)
 
 
@@ -52,8 +61,19 @@ class ModelNew(nn.Module):
         dw = torch.empty(hidden, dtype=x.dtype, device=x.device)
         shares = torch.empty((programs, hidden), dtype=torch.float32, device=x.device)
         some_rows[(programs,)](
-            dy, x, rstd, self.weight, dx, shares, rows, hidden, BLOCK=triton.next_power_of_2(hidden), num_warps=PARAMS["WARPS"]
+            dy,
+            x,
+            rstd,
+            self.weight,
+            dx,
+            shares,
+            rows,
+            hidden,
+            BLOCK=triton.next_power_of_2(hidden),
+            num_warps=PARAMS["WARPS"],
         )
         columns = PARAMS["ADD_COLUMNS"]
-        add_shares[(triton.cdiv(hidden, columns),)](shares, dw, programs, hidden, BLOCK_ROWS=32, BLOCK=columns)
+        add_shares[(triton.cdiv(hidden, columns),)](
+            shares, dw, programs, hidden, BLOCK_ROWS=32, BLOCK=columns
+        )
         return dx, dw

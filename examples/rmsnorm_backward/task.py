@@ -1,11 +1,13 @@
-"""The gradients of RMSNorm, fp16, at sizes that a CPU judges in seconds; task_cuda.py has those of a GPU."""
+"""The gradients of RMSNorm, fp16, at sizes that a CPU judges in seconds; task_cuda.py has those of
+a GPU."""
 
 import torch
 import torch.nn as nn
 
 
 class Model(nn.Module):
-    """dx = rstd (w dy - x rstd^2 mean(w dy x)), dw = sum over rows of dy x rstd. rstd is what the forward pass kept."""
+    """dx = rstd (w dy - x rstd^2 mean(w dy x)), dw = sum over rows of dy x rstd. rstd is what the
+    forward pass kept."""
 
     def __init__(self, hidden):
         super().__init__()
@@ -22,7 +24,9 @@ class Fused(Model):
     """The framework's own fused kernel."""
 
     def forward(self, dy, x, rstd):
-        return torch.ops.aten._fused_rms_norm_backward(dy, x, [x.shape[-1]], rstd, self.weight, [True, True])
+        return torch.ops.aten._fused_rms_norm_backward(
+            dy, x, [x.shape[-1]], rstd, self.weight, [True, True]
+        )
 
 
 BASELINES = {"fused": Fused}

@@ -1,4 +1,5 @@
-"""A plain starting kernel: right, readable, slow as it stands. Its parameters decide how much the compiler may do with it."""
+"""A plain starting kernel: right, readable, slow as it stands. Its parameters decide how much the
+compiler may do with it."""
 
 import torch
 import torch.nn as nn
@@ -14,7 +15,14 @@ TUNABLES = {
     "PASSES": [3, 2],
     "STREAM": [0, 1],
 }
-PARAMS = {"LEVEL": "-O1", "MATH": "strict", "WIDTH": 128, "ACCUMULATORS": 1, "PASSES": 3, "STREAM": 0}
+PARAMS = {
+    "LEVEL": "-O1",
+    "MATH": "strict",
+    "WIDTH": 128,
+    "ACCUMULATORS": 1,
+    "PASSES": 3,
+    "STREAM": 0,
+}
 
 SOURCE = r"""
 // Normalises rows of x + residual. ACCUMULATORS independent partial sums; PASSES 2: the sum of squares is taken while the row
@@ -82,10 +90,15 @@ extern "C" void rmsnorm_residual(const float* x, const float* residual, const fl
     if (stream) _mm_sfence();
 #endif
 }
-"""
+"""  # noqa: E501
 _MATH = {
     "strict": (),
-    "associative": ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-fno-math-errno"),
+    "associative": (
+        "-fassociative-math",
+        "-fno-signed-zeros",
+        "-fno-trapping-math",
+        "-fno-math-errno",
+    ),
     "fast": ("-ffast-math",),
 }
 _lib = load_cpp(

@@ -14,7 +14,9 @@ def row_norm(x, residual, weight, y, total, cols, eps, BLOCK: tl.constexpr):
     column = tl.arange(0, BLOCK)
     inside = column < cols
     place = tl.program_id(0).to(tl.int64) * cols + column
-    value = tl.load(x + place, mask=inside, other=0.0) + tl.load(residual + place, mask=inside, other=0.0)
+    value = tl.load(x + place, mask=inside, other=0.0) + tl.load(
+        residual + place, mask=inside, other=0.0
+    )
     tl.store(total + place, value, mask=inside)
     wide = value.to(tl.float32)
     scale = 1.0 / tl.sqrt(tl.sum(wide * wide, axis=0) / cols + eps)

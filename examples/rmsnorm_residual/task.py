@@ -1,4 +1,5 @@
-"""RMSNorm of x + residual, as every transformer block computes it: the normalised rows and the sum for the next block."""
+"""RMSNorm of x + residual, as every transformer block computes it: the normalised rows and the sum
+for the next block."""
 
 import torch
 import torch.nn as nn

@@ -1,4 +1,5 @@
-"""RMSNorm of x + residual at the sizes and in the dtypes of a GPU: fp16 and bf16, the square in float32 as models do it."""
+"""RMSNorm of x + residual at the sizes and in the dtypes of a GPU: fp16 and bf16, the square in
+float32 as models do it."""
 
 import torch
 import torch.nn as nn
@@ -26,7 +27,10 @@ class Fused(Model):
         return F.rms_norm(total, total.shape[-1:], self.weight, self.eps), total
 
 
-BASELINES = {"F.rms_norm": Fused, "F.rms_norm, compiled": lambda *init: torch.compile(Fused(*init), dynamic=False)}
+BASELINES = {
+    "F.rms_norm": Fused,
+    "F.rms_norm, compiled": lambda *init: torch.compile(Fused(*init), dynamic=False),
+}
 
 CASES = {
     "decode_64": {"rows": 64, "dtype": "float16"},

@@ -1,4 +1,5 @@
-"""A plain starting kernel: the maximum, the sum of exponentials, the loss, row by row, with the C library's expf."""
+"""A plain starting kernel: the maximum, the sum of exponentials, the loss, row by row, with the C
+library's expf."""
 
 import torch
 import torch.nn as nn
@@ -15,7 +16,15 @@ TUNABLES = {
     "CHUNK": [0, 1024, 4096],
     "PREFETCH": [0, 1024, 4096, 16384],
 }
-PARAMS = {"LEVEL": "-O1", "MATH": "strict", "WIDTH": 128, "ACCUMULATORS": 1, "EXPONENTIAL": "library", "CHUNK": 0, "PREFETCH": 0}
+PARAMS = {
+    "LEVEL": "-O1",
+    "MATH": "strict",
+    "WIDTH": 128,
+    "ACCUMULATORS": 1,
+    "EXPONENTIAL": "library",
+    "CHUNK": 0,
+    "PREFETCH": 0,
+}
 
 SOURCE = r"""
 // ACCUMULATORS independent maxima and sums; CHUNK 0: two passes over the row, else the running form, so many logits at a time:
@@ -97,13 +106,17 @@ extern "C" void cross_entropy(const float* logits, const int64_t* target, float*
     }
     loss[0] = (float)(all / (double)rows);
 }
-"""
+"""  # noqa: E501
 _lib = load_cpp(
     SOURCE,
     flags=(
         PARAMS["LEVEL"],
         f"-mprefer-vector-width={PARAMS['WIDTH']}",
-        *(("-ffast-math",) if PARAMS["MATH"] == "fast" else ("-fno-math-errno", "-fno-trapping-math")),
+        *(
+            ("-ffast-math",)
+            if PARAMS["MATH"] == "fast"
+            else ("-fno-math-errno", "-fno-trapping-math")
+        ),
     ),
     defines={
         "ACCUMULATORS": PARAMS["ACCUMULATORS"],

@@ -1,4 +1,5 @@
-"""A plain starting kernel: each row is read once with a running maximum; a second program adds the losses up."""
+"""A plain starting kernel: each row is read once with a running maximum; a second program adds the
+losses up."""
 
 import torch
 import torch.nn as nn
@@ -16,7 +17,9 @@ def row_loss(logits, target, losses, classes, BLOCK: tl.constexpr):
     top = tl.full((BLOCK,), float("-inf"), tl.float32)
     total = tl.zeros((BLOCK,), tl.float32)
     for first in range(0, classes, BLOCK):
-        value = tl.load(logits + row * classes + first + lane, mask=first + lane < classes, other=float("-inf")).to(tl.float32)
+        value = tl.load(
+            logits + row * classes + first + lane, mask=first + lane < classes, other=float("-inf")
+        ).to(tl.float32)
         higher = tl.maximum(top, value)
         known = higher > float("-inf")  # a lane that has seen nothing yet has nothing to rescale
         total = tl.where(known, total * tl.exp(top - higher) + tl.exp(value - higher), 0.0)
@@ -43,6 +46,14 @@ class ModelNew(nn.Module):
         losses = torch.empty(rows, dtype=torch.float32, device=logits.device)
         loss = torch.empty((), dtype=torch.float32, device=logits.device)
         block = min(PARAMS["BLOCK"], triton.next_power_of_2(classes))
-        row_loss[(rows,)](logits, target, losses, classes, BLOCK=block, num_warps=PARAMS["WARPS"], num_stages=PARAMS["STAGES"])
+        row_loss[(rows,)](
+            logits,
+            target,
+            losses,
+            classes,
+            BLOCK=block,
+            num_warps=PARAMS["WARPS"],
+            num_stages=PARAMS["STAGES"],
+        )
         mean[(1,)](losses, loss, rows, BLOCK=1024)
         return loss

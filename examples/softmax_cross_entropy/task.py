@@ -1,4 +1,5 @@
-"""Cross entropy of a language model's head: mean over rows of log(sum exp(logits)) - logits[target]."""
+"""Cross entropy of a language model's head: mean over rows of log(sum exp(logits)) -
+logits[target]."""
 
 import torch
 import torch.nn as nn

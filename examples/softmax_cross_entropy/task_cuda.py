@@ -1,4 +1,5 @@
-"""Cross entropy of a language model's head at the sizes and in the dtypes of a GPU: half-precision logits, a loss in float32."""
+"""Cross entropy of a language model's head at the sizes and in the dtypes of a GPU: half-precision
+logits, a loss in float32."""
 
 import torch
 import torch.nn as nn
@@ -15,7 +16,10 @@ def fused():
     return lambda logits, target: F.cross_entropy(logits.float(), target)
 
 
-BASELINES = {"F.cross_entropy": fused, "F.cross_entropy, compiled": lambda: torch.compile(fused(), dynamic=False)}
+BASELINES = {
+    "F.cross_entropy": fused,
+    "F.cross_entropy, compiled": lambda: torch.compile(fused(), dynamic=False),
+}
 
 CASES = {
     "head_2048x32000": {"rows": 2048, "classes": 32000, "dtype": "float16"},
@@ -28,7 +32,10 @@ HELD_OUT = ["odd_33x5003"]
 
 
 def get_inputs(rows=2048, classes=32000, dtype="float16"):
-    return [(3.0 * torch.randn(rows, classes)).to(getattr(torch, dtype)), torch.randint(0, classes, (rows,))]
+    return [
+        (3.0 * torch.randn(rows, classes)).to(getattr(torch, dtype)),
+        torch.randint(0, classes, (rows,)),
+    ]
 
 
 def get_init_inputs():

@@ -1,4 +1,5 @@
-"""Instructions of AArch64, and what they cost on a Neoverse N1. SVE's width is the device's own, so it is not known from the text."""
+"""Instructions of AArch64, and what they cost on a Neoverse N1. SVE's width is the device's own, so
+it is not known from the text."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ _REGISTER = re.compile(r"\b([xwvzqdshb])(\d{1,2})\b|\b(sp)\b")
 _ARRANGED = re.compile(r"\bv\d+\.(\d+)([bhsd])")
 _SIZES = {"b": 8, "h": 16, "s": 32, "d": 64}
 _FLOAT = re.compile(
-    r"^f(?:n?m(?:add|sub|ul|la|ls)|add|sub|ul|abs|neg|max|min|mul|mla|mls|maxnm|minnm|cmp|cm|recp|rsqrt|rint|addp|cvt)|^[su]cvtf"
+    r"^f(?:n?m(?:add|sub|ul|la|ls)|add|sub|ul|abs|neg|max|min|mul|mla|mls|maxnm|minnm|cmp|cm|recp|"
+    r"rsqrt|rint|addp|cvt)|^[su]cvtf"
 )
 _SHUFFLE = re.compile(r"^(?:zip|uzp|trn|ext|tbl|tbx|rev|dup|ins|splice|compact|addv|faddv?p?$)")
 
@@ -50,15 +52,30 @@ def read(instruction: Instruction, frame: bool) -> Operation:
     name, operands, what = instruction.name, instruction.operands, kind(instruction.name)
     if what in ("nothing", "jump", "branch", "call", "return"):
         return Operation(what)
-    memory = operands[operands.index("[") :] if "[" in operands and name.startswith(("ld", "st")) else ""
-    named = [(letter or "sp", number) for letter, number, _ in _REGISTER.findall(operands.split("[")[0] if memory else operands)]
+    memory = (
+        operands[operands.index("[") :] if "[" in operands and name.startswith(("ld", "st")) else ""
+    )
+    named = [
+        (letter or "sp", number)
+        for letter, number, _ in _REGISTER.findall(operands.split("[")[0] if memory else operands)
+    ]
     scalable = any(letter == "z" for letter, _ in named)
     arranged = _ARRANGED.search(operands)
     vector = bool(arranged) or any(letter in "vqz" for letter, _ in named)
     single = not vector and any(letter in ("s", "d", "h") for letter, _ in named)
-    gather = scalable and memory != "" and name.startswith("ld") and bool(re.search(r"\bz\d", memory))
+    gather = (
+        scalable and memory != "" and name.startswith("ld") and bool(re.search(r"\bz\d", memory))
+    )
     stack = bool(re.match(r"\[sp\b|\[x29\b" if frame else r"\[sp\b", memory))
-    bits = -1 if scalable else int(arranged.group(1)) * _SIZES[arranged.group(2)] if arranged else 128 if vector else 0
+    bits = (
+        -1
+        if scalable
+        else int(arranged.group(1)) * _SIZES[arranged.group(2)]
+        if arranged
+        else 128
+        if vector
+        else 0
+    )
     arithmetic = what in ("float", "divide", "root")
     registers = [f"v{n}" if letter in "vzqdshb" else f"x{n}" for letter, n in named]
     address = tuple(f"x{n}" for letter, n, _ in _REGISTER.findall(memory) if letter in ("x", "w"))
@@ -99,7 +116,15 @@ def groups(operation: Operation) -> Mapping[str, float]:
 
 def latency(operation: Operation) -> float:
     """Cycles of Neoverse N1."""
-    base = {"float": 3.0, "divide": 10.0, "root": 10.0, "vector": 2.0, "shuffle": 2.0, "gather": 10.0, "integer": 1.0}
+    base = {
+        "float": 3.0,
+        "divide": 10.0,
+        "root": 10.0,
+        "vector": 2.0,
+        "shuffle": 2.0,
+        "gather": 10.0,
+        "integer": 1.0,
+    }
     return base.get(operation.kind, 0.0)
 
 

@@ -10,18 +10,21 @@ from .listing import Instruction
 from .operations import Operation
 
 FACTS = (
-    "instructions", "packed", "avx", "scalar", "zmm", "ymm", "xmm_packed", "gathers", "divisions", "branches", "calls", "math_calls",
-    "spills", "reloads", "stack_copies",
+    "instructions", "packed", "avx", "scalar", "zmm", "ymm", "xmm_packed", "gathers", "divisions",
+    "branches", "calls", "math_calls", "spills", "reloads", "stack_copies",
 )  # fmt: skip
 _MATH = re.compile(
-    r"_*(?:exp|log|pow|tanh?|sinh?|cosh?|sincos|erfc?|asinh?|acosh?|atan[2h]?|[lt]gamma|cbrt|hypot|fmod)(?:2|10|m1|1p|b)?[fl]?(?:_finite)?"
+    r"_*(?:exp|log|pow|tanh?|sinh?|cosh?|sincos|erfc?|asinh?|acosh?|atan[2h]?|[lt]gamma|cbrt|hypot|"
+    r"fmod)(?:2|10|m1|1p|b)?[fl]?(?:_finite)?"
 )
 
 
 def count(code: Sequence[Instruction], operations: Sequence[Operation]) -> dict[str, float]:
-    """Counts by name, of FACTS. packed, scalar: floating-point instructions; avx: packed ones in the three-operand form, zmm, ymm and xmm_packed
-    by their registers. divisions: roots as well, scalar and packed. math_calls: of scalar library functions such as exp. spills: stores to a
-    place on the stack; reloads: loads from one; stack_copies: stores there of what was loaded unchanged from elsewhere."""
+    """Counts by name, of FACTS. packed, scalar: floating-point instructions; avx: packed ones in
+    the three-operand form, zmm, ymm and xmm_packed by their registers. divisions: roots as well,
+    scalar and packed. math_calls: of scalar library functions such as exp. spills: stores to a
+    place on the stack; reloads: loads from one; stack_copies: stores there of what was loaded
+    unchanged from elsewhere."""
     facts = dict.fromkeys(FACTS, 0.0)
     facts["instructions"] = float(len(code))
     untouched: set[str] = set()  # registers that hold what was loaded, unchanged
@@ -35,7 +38,9 @@ def count(code: Sequence[Instruction], operations: Sequence[Operation]) -> dict[
         facts["divisions"] += o.kind in ("divide", "root")
         facts["branches"] += o.kind == "branch"
         facts["calls"] += o.kind == "call"
-        facts["math_calls"] += o.kind in ("call", "jump") and any(_MATH.fullmatch(name) for name in instruction.names)
+        facts["math_calls"] += o.kind in ("call", "jump") and any(
+            _MATH.fullmatch(name) for name in instruction.names
+        )
         if o.slot and o.stores:
             copied = o.kind == "move" and any(r in untouched for r in o.reads)
             facts["stack_copies" if copied else "spills"] += 1
@@ -48,15 +53,18 @@ def count(code: Sequence[Instruction], operations: Sequence[Operation]) -> dict[
 
 
 def width(operations: Sequence[Operation]) -> tuple[int, int]:
-    """(bits, lanes) of the widest vectors that it computes in or moves through memory; (0, 1) for scalar code, lanes 0 where the size of an
-    element is not said, bits -1 where only the device knows how wide they are."""
+    """(bits, lanes) of the widest vectors that it computes in or moves through memory; (0, 1) for
+    scalar code, lanes 0 where the size of an element is not said, bits -1 where only the device
+    knows how wide they are."""
     if any(o.bits < 0 for o in operations):
         return -1, 0
     bits = max((o.bits for o in operations), default=0)
     if not bits:
         return 0, 1
     widest = [o for o in operations if o.bits == bits]
-    sizes = Counter(o.element for o in widest if o.element and o.packed) or Counter(o.element for o in widest if o.element)
+    sizes = Counter(o.element for o in widest if o.element and o.packed) or Counter(
+        o.element for o in widest if o.element
+    )
     return bits, bits // sizes.most_common(1)[0][0] if sizes else 0
 
 

@@ -12,8 +12,8 @@ MOST_BLOCKS = 1500  # of a function; above it nothing is looked for
 
 @dataclass(frozen=True)
 class Loop:
-    """instructions: those between its first address and its backward branch. aside: those of it that the compiler laid elsewhere,
-    since it holds them to be rare."""
+    """instructions: those between its first address and its backward branch. aside: those of it
+    that the compiler laid elsewhere, since it holds them to be rare."""
 
     instructions: tuple[Instruction, ...]
     aside: tuple[Instruction, ...] = ()
@@ -27,7 +27,8 @@ class _Block:
 
 
 def innermost(code: Sequence[Instruction], kind: Callable[[str], str]) -> list[Loop]:
-    """Natural loops that hold no other one, by address. kind: an instruction's name -> "jump", "branch" (conditional), "return", "call" or ""."""
+    """Natural loops that hold no other one, by address. kind: an instruction's name -> "jump",
+    "branch" (conditional), "return", "call" or ""."""
     blocks = _blocks(code, kind)
     if not blocks or len(blocks) > MOST_BLOCKS:
         return []
@@ -52,7 +53,9 @@ def innermost(code: Sequence[Instruction], kind: Callable[[str], str]) -> list[L
 
 def _loop(code: Sequence[Instruction], blocks: Sequence[_Block], body: set[int], last: int) -> Loop:
     first = min(n for n in body if n <= last)
-    inside = [i for n in sorted(body) if first <= n <= last for i in code[blocks[n].first : blocks[n].end]]
+    inside = [
+        i for n in sorted(body) if first <= n <= last for i in code[blocks[n].first : blocks[n].end]
+    ]
     aside = [i for n in sorted(body) if n > last for i in code[blocks[n].first : blocks[n].end]]
     return Loop(tuple(inside), tuple(aside))
 
@@ -81,7 +84,8 @@ def _blocks(code: Sequence[Instruction], kind: Callable[[str], str]) -> list[_Bl
 
 
 def _dominators(blocks: Sequence[_Block], before: Sequence[Sequence[int]]) -> list[set[int]]:
-    """Of each block those through which every way to it leads. A block that nothing reaches (a jump table's) has itself alone."""
+    """Of each block those through which every way to it leads. A block that nothing reaches (a jump
+    table's) has itself alone."""
     everything = set(range(len(blocks)))
     entries = {n for n in everything if not before[n]} | {0}
     found = [{n} if n in entries else everything for n in range(len(blocks))]

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 class Body:
     """One innermost loop, or the whole of a function without one (`loop` is False).
 
-    line: of the source text, from 1, where most of it comes from, 0 if unknown. bits: of the vector registers that it computes in, 0 for
-    scalar code, -1 where the width is only known on the device (SVE). lanes: elements in one of them, 1 for scalar code, 0 if unknown.
-    remainder: a narrower loop over the same lines as a wider one of its function, or one that the compiler holds to be rare.
-    facts: counts by name, see `counting`. cycles: of one iteration, None if unknown; by: what estimated them. limit: what holds it up.
-    pressure: cycles of an iteration by port. calls: functions of the same library that it calls. text: its instructions with source lines.
+    line: of the source text, from 1, where most of it comes from, 0 if unknown. bits: of the vector
+    registers that it computes in, 0 for scalar code, -1 where the width is only known on the device
+    (SVE). lanes: elements in one of them, 1 for scalar code, 0 if unknown. remainder: a narrower
+    loop over the same lines as a wider one of its function, or one that the compiler holds to be
+    rare. facts: counts by name, see `counting`. cycles: of one iteration, None if unknown; by: what
+    estimated them. limit: what holds it up. pressure: cycles of an iteration by port. calls:
+    functions of the same library that it calls. text: its instructions with source lines.
     """
 
     line: int = 0
@@ -32,7 +34,8 @@ class Body:
 
 @dataclass(frozen=True)
 class Function:
-    """exported: it can be called from Python. refers: functions of the same library whose address it takes or that it calls."""
+    """exported: it can be called from Python. refers: functions of the same library whose address
+    it takes or that it calls."""
 
     exported: bool = False
     refers: tuple[str, ...] = ()
@@ -41,8 +44,8 @@ class Function:
 
 @dataclass(frozen=True)
 class Inside:
-    """functions: by symbol. disassembler: its name and version, "" where there is none; then `note` says why nothing is known.
-    note: also what was left out."""
+    """functions: by symbol. disassembler: its name and version, "" where there is none; then `note`
+    says why nothing is known. note: also what was left out."""
 
     functions: dict[str, Function] = field(default_factory=dict)
     disassembler: str = ""

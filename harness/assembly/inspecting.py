@@ -1,4 +1,5 @@
-"""Looking into a library that was just built, with the tools of this machine. Runs where builds run, confined."""
+"""Looking into a library that was just built, with the tools of this machine. Runs where builds
+run, confined."""
 
 from __future__ import annotations
 
@@ -14,13 +15,17 @@ from .found import Inside
 from .reading import read
 
 DISASSEMBLERS = ("objdump", "llvm-objdump")
-MISSING = "neither objdump (Debian: apt-get install binutils) nor llvm-objdump is installed, so nothing is known of the code"
+MISSING = (
+    "neither objdump (Debian: apt-get install binutils) nor llvm-objdump is installed, so nothing "
+    "is known of the code"
+)
 SECONDS = 20.0
 LISTING_BYTES = 16 << 20
 
 
 def inspect(library: str, source: str, file: str, exported: Sequence[str]) -> Inside:
-    """library: its path, built with line tables (-g1) for lines to be known. file: the name under which the text was compiled."""
+    """library: its path, built with line tables (-g1) for lines to be known. file: the name under
+    which the text was compiled."""
     name = next((n for n in DISASSEMBLERS if shutil.which(n)), "")
     program = shutil.which(name)
     if not program:
@@ -28,17 +33,37 @@ def inspect(library: str, source: str, file: str, exported: Sequence[str]) -> In
     options = ["--inlines"] if name == "objdump" else []
     command = [program, "-d", "-l", "--no-show-raw-insn", "--section=.text", *options, library]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command, capture_output=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Inside(note=f"{name} did not answer: {type(error).__name__}")
     estimator = mca.find()
     listing = done.stdout[:LISTING_BYTES].decode(errors="replace")
     found = read(
-        listing, source, file, platform.machine(), exported, functools.partial(mca.estimates, estimator) if estimator else None
+        listing,
+        source,
+        file,
+        platform.machine(),
+        exported,
+        functools.partial(mca.estimates, estimator) if estimator else None,
     )
     return replace(found, disassembler=_version(program))
 
 
 def _version(program: str) -> str:
-    done = subprocess.run([program, "--version"], capture_output=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL)
-    return next((line.strip() for line in done.stdout.decode(errors="replace").splitlines() if line.strip()), program)[:80]
+    done = subprocess.run(
+        [program, "--version"],
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    return next(
+        (
+            line.strip()
+            for line in done.stdout.decode(errors="replace").splitlines()
+            if line.strip()
+        ),
+        program,
+    )[:80]

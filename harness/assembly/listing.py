@@ -1,4 +1,5 @@
-"""The words of a disassembler (`objdump -d -l --inlines`, `llvm-objdump -d -l`), taken apart into functions and instructions. Pure."""
+"""The words of a disassembler (`objdump -d -l --inlines`, `llvm-objdump -d -l`), taken apart into
+functions and instructions. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ MOST_IN_FUNCTION = 20_000
 
 @dataclass(frozen=True)
 class Instruction:
-    """target: the address that its operand names, None without one. names: of symbols in its operand. line: of the candidate's source."""
+    """target: the address that its operand names, None without one. names: of symbols in its
+    operand. line: of the candidate's source."""
 
     address: int
     name: str
@@ -28,7 +30,8 @@ class Instruction:
 
 
 def functions(listing: str, source: str) -> dict[str, list[Instruction]]:
-    """By symbol. source: the file whose lines count; a line inlined from another file counts as the one that it is inlined into."""
+    """By symbol. source: the file whose lines count; a line inlined from another file counts as the
+    one that it is inlined into."""
     found: dict[str, list[Instruction]] = {}
     current: list[Instruction] = []
     line, fresh, total = 0, False, 0
@@ -44,8 +47,13 @@ def functions(listing: str, source: str) -> dict[str, list[Instruction]]:
             if len(current) < MOST_IN_FUNCTION:
                 current.append(_read(int(instruction.group(1), 16), instruction.group(2), line))
             fresh = False
-        elif (place := _PLACE.match(text)) and not fresh and place.group(1).rsplit("/", 1)[-1] == source:
-            line, fresh = int(place.group(2)), True  # the first one that names the source is the innermost
+        elif (
+            (place := _PLACE.match(text))
+            and not fresh
+            and place.group(1).rsplit("/", 1)[-1] == source
+        ):
+            # the first one that names the source is the innermost
+            line, fresh = int(place.group(2)), True
     return found
 
 
@@ -57,4 +65,11 @@ def _read(address: int, text: str, line: int) -> Instruction:
     operands = operands.strip()
     address_named = _ADDRESS.match(operands)
     where = int(address_named.group(1), 16) if address_named else None
-    return Instruction(address, name, operands, where, tuple(_NAMED.findall(f"{operands} {said[0] if said else ''}")), line)
+    return Instruction(
+        address,
+        name,
+        operands,
+        where,
+        tuple(_NAMED.findall(f"{operands} {said[0] if said else ''}")),
+        line,
+    )

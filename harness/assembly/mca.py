@@ -25,7 +25,9 @@ def find() -> str:
     return next((path for path in map(shutil.which, NAMES) if path), "")
 
 
-def estimates(program: str, codes: Sequence[Sequence[Instruction]], architecture: Architecture) -> list[Estimate]:
+def estimates(
+    program: str, codes: Sequence[Sequence[Instruction]], architecture: Architecture
+) -> list[Estimate]:
     """One for each piece of code. Raises ValueError with the reason where it cannot say."""
     size = sum(map(len, codes))
     if not size:
@@ -37,14 +39,23 @@ def estimates(program: str, codes: Sequence[Sequence[Instruction]], architecture
         for number, code in enumerate(codes)
     )
     try:
-        done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=SECONDS, check=False)
+        done = subprocess.run(
+            command, input=text.encode(), capture_output=True, timeout=SECONDS, check=False
+        )
         version = subprocess.run(
-            [program, "--version"], capture_output=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL
+            [program, "--version"],
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ValueError(f"llvm-mca did not answer: {type(error).__name__}") from error
     if done.returncode:
-        said = next((line for line in done.stderr.decode(errors="replace").splitlines() if "error" in line), "without a message")
+        said = next(
+            (line for line in done.stderr.decode(errors="replace").splitlines() if "error" in line),
+            "without a message",
+        )
         raise ValueError(f"llvm-mca failed: {said[:160]}")
     by = _named(version.stdout.decode(errors="replace"))
     parts = _REGION.split(done.stdout.decode(errors="replace"))
@@ -58,7 +69,10 @@ def estimates(program: str, codes: Sequence[Sequence[Instruction]], architecture
 
 def _named(version: str) -> str:
     number, core = re.search(r"version (\S+)", version), re.search(r"Host CPU: (\S+)", version)
-    return f"llvm-mca {number.group(1) if number else ''}, {core.group(1) if core else 'this processor'}"
+    return (
+        f"llvm-mca {number.group(1) if number else ''}, "
+        f"{core.group(1) if core else 'this processor'}"
+    )
 
 
 def _assembly(code: Sequence[Instruction], architecture: Architecture) -> str:
@@ -82,11 +96,24 @@ def _estimate(said: str, by: str) -> Estimate:
         raise ValueError("what llvm-mca says cannot be read")
     ports = dict(_PORT.findall(said))
     used = zip(re.findall(r"\[([\d.]+)\]", row.group(1)), row.group(2).split(), strict=False)
-    pressure = {f"{ports.get(n, n)}": float(v) for n, v in used if re.fullmatch(r"[\d.]+", v) and float(v) > 0}
-    cycles, bound = figures["Total Cycles"] / figures["Iterations"], figures.get("Block RThroughput", 0.0)
+    pressure = {
+        f"{ports.get(n, n)}": float(v)
+        for n, v in used
+        if re.fullmatch(r"[\d.]+", v) and float(v) > 0
+    }
+    cycles, bound = (
+        figures["Total Cycles"] / figures["Iterations"],
+        figures.get("Block RThroughput", 0.0),
+    )
     busiest = max(pressure, key=lambda name: pressure[name], default="")
     chained = cycles > 1.3 * bound + 1.0
-    limit = "a chain of dependencies from one iteration to the next" if chained else f"port {busiest}" if busiest else ""
+    limit = (
+        "a chain of dependencies from one iteration to the next"
+        if chained
+        else f"port {busiest}"
+        if busiest
+        else ""
+    )
     if not chained and busiest and pressure[busiest] < 0.8 * bound:
         limit = "the instructions that can be issued"
     return Estimate(cycles, limit, pressure, by)

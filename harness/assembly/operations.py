@@ -9,16 +9,30 @@ from typing import Literal
 from .listing import Instruction
 
 Kind = Literal[
-    "float", "divide", "root", "vector", "shuffle", "gather", "integer", "move", "jump", "branch", "call", "return", "nothing"
+    "float",
+    "divide",
+    "root",
+    "vector",
+    "shuffle",
+    "gather",
+    "integer",
+    "move",
+    "jump",
+    "branch",
+    "call",
+    "return",
+    "nothing",
 ]
 
 
 @dataclass(frozen=True)
 class Operation:
-    """kind: "vector" is integer or bitwise work in vector registers; "move" also loads and stores. packed: floating-point arithmetic on a
-    vector; scalar: on one value. bits: of the vector registers that it is about, 0 for none or for one value; element: bits of an element, 0 if
-    unknown. register: bits of the widest register named. loads, stores: whether memory is read and written. slot: the place on the stack,
-    "" for other memory. reads, writes: registers; addresses: those that only say where memory is."""
+    """kind: "vector" is integer or bitwise work in vector registers; "move" also loads and stores.
+    packed: floating-point arithmetic on a vector; scalar: on one value. bits: of the vector
+    registers that it is about, 0 for none or for one value; element: bits of an element, 0 if
+    unknown. register: bits of the widest register named. loads, stores: whether memory is read and
+    written. slot: the place on the stack, "" for other memory. reads, writes: registers; addresses:
+    those that only say where memory is."""
 
     kind: Kind
     packed: bool = False
@@ -36,8 +50,9 @@ class Operation:
 
 @dataclass(frozen=True)
 class Core:
-    """What a processor of some kind takes for an instruction. groups: cycles on one of `units[group]` equal units. latency: cycles until
-    the result is there, load: until what is loaded is. issue: instructions a cycle. source: where the figures are from."""
+    """What a processor of some kind takes for an instruction. groups: cycles on one of
+    `units[group]` equal units. latency: cycles until the result is there, load: until what is
+    loaded is. issue: instructions a cycle. source: where the figures are from."""
 
     name: str
     source: str
@@ -50,7 +65,8 @@ class Core:
 
 @dataclass(frozen=True)
 class Architecture:
-    """kind: of an instruction's name, without its operands. frame: whether the frame pointer of a function is one. core: None if unknown."""
+    """kind: of an instruction's name, without its operands. frame: whether the frame pointer of a
+    function is one. core: None if unknown."""
 
     name: str
     kind: Callable[[str], Kind]

@@ -14,9 +14,11 @@ from .operations import Architecture, Operation
 from .x86 import X86
 
 ARCHITECTURES = {"x86_64": X86, "amd64": X86, "aarch64": AARCH64, "arm64": AARCH64}
-MOST_BODIES, MOST_LINES, MOST_CHARS = 64, 240, 160  # of a library; instructions that are shown of one; characters of a line
+# of a library; instructions that are shown of one; characters of a line
+MOST_BODIES, MOST_LINES, MOST_CHARS = 64, 240, 160
 _OF_THE_COMPILER = (
-    "_init", "_fini", "_start", "deregister_tm_clones", "register_tm_clones", "__do_global_dtors_aux", "frame_dummy", "_dl_relocate_static_pie",
+    "_init", "_fini", "_start", "deregister_tm_clones", "register_tm_clones",
+    "__do_global_dtors_aux", "frame_dummy", "_dl_relocate_static_pie",
 )  # fmt: skip
 _GOES_ON = re.compile(r"\bfor\s*\(\s*;")  # "for (; i < n; ++i)"
 Estimator = Callable[[Sequence[Sequence[Instruction]], Architecture], list[table.Estimate]]
@@ -33,26 +35,49 @@ class _Piece:
     aside: int = 0
 
 
-def read(listing: str, source: str, file: str, machine: str, exported: Sequence[str], mca: Estimator | None = None) -> Inside:
-    """listing: of objdump. source: the text that was compiled, file: its name there. machine: as platform.machine() says it. exported: functions
-    that Python may call. mca: estimates; where it raises ValueError or is None, the table does."""
+def read(
+    listing: str,
+    source: str,
+    file: str,
+    machine: str,
+    exported: Sequence[str],
+    mca: Estimator | None = None,
+) -> Inside:
+    """listing: of objdump. source: the text that was compiled, file: its name there. machine: as
+    platform.machine() says it. exported: functions that Python may call. mca: estimates; where it
+    raises ValueError or is None, the table does."""
     architecture = ARCHITECTURES.get(machine.lower())
     if architecture is None:
-        return Inside(architecture=machine, note=f"loops are read on x86-64 and aarch64 only, and this is {machine}")
-    found = {n: tuple(c) for n, c in functions(listing, file).items() if n not in _OF_THE_COMPILER and not n.endswith("@plt")}
+        return Inside(
+            architecture=machine,
+            note=f"loops are read on x86-64 and aarch64 only, and this is {machine}",
+        )
+    found = {
+        n: tuple(c)
+        for n, c in functions(listing, file).items()
+        if n not in _OF_THE_COMPILER and not n.endswith("@plt")
+    }
     pieces = [piece for name, code in found.items() for piece in _pieces(name, code, architecture)]
-    note = f"{len(pieces) - MOST_BODIES} more loops were left out" if len(pieces) > MOST_BODIES else ""
+    note = (
+        f"{len(pieces) - MOST_BODIES} more loops were left out" if len(pieces) > MOST_BODIES else ""
+    )
     pieces = pieces[:MOST_BODIES]
     estimated, failed = _estimated(pieces, architecture, mca)
     lines = source.splitlines()
     bodies: dict[str, list[tuple[_Piece, Body]]] = {}
     for piece, cost in zip(pieces, estimated, strict=True):
-        bodies.setdefault(piece.function, []).append((piece, _body(piece, cost, lines, architecture)))
+        bodies.setdefault(piece.function, []).append(
+            (piece, _body(piece, cost, lines, architecture))
+        )
     known = {
-        name: Function(name in exported, _refers(name, code, found), _remainders(bodies.get(name, []), lines))
+        name: Function(
+            name in exported, _refers(name, code, found), _remainders(bodies.get(name, []), lines)
+        )
         for name, code in found.items()
     }
-    return Inside(known, architecture=architecture.name, note="; ".join(filter(None, (note, failed))))
+    return Inside(
+        known, architecture=architecture.name, note="; ".join(filter(None, (note, failed)))
+    )
 
 
 def _pieces(name: str, code: tuple[Instruction, ...], architecture: Architecture) -> list[_Piece]:
@@ -61,7 +86,13 @@ def _pieces(name: str, code: tuple[Instruction, ...], architecture: Architecture
     if not loops:
         return [_Piece(name, False, code, tuple(architecture.read(i, frame) for i in code))]
     return [
-        _Piece(name, True, loop.instructions, tuple(architecture.read(i, frame) for i in loop.instructions), len(loop.aside))
+        _Piece(
+            name,
+            True,
+            loop.instructions,
+            tuple(architecture.read(i, frame) for i in loop.instructions),
+            len(loop.aside),
+        )
         for loop in loops
     ]
 
@@ -78,12 +109,18 @@ def _estimated(
         except ValueError as error:
             failed = str(error)
     if len(costs) != len(loops):
-        costs = [table.estimate(p.operations, architecture.core) for p in loops] if architecture.core else []
+        costs = (
+            [table.estimate(p.operations, architecture.core) for p in loops]
+            if architecture.core
+            else []
+        )
     known = iter(costs)
     return [next(known, None) if p.loop else None for p in pieces], failed
 
 
-def _body(piece: _Piece, cost: table.Estimate | None, source: list[str], architecture: Architecture) -> Body:
+def _body(
+    piece: _Piece, cost: table.Estimate | None, source: list[str], architecture: Architecture
+) -> Body:
     bits, lanes = counting.width(piece.operations)
     lines = [i.line for i in piece.code if i.line]
     return Body(
@@ -99,7 +136,11 @@ def _body(piece: _Piece, cost: table.Estimate | None, source: list[str], archite
         pressure=cost.pressure if cost else {},
         calls=tuple(
             dict.fromkeys(
-                n for i in piece.code if architecture.kind(i.name) in ("call", "jump") for n in i.names if n != piece.function
+                n
+                for i in piece.code
+                if architecture.kind(i.name) in ("call", "jump")
+                for n in i.names
+                if n != piece.function
             )
         ),
         text=_text(piece, source),
@@ -118,14 +159,19 @@ def _text(piece: _Piece, source: list[str]) -> str:
     if len(piece.code) > MOST_LINES:
         written.append(f"; {len(piece.code) - MOST_LINES} more instructions")
     if piece.aside:
-        written.append(f"; {piece.aside} instructions of this loop lie elsewhere: the compiler holds them to be rare")
+        written.append(
+            f"; {piece.aside} instructions of this loop lie elsewhere: the compiler holds them to "
+            "be rare"
+        )
     return "\n".join(written)
 
 
 def _remainders(read: Sequence[tuple[_Piece, Body]], source: Sequence[str]) -> tuple[Body, ...]:
-    """A loop half of whose lines are those of a wider one does what that left over, or what it could not take; so does a narrower one
-    that is written to go on where another stopped."""
-    lines = [({i.line for i in piece.code if 0 < i.line <= len(source)}, body) for piece, body in read]
+    """A loop half of whose lines are those of a wider one does what that left over, or what it
+    could not take; so does a narrower one that is written to go on where another stopped."""
+    lines = [
+        ({i.line for i in piece.code if 0 < i.line <= len(source)}, body) for piece, body in read
+    ]
 
     def rest(own: set[int], body: Body) -> bool:
         wider = [other for other, known in lines if 0 <= body.bits < known.bits]
@@ -135,5 +181,9 @@ def _remainders(read: Sequence[tuple[_Piece, Body]], source: Sequence[str]) -> t
     return tuple(replace(body, remainder=body.remainder or rest(own, body)) for own, body in lines)
 
 
-def _refers(name: str, code: Sequence[Instruction], found: dict[str, tuple[Instruction, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(other for i in code for other in i.names if other != name and other in found))
+def _refers(
+    name: str, code: Sequence[Instruction], found: dict[str, tuple[Instruction, ...]]
+) -> tuple[str, ...]:
+    return tuple(
+        dict.fromkeys(other for i in code for other in i.names if other != name and other in found)
+    )

@@ -1,4 +1,5 @@
-"""What an iteration costs, by a small table of classes of instructions, where llvm-mca is not installed. Pure."""
+"""What an iteration costs, by a small table of classes of instructions, where llvm-mca is not
+installed. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ ROUNDS = 16  # of the loop, to see how long the chain from one iteration to the 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Of one iteration, with every load from the first cache. cycles. limit: what holds it up, in words. pressure: cycles by port. by: what
-    estimated it."""
+    """Of one iteration, with every load from the first cache. cycles. limit: what holds it up, in
+    words. pressure: cycles by port. by: what estimated it."""
 
     cycles: float
     limit: str
@@ -22,15 +23,27 @@ class Estimate:
 
 
 def estimate(operations: Sequence[Operation], core: Core) -> Estimate:
-    """The longest of: the busiest group of units, the instructions that can be issued, the chain of dependencies."""
-    pressure: dict[str, float] = {"issue": sum(o.kind != "nothing" for o in operations) / core.issue}
+    """The longest of: the busiest group of units, the instructions that can be issued, the chain of
+    dependencies."""
+    pressure: dict[str, float] = {
+        "issue": sum(o.kind != "nothing" for o in operations) / core.issue
+    }
     for operation in operations:
         for group, cycles in core.groups(operation).items():
             pressure[group] = pressure.get(group, 0.0) + cycles / core.units[group]
     busiest = max(pressure, key=lambda name: pressure[name])
     chain = _chain(operations, core)
-    limit = "a chain of dependencies from one iteration to the next" if chain > 1.05 * pressure[busiest] else f"{busiest} units"
-    return Estimate(max(chain, pressure[busiest]), limit, pressure, f"a table of our own: {core.name} ({core.source})")
+    limit = (
+        "a chain of dependencies from one iteration to the next"
+        if chain > 1.05 * pressure[busiest]
+        else f"{busiest} units"
+    )
+    return Estimate(
+        max(chain, pressure[busiest]),
+        limit,
+        pressure,
+        f"a table of our own: {core.name} ({core.source})",
+    )
 
 
 def _chain(operations: Sequence[Operation], core: Core) -> float:

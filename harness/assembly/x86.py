@@ -1,4 +1,5 @@
-"""Instructions of x86-64 in the order of operands that AT&T's assemblers use, and what they cost on a core like Skylake-SP."""
+"""Instructions of x86-64 in the order of operands that AT&T's assemblers use, and what they cost on
+a core like Skylake-SP."""
 
 from __future__ import annotations
 
@@ -11,18 +12,22 @@ from .operations import Architecture, Core, Kind, Operation
 _REGISTER = re.compile(r"%(\w+)")
 _MEMORY = re.compile(r"(?:%[fg]s:)?(-?(?:0x)?[0-9a-f]*)\(([^)]*)\)")
 _FLOAT = re.compile(
-    r"^v?(?:f?n?m(?:add|sub)(?:add|sub)?(?:132|213|231)|add|sub|mul|max|min|addsub|hadd|rcp(?:14)?|rsqrt(?:14)?|"
+    r"^v?(?:f?n?m(?:add|sub)(?:add|sub)?(?:132|213|231)|add|sub|mul|max|min|addsub|hadd|rcp(?:14)?|"
+    r"rsqrt(?:14)?|"
     r"cmp\w*|range|reduce|round|rndscale|scalef|getexp|getmant|fixupimm|cvt\w*2|dp)([ps])[sdh]$"
 )
 _DIVIDE = re.compile(r"^v?(div|sqrt)([ps])[sdh]$")
 _COMPARE = re.compile(r"^(?:cmp[bwlq]?$|test|v?u?comi|v?ptest|vtestp|bt[wlq]?$)")
 _BITWISE = re.compile(r"^v?(?:and|andn|or|xor)p[sd]$")
 _SHUFFLE = re.compile(
-    r"^v?(?:shuf|perm|unpck|punpck|pshuf|ppermt|pack|palign|valign|insert|extract|pinsr|pextr|blend|pblend|pperm|movhlps|movlhps|expand|compress|psll?dq)"
+    r"^v?(?:shuf|perm|unpck|punpck|pshuf|ppermt|pack|palign|valign|insert|extract|pinsr|pextr|"
+    r"blend|pblend|pperm|movhlps|movlhps|expand|compress|psll?dq)"
 )
 _MOVE = re.compile(r"^v?(?:mov|lddqu|maskmov|broadcast|cmov)")
-_SINGLE = re.compile(r"s[sdh]$|s[sd]2u?si|si2s[sd]|^v?mov[dq]$|comis|[ps]extr|pinsr")  # of a vector register they use one element
-_ONLY_WRITES = re.compile(r"^v?(?:mov|extract|pextr|p?compress|cvtps2ph|pmov)|^set")  # their last operand
+# of a vector register they use one element
+_SINGLE = re.compile(r"s[sdh]$|s[sd]2u?si|si2s[sd]|^v?mov[dq]$|comis|[ps]extr|pinsr")
+# their last operand
+_ONLY_WRITES = re.compile(r"^v?(?:mov|extract|pextr|p?compress|cvtps2ph|pmov)|^set")
 _SIZES, _INTEGERS = {"s": 32, "d": 64, "h": 16}, {"b": 8, "w": 16, "d": 32, "q": 64}
 _STACK, _FRAME = "rsp", "rbp"
 _BRANCHLIKE: dict[str, Kind] = {
@@ -64,7 +69,9 @@ def kind(name: str) -> Kind:
 
 def framed(code: tuple[Instruction, ...]) -> bool:
     """Whether %rbp points into the stack: only a function that set it up."""
-    return any(i.name.startswith("mov") and i.operands.replace(" ", "") == "%rsp,%rbp" for i in code[:40])
+    return any(
+        i.name.startswith("mov") and i.operands.replace(" ", "") == "%rsp,%rbp" for i in code[:40]
+    )
 
 
 def read(instruction: Instruction, frame: bool) -> Operation:
@@ -74,8 +81,14 @@ def read(instruction: Instruction, frame: bool) -> Operation:
         return Operation(what)
     parts = _split(instruction.operands)
     memory = next((m for m in map(_MEMORY.search, parts) if m), None)
-    stores = bool(parts) and "(" in parts[-1] and not _COMPARE.match(name) and not name.startswith("lea")
-    loads = memory is not None and not name.startswith("lea") and not (stores and _ONLY_WRITES.match(name))
+    stores = (
+        bool(parts) and "(" in parts[-1] and not _COMPARE.match(name) and not name.startswith("lea")
+    )
+    loads = (
+        memory is not None
+        and not name.startswith("lea")
+        and not (stores and _ONLY_WRITES.match(name))
+    )
     register = max((_bits(r) for r in _REGISTER.findall(instruction.operands)), default=0)
     number, division = _FLOAT.match(name), _DIVIDE.match(name)
     packed = bool(number and number.group(1) == "p") or bool(division and division.group(2) == "p")
@@ -89,7 +102,9 @@ def read(instruction: Instruction, frame: bool) -> Operation:
         register=register,
         loads=loads,
         stores=stores,
-        slot=memory.group(0) if memory is not None and (loads or stores) and _on_stack(memory.group(2), frame) else "",
+        slot=memory.group(0)
+        if memory is not None and (loads or stores) and _on_stack(memory.group(2), frame)
+        else "",
         reads=reads,
         writes=writes,
         addresses=_registers(memory.group(2)) if memory is not None else (),
@@ -103,8 +118,11 @@ def _decides(name: str, what: Kind, register: int, memory: bool) -> bool:
     return memory if what == "move" else not (register == 128 and _BITWISE.match(name))
 
 
-def _flow(name: str, what: Kind, parts: list[str], stores: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Registers that are read and written. The last operand is the result; many instructions read it first."""
+def _flow(
+    name: str, what: Kind, parts: list[str], stores: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Registers that are read and written. The last operand is the result; many instructions read
+    it first."""
     if not parts:
         return (), ()
     if len(parts) == 3 and parts[0] == parts[1] and "xor" in name:
@@ -114,7 +132,9 @@ def _flow(name: str, what: Kind, parts: list[str], stores: bool) -> tuple[tuple[
     if name.startswith("lea"):
         return _registers(parts[0]), _registers(parts[1])
     old_form = not name.startswith("v") and what != "move"
-    keeps = old_form or "fm" in name or "fnm" in name or ("{%k" in parts[-1] and "{z}" not in parts[-1])
+    keeps = (
+        old_form or "fm" in name or "fnm" in name or ("{%k" in parts[-1] and "{z}" not in parts[-1])
+    )
     read = parts if keeps else parts[:-1]
     return tuple(r for part in read for r in _values(part)), _registers(parts[-1].split("{")[0])
 
@@ -149,7 +169,11 @@ def _whole(register: str) -> str:
     if match := re.match(r"(r\d+)[dwb]?$", register):
         return match.group(1)
     core = register.removeprefix("r").removeprefix("e")
-    return core.removesuffix("l") + "x" if len(core) == 2 and core[1] == "l" and core[0] in "abcd" else core.removesuffix("l")
+    return (
+        core.removesuffix("l") + "x"
+        if len(core) == 2 and core[1] == "l" and core[0] in "abcd"
+        else core.removesuffix("l")
+    )
 
 
 def _element(name: str) -> int:
@@ -177,7 +201,9 @@ def groups(operation: Operation) -> Mapping[str, float]:
         found["store"] = 1.0
     match operation.kind:
         case "divide" | "root":
-            cycles = _DIVIDES.get(operation.register, 25.0) * (1.6 if operation.element == 64 else 1.0)
+            cycles = _DIVIDES.get(operation.register, 25.0) * (
+                1.6 if operation.element == 64 else 1.0
+            )
             found["divider"] = cycles * (1.2 if operation.kind == "root" else 1.0)
         case "float" | "vector":
             found["vector"] = 1.0

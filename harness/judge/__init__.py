@@ -1,1 +1,2 @@
-"""The process that decides. It owns clocks, seeds, locks and comparison, and imports neither task nor candidate."""
+"""The process that decides. It owns clocks, seeds, locks and comparison, and imports neither task
+nor candidate."""

@@ -1,4 +1,5 @@
-"""A worker that is started before somebody needs it: on a GPU, with its context, which takes 0.3 s of an evaluation otherwise."""
+"""A worker that is started before somebody needs it: on a GPU, with its context, which takes 0.3 s
+of an evaluation otherwise."""
 
 from __future__ import annotations
 
@@ -6,7 +7,15 @@ import threading
 
 from ..workers import frames
 from ..workers.confine import Confinement
-from .endings import CancelToken, Interfered, Refused, ServerLost, WorkerDied, WorkerFailed, WorkerTimeout
+from .endings import (
+    CancelToken,
+    Interfered,
+    Refused,
+    ServerLost,
+    WorkerDied,
+    WorkerFailed,
+    WorkerTimeout,
+)
 from .processes import ForkServer, Worker
 
 READY_SECONDS = 30.0
@@ -14,7 +23,8 @@ _Key = tuple[ForkServer, str, Confinement]
 
 
 class Ahead:
-    """Holds at most one, for any thread. Like every worker it is used once, and has seen nothing before."""
+    """Holds at most one, for any thread. Like every worker it is used once, and has seen nothing
+    before."""
 
     def __init__(self) -> None:
         self._asking = threading.Lock()
@@ -22,20 +32,28 @@ class Ahead:
         self._worker: Worker | None = None
         self._starting: threading.Thread | None = None
 
-    def start(self, server: ForkServer, kind: str, rules: Confinement, scratch: str, device: str) -> None:
-        """Begin with one that will have its context on `device`, without waiting for it; nothing where there is one already."""
+    def start(
+        self, server: ForkServer, kind: str, rules: Confinement, scratch: str, device: str
+    ) -> None:
+        """Begin with one that will have its context on `device`, without waiting for it; nothing
+        where there is one already."""
         with self._asking:
             if self._key == (server, kind, rules):
                 return
             self._end()
             self._key = (server, kind, rules)
-            self._starting = threading.Thread(target=self._start, args=(server, kind, rules, scratch, device))
+            self._starting = threading.Thread(
+                target=self._start, args=(server, kind, rules, scratch, device)
+            )
             self._starting.start()
 
-    def _start(self, server: ForkServer, kind: str, rules: Confinement, scratch: str, device: str) -> None:
+    def _start(
+        self, server: ForkServer, kind: str, rules: Confinement, scratch: str, device: str
+    ) -> None:
         try:
             worker = server.worker(kind, rules, scratch)
-        except (Refused, WorkerDied, frames.WorkerGone, OSError):  # whoever needs one will find out why
+        # whoever needs one will find out why
+        except (Refused, WorkerDied, frames.WorkerGone, OSError):
             return
         try:
             worker.send("arrive", device=device)
@@ -43,7 +61,9 @@ class Ahead:
         except (ServerLost, WorkerDied):
             worker.close()
 
-    def take(self, server: ForkServer, kind: str, rules: Confinement, cancel: CancelToken | None = None) -> Worker | None:
+    def take(
+        self, server: ForkServer, kind: str, rules: Confinement, cancel: CancelToken | None = None
+    ) -> Worker | None:
         """The one that was started for the same purpose, if it is well. Raises Cancelled."""
         with self._asking:
             if self._key != (server, kind, rules):

@@ -1,4 +1,5 @@
-"""What a confirmation measures beside the verdict: every core of a CPU, and the figure that an unfair comparison would give."""
+"""What a confirmation measures beside the verdict: every core of a CPU, and the figure that an
+unfair comparison would give."""
 
 from __future__ import annotations
 
@@ -14,31 +15,41 @@ ENOUGH_CORES = 4  # for a verdict: with fewer, the system's own work sits on one
 
 
 def measure(run: Run, rng: random.Random) -> None:
-    """Adds to the results of every case that was judged on a CPU; held-out cases decide nothing about speed, so they go without."""
+    """Adds to the results of every case that was judged on a CPU; held-out cases decide nothing
+    about speed, so they go without."""
     cores = sorted(os.sched_getaffinity(0))
     on_cpu = run.task.family.NAME == "cpu"
     for case in run.cases:
         if on_cpu and len(cores) > 1 and not case.held_out:
             run.tell("time", f"case {case.name} with {len(cores)} threads", 0.91)
-            run.results[case.name] = replace(run.results[case.name], all_cores=_all_cores(run, case, cores, rng))
+            run.results[case.name] = replace(
+                run.results[case.name], all_cores=_all_cores(run, case, cores, rng)
+            )
         if on_cpu and not run.request.cases and not case.held_out:
             run.tell("time", f"the naive figure of case {case.name}, for comparison", 0.92)
             result = run.results[case.name]
-            figure = naive.eager_us(run.task, case.name, run.task.timing_cpus, result.latency_us or 0.0)
+            figure = naive.eager_us(
+                run.task, case.name, run.task.timing_cpus, result.latency_us or 0.0
+            )
             if figure and result.latency_us:
                 run.results[case.name] = replace(result, naive_speedup=figure / result.latency_us)
         run.task.release(case.name)
 
 
 def _all_cores(run: Run, case: Case, cores: list[int], rng: random.Random) -> AllCores:
-    """Against the strongest baseline of the verdict. With enough cores in as many fresh processes as a verdict takes, else in one."""
+    """Against the strongest baseline of the verdict. With enough cores in as many fresh processes
+    as a verdict takes, else in one."""
     judged = len(cores) >= ENOUGH_CORES
     baseline = run.results[case.name].baseline or "eager"
     times = timing.CaseTimes()
     for _ in range(timing.PROCESSES if judged else 1):
         worker = start_worker(run, cores=cores)
         try:
-            times.blocks.append(blocks.time_case(run, run.screened.get(case.name, case), worker, [baseline], rng, cores))
+            times.blocks.append(
+                blocks.time_case(
+                    run, run.screened.get(case.name, case), worker, [baseline], rng, cores
+                )
+            )
         finally:
             worker.close()
     processes = times.confirmed(baseline)

@@ -1,8 +1,9 @@
 """Calls on a CPU that are billed: with what the kernel says that the worker's process has run.
 
-The worker sleeps until all inputs are there and again when its outputs are, which the judge then reads in the worker's memory. Whatever the
-process does, and whenever it says that it is done, it pays for. What waits for others' work has a longer time by the judge's clock,
-which is noted as well.
+The worker sleeps until all inputs are there and again when its outputs are, which the judge then
+reads in the worker's memory. Whatever the process does, and whenever it says that it is done, it
+pays for. What waits for others' work has a longer time by the judge's clock, which is noted as
+well.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ class ByBill(Caller):
     """The worker sleeps between calls, and pays with processor time."""
 
     def _link(self, pool: CasePool) -> list[int]:
-        self._table, self._wake, self._followed = Table(int(self._layout["bytes"])), os.eventfd(0, os.EFD_CLOEXEC), 0
+        self._table, self._wake, self._followed = (
+            Table(int(self._layout["bytes"])),
+            os.eventfd(0, os.EFD_CLOEXEC),
+            0,
+        )
         return [self._table.fd, self._wake]
 
     def _give(self, held: InputSet | None) -> int:
@@ -46,8 +51,9 @@ class ByBill(Caller):
         return self._gate.done >= self._followed
 
     def _so_far(self) -> tuple[int, int]:
-        """Once all its threads sleep: one that goes on after it was said that all is done is waited for. The kernel brings a running thread's part of
-        the bill up to date at its ticks only, which are milliseconds apart."""
+        """Once all its threads sleep: one that goes on after it was said that all is done is waited
+        for. The kernel brings a running thread's part of the bill up to date at its ticks only,
+        which are milliseconds apart."""
         deadline = time.monotonic() + self._seconds
         while True:
             if not is_running(self._process):
@@ -76,7 +82,13 @@ class ByBill(Caller):
     def _read(self, shown: list[Shown], slot: memoryview) -> None:
         """Outputs in the worker's memory, dense."""
         parts = [(one, one.leaf["offset"]) for one in shown if one.size]
-        self._copy([(one.address, slot[offset : offset + one.size]) for one, offset in parts if one.strides is None])
+        self._copy(
+            [
+                (one.address, slot[offset : offset + one.size])
+                for one, offset in parts
+                if one.strides is None
+            ]
+        )
         for one, offset in parts:
             if one.strides is not None:
                 spread = bytearray(one.size)
@@ -90,7 +102,9 @@ class ByBill(Caller):
             here = (gate.Part * len(some))(*(gate.Part(_address(to), len(to)) for _, to in some))
             there = (gate.Part * len(some))(*(gate.Part(address, len(to)) for address, to in some))
             count = ctypes.c_ulong(len(some))
-            read = _libc.process_vm_readv(self._process, here, count, there, count, ctypes.c_ulong(0))
+            read = _libc.process_vm_readv(
+                self._process, here, count, there, count, ctypes.c_ulong(0)
+            )
             if read != sum(len(to) for _, to in some):
                 self._unread(ctypes.get_errno() if read < 0 else errno.EFAULT)
 

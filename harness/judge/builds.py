@@ -1,8 +1,10 @@
-"""The build service: compiles what a candidate asks for, in a confined process, and keeps the result for equal orders of this candidate.
+"""The build service: compiles what a candidate asks for, in a confined process, and keeps the
+result for equal orders of this candidate.
 
-The cache is written by the judge only. A worker receives a sealed copy in memory, never a path into the cache. A build that is there at
-once was ordered before, which is one bit for whoever asks: so no candidate shares with another one, what is ordered once inputs are known
-ends with the evaluation, and what processes after the first one may get is decided by that one.
+The cache is written by the judge only. A worker receives a sealed copy in memory, never a path into
+the cache. A build that is there at once was ordered before, which is one bit for whoever asks: so
+no candidate shares with another one, what is ordered once inputs are known ends with the
+evaluation, and what processes after the first one may get is decided by that one.
 """
 
 from __future__ import annotations
@@ -35,19 +37,23 @@ from .words import printable
 
 _LIBRARY_BYTES, _LISTING_BYTES = 64 << 20, 32 << 20
 MOST_ORDERS = 100  # of one process
-MOST_BUILDS = 10  # of as long as one may take, in one evaluation: a candidate waits for its builds, and its deadlines with it
-_ORDER_CHARS, _ORDER_TEXTS = 16_000, 200  # of flags, defines and names together: they cross in one packet
+# of as long as one may take, in one evaluation: a candidate waits for its builds, and its deadlines
+# with it
+MOST_BUILDS = 10
+# of flags, defines and names together: they cross in one packet
+_ORDER_CHARS, _ORDER_TEXTS = 16_000, 200
 _ARCHITECTURE = re.compile(r"sm_\d{2,3}[a-z]?")
 LATE = (
-    "a build was ordered for the first time in a process that is timed; load what you need when the module is loaded or in the first calls. "
-    "A process that is timed gets what the one before it, which was checked, has ordered with the same text, flags and defines"
+    "a build was ordered for the first time in a process that is timed; load what you need when "
+    "the module is loaded or in the first calls. A process that is timed gets what the one before "
+    "it, which was checked, has ordered with the same text, flags and defines"
 )
 
 
 @dataclass(frozen=True)
 class Product:
-    """What came of one build besides the binary. inside: of a CPU library. symbols: of the names that were ordered. kernels: of a GPU's
-    binary, by symbol."""
+    """What came of one build besides the binary. inside: of a CPU library. symbols: of the names
+    that were ordered. kernels: of a GPU's binary, by symbol."""
 
     inside: Inside = field(default_factory=Inside)
     symbols: dict[str, str] = field(default_factory=dict)
@@ -56,8 +62,9 @@ class Product:
 
 @dataclass(frozen=True)
 class BuildRecord:
-    """One build a candidate asked for. missing: what compiles the language is not installed. refused: it was no order for a compiler.
-    identity: equal for equal builds. said: what the candidate's process was told of one that failed."""
+    """One build a candidate asked for. missing: what compiles the language is not installed.
+    refused: it was no order for a compiler. identity: equal for equal builds. said: what the
+    candidate's process was told of one that failed."""
 
     ok: bool
     cached: bool
@@ -82,7 +89,8 @@ class _Kept:
 
 
 class BuildService:
-    """What one candidate has compiled in one evaluation: `records`. Not thread-safe. Close it when the evaluation ends."""
+    """What one candidate has compiled in one evaluation: `records`. Not thread-safe. Close it when
+    the evaluation ends."""
 
     spent_s: float = 0.0  # by compilers
 
@@ -98,7 +106,13 @@ class BuildService:
         candidate: str,
     ) -> None:
         """candidate: its digest."""
-        self._server, self._scratch, self._seconds, self._leaving, self._cancel = server, scratch, seconds, leaving, cancel
+        self._server, self._scratch, self._seconds, self._leaving, self._cancel = (
+            server,
+            scratch,
+            seconds,
+            leaving,
+            cancel,
+        )
         self._lasting, self._passing = cache / "builds" / candidate, ""
         self._loading, self._desks = True, 0
         self._ordered: dict[str, _Kept] = {}
@@ -108,7 +122,8 @@ class BuildService:
         self.records: list[BuildRecord] = []
 
     def loaded(self) -> None:
-        """The module is loaded, and inputs may follow: what is ordered from now on is kept for this evaluation only."""
+        """The module is loaded, and inputs may follow: what is ordered from now on is kept for this
+        evaluation only."""
         self._loading = False
 
     def close(self) -> None:
@@ -117,8 +132,8 @@ class BuildService:
             shutil.rmtree(self._passing, ignore_errors=True)
 
     def desk(self) -> BuildHandler:
-        """What takes the orders of one process, which are bounded. The first process is the one that is checked, or only compiles; later
-        ones get what it has ordered."""
+        """What takes the orders of one process, which are bounded. The first process is the one
+        that is checked, or only compiles; later ones get what it has ordered."""
         orders, first = 0, not self._desks
         self._desks += 1
 
@@ -128,16 +143,18 @@ class BuildService:
             if orders <= MOST_ORDERS:
                 return self.handle(request, fixed=not first)
             said = (
-                f"more than {MOST_ORDERS} builds in one process. Put the kernels into fewer sources, build each once when the module is "
-                "loaded, and keep what load_cpp and load_cuda return"
+                f"more than {MOST_ORDERS} builds in one process. Put the kernels into fewer "
+                "sources, build each once when the module is loaded, and keep what load_cpp and "
+                "load_cuda return"
             )
             return self._refuse(said) if orders == MOST_ORDERS + 1 else ({"error": said}, [])
 
         return handle
 
     def handle(self, request: Any, *, fixed: bool = False) -> tuple[dict[str, Any], list[int]]:
-        """Answer one request of a worker, a native.Order: {"symbols", "identity"} with a descriptor, or {"error": text}. fixed: only with
-        what was ordered before in this evaluation. Raises Interfered for what `harness.native` never sends."""
+        """Answer one request of a worker, a native.Order: {"symbols", "identity"} with a
+        descriptor, or {"error": text}. fixed: only with what was ordered before in this evaluation.
+        Raises Interfered for what `harness.native` never sends."""
         if not isinstance(request, dict) or set(request) != {f.name for f in fields(native.Order)}:
             raise Interfered("what it wants built is not an order for the build service")
         try:
@@ -167,8 +184,11 @@ class BuildService:
         return {"error": said}, []
 
     def _order(self, order: native.Order, digest: str) -> _Kept:
-        """The first order of its kind in this evaluation. A failure is kept as well: later processes find what the first one found."""
-        record = BuildRecord(True, True, 0.0, "", order.flags, language=order.language, identity=digest)
+        """The first order of its kind in this evaluation. A failure is kept as well: later
+        processes find what the first one found."""
+        record = BuildRecord(
+            True, True, 0.0, "", order.flags, language=order.language, identity=digest
+        )
         started = time.monotonic()
         path = self._folder() / f"{digest}.bin"
         try:
@@ -177,9 +197,22 @@ class BuildService:
                 product, record = self._compile(path, order), replace(record, cached=False)
             return _Kept(replace(record, seconds=time.monotonic() - started, product=product), path)
         except _BuildFailed as failure:
-            said = failure.log if failure.missing else _fitting(f"the compiler refused the source:\n{failure.log}")
-            failed = replace(record, ok=False, cached=False, seconds=time.monotonic() - started, log=failure.log, said=said)
-            return _Kept(replace(failed, timed_out=failure.timed_out, missing=failure.missing), path)
+            said = (
+                failure.log
+                if failure.missing
+                else _fitting(f"the compiler refused the source:\n{failure.log}")
+            )
+            failed = replace(
+                record,
+                ok=False,
+                cached=False,
+                seconds=time.monotonic() - started,
+                log=failure.log,
+                said=said,
+            )
+            return _Kept(
+                replace(failed, timed_out=failure.timed_out, missing=failure.missing), path
+            )
 
     def _folder(self) -> Path:
         if self._loading:
@@ -197,8 +230,9 @@ class BuildService:
     def _compile(self, path: Path, order: native.Order) -> Product:
         if self.spent_s > MOST_BUILDS * self._seconds:
             raise _BuildFailed(
-                f"compilers have worked on this candidate for {self.spent_s:.0f} s, and {MOST_BUILDS * self._seconds:.0f} s are the limit of all "
-                "builds of an evaluation together; build less, or with fewer templates and lower optimization",
+                f"compilers have worked on this candidate for {self.spent_s:.0f} s, and "
+                f"{MOST_BUILDS * self._seconds:.0f} s are the limit of all builds of an "
+                "evaluation together; build less, or with fewer templates and lower optimization",
                 timed_out=True,
             )
         started = time.monotonic()
@@ -219,15 +253,25 @@ class BuildService:
             result = self._ask(worker, [text, library, listing], order)
             if result.returncode != 0:
                 raise _BuildFailed(printable(result.log), timed_out=result.timeout)
-            product = _product(order, os.pread(listing, _within(result.listing, _LISTING_BYTES), 0).decode(errors="replace"))
+            product = _product(
+                order,
+                os.pread(listing, _within(result.listing, _LISTING_BYTES), 0).decode(
+                    errors="replace"
+                ),
+            )
             self._keep(path, os.pread(library, _within(result.bytes, _LIBRARY_BYTES), 0), product)
             return product
         except WorkerTimeout as error:
-            raise _BuildFailed(f"the compiler did not end within {self._seconds:.0f} s", timed_out=True) from error
+            raise _BuildFailed(
+                f"the compiler did not end within {self._seconds:.0f} s", timed_out=True
+            ) from error
         except (WorkerFailed, Interfered) as error:
             raise _BuildFailed(f"the compiler's process failed: {error}") from error
         except WorkerDied as error:
-            raise _BuildFailed(f"the compiler's process {error}; the source may need more memory than a build may use") from error
+            raise _BuildFailed(
+                f"the compiler's process {error}; the source may need more memory than a build may "
+                "use"
+            ) from error
         finally:
             self._leaving.add(worker)
             for fd in (text, library, listing):
@@ -240,15 +284,30 @@ class BuildService:
         if order.language == "cuda":
             if not self._versions["cuda"]:
                 raise _BuildFailed(native.MISSING, missing=True)
-            given = {"toolkit": to_json(self._toolkit), "architecture": order.architecture, "names": list(order.names)}
+            given = {
+                "toolkit": to_json(self._toolkit),
+                "architecture": order.architecture,
+                "names": list(order.names),
+            }
             return _result(worker, worker.ask("compile_cuda", fds, flags=wanted, **given, **limit))
         if self._compiler is None:
-            raise _BuildFailed("no C++ compiler on this machine; install g++ (Debian: apt-get install g++)", missing=True)
-        return _result(worker, worker.ask("compile", fds, flags=wanted, compiler=self._compiler, disassemble=True, **limit))
+            raise _BuildFailed(
+                "no C++ compiler on this machine; install g++ (Debian: apt-get install g++)",
+                missing=True,
+            )
+        return _result(
+            worker,
+            worker.ask(
+                "compile", fds, flags=wanted, compiler=self._compiler, disassemble=True, **limit
+            ),
+        )
 
     def _keep(self, path: Path, data: bytes, product: Product) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        for target, content in ((path, data), (path.with_suffix(".json"), json.dumps(to_json(product)).encode())):
+        for target, content in (
+            (path, data),
+            (path.with_suffix(".json"), json.dumps(to_json(product)).encode()),
+        ):
             part = target.with_name(f"{target.name}.{os.getpid()}.part")
             part.write_bytes(content)
             os.replace(part, target)
@@ -285,13 +344,26 @@ def _refused(order: native.Order) -> str:
     """Why an order is not one for a compiler, "" for a good one."""
     if (line := _not_unicode(order.source)) is not None:
         return (
-            f"line {line} of the native source is not valid Unicode: it holds half of a surrogate pair (\\ud800 to \\udfff), which no file can. "
-            "Write the character itself, or \\U and its eight digits"
+            f"line {line} of the native source is not valid Unicode: it holds half of a surrogate "
+            "pair (\\ud800 to \\udfff), which no file can. Write the character itself, or \\U and "
+            "its eight digits"
         )
-    if any(_not_unicode(text) is not None for text in (*order.flags, *order.names, order.language, order.architecture)):
-        return "a flag, a define or the name of a kernel is not valid Unicode; write them in plain letters"
-    if sum(map(len, (*order.flags, *order.names))) > _ORDER_CHARS or len(order.flags) + len(order.names) > _ORDER_TEXTS:
-        return f"flags, defines and names of kernels are {_ORDER_TEXTS} at most, with {_ORDER_CHARS} characters; put the rest into the source"
+    if any(
+        _not_unicode(text) is not None
+        for text in (*order.flags, *order.names, order.language, order.architecture)
+    ):
+        return (
+            "a flag, a define or the name of a kernel is not valid Unicode; write them in plain "
+            "letters"
+        )
+    if (
+        sum(map(len, (*order.flags, *order.names))) > _ORDER_CHARS
+        or len(order.flags) + len(order.names) > _ORDER_TEXTS
+    ):
+        return (
+            f"flags, defines and names of kernels are {_ORDER_TEXTS} at most, with {_ORDER_CHARS} "
+            "characters; put the rest into the source"
+        )
     if order.language not in ("cpp", "cuda"):
         return f"there is no compiler for the language {order.language!r}; there are cpp and cuda"
     if said := next(filter(None, (flags.refused(order.language, f) for f in order.flags)), ""):
@@ -316,10 +388,13 @@ def _product(order: native.Order, listing: str) -> Product:
             return Product(inside=words.inside(listing))
         report = from_json(CudaReport, json.loads(listing))
     except (ValueError, RecursionError, Interfered) as error:
-        raise _BuildFailed(f"the compiler's process reported what cannot be read: {error}") from error
+        raise _BuildFailed(
+            f"the compiler's process reported what cannot be read: {error}"
+        ) from error
     if len(json.dumps(report.symbols)) > frames.MAX_PACKET // 2:
         raise _BuildFailed(
-            "the mangled names of the kernels are too long to be handed over; give them shorter types, or fewer in one build"
+            "the mangled names of the kernels are too long to be handed over; give them shorter "
+            "types, or fewer in one build"
         )
     return Product(symbols=report.symbols, kernels=report.kernels)
 

@@ -1,4 +1,5 @@
-"""One burst: calls on different inputs, timed inside the worker and from outside, with every output handed back."""
+"""One burst: calls on different inputs, timed inside the worker and from outside, with every output
+handed back."""
 
 from __future__ import annotations
 
@@ -15,12 +16,14 @@ from .slots import BurstResult, Slots
 
 MOST_QUEUE_NS = 20_000_000  # for calls that wait for the device themselves
 CHECK_CALLS = 3  # calls of a checking burst: two inputs, then the first again
-HELD_CALLS, HELD_BYTES = 24, 256 << 20  # of one longer checking burst: outputs that are held before any is looked at
+# of one longer checking burst: outputs that are held before any is looked at
+HELD_CALLS, HELD_BYTES = 24, 256 << 20
 HELD_SECONDS = 20.0  # that it may take, by the reference's calls
 
 
 def slots(pool: CasePool, count: int, before: Slots | None = None) -> Slots:
-    """Room for the outputs of so many calls. before: other slots of the same worker that nobody needs any more."""
+    """Room for the outputs of so many calls. before: other slots of the same worker that nobody
+    needs any more."""
     if pool.shared:
         return DeviceSlots(count, pool, before if isinstance(before, DeviceSlots) else None)
     return HostSlots(count, pool, before if isinstance(before, HostSlots) else None)
@@ -31,24 +34,39 @@ def forget() -> None:
     host_slots.forget()
 
 
-def hot(worker: Worker, key: str, held: InputSet, calls: int, seconds: float, queue_ns: int) -> tuple[float, float, float | None]:
-    """Microseconds a call on one set of inputs over and over: with warm caches, as a caller sees it who waits for each call, and what an
-    exported package takes to decide where the call goes (None for what decides nothing). The worker's own claim, on inputs that it has seen before: shown beside the verdict, never judged. Raises what Worker.wait raises."""
-    asked: dict[str, Any] = {"key": key, "calls": calls, "queue_ns": queue_ns, "layout": held.layout}
+def hot(
+    worker: Worker, key: str, held: InputSet, calls: int, seconds: float, queue_ns: int
+) -> tuple[float, float, float | None]:
+    """Microseconds a call on one set of inputs over and over: with warm caches, as a caller sees it
+    who waits for each call, and what an exported package takes to decide where the call goes (None
+    for what decides nothing). The worker's own claim, on inputs that it has seen before: shown
+    beside the verdict, never judged. Raises what Worker.wait raises."""
+    asked: dict[str, Any] = {
+        "key": key,
+        "calls": calls,
+        "queue_ns": queue_ns,
+        "layout": held.layout,
+    }
     if held.file.bytes is not None:
         base = device_link.link(worker).show(held)
         reply = worker.ask("hot", seconds=seconds, base=base, **asked)
     else:
-        reply = worker.ask("hot", worker.own(held.file.fd), seconds=seconds, base=held.base, **asked)
+        reply = worker.ask(
+            "hot", worker.own(held.file.fd), seconds=seconds, base=held.base, **asked
+        )
     warm, waited, deciding = (ns / 1e3 / calls for ns in reply.values[:3])
     return warm, waited, deciding or None
 
 
 def held_calls(pool: CasePool, patience_s: float) -> int:
-    """How many outputs are held at once in the longer checking burst; fewer where they are large, or a call takes long."""
+    """How many outputs are held at once in the longer checking burst; fewer where they are large,
+    or a call takes long."""
     if patience_s:
         return CHECK_CALLS
-    return max(CHECK_CALLS, min(HELD_CALLS, HELD_BYTES // pool.slot_bytes, int(HELD_SECONDS / max(pool.call_s, 1e-6))))
+    return max(
+        CHECK_CALLS,
+        min(HELD_CALLS, HELD_BYTES // pool.slot_bytes, int(HELD_SECONDS / max(pool.call_s, 1e-6))),
+    )
 
 
 def group(pool: CasePool, number: int) -> Group:
@@ -72,7 +90,9 @@ def run(
 
 
 def patience(queue_ns: int) -> int:
-    """How long a device shall wait before a burst, the same for both sides: twice what queueing its launches took when it was warmed up.
+    """How long a device shall wait before a burst, the same for both sides: twice what queueing its
+    launches took when it was warmed up.
 
-    Measured on an H200: with a fixed wait a compiled call of 70 us looked like 95 to 180 us on a host that was slow to launch."""
+    Measured on an H200: with a fixed wait a compiled call of 70 us looked like 95 to 180 us on a
+    host that was slow to launch."""
     return min(MOST_QUEUE_NS, 2 * queue_ns)

@@ -1,4 +1,5 @@
-"""Files that a judge keeps in its cache for later ones: written all at once, readable by their owner alone, bounded in number and size."""
+"""Files that a judge keeps in its cache for later ones: written all at once, readable by their
+owner alone, bounded in number and size."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ _PART, _LEFT_OVER_S = ".part", 3600.0  # of a judge that was killed while it wro
 
 
 def write(path: Path, data: bytes, *, most_files: int, most_bytes: int) -> None:
-    """Put data there; another judge sees the old file or the new one, and nothing between. Then the files of its folder that were
-    not used for longest are removed until the rest is within the bounds. Raises OSError, with nothing left over."""
+    """Put data there; another judge sees the old file or the new one, and nothing between. Then the
+    files of its folder that were not used for longest are removed until the rest is within the
+    bounds. Raises OSError, with nothing left over."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor, part = tempfile.mkstemp(dir=path.parent, suffix=_PART)
     try:
@@ -36,7 +38,8 @@ def read(path: Path) -> bytes:
 
 
 def _prune(folder: Path, newest: Path, most_files: int, most_bytes: int) -> None:
-    """Other judges may do the same at this moment, so files may be gone already, and what is being written is not ours."""
+    """Other judges may do the same at this moment, so files may be gone already, and what is being
+    written is not ours."""
     found = []
     for file in folder.iterdir():
         with contextlib.suppress(OSError):

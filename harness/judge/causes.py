@@ -1,4 +1,5 @@
-"""Why an interval is wide: what the rounds of a case show, process by process. Pure; it names causes and decides nothing."""
+"""Why an interval is wide: what the rounds of a case show, process by process. Pure; it names
+causes and decides nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from . import statistics, timing
 
 WIDE = 1.2  # upper end of an interval over its lower end, from which on its cause is looked for
 APART = 1.15  # medians of processes that differ by more are told apart
-SPEEDS = 1.25  # between the two halves of a side's rounds: more is two speeds where each half is narrow
+# between the two halves of a side's rounds: more is two speeds where each half is narrow
+SPEEDS = 1.25
 NARROW = 1.1  # third over first quartile of one speed
 STEADY = 1.5  # 90 % over 10 % quantile of rounds that do not scatter
 FAULTS = 1.0  # page faults a call
@@ -18,8 +20,8 @@ FAULTS = 1.0  # page faults a call
 
 @dataclass(frozen=True)
 class Noise:
-    """ratios: of each process, the median of its paired ratios (above 1: the candidate is faster). causes: the most telling first, in words;
-    empty where the rounds show none."""
+    """ratios: of each process, the median of its paired ratios (above 1: the candidate is faster).
+    causes: the most telling first, in words; empty where the rounds show none."""
 
     ratios: tuple[float, ...]
     causes: tuple[str, ...]
@@ -35,7 +37,10 @@ def explain(blocks: Sequence[timing.Block], baseline: str) -> Noise:
     ratios = tuple(median([b / c for b, c in process]) for process in pairs)
     if not pairs:
         return Noise((), ())
-    causes = [*_one_apart(ratios, pairs), *_of_a_side("the baseline", [[b for b, _ in process] for process in pairs])]
+    causes = [
+        *_one_apart(ratios, pairs),
+        *_of_a_side("the baseline", [[b for b, _ in process] for process in pairs]),
+    ]
     causes += _of_a_side("the candidate", [[c for _, c in process] for process in pairs])
     causes += _faults("the candidate", blocks, lambda block: block.faults)
     causes += _faults("the baseline", blocks, lambda block: block.baseline_faults)
@@ -43,8 +48,11 @@ def explain(blocks: Sequence[timing.Block], baseline: str) -> Noise:
     return Noise(ratios, tuple(causes))
 
 
-def _one_apart(ratios: Sequence[float], pairs: Sequence[Sequence[tuple[float, float]]]) -> list[str]:
-    """One process of several whose ratio is far from those of all others, which agree; and which side of it is unusual."""
+def _one_apart(
+    ratios: Sequence[float], pairs: Sequence[Sequence[tuple[float, float]]]
+) -> list[str]:
+    """One process of several whose ratio is far from those of all others, which agree; and which
+    side of it is unusual."""
     if len(ratios) < 3:
         return []
     ordered = sorted(range(len(ratios)), key=lambda number: ratios[number])
@@ -53,13 +61,17 @@ def _one_apart(ratios: Sequence[float], pairs: Sequence[Sequence[tuple[float, fl
         away = max(ratios[odd] / max(others), min(others) / ratios[odd])
         if away > APART and max(others) / min(others) < APART:
             beside = [
-                median([pair[side] for pair in pairs[odd]]) / median([pair[side] for n in rest for pair in pairs[n]])
+                median([pair[side] for pair in pairs[odd]])
+                / median([pair[side] for n in rest for pair in pairs[n]])
                 for side in (0, 1)
             ]
             side = 0 if abs(beside[0] - 1) > abs(beside[1] - 1) else 1
             who = ("the baseline", "the candidate")[side]
             return [
-                f"process {odd + 1} of {len(ratios)} stands alone: {who} took {beside[side]:.2f} times as long there as in the others"
+                (
+                    f"process {odd + 1} of {len(ratios)} stands alone: {who} took "
+                    f"{beside[side]:.2f} times as long there as in the others"
+                )
             ]
     return []
 
@@ -73,7 +85,10 @@ def _of_a_side(who: str, processes: Sequence[Sequence[float]]) -> list[str]:
     fast, slow = _halves(ordered)
     if slow and median(slow) > SPEEDS * median(fast) and _narrow(fast) and _narrow(slow):
         return [
-            f"{who} has two speeds: {median(fast):.4g} us in {len(fast)} of {len(times)} bursts, {median(slow):.4g} us in the others"
+            (
+                f"{who} has two speeds: {median(fast):.4g} us in {len(fast)} of {len(times)} "
+                f"bursts, {median(slow):.4g} us in the others"
+            )
         ]
     spread = statistics.quantile(times, 0.9) / max(statistics.quantile(times, 0.1), 1e-9)
     if spread > STEADY:
@@ -84,7 +99,9 @@ def _of_a_side(who: str, processes: Sequence[Sequence[float]]) -> list[str]:
 def _halves(ordered: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
     """Below and above the largest step between neighbours, each of an eighth of all at least."""
     least = max(2, len(ordered) // 8)
-    steps = [(ordered[n] / max(ordered[n - 1], 1e-9), n) for n in range(least, len(ordered) - least + 1)]
+    steps = [
+        (ordered[n] / max(ordered[n - 1], 1e-9), n) for n in range(least, len(ordered) - least + 1)
+    ]
     place = max(steps)[1]
     return ordered[:place], ordered[place:]
 
@@ -93,10 +110,17 @@ def _narrow(times: Sequence[float]) -> bool:
     return statistics.quantile(times, 0.75) <= NARROW * statistics.quantile(times, 0.25)
 
 
-def _faults(who: str, blocks: Sequence[timing.Block], of: Callable[[timing.Block], Sequence[float]]) -> list[str]:
+def _faults(
+    who: str, blocks: Sequence[timing.Block], of: Callable[[timing.Block], Sequence[float]]
+) -> list[str]:
     """Page faults in some bursts and not in others: memory that is fresh here and used there."""
     found = [faults for block in blocks for faults in of(block)]
     some = [faults for faults in found if faults > FAULTS]
     if not some or len(some) == len(found):
         return []
-    return [f"{who} met {median(some):.0f} page faults a call in {len(some)} of {len(found)} bursts, and none in the others"]
+    return [
+        (
+            f"{who} met {median(some):.0f} page faults a call in {len(some)} of {len(found)} "
+            "bursts, and none in the others"
+        )
+    ]

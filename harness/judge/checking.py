@@ -38,12 +38,20 @@ def verify(run: Run) -> dict[str, Any]:
         except Failure as failure:
             if not run.ablating or failure.status != "incorrect":
                 raise
-            run.results[case.name] = CaseResult(case.name, case.weight, case.protected, case.held_out, detail=failure.message)
+            run.results[case.name] = CaseResult(
+                case.name, case.weight, case.protected, case.held_out, detail=failure.message
+            )
             run.signals += failure.signals
-        run.guard(f"case {case.name}", worker, lambda name=case.name: worker.ask("drop", seconds=LOAD_SECONDS, key=name))  # type: ignore[misc]
+        run.guard(
+            f"case {case.name}",
+            worker,
+            lambda name=case.name: worker.ask("drop", seconds=LOAD_SECONDS, key=name),
+        )  # type: ignore[misc]
         if run.confirming:
             pool.release(checking=True)
-    counted = run.guard("counting launches", worker, lambda: worker.ask("works", seconds=LOAD_SECONDS, mode="count"))
+    counted = run.guard(
+        "counting launches", worker, lambda: worker.ask("works", seconds=LOAD_SECONDS, mode="count")
+    )
     run.launches, run.called = counted.values[0], words.called(worker.data(counted))
     if any(b.ok and b.language == "cuda" for b in run.builds.records):
         run.kernels, _ = launched.collect(run, worker, LOAD_SECONDS)
@@ -88,12 +96,14 @@ class _CaseCheck:
     slots: Slots
     findings: list[oracle.Finding] = field(default_factory=list)
     wrong: list[tuple[str, str, oracle.Finding]] = field(default_factory=list)  # signal, text
-    shares: dict[str, float] = field(default_factory=dict)  # family -> largest share of wrong elements
+    # family -> largest share of wrong elements
+    shares: dict[str, float] = field(default_factory=dict)
     special: str = ""  # what differs with special values in the inputs
     reproducible: bool = True
 
     def all_sets(self) -> None:
-        """After a first wrong result the other families are still tried for a while: which of them fail says what is wrong."""
+        """After a first wrong result the other families are still tried for a while: which of them
+        fail says what is wrong."""
         began = time.monotonic()
         for state in dict.fromkeys(s for s, _ in self.pool.checking):
             sets = [held for s, held in self.pool.checking if s == state]
@@ -109,14 +119,19 @@ class _CaseCheck:
                     return
 
     def repeat(self) -> None:
-        """The same inputs again and again, on several threads where the machine has them: a result that moves is a race."""
-        if self.run.place.mode != "execute":  # an interpreter runs one program instance after the other
+        """The same inputs again and again, on several threads where the machine has them: a result
+        that moves is a race."""
+        # an interpreter runs one program instance after the other
+        if self.run.place.mode != "execute":
             return
         cpus = sorted(os.sched_getaffinity(0))
         _, held = self.pool.checking[0]
         doing = f"repeated on {len(cpus)} threads"
         self._guard(doing, lambda: set_state(self.worker, self.pool, 0))
-        self._guard(doing, lambda: self.worker.ask("threads", seconds=LOAD_SECONDS, count=len(cpus), cpus=cpus))
+        self._guard(
+            doing,
+            lambda: self.worker.ask("threads", seconds=LOAD_SECONDS, count=len(cpus), cpus=cpus),
+        )
         known: dict[int, Any] = {}
         began = time.monotonic()
         for _ in range(REPEATED_BURSTS):
@@ -127,15 +142,22 @@ class _CaseCheck:
                         continue
                     self.reproducible &= number not in known
                     known.setdefault(number, output.clone())
-                    finding = oracle.compare(output, held.expected[number], held.allowed[number], held.framework[number])
+                    finding = oracle.compare(
+                        output, held.expected[number], held.allowed[number], held.framework[number]
+                    )
                     if finding.signal is not None:
-                        text = f"case {self.case.name}, {doing}: right before, and now output {number}: {finding.detail}"
+                        text = (
+                            f"case {self.case.name}, {doing}: right before, and now output "
+                            f"{number}: {finding.detail}"
+                        )
                         self.wrong.append(("wrong.race", text, finding))
                         self.fail()
             if time.monotonic() - began > REPEATING_SECONDS:
                 break
         cpu = self.run.task.timing_cpus
-        self._guard(doing, lambda: self.worker.ask("threads", seconds=LOAD_SECONDS, count=1, cpus=cpu))
+        self._guard(
+            doing, lambda: self.worker.ask("threads", seconds=LOAD_SECONDS, count=1, cpus=cpu)
+        )
 
     def once(self, held: InputSet, doing: str) -> None:
         """One more call on inputs that were right before. Raises Failure."""
@@ -163,32 +185,50 @@ class _CaseCheck:
         raise Failure("incorrect", text, (Signal(name, text, evidence), *others))
 
     def _pair(self, pair: list[InputSet], *, changed: bool) -> None:
-        """Two sets and the first again, so that held, stale and unstable outputs show; the first two in a longer burst, so that an
-        output which lasts for a few calls only shows, too."""
+        """Two sets and the first again, so that held, stale and unstable outputs show; the first
+        two in a longer burst, so that an output which lasts for a few calls only shows, too."""
         first = not self.findings
-        calls = bursts.held_calls(self.pool, self.run.place.patience_s) if first else bursts.CHECK_CALLS
+        calls = (
+            bursts.held_calls(self.pool, self.run.place.patience_s) if first else bursts.CHECK_CALLS
+        )
         order = [number % len(pair) for number in range(bursts.CHECK_CALLS)]
         order += [
             secrets.randbelow(len(pair)) for _ in range(calls - len(order))
         ]  # no period, which a ring of outputs could share
         doing = (
-            f"{'after the parameters changed, ' if changed else ''}{' and '.join(dict.fromkeys(h.family for h in pair))} inputs"
+            f"{'after the parameters changed, ' if changed else ''}{' and '.join(dict.fromkeys(h.family for h in pair))} "
+            "inputs"
         )
         result = self._burst(pair, order, doing, record=first)
         works.note_library(self.run, result.data)
         outputs = self._outputs(calls)
         for index, own in enumerate(outputs):
             repeated = index >= len(pair)
-            if repeated and all(same_bits(a, b) for a, b in zip(own, outputs[order[index]], strict=True)):
+            if repeated and all(
+                same_bits(a, b) for a, b in zip(own, outputs[order[index]], strict=True)
+            ):
                 continue
             self.reproducible &= not repeated
             others = [held for held in pair if held is not pair[order[index]]]
             for number, output in enumerate(own):
-                self._output(number, output, pair[order[index]], others, changed=changed, repeated=repeated)
+                self._output(
+                    number, output, pair[order[index]], others, changed=changed, repeated=repeated
+                )
 
-    def _output(self, number: int, output: Any, held: InputSet, others: list[InputSet], *, changed: bool, repeated: bool) -> None:
+    def _output(
+        self,
+        number: int,
+        output: Any,
+        held: InputSet,
+        others: list[InputSet],
+        *,
+        changed: bool,
+        repeated: bool,
+    ) -> None:
         bitwise = self.run.bitwise and held.family != "special"
-        finding = oracle.compare(output, held.expected[number], held.allowed[number], held.framework[number], bitwise)
+        finding = oracle.compare(
+            output, held.expected[number], held.allowed[number], held.framework[number], bitwise
+        )
         if finding.signal is None:
             self.findings.append(finding)
             if held.family != "special":
@@ -197,8 +237,9 @@ class _CaseCheck:
         what = f"output {number}: {finding.detail}"
         if held.family == "special":
             self.special = self.special or (
-                f"NaN, infinities and the largest numbers in {_special_input(held)} come out otherwise than in the reference, {what}; "
-                "this fails no candidate and bars it from nothing"
+                f"NaN, infinities and the largest numbers in {_special_input(held)} come out "
+                f"otherwise than in the reference, {what}; this fails no candidate and bars it "
+                "from nothing"
             )
             return
         name = finding.signal
@@ -210,18 +251,34 @@ class _CaseCheck:
             name = "wrong.gradients"
         elif any(_right(output, number, other) for other in others):
             name = "wrong.held_output"
-            what = f"output {number} is that of another call: one buffer for several calls, or a result kept"
-        text = f"case {self.case.name}{', after the parameters changed' if changed else ''}, {held.family} inputs, {what}"
+            what = (
+                f"output {number} is that of another call: one buffer for several calls, or a "
+                "result kept"
+            )
+        text = (
+            f"case {self.case.name}{', after the parameters changed' if changed else ''}, "
+            f"{held.family} inputs, {what}"
+        )
         if math.isfinite(finding.error) and finding.limit:
-            figures = f"error {finding.error:.2e}, allowed {finding.limit:.2e}, the framework's own {finding.framework_error:.2e}"
+            figures = (
+                f"error {finding.error:.2e}, allowed {finding.limit:.2e}, the framework's own "
+                f"{finding.framework_error:.2e}"
+            )
             text += f" ({figures})"
         self.wrong.append((name, text, finding))
         self.shares[held.family] = max(self.shares.get(held.family, 0.0), finding.share)
 
-    def _burst(self, sets: list[InputSet], order: list[int], doing: str, *, record: bool = False) -> BurstResult:
-        seconds = max(self.run.place.patience_s, call_seconds(self.case, len(order), self.pool.call_s))
+    def _burst(
+        self, sets: list[InputSet], order: list[int], doing: str, *, record: bool = False
+    ) -> BurstResult:
+        seconds = max(
+            self.run.place.patience_s, call_seconds(self.case, len(order), self.pool.call_s)
+        )
         return self._guard(
-            doing, lambda: bursts.run(self.worker, self.slots, self.case.name, sets, order, seconds, record=record)
+            doing,
+            lambda: bursts.run(
+                self.worker, self.slots, self.case.name, sets, order, seconds, record=record
+            ),
         )
 
     def _guard(self, doing: str, action: Callable[[], T]) -> T:

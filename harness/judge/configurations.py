@@ -1,4 +1,5 @@
-"""Autotuned kernels without a device: every configuration that the autotuner could choose is verified, within a bound."""
+"""Autotuned kernels without a device: every configuration that the autotuner could choose is
+verified, within a bound."""
 
 from __future__ import annotations
 
@@ -16,23 +17,29 @@ MOST = 16  # of one kernel, in each case: interpreting is slow
 _LABEL = 200  # characters of a configuration's name, which is the candidate's text
 
 
-def check(run: Run, case: Case, pool: CasePool, worker: Worker, judge: Callable[[InputSet, str], None]) -> None:
-    """The checking stage has run the first configuration of every kernel on all inputs; here the others, on one set of inputs each.
-    judge: makes one call on a set and judges it; the words say what is being done. Raises Failure naming the configuration."""
+def check(
+    run: Run, case: Case, pool: CasePool, worker: Worker, judge: Callable[[InputSet, str], None]
+) -> None:
+    """The checking stage has run the first configuration of every kernel on all inputs; here the
+    others, on one set of inputs each. judge: makes one call on a set and judges it; the words say
+    what is being done. Raises Failure naming the configuration."""
     found = _kernels(_configure(run, worker, 1))
     most = max((len(labels) for labels in found.values()), default=0)
     _, held = pool.checking[0]
     run.guard(f"case {case.name}", worker, lambda: set_state(worker, pool, 0))
     for number in range(1, min(most, MOST)):
         run.tell("verify", f"case {case.name}, configuration {number + 1} of {most}", 0.4)
-        names = ", ".join(f"{kernel}: {labels[number % len(labels)]}" for kernel, labels in found.items())
+        names = ", ".join(
+            f"{kernel}: {labels[number % len(labels)]}" for kernel, labels in found.items()
+        )
         if number > 1:
             _configure(run, worker, number)
         judge(held, f"configuration {number + 1} ({names})")
     _configure(run, worker, 0)
     if found:
         run.configurations[case.name] = {
-            kernel: {"verified": labels[:MOST], "not_verified": labels[MOST:]} for kernel, labels in found.items()
+            kernel: {"verified": labels[:MOST], "not_verified": labels[MOST:]}
+            for kernel, labels in found.items()
         }
 
 
@@ -44,7 +51,8 @@ def _configure(run: Run, worker: Worker, number: int) -> Any:
 
 
 def _kernels(told: Any) -> dict[str, list[str]]:
-    """What the candidate's process says it could choose from: checked, since it informs how much is verified."""
+    """What the candidate's process says it could choose from: checked, since it informs how much is
+    verified."""
     if not isinstance(told, dict):
         return {}
     return {

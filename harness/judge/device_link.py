@@ -1,5 +1,5 @@
-"""The judge's side of the memory that it shares with one worker on a device: a window in which inputs appear, and the worker's own allocations in
-which its outputs lie, mapped here to be read."""
+"""The judge's side of the memory that it shares with one worker on a device: a window in which
+inputs appear, and the worker's own allocations in which its outputs lie, mapped here to be read."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ WINDOW_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Placed:
-    """Where input sets will appear in the window. where: of each its start, and the number of its layout. copies: (start, from, start there,
-    bytes) of what has to be copied."""
+    """Where input sets will appear in the window. where: of each its start, and the number of its
+    layout. copies: (start, from, start there, bytes) of what has to be copied."""
 
     layouts: list[buffers.Layout]
     where: list[tuple[int, int]]
@@ -34,13 +34,16 @@ class Placed:
 
 
 class DeviceLink:
-    """words: the judge's is followed by the worker's. Everything raises what Worker.ask raises, and DeviceMemoryError where the driver refuses."""
+    """words: the judge's is followed by the worker's. Everything raises what Worker.ask raises, and
+    DeviceMemoryError where the driver refuses."""
 
     def __init__(self, worker: Worker, nbytes: int) -> None:
         self._worker, self.number, self.closed = worker, 0, False  # closed: no memory is shown now
         self._allocations: dict[int, tuple[int, int]] = {}  # address there -> handle, bytes
-        self._starts: dict[int, int] = {}  # number of a step of addresses -> address of the allocation
-        self._mapped: dict[tuple[int, int], Any] = {}  # addresses of the first and last allocation -> bytes
+        # number of a step of addresses -> address of the allocation
+        self._starts: dict[int, int] = {}
+        # addresses of the first and last allocation -> bytes
+        self._mapped: dict[tuple[int, int], Any] = {}
         words = SharedWords.file()
         try:
             self.words = SharedWords(words)
@@ -56,7 +59,9 @@ class DeviceLink:
         copies: list[tuple[int, torch.Tensor, int, int]] = []
         start = 0
         for held in sets:
-            number = next((n for n, layout in enumerate(layouts) if layout is held.layout), len(layouts))
+            number = next(
+                (n for n, layout in enumerate(layouts) if layout is held.layout), len(layouts)
+            )
             if number == len(layouts):
                 layouts.append(held.layout)
             where.append((start, number))
@@ -76,7 +81,9 @@ class DeviceLink:
     def put(self, placed: Placed) -> None:
         """Copy the sets into the window, on the current stream."""
         for start, source, base, nbytes in placed.copies:
-            self._region.bytes[start : start + nbytes].copy_(source[base : base + nbytes], non_blocking=True)
+            self._region.bytes[start : start + nbytes].copy_(
+                source[base : base + nbytes], non_blocking=True
+            )
 
     def show(self, held: InputSet) -> int:
         """Let one set appear in the window; where it starts there."""
@@ -101,33 +108,51 @@ class DeviceLink:
             try:
                 self._mapped[first, last] = device_memory.mapped(run, writable=False)
             except DeviceMemoryError as error:
-                raise Interfered(f"device memory that it shows cannot be mapped: {error}") from error
+                raise Interfered(
+                    f"device memory that it shows cannot be mapped: {error}"
+                ) from error
         found: torch.Tensor = self._mapped[first, last][address - first : address - first + nbytes]
         return found
 
     def _remember(self, address: int, nbytes: int, fd: int) -> None:
         """An allocation of the worker's, which may take the place of one that lay there."""
         known = sum(size for _, size in self._allocations.values())
-        bad = self.closed or not nbytes or address % STEP or nbytes % STEP or known + nbytes > MOST_BYTES
+        bad = (
+            self.closed
+            or not nbytes
+            or address % STEP
+            or nbytes % STEP
+            or known + nbytes > MOST_BYTES
+        )
         if bad or len(self._allocations) >= MOST_ALLOCATIONS:
             raise Interfered(f"it shows {nbytes} bytes of device memory at {address:#x}")
-        for old in {self._starts[step] for step in range(address // STEP, (address + nbytes) // STEP) if step in self._starts}:
+        for old in {
+            self._starts[step]
+            for step in range(address // STEP, (address + nbytes) // STEP)
+            if step in self._starts
+        }:
             handle, size = self._allocations.pop(old)
             device_memory.release(handle)
             for step in range(old // STEP, (old + size) // STEP):
                 self._starts.pop(step, None)
-            self._mapped = {ends: kept for ends, kept in self._mapped.items() if not ends[0] <= old <= ends[1]}
+            self._mapped = {
+                ends: kept for ends, kept in self._mapped.items() if not ends[0] <= old <= ends[1]
+            }
         try:
             self._allocations[address] = (device_memory.imported(fd), nbytes)
         except DeviceMemoryError as error:
             raise Interfered(f"what it shows is no device memory: {error}") from error
-        self._starts.update(dict.fromkeys(range(address // STEP, (address + nbytes) // STEP), address))
+        self._starts.update(
+            dict.fromkeys(range(address // STEP, (address + nbytes) // STEP), address)
+        )
 
     def _take_window(self, nbytes: int, words: list[int]) -> None:
         self._region = DeviceRegion(nbytes)
         fd = self._region.export()
         try:
-            self._worker.ask("window", [fd, *words], seconds=WINDOW_SECONDS, nbytes=self._region.nbytes)
+            self._worker.ask(
+                "window", [fd, *words], seconds=WINDOW_SECONDS, nbytes=self._region.nbytes
+            )
         finally:
             os.close(fd)
 
@@ -158,7 +183,9 @@ def is_want_of_memory(error: Exception) -> bool:
     """Whether the device had no memory left for the judge itself."""
     import torch
 
-    return isinstance(error, torch.OutOfMemoryError) or (isinstance(error, DeviceMemoryError) and "out of memory" in str(error))
+    return isinstance(error, torch.OutOfMemoryError) or (
+        isinstance(error, DeviceMemoryError) and "out of memory" in str(error)
+    )
 
 
 def freed_by_ending(worker: Worker) -> int:
@@ -178,11 +205,15 @@ def link(worker: Worker) -> DeviceLink:
 
 
 def unshared() -> str:
-    """Why no process can be shown device memory here, as far as the judge can tell by itself; "" where it can."""
+    """Why no process can be shown device memory here, as far as the judge can tell by itself; ""
+    where it can."""
     if os.environ.get("KEVOLVE_DEVICE_MEMORY", "") == "host":
         return "KEVOLVE_DEVICE_MEMORY says so"
     if os.environ.get("CUDA_MPS_PIPE_DIRECTORY") or os.path.exists("/tmp/nvidia-mps/control"):
-        return "a Multi-Process Service is here, under which processes share the device at the same time"
+        return (
+            "a Multi-Process Service is here, under which processes share the device at the same "
+            "time"
+        )
     return _refused_by_driver()
 
 
@@ -196,11 +227,19 @@ def _refused_by_driver() -> str:
 
 
 def refused(worker: Worker) -> str:
-    """Why this machine's confined processes and the judge can share no device memory; "" where they can."""
+    """Why this machine's confined processes and the judge can share no device memory; "" where they
+    can."""
     if reason := unshared():
         return reason
     try:
         link(worker)
         return ""
-    except (DeviceMemoryError, WorkerFailed, WorkerDied, WorkerTimeout, Interfered, RuntimeError) as error:
+    except (
+        DeviceMemoryError,
+        WorkerFailed,
+        WorkerDied,
+        WorkerTimeout,
+        Interfered,
+        RuntimeError,
+    ) as error:
         return (str(error) or type(error).__name__).splitlines()[0][:200]

@@ -1,11 +1,15 @@
-"""Bursts on a device that shares memory with the judge: inputs appear in the worker's window, outputs are copied from where they lie.
+"""Bursts on a device that shares memory with the judge: inputs appear in the worker's window,
+outputs are copied from where they lie.
 
-Calls that are timed wait in the worker's stream for a word of the judge's, with all their launches queued. The judge copies the inputs into the
-window, evicts the caches and writes its word, all in one stream: a device works for one process at a time, so that no kernel sees any of it before.
-The same stream waits for the worker's word then, and copies the outputs. The judge's clock starts with its own word, on a page of its own, and
-stops when that copy is complete: what the worker says about time counts for nothing, and who says too early that all is done is read too early.
-What lies between besides the calls (the copy, and two changes of the device from process to process: 0.3 ms on an H200, the same to 2 us)
-is measured with a burst that calls nothing, and taken off: the judge does it, and nobody else could do it faster.
+Calls that are timed wait in the worker's stream for a word of the judge's, with all their launches
+queued. The judge copies the inputs into the window, evicts the caches and writes its word, all in
+one stream: a device works for one process at a time, so that no kernel sees any of it before. The
+same stream waits for the worker's word then, and copies the outputs. The judge's clock starts with
+its own word, on a page of its own, and stops when that copy is complete: what the worker says about
+time counts for nothing, and who says too early that all is done is read too early. What lies
+between besides the calls (the copy, and two changes of the device from process to process: 0.3 ms
+on an H200, the same to 2 us) is measured with a burst that calls nothing, and taken off: the judge
+does it, and nobody else could do it faster.
 """
 
 from __future__ import annotations
@@ -39,9 +43,11 @@ Copies = list[tuple[list["torch.Tensor"], list["torch.Tensor"]]]  # to, from, to
 
 @dataclass(frozen=True)
 class QueuedResult:
-    """One burst of queued calls. before_ns: from the first byte of the inputs in the window to the start, by the judge's events on the device. whole_ns:
-    from the start until the judge held the outputs, by its own clock, with all that it does itself. said: what the worker says of it, as in BurstResult. ready: whether all launches were queued before the start. reached_ns: how long the device kept the judge waiting before any
-    of it, when nobody should have had work for it."""
+    """One burst of queued calls. before_ns: from the first byte of the inputs in the window to the
+    start, by the judge's events on the device. whole_ns: from the start until the judge held the
+    outputs, by its own clock, with all that it does itself. said: what the worker says of it, as in
+    BurstResult. ready: whether all launches were queued before the start. reached_ns: how long the
+    device kept the judge waiting before any of it, when nobody should have had work for it."""
 
     before_ns: int
     whole_ns: int
@@ -51,7 +57,8 @@ class QueuedResult:
 
 
 class DeviceSlots(Slots):
-    """Slots in memory of the judge's own, which no worker can write to. before: others that nobody needs any more."""
+    """Slots in memory of the judge's own, which no worker can write to. before: others that nobody
+    needs any more."""
 
     def __init__(self, count: int, pool: CasePool, before: DeviceSlots | None = None) -> None:
         self.count, self._pool, self._leaves = count, pool, pool.outputs["leaves"]
@@ -61,20 +68,38 @@ class DeviceSlots(Slots):
         self._turned: list[
             tuple[torch.Tensor, torch.Tensor]
         ] = []  # outputs in other strides: where they belong, as they were copied
-        self._held: torch.Tensor = before._held if before is not None and before._held.numel() >= size else _room(size)
+        self._held: torch.Tensor = (
+            before._held if before is not None and before._held.numel() >= size else _room(size)
+        )
 
     @cached_property
     def _other(self) -> torch.Tensor:
         return _room(self.count * self._stride)
 
     def run(
-        self, worker: Worker, key: str, sets: Sequence[InputSet], order: list[int], seconds: float, *, record: bool, queue_ns: int
+        self,
+        worker: Worker,
+        key: str,
+        sets: Sequence[InputSet],
+        order: list[int],
+        seconds: float,
+        *,
+        record: bool,
+        queue_ns: int,
     ) -> BurstResult:
         import torch
 
         link = device_link.link(worker)
         placed = link.place(sets)
-        worker.send("shown", key=key, layouts=placed.layouts, sets=placed.where, order=order, record=record, queue_ns=queue_ns)
+        worker.send(
+            "shown",
+            key=key,
+            layouts=placed.layouts,
+            sets=placed.where,
+            order=order,
+            record=record,
+            queue_ns=queue_ns,
+        )
         worker.wait(frames.READY, seconds)
         start = time.perf_counter_ns()
         link.put(placed)
@@ -90,20 +115,30 @@ class DeviceSlots(Slots):
         self._order()
         return result_of(reply, time.perf_counter_ns() - start, said.get("operators"))
 
-    def queued(self, worker: Worker, key: str, sets: Sequence[InputSet], seconds: float, patience_s: float) -> QueuedResult:
-        """A call on each of the sets, in their order. Without a key nothing is called, and as many bytes are copied. patience_s: how long
-        the worker may take to queue its launches; a call that waits for the device itself never ends queueing, so that the start is given
-        without."""
+    def queued(
+        self, worker: Worker, key: str, sets: Sequence[InputSet], seconds: float, patience_s: float
+    ) -> QueuedResult:
+        """A call on each of the sets, in their order. Without a key nothing is called, and as many
+        bytes are copied. patience_s: how long the worker may take to queue its launches; a call
+        that waits for the device itself never ends queueing, so that the start is given without."""
         link = device_link.link(worker)
         placed = link.place(sets)
         link.number += 1
         reached_ns = _reached()
-        worker.send("queued", key=key, layouts=placed.layouts, sets=placed.where if key else [], number=link.number)
+        worker.send(
+            "queued",
+            key=key,
+            layouts=placed.layouts,
+            sets=placed.where if key else [],
+            number=link.number,
+        )
         gc.disable()
         try:
             ready = worker.speaks(patience_s)
             copies = self._said(worker, link, key, len(sets), seconds) if ready else None
-            before_ns, whole_ns, reply = self._measured(worker, link, placed, copies, key, len(sets), seconds)
+            before_ns, whole_ns, reply = self._measured(
+                worker, link, placed, copies, key, len(sets), seconds
+            )
             self._taken = len(sets)
             reply = reply or worker.wait(frames.OK, seconds)
             if reply.code != frames.OK:
@@ -114,25 +149,38 @@ class DeviceSlots(Slots):
             raise
         finally:
             gc.enable()
-            link.words[GO] = link.words[DONE] = link.number  # nobody waits for any of it any more, however this ends
+            # nobody waits for any of it any more, however this ends
+            link.words[GO] = link.words[DONE] = link.number
         self._order()
         return QueuedResult(before_ns, whole_ns, result_of(reply, whole_ns), ready, reached_ns)
 
     def _measured(
-        self, worker: Worker, link: DeviceLink, placed: Placed, copies: Copies | None, key: str, calls: int, seconds: float
+        self,
+        worker: Worker,
+        link: DeviceLink,
+        placed: Placed,
+        copies: Copies | None,
+        key: str,
+        calls: int,
+        seconds: float,
     ) -> tuple[int, int, frames.Reply | None]:
-        """Nanoseconds of both parts, see QueuedResult; and the worker's last word, if it has come meanwhile. copies: None of a worker that
-        has not said yet where its outputs will lie."""
+        """Nanoseconds of both parts, see QueuedResult; and the worker's last word, if it has come
+        meanwhile. copies: None of a worker that has not said yet where its outputs will lie."""
         import torch
 
-        stream, own, deadline = torch.cuda.current_stream().cuda_stream, _private(), time.monotonic() + seconds
+        stream, own, deadline = (
+            torch.cuda.current_stream().cuda_stream,
+            _private(),
+            time.monotonic() + seconds,
+        )
         own.number += 1
         first, start, last = _events()
         _flushed().zero_()  # what follows is queued behind it, and the device is the judge's
         first.record()
         link.put(placed)
         _flushed().zero_()
-        own.words.write_on(stream, GO, own.number)  # first: were the device taken away in between, it would be from the candidate
+        # first: were the device taken away in between, it would be from the candidate
+        own.words.write_on(stream, GO, own.number)
         link.words.write_on(stream, GO, link.number)
         start.record()
         early = copies is not None
@@ -174,14 +222,23 @@ class DeviceSlots(Slots):
     # ---- how
 
     def _said(
-        self, worker: Worker, link: DeviceLink, key: str, calls: int, seconds: float, reply: frames.Reply | None = None
+        self,
+        worker: Worker,
+        link: DeviceLink,
+        key: str,
+        calls: int,
+        seconds: float,
+        reply: frames.Reply | None = None,
     ) -> Copies:
-        """What is to be copied once it is there; for calls of nothing as much of something else. reply: with which it was said, if it was heard."""
+        """What is to be copied once it is there; for calls of nothing as much of something else.
+        reply: with which it was said, if it was heard."""
         said = worker.data(reply or worker.wait(frames.READY, seconds))
         self._turned = []
         if key:
             return self._copies(link, said, calls)
-        return _grouped([(place, self._other[start : start + len(place)]) for start, place in self._flat(calls)])
+        return _grouped(
+            [(place, self._other[start : start + len(place)]) for start, place in self._flat(calls)]
+        )
 
     def _order(self) -> None:
         """Bring outputs that came in other strides into order."""
@@ -190,11 +247,16 @@ class DeviceSlots(Slots):
 
     def _flat(self, calls: int) -> list[tuple[int, torch.Tensor]]:
         """The places of all outputs, as bytes, and where they start."""
-        starts = [(call * self._stride + leaf["offset"], leaf["nbytes"]) for call in range(calls) for leaf in self._leaves]
+        starts = [
+            (call * self._stride + leaf["offset"], leaf["nbytes"])
+            for call in range(calls)
+            for leaf in self._leaves
+        ]
         return [(start, self._held[start : start + nbytes]) for start, nbytes in starts]
 
     def _copies(self, link: DeviceLink, said: Any, calls: int) -> Copies:
-        """From the worker's memory to the judge's. Raises Interfered where what it says cannot be."""
+        """From the worker's memory to the judge's. Raises Interfered where what it says cannot
+        be."""
         import torch
 
         if not isinstance(said, list) or len(said) != calls * len(self._leaves):
@@ -203,7 +265,12 @@ class DeviceSlots(Slots):
         self._turned = []
         for number, (each, (_, place)) in enumerate(zip(said, self._flat(calls), strict=True)):
             leaf = self._leaves[number % len(self._leaves)]
-            if not isinstance(each, list) or len(each) != 2 or not isinstance(each[0], int) or each[0] < 0:
+            if (
+                not isinstance(each, list)
+                or len(each) != 2
+                or not isinstance(each[0], int)
+                or each[0] < 0
+            ):
                 raise Interfered("it does not say where an output lies")
             address, strides = each
             if not leaf["nbytes"]:
@@ -214,20 +281,30 @@ class DeviceSlots(Slots):
             if strides is None:
                 found.append((place, link.bytes_at(address, leaf["nbytes"])))
                 continue
-            if not isinstance(strides, list) or not all(isinstance(step, int) and 0 <= step < MOST_STEP for step in strides):
+            if not isinstance(strides, list) or not all(
+                isinstance(step, int) and 0 <= step < MOST_STEP for step in strides
+            ):
                 raise Interfered("an output's strides cannot be")
             if len(strides) != len(leaf["shape"]):
                 raise Interfered("an output has strides of another dimension")
             if gate.spread_bytes(leaf["shape"], strides, dtype.itemsize) != leaf["nbytes"]:
                 raise Interfered("an output has gaps, or elements that are several")
-            found.append((place, link.bytes_at(address, leaf["nbytes"])))  # brought into order when no clock runs
-            self._turned.append((place.view(dtype).view(leaf["shape"]), place.view(dtype).as_strided(leaf["shape"], strides)))
+            # brought into order when no clock runs
+            found.append((place, link.bytes_at(address, leaf["nbytes"])))
+            self._turned.append(
+                (
+                    place.view(dtype).view(leaf["shape"]),
+                    place.view(dtype).as_strided(leaf["shape"], strides),
+                )
+            )
         return _grouped(found)
 
 
-def _until(over: Callable[[], bool], worker: Worker, deadline: float, reply: frames.Reply | None = None) -> frames.Reply | None:
-    """Wait until it is so. What the worker says meanwhile, which ends nothing: it may have done before the judge's copy has. Raises what
-    Worker.wait raises."""
+def _until(
+    over: Callable[[], bool], worker: Worker, deadline: float, reply: frames.Reply | None = None
+) -> frames.Reply | None:
+    """Wait until it is so. What the worker says meanwhile, which ends nothing: it may have done
+    before the judge's copy has. Raises what Worker.wait raises."""
     look = time.monotonic() + LOOK_S
     while not over():
         if (now := time.monotonic()) < look:
@@ -262,7 +339,10 @@ def _grouped(copies: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Copies:
     together: dict[torch.dtype, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
     for place, source in copies:
         whole = len(source) | source.data_ptr() | place.data_ptr()
-        wide = next((dtype for width, dtype in ((8, torch.int64), (4, torch.int32)) if whole % width == 0), torch.uint8)
+        wide = next(
+            (dtype for width, dtype in ((8, torch.int64), (4, torch.int32)) if whole % width == 0),
+            torch.uint8,
+        )
         places, sources = together.setdefault(wide, ([], []))
         places.append(place.view(wide))
         sources.append(source.view(wide))

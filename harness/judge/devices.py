@@ -1,4 +1,5 @@
-"""The GPUs of this machine, with who is on them. Creates no CUDA context, so a process that only assigns work may ask, too."""
+"""The GPUs of this machine, with who is on them. Creates no CUDA context, so a process that only
+assigns work may ask, too."""
 
 from __future__ import annotations
 
@@ -10,5 +11,6 @@ from .locks import DeviceLock
 
 
 def listed() -> tuple[Device, ...]:
-    """Every GPU that CUDA_VISIBLE_DEVICES leaves, and whether something is being timed on it; empty without a driver."""
+    """Every GPU that CUDA_VISIBLE_DEVICES leaves, and whether something is being timed on it; empty
+    without a driver."""
     return tuple(replace(d, measuring=DeviceLock(d.uuid).held) for d in cuda.devices())

@@ -1,4 +1,5 @@
-"""How far a result is from a reference, in one pass over blocks: they stay in the cache of a core, and leave a device's memory to tensors."""
+"""How far a result is from a reference, in one pass over blocks: they stay in the cache of a core,
+and leave a device's memory to tensors."""
 
 from __future__ import annotations
 
@@ -18,17 +19,19 @@ if TYPE_CHECKING:
     import torch
 
 BLOCK = 1 << 17  # elements: both sides in float64 fit into the second-level cache of a core
-DEVICE_BLOCK = 1 << 26  # 512 MiB in float64: enough work for a device, little beside an output of a billion elements
+# 512 MiB in float64: enough work for a device, little beside an output of a billion elements
+DEVICE_BLOCK = 1 << 26
 TINY_SQUARES = 1e-250  # below it squares may have vanished
 MANY = 1 << 20  # elements that are worth a thread of their own
 
 
 @dataclass(frozen=True)
 class Distance:
-    """error: norm-wise, relative (absolute, as a root mean square, where the reference is zero). rows: the same of each row (relative to
-    the row, or to half the typical row: the error of a sum that cancels is that of its terms). worst: the largest difference of
-    an element. excess: the largest of what is left of it after `slope` times the reference's element. rms: of the reference.
-    Where either side holds NaN or infinity, error is not finite."""
+    """error: norm-wise, relative (absolute, as a root mean square, where the reference is zero).
+    rows: the same of each row (relative to the row, or to half the typical row: the error of a sum
+    that cancels is that of its terms). worst: the largest difference of an element. excess: the
+    largest of what is left of it after `slope` times the reference's element. rms: of the
+    reference. Where either side holds NaN or infinity, error is not finite."""
 
     error: float
     rows: torch.Tensor
@@ -38,14 +41,18 @@ class Distance:
 
 
 def measure(value: torch.Tensor, reference: torch.Tensor, slope: float = 0.0) -> Distance:
-    """Of two real tensors of one shape. Computed in the reference's precision, in single at the least; where squares overflow or vanish there,
-    once more at another scale."""
+    """Of two real tensors of one shape. Computed in the reference's precision, in single at the
+    least; where squares overflow or vanish there, once more at another scale."""
     import torch
 
     if value.numel() == 0:
         return Distance(0.0, torch.zeros(0), 0.0, 0.0, 0.0)
     found = _measured(value, reference, slope)
-    if math.isfinite(found.error) and math.isfinite(found.rms) and (found.rms > 0.0 or found.worst == 0.0):
+    if (
+        math.isfinite(found.error)
+        and math.isfinite(found.rms)
+        and (found.rms > 0.0 or found.worst == 0.0)
+    ):
         return found
     top = float(torch.where(reference.isfinite(), reference.abs(), 0).max())
     if top == 0.0:
@@ -54,16 +61,20 @@ def measure(value: torch.Tensor, reference: torch.Tensor, slope: float = 0.0) ->
     down, up = math.ldexp(1.0, -exponent), math.ldexp(1.0, exponent - 1)
     wide = torch.float64 if torch.float64 in (value.dtype, reference.dtype) else torch.float32
     scaled = _measured(value.to(wide) * down, reference.to(wide) * down, slope)
-    return replace(scaled, worst=2 * up * scaled.worst, excess=2 * up * scaled.excess, rms=2 * up * scaled.rms)
+    return replace(
+        scaled, worst=2 * up * scaled.worst, excess=2 * up * scaled.excess, rms=2 * up * scaled.rms
+    )
 
 
 def rms(tensor: torch.Tensor) -> float:
-    """The root mean square of the elements, real or complex; of the largest values that there are as well."""
+    """The root mean square of the elements, real or complex; of the largest values that there are
+    as well."""
     return rms_of(lambda values: values, tensor)
 
 
 def rms_of(combine: Callable[..., torch.Tensor], *tensors: torch.Tensor) -> float:
-    """The same of a linear combination of tensors of one shape. combine: what it is of the same stretch of each, in float64."""
+    """The same of a linear combination of tensors of one shape. combine: what it is of the same
+    stretch of each, in float64."""
     import torch
 
     own = [torch.view_as_real(t) if t.is_complex() else t for t in tensors]
@@ -80,7 +91,8 @@ def rms_of(combine: Callable[..., torch.Tensor], *tensors: torch.Tensor) -> floa
 
 
 def blocks(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
-    """The same stretch of each tensor, flat, from the first to the last: what is computed of one needs little memory."""
+    """The same stretch of each tensor, flat, from the first to the last: what is computed of one
+    needs little memory."""
     flat = [t.reshape(-1) for t in tensors]
     length = BLOCK if flat[0].device.type == "cpu" else DEVICE_BLOCK
     for start in range(0, flat[0].numel(), length):
@@ -89,8 +101,12 @@ def blocks(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
 
 def all_finite(tensor: torch.Tensor) -> bool:
     """Whether no element is NaN or infinite."""
-    narrow = tensor.is_floating_point() and tensor.element_size() < 2  # torch does not ask this of eight bits
-    return all(bool((stretch.float() if narrow else stretch).isfinite().all()) for (stretch,) in blocks(tensor))
+    # torch does not ask this of eight bits
+    narrow = tensor.is_floating_point() and tensor.element_size() < 2
+    return all(
+        bool((stretch.float() if narrow else stretch).isfinite().all())
+        for (stretch,) in blocks(tensor)
+    )
 
 
 def _squares(combine: Callable[..., torch.Tensor], own: list[torch.Tensor], unit: float) -> float:
@@ -122,19 +138,32 @@ def _measured(value: torch.Tensor, reference: torch.Tensor, slope: float) -> Dis
     else:
         edges = [height * number // shares for number in range(shares + 1)]
         pieces = [slice(*pair) for pair in itertools.pairwise(edges)]
-        parts = list(_threads().map(lambda rows: _part(own[rows], wanted[rows], slope, BLOCK), pieces))
+        parts = list(
+            _threads().map(lambda rows: _part(own[rows], wanted[rows], slope, BLOCK), pieces)
+        )
     squares = torch.cat([part for part, _ in parts], dim=1)
     worst, excess = torch.stack([part for _, part in parts]).amax(0).tolist()
     whole, off = squares.sum(1).sqrt_().tolist()
     row_reference, row_difference = squares.sqrt_()
     if whole == 0.0:
-        return Distance(off / math.sqrt(count), row_difference / math.sqrt(width), worst, excess, 0.0)
+        return Distance(
+            off / math.sqrt(count), row_difference / math.sqrt(width), worst, excess, 0.0
+        )
     typical = 0.5 * whole / math.sqrt(height)
-    return Distance(off / whole, row_difference / row_reference.clamp(min=typical), worst, excess, whole / math.sqrt(count))
+    return Distance(
+        off / whole,
+        row_difference / row_reference.clamp(min=typical),
+        worst,
+        excess,
+        whole / math.sqrt(count),
+    )
 
 
-def _part(own: torch.Tensor, wanted: torch.Tensor, slope: float, block: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Squared norms of reference and difference by row, (2, rows); largest difference and excess, (2,)."""
+def _part(
+    own: torch.Tensor, wanted: torch.Tensor, slope: float, block: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Squared norms of reference and difference by row, (2, rows); largest difference and excess,
+    (2,)."""
     import torch
 
     work = wanted.dtype if wanted.dtype in (torch.float64, torch.float32) else torch.float32
@@ -167,5 +196,10 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
     one, other = one.contiguous(), other.contiguous()
     if one.device.type == other.device.type == "cpu":
         size = ctypes.c_size_t(one.numel() * one.element_size())
-        return bool(ctypes.CDLL(None).memcmp(ctypes.c_void_p(one.data_ptr()), ctypes.c_void_p(other.data_ptr()), size) == 0)
+        return bool(
+            ctypes.CDLL(None).memcmp(
+                ctypes.c_void_p(one.data_ptr()), ctypes.c_void_p(other.data_ptr()), size
+            )
+            == 0
+        )
     return bool(torch.equal(one.reshape(-1).view(torch.uint8), other.reshape(-1).view(torch.uint8)))

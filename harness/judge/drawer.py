@@ -1,5 +1,5 @@
-"""Drawing the input sets of a case: from secret seeds, by a reference worker, into files that a worker is shown once, or into memory of the
-judge's on a device."""
+"""Drawing the input sets of a case: from secret seeds, by a reference worker, into files that a
+worker is shown once, or into memory of the judge's on a device."""
 
 from __future__ import annotations
 
@@ -27,25 +27,39 @@ POOL_BYTES = 1 << 30  # of timing sets per case
 FEW_BYTES, FEW_SECONDS = 256 << 20, 0.15  # of those beyond BURSTS, and of calls on them
 HOST_BURST_US, DEVICE_BURST_US = 100.0, 200.0  # calls are timed in bursts of about this length
 SHORT_US = 1_000.0  # calls that are handed over by packet
-# Calls on a CPU that go before and are not measured, below so many microseconds: both sides find caches as their own calls left them. A
-# copy of eager that warmed itself looked 1.15 to 1.5 times as fast at 14 us.
+# Calls on a CPU that go before and are not measured, below so many microseconds: both sides find
+# caches as their own calls left them. A copy of eager that warmed itself looked 1.15 to 1.5 times
+# as fast at 14 us.
 WARM_CALLS = ((6, 100.0), (2, SHORT_US), (1, 50_000.0), (0, math.inf))
 BURSTS = 8  # per process; more where a case is small: the interval narrows with their number
-DEAR_BYTES, DEAR_BURSTS = 512 << 10, 4  # of a set that takes long to draw, and how many of them a search draws at least
-MORE_BURSTS, CONFIRMING_BURSTS = (max(BURSTS, round(timing_effort() * bursts)) for bursts in (64, 128))
+# of a set that takes long to draw, and how many of them a search draws at least
+DEAR_BYTES, DEAR_BURSTS = 512 << 10, 4
+MORE_BURSTS, CONFIRMING_BURSTS = (
+    max(BURSTS, round(timing_effort() * bursts)) for bursts in (64, 128)
+)
 MAX_CALLS, MOST_HOST_CALLS = 32, 8
-# On a device where the judge's clock measures bursts, which is off by 2 us for each (H200) and takes 3 ms: so long, or of so many calls, so many of
-# them in a process, and so many calls that are a burst of their own; in a search and in a confirmation.
-QUEUED_BURST_US, MOST_QUEUED_CALLS, QUEUED_BURSTS, QUEUED_ALONE = (300.0, 1_000.0), (32, 96), (6, 8), (16, 32)
-GRAPH_BYTES = 1 << 28  # of a case whose operators are taken apart: what they hand on needs several times as much
-TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))  # for each thing a task is asked to do
+# On a device where the judge's clock measures bursts, which is off by 2 us for each (H200) and
+# takes 3 ms: so long, or of so many calls, so many of them in a process, and so many calls that are
+# a burst of their own; in a search and in a confirmation.
+QUEUED_BURST_US, MOST_QUEUED_CALLS, QUEUED_BURSTS, QUEUED_ALONE = (
+    (300.0, 1_000.0),
+    (32, 96),
+    (6, 8),
+    (16, 32),
+)
+# of a case whose operators are taken apart: what they hand on needs several times as much
+GRAPH_BYTES = 1 << 28
+# for each thing a task is asked to do
+TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))
 LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
 SETS_SHARE = 0.4  # of a device's free memory, for checking sets: workers need some, too
-# Families of timed sets: who looks at a sample of plain inputs, in which elements are alike, is wrong there.
+# Families of timed sets: who looks at a sample of plain inputs, in which elements are alike, is
+# wrong there.
 UNEVEN = ("uneven", "raised")
 UNEVEN_FACTOR = 4.0  # on their limits, which one draw gave and others are held to
 UNEVEN_SHARE = 0.5  # of timed sets
-ALONE = 8  # per process of a device: calls that are a burst of their own, fewer where a set is large
+# per process of a device: calls that are a burst of their own, fewer where a set is large
+ALONE = 8
 
 
 class Drawer:
@@ -68,12 +82,18 @@ class Drawer:
         """What a described case computes, or why that is not known."""
         if pool.input_bytes + pool.slot_bytes > GRAPH_BYTES:
             return (), f"its first case has more than {GRAPH_BYTES >> 20} MiB"
-        told = self._worker.data(self._worker.ask("graph", seconds=TASK_SECONDS, case=pool.name, seed=pool.seed))
+        told = self._worker.data(
+            self._worker.ask("graph", seconds=TASK_SECONDS, case=pool.name, seed=pool.seed)
+        )
         return words.graph(told)
 
     def construct(self, pool: CasePool) -> None:
         """Construct the reference of a case that another process has described."""
-        known = {"outputs": pool.outputs, "doubled": pool.describe["doubled"], "upstream": pool.upstream}
+        known = {
+            "outputs": pool.outputs,
+            "doubled": pool.describe["doubled"],
+            "upstream": pool.upstream,
+        }
         self._worker.ask("construct", seconds=TASK_SECONDS, case=pool.name, seed=pool.seed, **known)
 
     def state(self, pool: CasePool, seed: int) -> int:
@@ -92,23 +112,30 @@ class Drawer:
         self._worker.ask("take_state", [pool.states[seed]], seconds=TASK_SECONDS, case=pool.name)
 
     def checking(self, pool: CasePool) -> None:
-        """Fill the checking sets: two plain draws, one of each family that this task can bear, one after a parameter change."""
+        """Fill the checking sets: two plain draws, one of each family that this task can bear, one
+        after a parameter change."""
         if pool.checking:
             return
         self.state(pool, 0)
         again = self._draw(pool, "dense").expected
-        plain = [held for _ in range(2) if (held := self._checked(pool, "dense", again)) is not None]
+        plain = [
+            held for _ in range(2) if (held := self._checked(pool, "dense", again)) is not None
+        ]
         pool.checking = [(0, held) for held in plain]
         _note_faint(pool, plain, again)
         drawn = zip(*(held.expected for held in plain), again, strict=True)
-        pool.predictable = [n for n, own in enumerate(drawn) if oracle.are_predictable(own, pool.allowances[n])]
+        pool.predictable = [
+            n for n, own in enumerate(drawn) if oracle.are_predictable(own, pool.allowances[n])
+        ]
         for family in _families(pool)[: self._spare(pool)]:
             held = self._checked(pool, family)
             if held is not None:
                 pool.checking.append((0, held))
                 if family in UNEVEN:
                     both = zip(pool.allowances, held.allowed, strict=True)
-                    pool.of_family[family] = [oracle.widened(_wider(*pair), UNEVEN_FACTOR) for pair in both]
+                    pool.of_family[family] = [
+                        oracle.widened(_wider(*pair), UNEVEN_FACTOR) for pair in both
+                    ]
         if pool.describe["state"]:
             changed = secrets.randbits(40) + 1
             self.state(pool, changed)
@@ -118,22 +145,35 @@ class Drawer:
             self.state(pool, 0)
 
     def timing(self, pool: CasePool, us: float, bursts: int = MORE_BURSTS) -> None:
-        """Draw timing sets for one pair of processes and a kernel of about `us` microseconds a call: for so many bursts where the case is
-        small. None where there are some."""
+        """Draw timing sets for one pair of processes and a kernel of about `us` microseconds a
+        call: for so many bursts where the case is small. None where there are some."""
         if pool.timing:
             return
         on_host = self._device == "cpu"
         each = pool.input_bytes + pool.slot_bytes + 2 * buffers.ALIGN
-        length_us, most = (HOST_BURST_US, MOST_HOST_CALLS) if on_host else (DEVICE_BURST_US, MAX_CALLS)
+        length_us, most = (
+            (HOST_BURST_US, MOST_HOST_CALLS) if on_host else (DEVICE_BURST_US, MAX_CALLS)
+        )
         alone, plenty = ALONE, bursts > MORE_BURSTS
         if pool.shared:
-            length_us, most, alone = QUEUED_BURST_US[plenty], MOST_QUEUED_CALLS[plenty], QUEUED_ALONE[plenty]
+            length_us, most, alone = (
+                QUEUED_BURST_US[plenty],
+                MOST_QUEUED_CALLS[plenty],
+                QUEUED_ALONE[plenty],
+            )
         pool.short = us < SHORT_US
-        pool.one_by_one, pool.warm = on_host, next(n for n, limit in WARM_CALLS if us < limit) if on_host else 0
+        pool.one_by_one, pool.warm = (
+            on_host,
+            next(n for n, limit in WARM_CALLS if us < limit) if on_host else 0,
+        )
         affordable = max(4, min(POOL_BYTES, self.room() // 8) // each)
         pool.calls = max(1, min(most, round(length_us / max(us, 1.0)), affordable // 4))
         spent_us = (pool.calls + pool.warm) * max(us, 1.0)
-        few = min(bursts, FEW_BYTES // (pool.calls * each), round(1e6 * FEW_SECONDS / spent_us)) if on_host else 0
+        few = (
+            min(bursts, FEW_BYTES // (pool.calls * each), round(1e6 * FEW_SECONDS / spent_us))
+            if on_host
+            else 0
+        )
         if pool.input_bytes > DEAR_BYTES:  # 7 ms and more to draw and answer one
             few = min(few, BURSTS if plenty else DEAR_BURSTS)
         least = min(BURSTS, max(few, DEAR_BURSTS)) if pool.input_bytes > DEAR_BYTES else BURSTS
@@ -148,27 +188,40 @@ class Drawer:
             self.state(pool, 0)
 
     def _halves(self, pool: CasePool, bursts: int) -> list[Half]:
-        """So many bursts; where there are parameters, half of them after these have changed: who keeps what depends on them alone while it is
-        timed shows there. The reference is left in the last state."""
+        """So many bursts; where there are parameters, half of them after these have changed: who
+        keeps what depends on them alone while it is timed shows there. The reference is left in the
+        last state."""
         changes = bool(pool.describe["state"]) and bursts > 1
         dense = next(held for state, held in pool.checking if state == 0 and held.family == "dense")
-        groups = [self._group(pool, _timed_families(pool)) for _ in range(bursts - bursts // 2 if changes else bursts)]
+        groups = [
+            self._group(pool, _timed_families(pool))
+            for _ in range(bursts - bursts // 2 if changes else bursts)
+        ]
         halves = [Half(0, groups, dense, sets.usual_rms(groups))]
         if changes:
             changed = secrets.randbits(40) + 1
             self.state(pool, changed)
             groups = [self._group(pool, _timed_families(pool)) for _ in range(bursts // 2)]
             usual = sets.usual_rms(groups)
-            halves.append(Half(changed, groups, sets.warm(self._group(pool, ["dense"]), pool.allowances, usual), usual))
+            halves.append(
+                Half(
+                    changed,
+                    groups,
+                    sets.warm(self._group(pool, ["dense"]), pool.allowances, usual),
+                    usual,
+                )
+            )
         return halves
 
     def sample(self, pool: CasePool) -> InputSet:
         """One more set of plain inputs."""
         return self._draw(pool, "dense")
 
-    def _checked(self, pool: CasePool, family: str, again: Sequence[torch.Tensor] = ()) -> InputSet | None:
-        """A checking set, or None (and a note) where the reference or the framework itself does not bear the family. again: for the first of
-        all, what is expected for another plain draw."""
+    def _checked(
+        self, pool: CasePool, family: str, again: Sequence[torch.Tensor] = ()
+    ) -> InputSet | None:
+        """A checking set, or None (and a note) where the reference or the framework itself does not
+        bear the family. again: for the first of all, what is expected for another plain draw."""
         try:
             held = self._draw(pool, family)
         except WorkerFailed as error:
@@ -177,12 +230,30 @@ class Drawer:
             pool.dropped[family] = f"the reference raises there: {str(error).splitlines()[0][:200]}"
             return None
         if not pool.steady:
-            pool.steady = [oracle.are_steady(*both) for both in zip(held.expected, again, strict=True)]
-        rule: oracle.Rule = "equal" if pool.exact else "integers" if family == "exact" else "rounding"
+            pool.steady = [
+                oracle.are_steady(*both) for both in zip(held.expected, again, strict=True)
+            ]
+        rule: oracle.Rule = (
+            "equal" if pool.exact else "integers" if family == "exact" else "rounding"
+        )
         held.allowed = [
-            oracle.allowance(wanted, own, terms, rule, _growth(terms, family), relief, steady=steady, pointwise=pool.pointwise)
+            oracle.allowance(
+                wanted,
+                own,
+                terms,
+                rule,
+                _growth(terms, family),
+                relief,
+                steady=steady,
+                pointwise=pool.pointwise,
+            )
             for wanted, own, terms, steady, relief in zip(
-                held.expected, held.framework, pool.reductions, pool.steady, _reliefs(pool, held), strict=True
+                held.expected,
+                held.framework,
+                pool.reductions,
+                pool.steady,
+                _reliefs(pool, held),
+                strict=True,
             )
         ]
         reason = _unbearable(pool, held)
@@ -192,36 +263,62 @@ class Drawer:
         if family not in pool.families:
             pool.families.append(family)
         if family == "dense":
-            pool.allowances = [_wider(a, b) for a, b in zip(pool.allowances or held.allowed, held.allowed, strict=True)]
+            pool.allowances = [
+                _wider(a, b)
+                for a, b in zip(pool.allowances or held.allowed, held.allowed, strict=True)
+            ]
         return held
 
     def _draw(self, pool: CasePool, family: str) -> InputSet:
         """One set with precise expectations."""
-        between = buffers.ALIGN * (1 + 2 * len(pool.outputs["leaves"]))  # the unused pages of a plan, and what is left of one
-        inputs, expected, framework = self._rooms(pool.input_bytes, between + pool.precise_bytes, pool.slot_bytes)
+        # the unused pages of a plan, and what is left of one
+        between = buffers.ALIGN * (1 + 2 * len(pool.outputs["leaves"]))
+        inputs, expected, framework = self._rooms(
+            pool.input_bytes, between + pool.precise_bytes, pool.slot_bytes
+        )
         asked = {"case": pool.name, "seed": secrets.randbits(48), "family": family}
-        data = self._worker.data(self._filled("make_set", [inputs, expected, framework], TASK_SECONDS, asked))
+        data = self._worker.data(
+            self._filled("make_set", [inputs, expected, framework], TASK_SECONDS, asked)
+        )
         wanted = self._placed(expected.tensors(data["expected"]))
         own = self._placed(framework.tensors(pool.outputs))
         return InputSet(inputs.file(), 0, data["layout"], wanted, family, data["finite"], own)
 
     def _group(self, pool: CasePool, families: list[str]) -> Group:
-        """Sets of these families for one timed burst, with expectations in the outputs' own dtypes."""
+        """Sets of these families for one timed burst, with expectations in the outputs' own
+        dtypes."""
         calls, stride = len(families), max(pool.input_bytes, buffers.ALIGN)
-        chosen = list(range(len(pool.outputs["leaves"]))) if pool.bitwise else buffers.integers(pool.outputs)
+        chosen = (
+            list(range(len(pool.outputs["leaves"])))
+            if pool.bitwise
+            else buffers.integers(pool.outputs)
+        )
         outputs = calls * pool.slot_bytes
         inputs, *results = self._rooms(calls * stride, outputs, *([outputs] if chosen else []))
         asked = {
-            "case": pool.name, "seeds": [secrets.randbits(48) for _ in range(calls)], "families": families, "stride": stride,
-            "slot_bytes": pool.slot_bytes, "framework": chosen,
+            "case": pool.name, "seeds": [secrets.randbits(48) for _ in range(calls)],
+            "families": families, "stride": stride, "slot_bytes": pool.slot_bytes,
+            "framework": chosen,
         }  # fmt: skip
-        layouts = self._worker.data(self._filled("make_group", [inputs, *results], calls * TASK_SECONDS, asked))
+        layouts = self._worker.data(
+            self._filled("make_group", [inputs, *results], calls * TASK_SECONDS, asked)
+        )
         held = inputs.file()
-        wanted, *others = (self._placed(each.stacked(pool.outputs, calls, pool.slot_bytes)) for each in results)
-        framework = [others[0][number] if number in chosen else None for number in range(len(wanted))]
+        wanted, *others = (
+            self._placed(each.stacked(pool.outputs, calls, pool.slot_bytes)) for each in results
+        )
+        framework = [
+            others[0][number] if number in chosen else None for number in range(len(wanted))
+        ]
         one = layouts[0]  # most often of all: then the same object, so that it is sent once
         sets = [
-            InputSet(held, number * stride, one if layout == one else layout, [output[number] for output in wanted], family)
+            InputSet(
+                held,
+                number * stride,
+                one if layout == one else layout,
+                [output[number] for output in wanted],
+                family,
+            )
             for number, (layout, family) in enumerate(zip(layouts, families, strict=True))
         ]
         return Group(sets, wanted, framework)
@@ -230,17 +327,26 @@ class Drawer:
         """Memory for inputs, and for what is expected."""
         return [rooms.OnDevice(size) if self._shared else rooms.OnHost(size) for size in sizes]
 
-    def _filled(self, op: str, some: Sequence[rooms.Room], seconds: float, asked: dict[str, Any]) -> frames.Reply:
+    def _filled(
+        self, op: str, some: Sequence[rooms.Room], seconds: float, asked: dict[str, Any]
+    ) -> frames.Reply:
         """What the worker says that has filled them."""
         fds = [room.fd() for room in some]
         try:
-            return self._worker.ask(op, fds, seconds=seconds, sizes=[room.nbytes for room in some if self._shared], **asked)
+            return self._worker.ask(
+                op,
+                fds,
+                seconds=seconds,
+                sizes=[room.nbytes for room in some if self._shared],
+                **asked,
+            )
         finally:
             for room, fd in zip(some, fds, strict=True):
                 room.filled(fd)
 
     def _spare(self, pool: CasePool) -> int | None:
-        """How many families there is room for beside the sets that have to be; None for all. What one leaves the others find."""
+        """How many families there is room for beside the sets that have to be; None for all. What
+        one leaves the others find."""
         return max(1, int(SETS_SHARE * self.room()) // pool.set_bytes - 1) if self._shared else None
 
     def room(self) -> int:
@@ -255,7 +361,10 @@ class Drawer:
 def _timed_families(pool: CasePool) -> list[str]:
     """Of the sets of one burst: most are plain, and nobody knows which."""
     chance, borne = secrets.SystemRandom(), list(pool.of_family)
-    return [chance.choice(borne) if borne and chance.random() < UNEVEN_SHARE else "dense" for _ in range(pool.calls)]
+    return [
+        chance.choice(borne) if borne and chance.random() < UNEVEN_SHARE else "dense"
+        for _ in range(pool.calls)
+    ]
 
 
 def _note_faint(pool: CasePool, plain: Sequence[InputSet], again: Sequence[torch.Tensor]) -> None:
@@ -264,15 +373,21 @@ def _note_faint(pool: CasePool, plain: Sequence[InputSet], again: Sequence[torch
         own = [oracle.real(held.framework[number]) for held in plain]
         if not own[0].is_floating_point() or allowed.rule == "equal":
             continue
-        draws = [oracle.real(expected) for expected in (*(held.expected[number] for held in plain), again[number])]
-        groups = faint.find(draws, own, max(allowed.element, allowed.least / max(distance.rms(draws[0]), 1e-300)))
+        draws = [
+            oracle.real(expected)
+            for expected in (*(held.expected[number] for held in plain), again[number])
+        ]
+        groups = faint.find(
+            draws, own, max(allowed.element, allowed.least / max(distance.rms(draws[0]), 1e-300))
+        )
         pool.allowances[number] = replace(allowed, faint=groups)
         for held in plain:
             held.allowed[number] = replace(held.allowed[number], faint=groups)
 
 
 def _families(pool: CasePool) -> list[str]:
-    """The families to try besides the plain one; for large inputs the one that truncated work does not survive, and two at random."""
+    """The families to try besides the plain one; for large inputs the one that truncated work does
+    not survive, and two at random."""
     found = [f for f in FAMILIES if f != "dense"]
     if operators.leaves_ties_open(pool.describe["operators"]):
         for family in ("zeros", "ties", "exact"):
@@ -285,28 +400,37 @@ def _families(pool: CasePool) -> list[str]:
 
 
 def _growth(terms: int, family: str) -> float:
-    """What honest sums lose in a family, as a factor on their part of the oracle's floor. Few, equal or nearly equal values, or many beside a
-    large one: rounding errors repeat instead of cancelling and grow with K, not its root. Scaled values saturate functions: of 1 - tanh(x)^2 little is
-    left, and all of its rounding (1 of 27 draws of an honest gate was refused). Shifted values: sums are off in proportion to
-    the shift (one pass for mean and variance by its square: that shows)."""
+    """What honest sums lose in a family, as a factor on their part of the oracle's floor. Few,
+    equal or nearly equal values, or many beside a large one: rounding errors repeat instead of
+    cancelling and grow with K, not its root. Scaled values saturate functions: of 1 - tanh(x)^2
+    little is left, and all of its rounding (1 of 27 draws of an honest gate was refused). Shifted
+    values: sums are off in proportion to the shift (one pass for mean and variance by its square:
+    that shows)."""
     repeated = max(1.0, terms**0.5 / 2)
     growths = {"shifted": 1.5 * SHIFT, "negative": 4.0, "scaled": 4.0, "dense": 1.0, "special": 1.0}
     return float(growths.get(family, repeated))
 
 
 def _reliefs(pool: CasePool, held: InputSet) -> list[float]:
-    """Factors on the whole floor for inputs that were scaled down: an error counts as large as it would be at the task's own scale."""
+    """Factors on the whole floor for inputs that were scaled down: an error counts as large as it
+    would be at the task's own scale."""
     if held.family != "small":
         return [1.0] * len(held.expected)
     plain = pool.checking[0][1].expected
-    return [max(1.0, distance.rms(a) / max(distance.rms(b), 1e-300)) for a, b in zip(plain, held.expected, strict=True)]
+    return [
+        max(1.0, distance.rms(a) / max(distance.rms(b), 1e-300))
+        for a, b in zip(plain, held.expected, strict=True)
+    ]
 
 
 def _same_kinds(one: torch.Tensor, other: torch.Tensor) -> bool:
     """NaN, infinities and finite values in the same places."""
     import torch
 
-    kinds = [torch.where(t.isnan(), 2.0, torch.where(t.isinf(), t.sign(), 0.0)).float() for t in (one, other)]
+    kinds = [
+        torch.where(t.isnan(), 2.0, torch.where(t.isinf(), t.sign(), 0.0)).float()
+        for t in (one, other)
+    ]
     return bool(torch.equal(*kinds))
 
 
@@ -314,8 +438,19 @@ def _unbearable(pool: CasePool, held: InputSet) -> str:
     if held.family == "special":
         if held.finite:
             return "no input or no output of the task can show special values"
-        same = all(_same_kinds(e, own) for e, own in zip(held.expected, held.framework, strict=True) if own.is_floating_point())
-        return "" if same else "the framework itself gives other special values than the reference in high precision"
+        same = all(
+            _same_kinds(e, own)
+            for e, own in zip(held.expected, held.framework, strict=True)
+            if own.is_floating_point()
+        )
+        return (
+            ""
+            if same
+            else (
+                "the framework itself gives other special values than the reference in high "
+                "precision"
+            )
+        )
     if not held.finite:
         return "the reference is not finite"
     import torch
@@ -323,8 +458,12 @@ def _unbearable(pool: CasePool, held: InputSet) -> str:
     for own, leaf in zip(held.framework, pool.outputs["leaves"], strict=True):
         if leaf["dtype"] in oracle.ROUNDOFF and not bool(torch.isfinite(own).all()):
             return "the framework itself overflows there"
-    for allowed, leaf, terms in zip(held.allowed, pool.outputs["leaves"], pool.reductions, strict=True):
-        if leaf["dtype"] in oracle.ROUNDOFF and allowed.framework_error > 64 * oracle.floor(leaf["dtype"], terms):
+    for allowed, leaf, terms in zip(
+        held.allowed, pool.outputs["leaves"], pool.reductions, strict=True
+    ):
+        if leaf["dtype"] in oracle.ROUNDOFF and allowed.framework_error > 64 * oracle.floor(
+            leaf["dtype"], terms
+        ):
             return "the framework itself is inaccurate there"
     return ""
 

@@ -1,7 +1,9 @@
-"""Candidates against each other: each is built and verified alone, then all that are right are timed in the same rounds.
+"""Candidates against each other: each is built and verified alone, then all that are right are
+timed in the same rounds.
 
-What two of them differ by is taken from rounds in which both were timed, so that whatever slows the machine meanwhile slows both. Each round has
-a burst of the strongest baseline as well: beside it the judge sees, as in any evaluation, what a candidate hides from its figure.
+What two of them differ by is taken from rounds in which both were timed, so that whatever slows the
+machine meanwhile slows both. Each round has a burst of the strongest baseline as well: beside it
+the judge sees, as in any evaluation, what a candidate hides from its figure.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ from .measuring import conclude_case, with_baselines
 from .pipeline import build, conclude
 from .run import Run, keep_compiled, start_ahead, start_worker
 
-MOST_PROCESSES = (
-    12  # of each candidate, for pairs that the first ones leave inconclusive; times the effort, and never above the next
-)
+# of each candidate, for pairs that the first ones leave inconclusive; times the effort, and never
+# above the next
+MOST_PROCESSES = 12
 BOUND = 36
 REPEATS = 2  # of all candidates' processes, because something else used the device
 
@@ -54,12 +56,14 @@ class _Contestant:
         self._report("time", begun, failure)
 
     def _report(self, stage: str, begun: float, failure: Failure) -> None:
-        self.run.reports.append(StageReport(stage, False, time.monotonic() - begun, failure.message, failure.log))  # type: ignore[arg-type]
+        self.run.reports.append(
+            StageReport(stage, False, time.monotonic() - begun, failure.message, failure.log)
+        )  # type: ignore[arg-type]
 
 
 def compare(runs: Sequence[Run], effort: float) -> HeadToHead:
-    """Always a comparison, in which candidates that failed take no part; trouble of the evaluator itself is raised. runs: one for each
-    candidate, of one open task."""
+    """Always a comparison, in which candidates that failed take no part; trouble of the evaluator
+    itself is raised. runs: one for each candidate, of one open task."""
     began = time.monotonic()
     contestants = [_Contestant(number, run) for number, run in enumerate(runs)]
     processes = 0
@@ -69,7 +73,11 @@ def compare(runs: Sequence[Run], effort: float) -> HeadToHead:
         rng = timing.fresh_rng()
         processes = _time(contestants, effort, rng)
         able = _able(contestants) if processes else []
-        duels = [ratios.duel(b.number, b.run, a.number, a.run, rng) for i, b in enumerate(able) for a in able[:i]]
+        duels = [
+            ratios.duel(b.number, b.run, a.number, a.run, rng)
+            for i, b in enumerate(able)
+            for a in able[:i]
+        ]
         start_ahead(runs[0])
     finally:
         for run in runs:
@@ -80,7 +88,9 @@ def compare(runs: Sequence[Run], effort: float) -> HeadToHead:
             run.builds.close()
     seconds = time.monotonic() - began
     evaluations = tuple(conclude(each.run, each.failure, seconds) for each in contestants)
-    fair = [d for d in duels if all(evaluations[n].status == "correct" for n in (d.first, d.second))]
+    fair = [
+        d for d in duels if all(evaluations[n].status == "correct" for n in (d.first, d.second))
+    ]
     return HeadToHead(evaluations, tuple(fair), processes, seconds)
 
 
@@ -102,7 +112,8 @@ def _prove(each: _Contestant) -> None:
 
 
 def _time(contestants: Sequence[_Contestant], effort: float, rng: random.Random) -> int:
-    """Time all that are right in the same rounds, in fresh processes until each is told from the first; how many processes each had."""
+    """Time all that are right in the same rounds, in fresh processes until each is told from the
+    first; how many processes each had."""
     begun, able = time.monotonic(), _able(contestants)
     for each in able:
         each.run.times = {case.name: timing.CaseTimes() for case in each.run.cases}
@@ -123,7 +134,9 @@ def _time(contestants: Sequence[_Contestant], effort: float, rng: random.Random)
                 each.run.times[name].blocks.append(block)
         process += 1
         if process == timing.PROCESSES:
-            deadline = time.monotonic() + effort * timing_effort() * able[0].run.task.family.PATIENCE_S
+            deadline = (
+                time.monotonic() + effort * timing_effort() * able[0].run.task.family.PATIENCE_S
+            )
         if process >= timing.PROCESSES:
             settled = all(ratios.is_settled(each.run, able[0].run, rng) for each in able[1:])
             if settled or process >= most or time.monotonic() > deadline:
@@ -135,7 +148,9 @@ def _time(contestants: Sequence[_Contestant], effort: float, rng: random.Random)
     return process
 
 
-def _process(runs: Sequence[Run], process: int, rng: random.Random) -> list[dict[str, timing.Block]]:
+def _process(
+    runs: Sequence[Run], process: int, rng: random.Random
+) -> list[dict[str, timing.Block]]:
     """The blocks of one fresh process of each candidate, by case. Raises Lost."""
     first = runs[0]
     first.machine.leaving.wait()
@@ -145,11 +160,18 @@ def _process(runs: Sequence[Run], process: int, rng: random.Random) -> list[dict
             with interleaved.losing(place):
                 workers.append(start_worker(run))
         for number, case in enumerate(first.cases):
-            fraction = 0.5 + 0.4 * min(1.0, (process + number / len(first.cases)) / timing.PROCESSES)
-            text = f"{len(runs)} candidates in turn, process {process + 1} of at least {timing.PROCESSES}, case {case.name}"
+            fraction = 0.5 + 0.4 * min(
+                1.0, (process + number / len(first.cases)) / timing.PROCESSES
+            )
+            text = (
+                f"{len(runs)} candidates in turn, process {process + 1} of at least "
+                f"{timing.PROCESSES}, case {case.name}"
+            )
             first.tell("time", text, fraction)
             screened = with_baselines(first, case)
-            measured = interleaved.time_case(screened, runs, workers, timing.strongest(screened), rng)
+            measured = interleaved.time_case(
+                screened, runs, workers, timing.strongest(screened), rng
+            )
             for some, block in zip(found, measured, strict=True):
                 some[case.name] = block
         return found
@@ -159,7 +181,8 @@ def _process(runs: Sequence[Run], process: int, rng: random.Random) -> list[dict
 
 
 def _conclude(run: Run, rng: random.Random) -> dict[str, object]:
-    """Results over the baseline, and who does the work. Raises Failure where the figures show a cheat."""
+    """Results over the baseline, and who does the work. Raises Failure where the figures show a
+    cheat."""
     for case in run.cases:
         conclude_case(run, with_baselines(run, case), rng)
     works.examine(run)

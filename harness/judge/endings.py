@@ -16,9 +16,10 @@ class WorkerFailed(Exception):
 
 
 class WorkerDied(Exception):
-    """The worker ended. signal_number: what killed it, or None; exit_code: else. held: bytes that it and its descendants held
-    when they were ended for holding too much, else 0. peak: the most bytes that the worker itself held; limit: those it could map, 0
-    for any. starved: the kernel killed some process for want of memory meanwhile."""
+    """The worker ended. signal_number: what killed it, or None; exit_code: else. held: bytes that
+    it and its descendants held when they were ended for holding too much, else 0. peak: the most
+    bytes that the worker itself held; limit: those it could map, 0 for any. starved: the kernel
+    killed some process for want of memory meanwhile."""
 
     def __init__(
         self,
@@ -33,14 +34,17 @@ class WorkerDied(Exception):
         super().__init__(
             f"was ended because it held {held / 2**30:.1f} GiB of memory"
             if held
-            else (f"ended by signal {signal_number}" if signal_number else f"exited with {exit_code}")
+            else (
+                f"ended by signal {signal_number}" if signal_number else f"exited with {exit_code}"
+            )
         )
         self.signal_number, self.exit_code = signal_number, exit_code
         self.held, self.peak, self.limit, self.starved = held, peak, limit, starved
 
     @classmethod
     def of(cls, ending: dict[str, list[int]], *, limit: int, killed_for_memory: int) -> WorkerDied:
-        """From what was reported; without a report whoever should have reported was killed as well."""
+        """From what was reported; without a report whoever should have reported was killed as
+        well."""
         status, peak = ending.get("S", [signal.SIGKILL, 0])
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         return cls(
@@ -62,10 +66,13 @@ class Interfered(Exception):
 
 
 class ServerLost(Exception):
-    """The process that workers are forked from was killed, and they with it: nothing that the worker did."""
+    """The process that workers are forked from was killed, and they with it: nothing that the
+    worker did."""
 
     def __init__(self) -> None:
-        super().__init__("the fork server was killed, and its workers with it; the next call starts another")
+        super().__init__(
+            "the fork server was killed, and its workers with it; the next call starts another"
+        )
 
 
 class Refused(Exception):

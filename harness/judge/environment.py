@@ -6,13 +6,18 @@ import hashlib
 import os
 from pathlib import Path
 
-# Both sides of every comparison run under this allocator policy: freed memory stays in the process, so that a call does not
-# pay for fresh pages. mallopt(3) names the variables; measured, it removes 32,772 page faults a call for 2 x 32 MiB outputs.
-ALLOCATION = {"MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_TRIM_THRESHOLD_": "8000000000", "MALLOC_TOP_PAD_": "268435456"}
+# Both sides of every comparison run under this allocator policy: freed memory stays in the process,
+# so that a call does not pay for fresh pages. mallopt(3) names the variables; measured, it removes
+# 32,772 page faults a call for 2 x 32 MiB outputs.
+ALLOCATION = {
+    "MALLOC_MMAP_THRESHOLD_": "4000000000",
+    "MALLOC_TRIM_THRESHOLD_": "8000000000",
+    "MALLOC_TOP_PAD_": "268435456",
+}
 ALLOCATION_NAME = "glibc malloc, freed memory kept (no mmap threshold, no trim), both sides alike"
 
-# The judge compares large tensors: the same policy makes that several times faster. It spreads them over threads of its own
-# (distance.py), and no thread that waits may spin beside what is timed.
+# The judge compares large tensors: the same policy makes that several times faster. It spreads them
+# over threads of its own (distance.py), and no thread that waits may spin beside what is timed.
 JUDGE_ENVIRONMENT = {**ALLOCATION, "OMP_WAIT_POLICY": "PASSIVE", "OMP_NUM_THREADS": "1"}
 
 
@@ -21,7 +26,8 @@ DEVICE_CHOICE = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 
 def scrubbed_environment(*, threads: int = 1, allocation: bool = True) -> dict[str, str]:
-    """The whole environment of a worker: nothing of the user's leaks in but the choice of devices."""
+    """The whole environment of a worker: nothing of the user's leaks in but the choice of
+    devices."""
     values = {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": "/tmp",
@@ -38,13 +44,14 @@ def scrubbed_environment(*, threads: int = 1, allocation: bool = True) -> dict[s
 
 
 def timing_effort() -> float:
-    """KEVOLVE_TIMING_EFFORT: a half measures half as many pairs, and waits half as long for a verdict."""
+    """KEVOLVE_TIMING_EFFORT: a half measures half as many pairs, and waits half as long for a
+    verdict."""
     return float(os.environ.get("KEVOLVE_TIMING_EFFORT") or 1)
 
 
 def evaluator_digest(folder: Path) -> str:
-    """SHA-256 over names and texts of the evaluator's own files. folder: a `harness`. It is part of every evaluation's key:
-    another evaluator may judge differently."""
+    """SHA-256 over names and texts of the evaluator's own files. folder: a `harness`. It is part of
+    every evaluation's key: another evaluator may judge differently."""
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*.py")):
         digest.update(f"{file.relative_to(folder)}\0".encode() + file.read_bytes())

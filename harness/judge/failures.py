@@ -25,7 +25,8 @@ class Failure(Exception):
 
 
 class Unfit(Exception):
-    """A verdict here would be worth nothing, whatever it were; the text says why. Nothing is known about the candidate."""
+    """A verdict here would be worth nothing, whatever it were; the text says why. Nothing is known
+    about the candidate."""
 
 
 _KINDS: dict[str, tuple[Status, str]] = {
@@ -44,7 +45,8 @@ _KINDS: dict[str, tuple[Status, str]] = {
     "input_mutation": ("crashed", "crash.input_mutation"),
 }
 _DEVICE_FAULT = re.compile(
-    r"illegal memory access|misaligned address|shared address space|device-side assert|unspecified launch failure|"
+    r"illegal memory access|misaligned address|shared address space|device-side assert|unspecified "
+    r"launch failure|"
     r"illegal instruction was encountered|invalid program counter|cudaErrorIllegalAddress"
 )  # what CUDA says once a kernel has broken its context
 _WRITTEN_INPUT = re.compile(r"write to byte \d+ inside input \d")
@@ -55,21 +57,43 @@ NEARLY = 0.8  # of the memory limit: close enough to explain a death
 _DEATHS = {
     signal.SIGSEGV: (
         "crash.segmentation_fault",
-        "an invalid memory access (an index past the end, or a write to an input: inputs are read-only)",
+        (
+            "an invalid memory access (an index past the end, or a write to an input: inputs are "
+            "read-only)"
+        ),
     ),
-    signal.SIGBUS: ("crash.segmentation_fault", "a bus error (memory beyond the end of a mapping, or none left in /tmp)"),
+    signal.SIGBUS: (
+        "crash.segmentation_fault",
+        "a bus error (memory beyond the end of a mapping, or none left in /tmp)",
+    ),
     signal.SIGABRT: (
         "crash.abort",
-        "abort (an assertion, heap corruption, an uncaught C++ exception, or an allocation that got no memory: there is a limit)",
+        (
+            "abort (an assertion, heap corruption, an uncaught C++ exception, or an allocation "
+            "that got no memory: there is a limit)"
+        ),
     ),
-    signal.SIGILL: ("crash.illegal_instruction", "an instruction that this processor does not have"),
+    signal.SIGILL: (
+        "crash.illegal_instruction",
+        "an instruction that this processor does not have",
+    ),
     signal.SIGFPE: ("crash.arithmetic", "an arithmetic fault, such as an integer division by zero"),
-    signal.SIGKILL: ("crash.exit", "SIGKILL, which it or a process of its own sent; the system was not short of memory"),
+    signal.SIGKILL: (
+        "crash.exit",
+        "SIGKILL, which it or a process of its own sent; the system was not short of memory",
+    ),
     signal.SIGXFSZ: ("output_flood", "writing a file beyond the limit"),
 }
 
 
-def explain(error: Exception, where: str, log: str, flooded: bool, builds: Sequence[BuildRecord], language: Language) -> Failure:
+def explain(
+    error: Exception,
+    where: str,
+    log: str,
+    flooded: bool,
+    builds: Sequence[BuildRecord],
+    language: Language,
+) -> Failure:
     """`where`: what the candidate was doing, for the message."""
     if isinstance(error, WorkerFailed) and (failed := _reason(str(error), builds)) is not None:
         return _build_failure(failed)
@@ -99,33 +123,52 @@ def explain(error: Exception, where: str, log: str, flooded: bool, builds: Seque
 
 
 def _reason(text: str, builds: Sequence[BuildRecord]) -> BuildRecord | None:
-    """The failed build that an error is about: it quotes what was said of it. One that was caught explains nothing that came later."""
-    return next((b for b in builds if not b.ok and b.said and b.said[:QUOTED_CHARS].strip() in text), None)
+    """The failed build that an error is about: it quotes what was said of it. One that was caught
+    explains nothing that came later."""
+    return next(
+        (b for b in builds if not b.ok and b.said and b.said[:QUOTED_CHARS].strip() in text), None
+    )
 
 
 def compile_failure(text: str, log: str, language: Language) -> Failure:
-    """A compiler inside the worker refused the candidate's text (`text`), perhaps after printing why (`log`)."""
+    """A compiler inside the worker refused the candidate's text (`text`), perhaps after printing
+    why (`log`)."""
     signals = _with_general(language.read_log(_shortened(f"{log}\n{text}" if log else text)))
     return Failure("build_failed", signals[0].message, signals, f"{text}\n{log}".strip())
 
 
 def _shortened(text: str) -> str:
-    """Both ends of it. The text is the candidate's: what reads it may take the square of its length."""
-    return text if len(text) <= READ_CHARS else f"{text[: READ_CHARS // 4]}\n{text[-3 * READ_CHARS // 4 :]}"
+    """Both ends of it. The text is the candidate's: what reads it may take the square of its
+    length."""
+    return (
+        text
+        if len(text) <= READ_CHARS
+        else f"{text[: READ_CHARS // 4]}\n{text[-3 * READ_CHARS // 4 :]}"
+    )
 
 
 def _with_general(signals: tuple[Signal, ...]) -> tuple[Signal, ...]:
     """With `compile_error` itself, by which a reader finds every failed build."""
-    return signals if any(s.name == "compile_error" for s in signals) else (*signals, Signal("compile_error", signals[0].message))
+    return (
+        signals
+        if any(s.name == "compile_error" for s in signals)
+        else (*signals, Signal("compile_error", signals[0].message))
+    )
 
 
 def _build_failure(record: BuildRecord) -> Failure:
     if record.timed_out:
-        return Failure("build_failed", record.log, (Signal("timeout.build", record.log),), record.log)
+        return Failure(
+            "build_failed", record.log, (Signal("timeout.build", record.log),), record.log
+        )
     if record.refused:
-        return Failure("build_failed", record.log, (Signal("compile_error", record.log),), record.log)
+        return Failure(
+            "build_failed", record.log, (Signal("compile_error", record.log),), record.log
+        )
     if record.missing:
-        return Failure("build_failed", record.log, (Signal("toolchain_missing", record.log),), record.log)
+        return Failure(
+            "build_failed", record.log, (Signal("toolchain_missing", record.log),), record.log
+        )
     signals = _with_general(LANGUAGES[record.language].read_log(_shortened(record.log)))
     return Failure("build_failed", signals[0].message, signals, record.log)
 
@@ -136,7 +179,9 @@ def _death(error: WorkerDied, where: str, log: str) -> Failure:
         return Failure("crashed", text, (Signal("crash.exit", text),), log)
     default = ("crash.abort", f"signal {error.signal_number}")
     name, words = (
-        _DEATHS.get(signal.Signals(error.signal_number), default) if error.signal_number in set(signal.Signals) else default
+        _DEATHS.get(signal.Signals(error.signal_number), default)
+        if error.signal_number in set(signal.Signals)
+        else default
     )
     if shortage := _shortage(error, log):
         name, words = "out_of_memory", f"signal {error.signal_number}: {shortage}"
@@ -144,7 +189,13 @@ def _death(error: WorkerDied, where: str, log: str) -> Failure:
     signals: tuple[Signal, ...] = (Signal(name, text),)
     if name == "crash.segmentation_fault" and (fault := guards.explanation(log)):
         text = f"{where}: the process was ended by an invalid memory access: {fault}"
-        named = "crash.input_mutation" if _WRITTEN_INPUT.match(fault) else "crash.out_of_bounds" if _BESIDE.search(fault) else ""
+        named = (
+            "crash.input_mutation"
+            if _WRITTEN_INPUT.match(fault)
+            else "crash.out_of_bounds"
+            if _BESIDE.search(fault)
+            else ""
+        )
         signals = (Signal(name, text), *([Signal(named, text)] if named else []))
     return Failure("crashed", text, signals, log)
 
@@ -154,7 +205,9 @@ def _shortage(error: WorkerDied, log: str) -> str:
     if error.held:
         return f"it and its processes held {error.held / 2**30:.1f} GiB, more than the limit"
     if error.limit and error.peak > NEARLY * error.limit:
-        return f"it held {error.peak / 2**30:.1f} of the {error.limit / 2**30:.1f} GiB that it may map"
+        return (
+            f"it held {error.peak / 2**30:.1f} of the {error.limit / 2**30:.1f} GiB that it may map"
+        )
     if "bad_alloc" in log:
         return "it printed std::bad_alloc"
     if error.signal_number == signal.SIGKILL and error.starved:

@@ -1,9 +1,11 @@
-"""Elements that drown: values so small beside the rest of an output that its limits would not miss them.
+"""Elements that drown: values so small beside the rest of an output that its limits would not miss
+them.
 
-Errors are measured against the size of an output and of its rows, as rounding errors are. So columns that are a millionth of the rest would
-pass unwritten. Elements that are that small in every draw are known by their places; of each order of magnitude among them the error is
-measured by itself. It may be gross, since honest sums lose small results beside large ones: a quarter, or four times the framework's own.
-Where the framework itself loses them, nothing is asked.
+Errors are measured against the size of an output and of its rows, as rounding errors are. So
+columns that are a millionth of the rest would pass unwritten. Elements that are that small in every
+draw are known by their places; of each order of magnitude among them the error is measured by
+itself. It may be gross, since honest sums lose small results beside large ones: a quarter, or four
+times the framework's own. Where the framework itself loses them, nothing is asked.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ MOST_PLACES = 1 << 16  # of a group, chosen at random
 
 @dataclass(frozen=True)
 class Faint:
-    """Elements of one order of magnitude. places: in the flat output, int64. size: the largest that one of them was, relative to the root mean
-    square of its output. framework: the relative error of all of them together in the framework's own result; limit: what is allowed."""
+    """Elements of one order of magnitude. places: in the flat output, int64. size: the largest that
+    one of them was, relative to the root mean square of its output. framework: the relative error
+    of all of them together in the framework's own result; limit: what is allowed."""
 
     places: torch.Tensor
     size: float
@@ -36,9 +39,12 @@ class Faint:
     limit: float
 
 
-def find(draws: Sequence[torch.Tensor], framework: Sequence[torch.Tensor], below: float) -> tuple[Faint, ...]:
-    """The groups of one real, floating output. draws: its expected values for several plain inputs; framework: the framework's own for the first
-    of them. below: what an element may be off by, relative to the root mean square of the output: what is smaller need not be written."""
+def find(
+    draws: Sequence[torch.Tensor], framework: Sequence[torch.Tensor], below: float
+) -> tuple[Faint, ...]:
+    """The groups of one real, floating output. draws: its expected values for several plain inputs;
+    framework: the framework's own for the first of them. below: what an element may be off by,
+    relative to the root mean square of the output: what is smaller need not be written."""
     import torch
 
     if len(draws) < LEAST_DRAWS or not draws[0].numel():
@@ -46,7 +52,8 @@ def find(draws: Sequence[torch.Tensor], framework: Sequence[torch.Tensor], below
     sizes = [rms(draw) for draw in draws]
     if not all(0 < size < math.inf for size in sizes):
         return ()
-    tiny = max(4 * torch.finfo(framework[0].dtype).tiny, LEAST_VALUE) / min(sizes)  # what may be flushed to zero is not asked for
+    # what may be flushed to zero is not asked for
+    tiny = max(4 * torch.finfo(framework[0].dtype).tiny, LEAST_VALUE) / min(sizes)
     candidates, largest = _between(draws, sizes, tiny, below)
     least = max(LEAST_COUNT, LEAST_SHARE * draws[0].numel())
     if candidates.numel() < least:
@@ -61,19 +68,26 @@ def find(draws: Sequence[torch.Tensor], framework: Sequence[torch.Tensor], below
         size = float(largest[of_decade].max())
         if places.numel() > MOST_PLACES:
             places = places[torch.randperm(places.numel(), device=places.device)[:MOST_PLACES]]
-        own = max(_error(result, draw, places) for result, draw in zip(framework, draws, strict=False))
+        own = max(
+            _error(result, draw, places) for result, draw in zip(framework, draws, strict=False)
+        )
         if FACTOR * own < 1.0:
             found.append(Faint(places, size, own, max(LIMIT, FACTOR * own)))
     return tuple(found)
 
 
-def _between(draws: Sequence[torch.Tensor], sizes: Sequence[float], low: float, high: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """The flat places whose largest value over all draws, relative to these sizes, lies between two limits, and these values."""
+def _between(
+    draws: Sequence[torch.Tensor], sizes: Sequence[float], low: float, high: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The flat places whose largest value over all draws, relative to these sizes, lies between two
+    limits, and these values."""
     import torch
 
     places, values, start = [], [], 0
     for stretches in blocks(*draws):
-        largest = torch.stack([s.double().abs() / size for s, size in zip(stretches, sizes, strict=True)]).amax(0)
+        largest = torch.stack(
+            [s.double().abs() / size for s, size in zip(stretches, sizes, strict=True)]
+        ).amax(0)
         chosen = ((largest < high) & (largest > low)).nonzero().reshape(-1)
         places.append(chosen + start)
         values.append(largest[chosen])
@@ -81,13 +95,19 @@ def _between(draws: Sequence[torch.Tensor], sizes: Sequence[float], low: float, 
     return torch.cat(places), torch.cat(values)
 
 
-def lost(candidate: torch.Tensor, expected: torch.Tensor, groups: Sequence[Faint]) -> tuple[Faint, float, torch.Tensor] | None:
-    """The first group whose error is above its limit, its error, and where its elements lie that are faint in this draw as well; None if none is."""
+def lost(
+    candidate: torch.Tensor, expected: torch.Tensor, groups: Sequence[Faint]
+) -> tuple[Faint, float, torch.Tensor] | None:
+    """The first group whose error is above its limit, its error, and where its elements lie that
+    are faint in this draw as well; None if none is."""
     size = rms(expected)
     for group in groups:
         now = expected.reshape(-1)[group.places].double().abs()
         places = group.places[now <= 2 * group.size * size]
-        if places.numel() >= LEAST_COUNT and (error := _error(candidate, expected, places)) > group.limit:
+        if (
+            places.numel() >= LEAST_COUNT
+            and (error := _error(candidate, expected, places)) > group.limit
+        ):
             return group, error, places
     return None
 

@@ -1,6 +1,7 @@
-"""Stillness beside what is measured. A candidate is stopped with everything it started while the other side of a comparison runs: a
-helper process or thread that burns the processor, the caches or the memory's bandwidth would otherwise slow the baseline. And
-the judge itself keeps off the timing core."""
+"""Stillness beside what is measured. A candidate is stopped with everything it started while the
+other side of a comparison runs: a helper process or thread that burns the processor, the caches or
+the memory's bandwidth would otherwise slow the baseline. And the judge itself keeps off the timing
+core."""
 
 from __future__ import annotations
 
@@ -10,14 +11,18 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-PASSES, PASS_S = 50, 0.0005  # a process that forks faster than it is found is bounded by its limit on processes
-AT_ONCE = 8  # passes without a pause: a process on another core stops within one or two, and a pause may last milliseconds
+# a process that forks faster than it is found is bounded by its limit on processes
+PASSES, PASS_S = 50, 0.0005
+# passes without a pause: a process on another core stops within one or two, and a pause may last
+# milliseconds
+AT_ONCE = 8
 Turn = Callable[[int], contextlib.AbstractContextManager[None]]
 
 
 @contextlib.contextmanager
 def turns(*roots: int) -> Iterator[Turn]:
-    """Nothing below any of the roots runs, but for the one whose turn it is. Each is stopped after its turn, with what it started in it."""
+    """Nothing below any of the roots runs, but for the one whose turn it is. Each is stopped after
+    its turn, with what it started in it."""
     stopped: dict[int, set[int]] = {root: set() for root in roots}
 
     @contextlib.contextmanager
@@ -97,7 +102,8 @@ def is_running(pid: int) -> bool:
 
 
 def _runs(pid: int) -> bool:
-    """Whether a process is neither stopped nor gone. Its first thread may have stopped or ended while others run on."""
+    """Whether a process is neither stopped nor gone. Its first thread may have stopped or ended
+    while others run on."""
     return any(state not in "TtZX" for state in _threads(pid))
 
 
@@ -119,12 +125,14 @@ def _state(path: str) -> str:
 
 
 def fields_of(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat after the name, which may hold anything; [] for a process that is gone."""
+    """The fields of /proc/PID/stat after the name, which may hold anything; [] for a process that
+    is gone."""
     return read(f"/proc/{pid}/stat").rpartition(b")")[2].decode().split()
 
 
 def read(path: str) -> bytes:
-    """Some of these are read between any two bursts: without what Python's own files do besides. b"" for what is gone."""
+    """Some of these are read between any two bursts: without what Python's own files do besides.
+    b"" for what is gone."""
     with contextlib.suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -1,8 +1,8 @@
-"""Bursts whose inputs and outputs pass through host memory: calls on different inputs, timed inside the worker and from outside, with every
-output handed back.
+"""Bursts whose inputs and outputs pass through host memory: calls on different inputs, timed inside
+the worker and from outside, with every output handed back.
 
-The judge's clock starts before the worker can see the inputs and stops when the judge holds its own copy of the outputs, so that
-whatever a candidate does for them lies inside, wherever it does it.
+The judge's clock starts before the worker can see the inputs and stops when the judge holds its own
+copy of the outputs, so that whatever a candidate does for them lies inside, wherever it does it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from .slots import BurstResult, Slots, result_of
 if TYPE_CHECKING:
     import torch
 
-_copy = bytearray()  # one for all slots: the judge looks at the outputs of one burst before it runs the next
+# one for all slots: the judge looks at the outputs of one burst before it runs the next
+_copy = bytearray()
 _shelf = bytearray()
 
 
@@ -38,27 +39,50 @@ class _Shared:
 
 
 class HostSlots(Slots):
-    """Slots in memory that is shared with one worker, and the judge's own copy of them. before: slots of the same worker that nobody needs any
-    more; their memory serves again where it is large enough."""
+    """Slots in memory that is shared with one worker, and the judge's own copy of them. before:
+    slots of the same worker that nobody needs any more; their memory serves again where it is large
+    enough."""
 
     _shared: _Shared
 
     def __init__(self, count: int, pool: CasePool, before: HostSlots | None = None) -> None:
         self.count, self._pool = count, pool
         size = count * pool.slot_bytes
-        self._shared = before._shared if before is not None and len(before._shared.view) >= size else _Shared(size)
+        self._shared = (
+            before._shared
+            if before is not None and len(before._shared.view) >= size
+            else _Shared(size)
+        )
         self._held = memoryview(b"")
         self.fds = (self._shared.fd,)
 
     def run(
-        self, worker: Worker, key: str, sets: Sequence[InputSet], order: list[int], seconds: float, *, record: bool, queue_ns: int
+        self,
+        worker: Worker,
+        key: str,
+        sets: Sequence[InputSet],
+        order: list[int],
+        seconds: float,
+        *,
+        record: bool,
+        queue_ns: int,
     ) -> BurstResult:
         files = {id(s.file): s.file.fd for s in sets}
         layouts = {id(s.layout): s.layout for s in sets}
-        file_numbers, layout_numbers = ({key: number for number, key in enumerate(each)} for each in (files, layouts))
+        file_numbers, layout_numbers = (
+            {key: number for number, key in enumerate(each)} for each in (files, layouts)
+        )
         where = [(file_numbers[id(s.file)], s.base, layout_numbers[id(s.layout)]) for s in sets]
         own = worker.own(*files.values())
-        worker.send("burst", key=key, layouts=[*layouts.values()], sets=where, order=order, record=record, queue_ns=queue_ns)
+        worker.send(
+            "burst",
+            key=key,
+            layouts=[*layouts.values()],
+            sets=where,
+            order=order,
+            record=record,
+            queue_ns=queue_ns,
+        )
         worker.wait(frames.READY, seconds)
         start = time.perf_counter_ns()
         worker.go(own)

@@ -1,4 +1,5 @@
-"""What a judge does while nobody waits for it: work that the next request will probably need, given up where that needs something else."""
+"""What a judge does while nobody waits for it: work that the next request will probably need, given
+up where that needs something else."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ Steps = Callable[[CancelToken], Iterator[None]]
 
 
 class Idle:
-    """One piece of work at a time, done by the thread that serves requests; `interrupt` is for any thread."""
+    """One piece of work at a time, done by the thread that serves requests; `interrupt` is for any
+    thread."""
 
     def __init__(self) -> None:
         self._steps: Steps | None = None
@@ -29,8 +31,8 @@ class Idle:
         return self._steps is not None
 
     def plan(self, steps: Steps, subject: str) -> None:
-        """In place of what was planned before. A step that fails puts everything as it was without it: whoever needs its result repeats it,
-        and hears why it fails."""
+        """In place of what was planned before. A step that fails puts everything as it was without
+        it: whoever needs its result repeats it, and hears why it fails."""
         self._steps, self._subject = steps, subject
 
     def drop(self) -> None:

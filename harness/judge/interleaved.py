@@ -1,7 +1,9 @@
-"""One block with several candidates: each in a confined process of its own, burst by burst in random order beside one baseline.
+"""One block with several candidates: each in a confined process of its own, burst by burst in
+random order beside one baseline.
 
-A candidate runs in its own turns only; everything that it started is stopped while another one runs, and all of them get inputs that they
-have not seen. Every timed output of every candidate is verified.
+A candidate runs in its own turns only; everything that it started is stopped while another one
+runs, and all of them get inputs that they have not seen. Every timed output of every candidate is
+verified.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ CHANGED = "outputs changed after they were handed over: one buffer for several c
 
 
 class Lost(Exception):
-    """The candidate at this place failed while it was timed; the block says nothing of the others."""
+    """The candidate at this place failed while it was timed; the block says nothing of the
+    others."""
 
     def __init__(self, place: int, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -40,7 +43,8 @@ class Lost(Exception):
 
 @dataclass
 class _Side:
-    """A candidate in one block. found: microseconds a call, by round. kept: outputs that wait for being verified."""
+    """A candidate in one block. found: microseconds a call, by round. kept: outputs that wait for
+    being verified."""
 
     place: int
     run: Run
@@ -59,14 +63,22 @@ class _Side:
 def time_case(
     case: Case, runs: Sequence[Run], workers: Sequence[Worker], baseline: str, rng: random.Random
 ) -> list[timing.Block]:
-    """One block for each candidate, with as many rounds each, all measured in turn. case: with its screening. Raises Lost."""
+    """One block for each candidate, with as many rounds each, all measured in turn. case: with its
+    screening. Raises Lost."""
     task, pool = runs[0].task, runs[0].task.pools[case.name]
     blocks.draw(runs[0], case)
     sides = []
     try:
         for place, (run, worker) in enumerate(zip(runs, workers, strict=True)):
             with _of(case, place, run, worker):
-                sides.append(_Side(place, run, worker, prepare(run, worker, pool, 1 if pool.one_by_one else pool.calls)))
+                sides.append(
+                    _Side(
+                        place,
+                        run,
+                        worker,
+                        prepare(run, worker, pool, 1 if pool.one_by_one else pool.calls),
+                    )
+                )
         task.drawer.state(pool, 0)
         task.prepare(case.name, [baseline])
         task.baseline_worker.ask("threads", seconds=60, count=1, cpus=list(task.timing_cpus))
@@ -82,20 +94,26 @@ def time_case(
         pool.release()  # no other process sees these inputs
         if pool.describe["state"]:
             Drawer(task.baseline_worker).take(pool, 0)
-        task.baseline_worker.ask("threads", seconds=60, count=1, cpus=sorted(os.sched_getaffinity(0)))
+        task.baseline_worker.ask(
+            "threads", seconds=60, count=1, cpus=sorted(os.sched_getaffinity(0))
+        )
 
 
 class _Block:
     """The candidates and the baseline on one case."""
 
-    def __init__(self, case: Case, candidates: Sequence[_Side], baseline: str, rng: random.Random) -> None:
+    def __init__(
+        self, case: Case, candidates: Sequence[_Side], baseline: str, rng: random.Random
+    ) -> None:
         self._case, self._candidates, self._baseline, self._rng = case, candidates, baseline, rng
         first = candidates[0]
         self._task, self._pool = first.run.task, first.run.task.pools[case.name]
         pool = self._pool
         kind = OneByOne if pool.one_by_one else Queued if pool.shared else InBursts
         seconds = call_seconds(case, pool.calls)
-        self._sides = kind(self._task, pool, first.worker, first.slots, [baseline], seconds, pool.halves[0].warm)
+        self._sides = kind(
+            self._task, pool, first.worker, first.slots, [baseline], seconds, pool.halves[0].warm
+        )
         for side in candidates[1:]:
             self._sides.join(side.name, side.worker, side.slots)
         self._by_name = {side.name: side for side in candidates}
@@ -103,7 +121,8 @@ class _Block:
         self._most = len(pool.timing)
         size = (pool.warm + pool.calls) * pool.slot_bytes
         each = max(1, min(self._most, timing.KEPT_BYTES // (size * len(candidates))))
-        shelf = first.slots.shelf(1 + each * len(candidates), pool.warm + pool.calls)  # one call: slots share what they keep
+        # one call: slots share what they keep
+        shelf = first.slots.shelf(1 + each * len(candidates), pool.warm + pool.calls)
         self._scratch = shelf[0]
         for side in candidates:
             side.shelf = shelf[1 + side.place * each : 1 + (side.place + 1) * each]
@@ -118,7 +137,10 @@ class _Block:
             self._sides.compile(self._baseline)
         with run.lock.hold(run.cancel), aside(task.timing_cpus):
             before = task.family.state(pids)
-            self._blocks = {name: timing.Block({}, before, before, calls=pool.calls, warm=pool.warm) for name in self._by_name}
+            self._blocks = {
+                name: timing.Block({}, before, before, calls=pool.calls, warm=pool.warm)
+                for name in self._by_name
+            }
             for half in pool.halves:
                 if half.state:
                     self._change(half.state)
@@ -133,7 +155,9 @@ class _Block:
                     set_state(side.worker, pool, 0)
         for name, block in self._blocks.items():
             block.after = after
-            block.pairs = {self._baseline: list(zip(self._of_baseline, self._by_name[name].found, strict=True))}
+            block.pairs = {
+                self._baseline: list(zip(self._of_baseline, self._by_name[name].found, strict=True))
+            }
         return list(self._blocks.values())
 
     def _change(self, state: int) -> None:
@@ -144,21 +168,31 @@ class _Block:
             Drawer(self._task.baseline_worker).take(self._pool, state)
 
     def _rounds(self, half: Half, turn: Turn) -> None:
-        """The rounds of one half: every side has one burst in each, on sets that the others have not just read."""
+        """The rounds of one half: every side has one burst in each, on sets that the others have
+        not just read."""
         self._verify()
         self._half, pool, order = half, self._pool, list(self._names)
         for name in self._names:
             with self._own(name):
-                burst_ns = self._sides.settle(name, self._scratch, turn) * (1 + pool.warm / pool.calls)
+                burst_ns = self._sides.settle(name, self._scratch, turn) * (
+                    1 + pool.warm / pool.calls
+                )
             if half is pool.halves[0]:
-                self._most = min(self._most, max(BURSTS, round(1e9 * timing.MOST_SECONDS / max(burst_ns, 1))))
+                self._most = min(
+                    self._most, max(BURSTS, round(1e9 * timing.MOST_SECONDS / max(burst_ns, 1)))
+                )
         later = self._most // 2 if len(pool.halves) > 1 else 0
         rounds = later if half.state else self._most - later
         offset, apart = self._rng.randrange(rounds), max(1, rounds // len(order))
         for number in range(rounds):
             self._rng.shuffle(order)
             for name in order:
-                self._note(name, self._timed(name, half.group(number + offset + apart * self._names.index(name)), turn))
+                self._note(
+                    name,
+                    self._timed(
+                        name, half.group(number + offset + apart * self._names.index(name)), turn
+                    ),
+                )
         for _ in range(min(rounds, timing.NULL_TURNS)):
             nothing = self._sides.nothing(turn)
             for block in self._blocks.values():
@@ -178,7 +212,9 @@ class _Block:
             result = self._sides.burst(name, chosen.sets, place, turn)
             if side is not None:
                 if not result.kept:
-                    raise timing.WrongWhenTimed(self._case.name, Finding("wrong.held_output", 1.0, 0.0, 0.0, CHANGED))
+                    raise timing.WrongWhenTimed(
+                        self._case.name, Finding("wrong.held_output", 1.0, 0.0, 0.0, CHANGED)
+                    )
                 side.kept.append((place, chosen))
         if side is not None and len(side.kept) == len(side.shelf):
             self._verify(side)
@@ -205,11 +241,14 @@ class _Block:
         """Look at the outputs that wait for it."""
         for side in some or self._candidates:
             with self._own(side.name):
-                timing.verify_outputs(self._case.name, self._pool, side.kept, self._half, side.slots)
+                timing.verify_outputs(
+                    self._case.name, self._pool, side.kept, self._half, side.slots
+                )
 
     @contextlib.contextmanager
     def _own(self, name: str) -> Iterator[None]:
-        """What a candidate does wrong is its own; what the baseline does is the evaluator's trouble."""
+        """What a candidate does wrong is its own; what the baseline does is the evaluator's
+        trouble."""
         side = self._by_name.get(name)
         try:
             if side is None:
@@ -218,7 +257,9 @@ class _Block:
                 with _of(self._case, side.place, side.run, side.worker):
                     yield
         except _WORKERS as error:
-            raise timing.BaselineLost(f"baseline {name} {str(error) or 'did not answer before the deadline'}") from error
+            raise timing.BaselineLost(
+                f"baseline {name} {str(error) or 'did not answer before the deadline'}"
+            ) from error
 
 
 @contextlib.contextmanager
@@ -237,7 +278,12 @@ def _of(case: Case, place: int, run: Run, worker: Worker) -> Iterator[None]:
         with losing(place):
             yield
     except timing.WrongWhenTimed as wrong:
-        raise Lost(place, blocks.wrong_when_timed(run, case, wrong, "wrong while it was timed")) from wrong
+        raise Lost(
+            place, blocks.wrong_when_timed(run, case, wrong, "wrong while it was timed")
+        ) from wrong
     except _WORKERS as error:
         where = f"case {case.name}, timed"
-        raise Lost(place, explain(error, where, worker.log(), worker.flooded, run.builds.records, run.language)) from error
+        raise Lost(
+            place,
+            explain(error, where, worker.log(), worker.flooded, run.builds.records, run.language),
+        ) from error

@@ -1,4 +1,5 @@
-"""The kernels that a candidate's process launched: read from it, and joined with what the build service knows of their binaries."""
+"""The kernels that a candidate's process launched: read from it, and joined with what the build
+service knows of their binaries."""
 
 from __future__ import annotations
 
@@ -23,32 +24,54 @@ def collect(run: Run, worker: Worker, seconds: float) -> tuple[list[Captured], i
     fd = buffers.create("kernels", RESULT_BYTES)
     buffers.seal(fd, writable=True)
     try:
-        reply = run.guard("collecting", worker, lambda: worker.ask("collect", [fd], seconds=seconds))
+        reply = run.guard(
+            "collecting", worker, lambda: worker.ask("collect", [fd], seconds=seconds)
+        )
         size, left_out = reply.values[:2]
-        return run.guard("collecting", worker, lambda: words.captured(os.pread(fd, max(0, min(size, RESULT_BYTES)), 0))), left_out
+        return run.guard(
+            "collecting",
+            worker,
+            lambda: words.captured(os.pread(fd, max(0, min(size, RESULT_BYTES)), 0)),
+        ), left_out
     finally:
         os.close(fd)
 
 
-def joined(kernels: Sequence[Captured], builds: Sequence[BuildRecord], architecture: Architecture) -> list[Captured]:
-    """Kernels of load_cuda with listings, registers and shared memory of the binary that was built for them; one that no build
-    knows is left out."""
+def joined(
+    kernels: Sequence[Captured], builds: Sequence[BuildRecord], architecture: Architecture
+) -> list[Captured]:
+    """Kernels of load_cuda with listings, registers and shared memory of the binary that was built
+    for them; one that no build knows is left out."""
     known = {b.identity: b.product.kernels for b in builds if b.ok and b.language == "cuda"}
     found = []
     for kernel in kernels:
         text = known.get(kernel.binary, {}).get(kernel.symbol)
         if text is None:
             continue
-        texts = {kind: body[:TEXT_CHARS] for kind, body in (("ptx", text.ptx), ("sass", text.sass)) if body}
-        whole = replace(kernel, texts=texts, resources=text.resources, shared=kernel.shared + own_shared(text.resources))
+        texts = {
+            kind: body[:TEXT_CHARS]
+            for kind, body in (("ptx", text.ptx), ("sass", text.sass))
+            if body
+        }
+        whole = replace(
+            kernel,
+            texts=texts,
+            resources=text.resources,
+            shared=kernel.shared + own_shared(text.resources),
+        )
         found.append(replace(whole, refused=_refused(whole, architecture)))
     return found
 
 
 def _refused(kernel: Captured, architecture: Architecture) -> str:
     """Why the driver would not launch it."""
-    occupancy = architecture.read(Binary(max(1, kernel.num_warps), kernel.shared, 0, {}, kernel.resources)).occupancy
+    occupancy = architecture.read(
+        Binary(max(1, kernel.num_warps), kernel.shared, 0, {}, kernel.resources)
+    ).occupancy
     if occupancy.blocks:
         return ""
     asked = f"a block of {kernel.num_warps} warps with {kernel.shared} bytes of shared memory"
-    return f"too many resources requested for launch: {asked} ({kernel.resources}) does not fit a multiprocessor: {occupancy.limiter}"
+    return (
+        f"too many resources requested for launch: {asked} ({kernel.resources}) does not fit a "
+        f"multiprocessor: {occupancy.limiter}"
+    )

@@ -1,6 +1,8 @@
-"""Workers that were killed and need not be waited for at once: a kernel takes 30 ms to clear one away, 100 ms with a context on a GPU.
+"""Workers that were killed and need not be waited for at once: a kernel takes 30 ms to clear one
+away, 100 ms with a context on a GPU.
 
-Until it has, their processes and their memory still count: whoever judges beside them judges again what may have suffered (health.py).
+Until it has, their processes and their memory still count: whoever judges beside them judges again
+what may have suffered (health.py).
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ class Leaving:
         self._workers: list[Worker] = []
 
     def add(self, worker: Worker) -> None:
-        """Kill it. What it started dies with it in namespaces, and elsewhere as soon as its watcher runs. What it has sent and nobody read
-        goes at once: descriptors among that would outlive it."""
+        """Kill it. What it started dies with it in namespaces, and elsewhere as soon as its watcher
+        runs. What it has sent and nobody read goes at once: descriptors among that would outlive
+        it."""
         worker.kill()
         worker.sock.close()
         worker.link = worker.on_memory = None  # what it shared on a device is given back now

@@ -1,7 +1,9 @@
-"""The device lock: one per device and machine, whoever the users are; the kernel releases it when its holder dies.
+"""The device lock: one per device and machine, whoever the users are; the kernel releases it when
+its holder dies.
 
-An flock on a file in a folder that every user of the machine shares. What containers do not share (their /run/lock and /tmp) they do
-not lock against each other; that is why the judge also looks for foreign programs on the device while it times.
+An flock on a file in a folder that every user of the machine shares. What containers do not share
+(their /run/lock and /tmp) they do not lock against each other; that is why the judge also looks for
+foreign programs on the device while it times.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from collections.abc import Iterator
 
 from .endings import CancelToken
 
-FOLDERS = ("/run/lock", "/tmp")  # the first that all users may write to; never TMPDIR, which each user may set differently
+# the first that all users may write to; never TMPDIR, which each user may set differently
+FOLDERS = ("/run/lock", "/tmp")
 POLL_S = 0.005
 
 
@@ -28,7 +31,10 @@ class DeviceLock:
     """Held only while something is timed. `held_s` adds up the time."""
 
     def __init__(self, device: str, folder: str | None = None) -> None:
-        self.path = os.path.join(folder or shared_folder(), f"kevolve-device-{re.sub(r'[^A-Za-z0-9]+', '-', device)}.lock")
+        self.path = os.path.join(
+            folder or shared_folder(),
+            f"kevolve-device-{re.sub(r'[^A-Za-z0-9]+', '-', device)}.lock",
+        )
         self.held_s = 0.0
 
     @contextlib.contextmanager
@@ -68,7 +74,8 @@ class DeviceLock:
                 with contextlib.suppress(OSError):
                     os.utime(fd)  # cleaners of temporary folders go by age
                 return fd
-        except (BlockingIOError, FileNotFoundError):  # held, or a cleaner has removed the file that was locked
+        # held, or a cleaner has removed the file that was locked
+        except (BlockingIOError, FileNotFoundError):
             pass
         except BaseException:
             os.close(fd)
@@ -77,8 +84,9 @@ class DeviceLock:
         return None
 
     def _open(self) -> int:
-        """For reading: that is enough for flock, and works on a file that another user created under any umask. O_CREAT never meets
-        an existing file, which fs.protected_regular would refuse where it belongs to somebody else."""
+        """For reading: that is enough for flock, and works on a file that another user created
+        under any umask. O_CREAT never meets an existing file, which fs.protected_regular would
+        refuse where it belongs to somebody else."""
         for _ in range(100):
             try:
                 fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -105,8 +113,8 @@ class DeviceLock:
 
     def _remedy(self, reason: str | None) -> str:
         return (
-            f"the device lock {self.path} cannot be used: {reason}. It must be a plain file that every user may read: remove it "
-            "(its owner or root can), and it is created anew"
+            f"the device lock {self.path} cannot be used: {reason}. It must be a plain file that "
+            "every user may read: remove it (its owner or root can), and it is created anew"
         )
 
 

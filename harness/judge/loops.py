@@ -1,4 +1,5 @@
-"""The hot loops of a C++ candidate: the innermost ones of the functions that were called, as rows, counts and annotated assembly. Pure."""
+"""The hot loops of a C++ candidate: the innermost ones of the functions that were called, as rows,
+counts and annotated assembly. Pure."""
 
 from __future__ import annotations
 
@@ -26,17 +27,27 @@ class _Found:
     facts: dict[str, float]
 
 
-def describe(builds: Sequence[BuildRecord], called: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
-    """Data of a stage: "static" (counts over the hot loops), "loops" (rows), "listings" (label -> text), "loops_of" (which functions are
-    meant). called: functions by build, with how often; where none is known, all that Python may call count. {} where nothing was built."""
+def describe(
+    builds: Sequence[BuildRecord], called: Mapping[str, Mapping[str, int]]
+) -> dict[str, Any]:
+    """Data of a stage: "static" (counts over the hot loops), "loops" (rows), "listings" (label ->
+    text), "loops_of" (which functions are meant). called: functions by build, with how often; where
+    none is known, all that Python may call count. {} where nothing was built."""
     libraries = {b.identity: b.product.inside for b in builds if b.ok and b.language == "cpp"}
     if not libraries:
         return {}
-    meant = {i: [n for n in called.get(i, {}) if n in inside.functions] for i, inside in libraries.items()}
+    meant = {
+        i: [n for n in called.get(i, {}) if n in inside.functions]
+        for i, inside in libraries.items()
+    }
     known = any(meant.values())
     found = []
     for number, (identity, inside) in enumerate(libraries.items()):
-        roots = meant[identity] if known else [n for n, f in inside.functions.items() if f.exported] or list(inside.functions)
+        roots = (
+            meant[identity]
+            if known
+            else [n for n, f in inside.functions.items() if f.exported] or list(inside.functions)
+        )
         found += _of_library(inside, roots, f"build {number + 1}: " if len(libraries) > 1 else "")
     found = sorted(found, key=lambda f: not f.counted)[:MOST_ROWS]
     loops = [f for f in found if f.body.loop]
@@ -48,7 +59,9 @@ def describe(builds: Sequence[BuildRecord], called: Mapping[str, Mapping[str, in
         if known
         else "all functions that Python may call: none was called yet, or none was seen",
         "disassembler": ", ".join(tools),
-        "static": {"loops": float(sum(f.counted for f in loops)), **total(counted)} if counted else {},
+        "static": {"loops": float(sum(f.counted for f in loops)), **total(counted)}
+        if counted
+        else {},
         "loops": [_row(f) for f in loops],
         "listings": _listings(found, notes),
         **({"loops_note": notes} if notes else {}),
@@ -68,10 +81,22 @@ def _of_library(inside: Inside, roots: Sequence[str], prefix: str) -> list[_Foun
                 continue
             label = f"{prefix}{name}{f', line {body.line}' if body.line else ''}"
             labels[label] = labels.get(label, 0) + 1
-            within = [b.facts for n in inner if n != name for b in inside.functions[n].bodies if not b.loop]
+            within = [
+                b.facts
+                for n in inner
+                if n != name
+                for b in inside.functions[n].bodies
+                if not b.loop
+            ]
             facts = total([body.facts, *within]) if body.loop else body.facts
             found.append(
-                _Found(f"{label} #{labels[label]}" if labels[label] > 1 else label, name, body, not body.remainder, facts)
+                _Found(
+                    f"{label} #{labels[label]}" if labels[label] > 1 else label,
+                    name,
+                    body,
+                    not body.remainder,
+                    facts,
+                )
             )
     return found
 
@@ -118,9 +143,14 @@ def _said(row: Mapping[str, Any]) -> str:
     if row["cycles"] is not None:
         without = ", calls not counted" if row["calls"] else ""
         parts.append(
-            f"about {row['cycles']:g} cycles an iteration, held up by {row['limited_by']} ({row['estimated_by']}{without})"
+            f"about {row['cycles']:g} cycles an iteration, held up by {row['limited_by']} "
+            f"({row['estimated_by']}{without})"
         )
-    stack = [f"{row[name]} {name.replace('_', ' ')}" for name in ("spills", "reloads", "stack_copies") if row[name]]
+    stack = [
+        f"{row[name]} {name.replace('_', ' ')}"
+        for name in ("spills", "reloads", "stack_copies")
+        if row[name]
+    ]
     parts.append(", ".join(stack) or "no spills")
     if row["remainder"]:
         parts.append("a remainder or a rare case: not counted")
@@ -131,9 +161,17 @@ def _listings(found: Sequence[_Found], notes: str) -> dict[str, str]:
     texts: dict[str, str] = {}
     room = LISTINGS_CHARS
     for f in found:
-        head = _row(f)["summary"] if f.body.loop else f"no loop; {int(f.facts['instructions'])} instructions"
+        head = (
+            _row(f)["summary"]
+            if f.body.loop
+            else f"no loop; {int(f.facts['instructions'])} instructions"
+        )
         pressure = ", ".join(f"{name} {cycles:.2f}" for name, cycles in f.body.pressure.items())
-        lines = [f"; {head}", *([f"; cycles an iteration by port: {pressure}"] if pressure else []), f.body.text]
+        lines = [
+            f"; {head}",
+            *([f"; cycles an iteration by port: {pressure}"] if pressure else []),
+            f.body.text,
+        ]
         text = "\n".join(lines)
         if len(text) <= room:
             texts[f.label] = text

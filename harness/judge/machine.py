@@ -1,4 +1,5 @@
-"""What this machine offers: environment, isolation levels (probed, not guessed), targets, ceilings."""
+"""What this machine offers: environment, isolation levels (probed, not guessed), targets,
+ceilings."""
 
 from __future__ import annotations
 
@@ -39,13 +40,15 @@ from .processes import ForkServer, Worker, command, harness_root
 from .servers import Servers, importable, readable_paths
 
 _SCRATCH = "kevolve-judge-"
-# Whom workers of a judge that runs as root become in namespaces: first candidates, then tasks. The limit on processes counts all of a user's, so that
-# a fork bomb under one judge would starve the others if they shared a user. systemd keeps these numbers for users that come and go.
+# Whom workers of a judge that runs as root become in namespaces: first candidates, then tasks. The
+# limit on processes counts all of a user's, so that a fork bomb under one judge would starve the
+# others if they shared a user. systemd keeps these numbers for users that come and go.
 FIRST_USER, JUDGES = 61184, 2168
 
 
 class Machine:
-    """Facts are read once. `scratch` is a private folder for the levels without a mount namespace."""
+    """Facts are read once. `scratch` is a private folder for the levels without a mount
+    namespace."""
 
     def __init__(self, cache: Path) -> None:
         self.cache = cache
@@ -67,38 +70,53 @@ class Machine:
     def place(self, family: DeviceFamily, target: Target, language: str) -> places.Place:
         """Where candidates of a language are evaluated for a target that `targets` lists for it."""
         if language == "triton" and target.family == "cpu":
-            return places.interpreter(self.servers.triton(self.level, interpret=True), self.environment)
-        return places.Place(str(target), "execute", self.server_for(family), self.environment_of(family))
+            return places.interpreter(
+                self.servers.triton(self.level, interpret=True), self.environment
+            )
+        return places.Place(
+            str(target), "execute", self.server_for(family), self.environment_of(family)
+        )
 
     def compiler(self, target: Target, language: str) -> places.Place:
         """Where candidates of a language are compiled for a target that need not be here."""
         name = self.architecture_of(target)
         if language == "cuda":
             return places.tracer(self.fork_server, self.environment, str(target), name)
-        return places.compiler(self.servers.triton(self.level, interpret=False), self.environment, str(target), name)
+        return places.compiler(
+            self.servers.triton(self.level, interpret=False), self.environment, str(target), name
+        )
 
     def only_compiles(self, target: Target) -> bool:
-        """Whether kernels can be compiled for a target, and not run. It names an architecture then."""
-        return bool(target.arch) and any(t.target == str(target) and t.mode == "compile" for t in self.targets())
+        """Whether kernels can be compiled for a target, and not run. It names an architecture
+        then."""
+        return bool(target.arch) and any(
+            t.target == str(target) and t.mode == "compile" for t in self.targets()
+        )
 
     def architecture(self, target: Target, request: EvaluationRequest) -> str:
-        """For what a build of this request is compiled with static facts; "" where the language's own build says more."""
+        """For what a build of this request is compiled with static facts; "" where the language's
+        own build says more."""
         language = request.candidate.language
-        able = {"triton": not places.triton_here().problem, "cuda": bool(native.find_toolkit().version)}
+        able = {
+            "triton": not places.triton_here().problem,
+            "cuda": bool(native.find_toolkit().version),
+        }
         return self.architecture_of(target) if able.get(language) else ""
 
     def architecture_of(self, target: Target) -> str:
-        """The key in ARCHITECTURES of a target, with that of the device here where it names none; "" if it is not known."""
+        """The key in ARCHITECTURES of a target, with that of the device here where it names none;
+        "" if it is not known."""
         name = str(target) if target.arch else f"{target.family}:{self._architecture()}"
         return name if name in ARCHITECTURES else ""
 
     def expect_first(self) -> None:
-        """Start what almost every request needs, before the first one comes: it imports torch, and so will this process."""
+        """Start what almost every request needs, before the first one comes: it imports torch, and
+        so will this process."""
         self.servers.candidates(cpu, "namespaces").launch()
 
     def expect_task(self, family: DeviceFamily, folder: str, *, compiles: bool) -> None:
-        """Start what `task_worker` and the first evaluation will need, all at once and without waiting for it: each imports for seconds, and so
-        does this process."""
+        """Start what `task_worker` and the first evaluation will need, all at once and without
+        waiting for it: each imports for seconds, and so does this process."""
         self.server_for(family).launch()
         self.task_server(family, folder, compiles=compiles).launch()
         threading.Thread(target=importlib.import_module, args=("torch",), daemon=True).start()
@@ -107,9 +125,12 @@ class Machine:
         """Start what the naive figure of a confirmation will need, long before it is timed."""
         self.task_server(family, folder, allocation=False).launch()
 
-    def task_worker(self, family: DeviceFamily, folder: str, *, compiles: bool, allocation: bool = True) -> Worker:
-        """A confined process for a task. folder: what it may read besides, "" for nothing. compiles: it will need inductor, whose
-        import takes seconds; one that only draws inputs need not wait for it. allocation: see ForkServer."""
+    def task_worker(
+        self, family: DeviceFamily, folder: str, *, compiles: bool, allocation: bool = True
+    ) -> Worker:
+        """A confined process for a task. folder: what it may read besides, "" for nothing.
+        compiles: it will need inductor, whose import takes seconds; one that only draws inputs need
+        not wait for it. allocation: see ForkServer."""
         server = self.task_server(family, folder, compiles=compiles, allocation=allocation)
         scratch = "" if self.task_level == "namespaces" else tempfile.mkdtemp(dir=self.scratch)
         return server.worker("reference", self._task_rules(family, folder), scratch)
@@ -123,7 +144,8 @@ class Machine:
         allocation: bool = True,
         level: IsolationLevel | None = None,
     ) -> ForkServer:
-        """The fork server for tasks that are timed; those that are not share the candidates'. level: of a candidate that is timed beside one."""
+        """The fork server for tasks that are timed; those that are not share the candidates'.
+        level: of a candidate that is timed beside one."""
         readable = self._task_readable(folder)
         if allocation and not compiles:
             return self.servers.candidates(family, self.task_level, readable)
@@ -134,7 +156,8 @@ class Machine:
         return (*importable(), self.servers.inductor, *([folder] if folder else []))
 
     def _task_rules(self, family: DeviceFamily, folder: str) -> Confinement:
-        """As a candidate's, but with room for every core, a compiler, and as much memory as is reasonable."""
+        """As a candidate's, but with room for every core, a compiler, and as much memory as is
+        reasonable."""
         return replace(
             self.rules(self.task_level, family),
             readable=(*readable_paths(), *self._task_readable(folder)),
@@ -148,7 +171,8 @@ class Machine:
 
     @cached_property
     def task_level(self) -> IsolationLevel:
-        """Under which tasks run: the strongest level there is, unless the user trusts the tasks and says so."""
+        """Under which tasks run: the strongest level there is, unless the user trusts the tasks and
+        says so."""
         asked = os.environ.get("KEVOLVE_TASK_ISOLATION", "")
         return next((level for level in ISOLATION_LEVELS if level == asked), self.level)
 
@@ -175,7 +199,10 @@ class Machine:
     def level(self) -> IsolationLevel:
         """The strongest level there is; weaker ones are not tried for it."""
         try:
-            return next((level for level in ISOLATION_LEVELS if self._tried(level) == "available"), "process")
+            return next(
+                (level for level in ISOLATION_LEVELS if self._tried(level) == "available"),
+                "process",
+            )
         finally:
             self.servers.bare("process").close()
 
@@ -221,7 +248,9 @@ class Machine:
             device=family.device_key(),
             toolchain=", ".join(v if k == "compiler" else f"{k} {v}" for k, v in versions.items()),
             isolation=self.level,
-            allocation=ALLOCATION_NAME if family is cpu else "torch's caching allocator on the device, both sides alike",
+            allocation=ALLOCATION_NAME
+            if family is cpu
+            else "torch's caching allocator on the device, both sides alike",
             threads=1,
             facts={**family.facts(), **versions, TASK_ISOLATION: self.task_level},
         )
@@ -236,22 +265,38 @@ class Machine:
         return tuple(self._targets())
 
     def _targets(self) -> Iterator[TargetReport]:
-        """One after the other: those of Triton, and a GPU that is here, take the time that Triton needs to be imported."""
+        """One after the other: those of Triton, and a GPU that is here, take the time that Triton
+        needs to be imported."""
         compiler = native.find_compiler()
         reason = (
-            f"C++ by {compiler_version(compiler)}" if compiler else "no C++ compiler: install g++ (Debian: apt-get install g++)"
+            f"C++ by {compiler_version(compiler)}"
+            if compiler
+            else "no C++ compiler: install g++ (Debian: apt-get install g++)"
         )
         profilers = ("counters of page faults and switches", "static instruction mix (objdump)")
-        yield TargetReport("cpu", "execute" if compiler else "absent", reason, ("cpp",) if compiler else (), profilers)
+        yield TargetReport(
+            "cpu",
+            "execute" if compiler else "absent",
+            reason,
+            ("cpp",) if compiler else (),
+            profilers,
+        )
         yield self._cuda()
         yield TargetReport(
-            "hip", "absent", "kernels do not run on AMD GPUs in this version; hip:gfx942 and others are compiled for"
+            "hip",
+            "absent",
+            "kernels do not run on AMD GPUs in this version; hip:gfx942 and others are compiled "
+            "for",
         )
         yield from places.reports(self._architecture())
 
     def find(self, target: Target, language: str) -> TargetReport | None:
-        """What this machine can do with a language for a target; None for a pair that nobody offers."""
-        return next((t for t in self._targets() if t.target == str(target) and language in t.languages), None)
+        """What this machine can do with a language for a target; None for a pair that nobody
+        offers."""
+        return next(
+            (t for t in self._targets() if t.target == str(target) and language in t.languages),
+            None,
+        )
 
     def _architecture(self) -> str:
         """Of the GPU that is here, "" without one."""
@@ -260,19 +305,43 @@ class Machine:
     def _cuda(self) -> TargetReport:
         if reason := cuda.missing():
             return TargetReport("cuda", "absent", reason)
-        able = {"triton": not places.triton_here().problem, "cuda": bool(native.find_toolkit().version)}
-        languages = tuple(n for n, language in LANGUAGES.items() if "cuda" in language.targets and able.get(n))
+        able = {
+            "triton": not places.triton_here().problem,
+            "cuda": bool(native.find_toolkit().version),
+        }
+        languages = tuple(
+            n for n, language in LANGUAGES.items() if "cuda" in language.targets and able.get(n)
+        )
         mode: Mode = "execute" if languages else "absent"
         others = len(nvml.gpus()) - 1
-        more = f"; {others} more GPU{'s' * (others > 1)} here, each with a judge of its own" if others > 0 else ""
+        more = (
+            f"; {others} more GPU{'s' * (others > 1)} here, each with a judge of its own"
+            if others > 0
+            else ""
+        )
         lacking = "" if able["cuda"] else f"; no CUDA C++: {native.MISSING}"
         unshared = device_link.unshared()
-        memory = f"through host memory, since {unshared}" if unshared else "in memory shared with the judge"
-        return TargetReport("cuda", mode, f"{cuda.device_key()}{more}{lacking}; data {memory}", languages, ("device events",))
+        memory = (
+            f"through host memory, since {unshared}"
+            if unshared
+            else "in memory shared with the judge"
+        )
+        return TargetReport(
+            "cuda",
+            mode,
+            f"{cuda.device_key()}{more}{lacking}; data {memory}",
+            languages,
+            ("device events",),
+        )
 
     def report(self, *, ceilings: bool) -> MachineReport:
         threading.Thread(target=places.triton_here).start()  # it will be asked for
-        return MachineReport(self.environment, self.targets(), self.isolation, self.ceilings_of(cpu) if ceilings else None)
+        return MachineReport(
+            self.environment,
+            self.targets(),
+            self.isolation,
+            self.ceilings_of(cpu) if ceilings else None,
+        )
 
     def close(self) -> None:
         """End the fork server and remove the scratch folder."""

@@ -1,8 +1,10 @@
-"""The judge process: JSON lines on stdin and stdout. It imports neither task nor candidate, and ends when stdin closes.
+"""The judge process: JSON lines on stdin and stdout. It imports neither task nor candidate, and
+ends when stdin closes.
 
-Requests: {"id", "op": "describe" | "open_task" | "evaluate" | "compare", ...} and {"op": "cancel", "id"}. Requests run one after the other.
-Answers: {"id", "event": {"stage", "message", "fraction"}} while it works, then {"id", "result"} or
-{"id", "error": {"kind": "task_refused" | "unavailable" | "cancelled" | "failed", "message", "hint"}}.
+Requests: {"id", "op": "describe" | "open_task" | "evaluate" | "compare", ...} and {"op": "cancel",
+"id"}. Requests run one after the other. Answers: {"id", "event": {"stage", "message", "fraction"}}
+while it works, then {"id", "result"} or {"id", "error": {"kind": "task_refused" | "unavailable" |
+"cancelled" | "failed", "message", "hint"}}.
 """
 
 from __future__ import annotations
@@ -53,17 +55,19 @@ from .tasks import TaskText, differing
 REFUSED_HINT = "Fix the task file and open it again."
 MOST_DESCRIPTORS = 1 << 16
 UNFIT_HINT = (
-    "Verify it on a GPU (target cuda), verify a float32 or float16 version here, or compile it for one: "
-    "kernel_compile(target='cuda:sm_90')."
+    "Verify it on a GPU (target cuda), verify a float32 or float16 version here, or compile it for "
+    "one: kernel_compile(target='cuda:sm_90')."
 )
 COMPILE_HINT = (
-    "kernel_compile works for it. kernel_check(target='cpu', language='triton') verifies float32 and float16 Triton kernels in its "
-    "interpreter; to measure, use a machine with that device."
+    "kernel_compile works for it. kernel_check(target='cpu', language='triton') verifies float32 "
+    "and float16 Triton kernels in its interpreter; to measure, use a machine with that device."
 )
 FRESH = ("confirm", "export")  # fresh seeds and processes, used once
 IDLE_SECONDS = 60.0  # without a request: then nothing is kept ready on a device
 OPEN_TASKS = 2  # each holds a process and up to a few gigabytes of inputs
-ROOM_SHARE = 0.5  # of what a task may hold: where less is free, those that are held open are closed before another one is opened
+# of what a task may hold: where less is free, those that are held open are closed before another
+# one is opened
+ROOM_SHARE = 0.5
 
 
 class Unavailable(Exception):
@@ -102,7 +106,9 @@ class Judge:
             with self._lock:
                 self._tokens[message["id"]] = CancelToken()
             self._requests.put(message)
-            searching = message["op"] == "compare" or (message["op"] == "evaluate" and message["request"]["purpose"] not in FRESH)
+            searching = message["op"] == "compare" or (
+                message["op"] == "evaluate" and message["request"]["purpose"] not in FRESH
+            )
             self._idle.interrupt(message["task"]["digest"] if searching else "")
         self._idle.close()
         self._machine.close()
@@ -111,7 +117,9 @@ class Judge:
     def _work(self) -> None:
         while True:
             try:
-                message = self._requests.get(timeout=PAUSE_SECONDS if self._idle.planned else IDLE_SECONDS)
+                message = self._requests.get(
+                    timeout=PAUSE_SECONDS if self._idle.planned else IDLE_SECONDS
+                )
             except queue.Empty:
                 if self._idle.planned:
                     self._idle.run(lambda: not self._requests.empty())
@@ -123,7 +131,10 @@ class Judge:
             token = self._tokens[number]
             try:
                 token.check()
-                answer = {"id": number, "result": getattr(self, f"_{message['op']}")(message, token)}
+                answer = {
+                    "id": number,
+                    "result": getattr(self, f"_{message['op']}")(message, token),
+                }
             except Cancelled:
                 self._machine.leaving.wait()  # its processes are gone when the caller hears of it
                 answer = _error(number, "cancelled", "cancelled", "")
@@ -137,14 +148,18 @@ class Judge:
                 self._forget()
                 answer = _error(number, "failed", str(error), error.hint)
             except LockBroken as error:
-                answer = _error(number, "failed", str(error), "Fix the lock file, then repeat the call.")
+                answer = _error(
+                    number, "failed", str(error), "Fix the lock file, then repeat the call."
+                )
             except WorkerFailed as error:
                 self._forget()
-                if error.kind == "task":  # in a step that opening it does not take, such as a held-out case
+                # in a step that opening it does not take, such as a held-out case
+                if error.kind == "task":
                     answer = _error(number, "task_refused", str(error), REFUSED_HINT)
                 else:
                     answer = _failed(number, error)
-            except Exception as error:  # the evaluator's own trouble: reported as such, never as a verdict
+            # the evaluator's own trouble: reported as such, never as a verdict
+            except Exception as error:
                 self._forget()
                 answer = _failed(number, error)
             with self._lock:
@@ -155,7 +170,13 @@ class Judge:
         return to_json(self._machine.report(ceilings=bool(message.get("ceilings"))))
 
     def _start_task(
-        self, source: str, path: str, tell: Tell, token: CancelToken, family: DeviceFamily, **how: bool
+        self,
+        source: str,
+        path: str,
+        tell: Tell,
+        token: CancelToken,
+        family: DeviceFamily,
+        **how: bool,
     ) -> tuple[OpenTask, Task]:
         """how: of `open_task`."""
         self._make_room(family)
@@ -171,7 +192,9 @@ class Judge:
         target = Target.parse(message["target"])
         source, path, tell = message["source"], message["path"], _teller(message["id"])
         if self._machine.only_compiles(target):
-            handle, task = self._start_task(source, path, tell, token, cpu, timed=False, checked=False)
+            handle, task = self._start_task(
+                source, path, tell, token, cpu, timed=False, checked=False
+            )
             self._keep(_key(cpu, task), handle)
             return to_json(task)
         family, timed = _family(target), bool(message.get("timed", True))
@@ -179,8 +202,13 @@ class Judge:
             text = TaskText.of(source, path)
             known = self._remembered.find(family, text, timed=timed)
             if known.task is not None:
-                tell("open", f"known on this machine since {known.said}: neither examined nor timed again", 1.0)
-                self._close(_key(family, known.task))  # what is evaluated now gets inputs of its own
+                tell(
+                    "open",
+                    f"known on this machine since {known.said}: neither examined nor timed again",
+                    1.0,
+                )
+                # what is evaluated now gets inputs of its own
+                self._close(_key(family, known.task))
                 self._machine.expect_task(family, text.folder, compiles=timed)
                 if timed:  # a search begins
                     self._idle.plan(partial(self._prepared, known.task, family), known.task.digest)
@@ -190,8 +218,14 @@ class Judge:
         handle, task = self._start_task(source, path, tell, token, family, timed=timed)
         self._keep(_key(family, task), handle)
         if handle.disturbed:
-            tell("open", f"remembered for an hour only: while baselines were timed, {handle.disturbed}", 1.0)
-        if problem := self._remembered.keep(family, handle.text, task, timed=timed, disturbed=bool(handle.disturbed)):
+            tell(
+                "open",
+                f"remembered for an hour only: while baselines were timed, {handle.disturbed}",
+                1.0,
+            )
+        if problem := self._remembered.keep(
+            family, handle.text, task, timed=timed, disturbed=bool(handle.disturbed)
+        ):
             tell("open", f"this opening will not be remembered: {problem}", 1.0)
         return to_json(task)
 
@@ -199,19 +233,30 @@ class Judge:
         target = Target.parse(message["target"])
         task = from_json(Task, message["task"])
         request = from_json(EvaluationRequest, message["request"])
-        level, tell = self._level(request.candidate.language, request.policy), _teller(message["id"])
-        if self._machine.only_compiles(target) or (request.through == "build" and self._machine.architecture(target, request)):
+        level, tell = (
+            self._level(request.candidate.language, request.policy),
+            _teller(message["id"]),
+        )
+        if self._machine.only_compiles(target) or (
+            request.through == "build" and self._machine.architecture(target, request)
+        ):
             if request.through != "build":
                 raise Unavailable(f"target {target} can only be compiled for here", COMPILE_HINT)
             compiler = self._compiler(target, request.candidate.language)
             opened = self._opened(task, tell, token, cpu, checked=False)
-            return to_json(offline.evaluate(begin(self._machine, compiler, opened, task, request, level, tell, token)))
+            return to_json(
+                offline.evaluate(
+                    begin(self._machine, compiler, opened, task, request, level, tell, token)
+                )
+            )
         family = _family(target)
         place = self._place(family, target, task, request)
         timed = place.mode == "execute" and STAGES.index(request.through) >= STAGES.index("time")
         if request.purpose in FRESH:
-            self._forget()  # what is being searched holds much memory, and is opened anew if the search goes on
-            self._machine.leaving.wait()  # what is drawn for it serves once: it cannot be judged again
+            # what is being searched holds much memory, and is opened anew if the search goes on
+            self._forget()
+            # what is drawn for it serves once: it cannot be judged again
+            self._machine.leaving.wait()
             handle, fresh = self._again(task, tell, token, family, timed_later=timed)
             known_us = {c.name: c for c in task.cases}
             cases = tuple(c if c.held_out else known_us.get(c.name, c) for c in fresh.cases)
@@ -219,10 +264,16 @@ class Judge:
         else:
             handle, judged = self._opened(task, tell, token, family, timed_later=timed), task
             if request.through != "build":
-                _draw(handle, [c for c in task.visible_cases if not request.cases or c.name in request.cases], tell)
+                _draw(
+                    handle,
+                    [c for c in task.visible_cases if not request.cases or c.name in request.cases],
+                    tell,
+                )
 
         def evaluate() -> Evaluation:
-            return pipeline.evaluate(begin(self._machine, place, handle, judged, request, level, tell, token))
+            return pipeline.evaluate(
+                begin(self._machine, place, handle, judged, request, level, tell, token)
+            )
 
         try:
             return to_json(self._health.judged(family, evaluate))
@@ -233,15 +284,30 @@ class Judge:
     def _compare(self, message: dict[str, Any], token: CancelToken) -> Any:
         target, task = Target.parse(message["target"]), from_json(Task, message["task"])
         request = from_json(ComparisonRequest, message["request"])
-        level, tell = self._level(request.candidates[0].language, request.policy), _teller(message["id"])
+        level, tell = (
+            self._level(request.candidates[0].language, request.policy),
+            _teller(message["id"]),
+        )
         if self._machine.only_compiles(target):
-            raise Unavailable(f"target {target} can only be compiled for here, so nothing is timed", COMPILE_HINT)
-        family, each = _family(target), [request.single(candidate) for candidate in request.candidates]
+            raise Unavailable(
+                f"target {target} can only be compiled for here, so nothing is timed", COMPILE_HINT
+            )
+        family, each = (
+            _family(target),
+            [request.single(candidate) for candidate in request.candidates],
+        )
         places = [self._place(family, target, task, one) for one in each]
         if places[0].mode != "execute":
-            raise Unavailable(f"nothing is timed here: {places[0].note}", "Compare them on the device that they are for.")
+            raise Unavailable(
+                f"nothing is timed here: {places[0].note}",
+                "Compare them on the device that they are for.",
+            )
         handle = self._opened(task, tell, token, family, timed_later=True)
-        _draw(handle, [c for c in task.visible_cases if not request.cases or c.name in request.cases], tell)
+        _draw(
+            handle,
+            [c for c in task.visible_cases if not request.cases or c.name in request.cases],
+            tell,
+        )
 
         def compare() -> HeadToHead:
             runs = [
@@ -253,14 +319,20 @@ class Judge:
         return to_json(self._health.judged(family, compare))
 
     def _level(self, language: str, policy: Policy) -> IsolationLevel:
-        """The isolation under which candidates run. Raises Unavailable where the policy or the language forbids it."""
+        """The isolation under which candidates run. Raises Unavailable where the policy or the
+        language forbids it."""
         if language not in LANGUAGES:
-            raise Unavailable(f"this evaluator has no language {language!r}", f"Languages here: {', '.join(LANGUAGES)}.")
+            raise Unavailable(
+                f"this evaluator has no language {language!r}",
+                f"Languages here: {', '.join(LANGUAGES)}.",
+            )
         level = self._machine.level
         if not policy.permits(level):
             raise Unavailable(
-                f"the policy requires isolation {policy.isolation!r}, this machine offers {level!r}",
-                f"Levels here: {self._machine.isolation}. Allow a weaker one with isolation={level}, or use another machine.",
+                f"the policy requires isolation {policy.isolation!r}, this machine offers "
+                f"{level!r}",
+                f"Levels here: {self._machine.isolation}. Allow a weaker one with "
+                f"isolation={level}, or use another machine.",
             )
         return level
 
@@ -277,7 +349,9 @@ class Judge:
             self._close(_key(family, task))
             raise
 
-    def _opened(self, task: Task, tell: Tell, token: CancelToken, family: DeviceFamily, **how: bool) -> OpenTask:
+    def _opened(
+        self, task: Task, tell: Tell, token: CancelToken, family: DeviceFamily, **how: bool
+    ) -> OpenTask:
         """how: of `open_task`, where it is not open."""
         key = _key(family, task)
         opened = self._open.get(key)
@@ -289,24 +363,40 @@ class Judge:
         self._open.move_to_end(key)
         return opened
 
-    def _again(self, task: Task, tell: Tell, token: CancelToken, family: DeviceFamily, **how: bool) -> tuple[OpenTask, Task]:
-        """Open what was opened before, without examining it. how: of `open_task`. Raises TaskRefusedError where it is another task now."""
+    def _again(
+        self, task: Task, tell: Tell, token: CancelToken, family: DeviceFamily, **how: bool
+    ) -> tuple[OpenTask, Task]:
+        """Open what was opened before, without examining it. how: of `open_task`. Raises
+        TaskRefusedError where it is another task now."""
         try:
-            handle, found = self._start_task(task.source, task.path, tell, token, family, timed=False, known=True, **how)
+            handle, found = self._start_task(
+                task.source, task.path, tell, token, family, timed=False, known=True, **how
+            )
             _check_same(task, handle, found)
             return handle, found
         except TaskRefusedError:
-            self._remembered.forget(family, TaskText.of(task.source, task.path))  # the next opening examines it
+            # the next opening examines it
+            self._remembered.forget(family, TaskText.of(task.source, task.path))
             raise
 
-    def _place(self, family: DeviceFamily, target: Target, task: Task, request: EvaluationRequest) -> Place:
-        """Where to evaluate. Raises Unavailable where the language does not work, and Unfit where a verdict would mislead."""
+    def _place(
+        self, family: DeviceFamily, target: Target, task: Task, request: EvaluationRequest
+    ) -> Place:
+        """Where to evaluate. Raises Unavailable where the language does not work, and Unfit where a
+        verdict would mislead."""
         language = LANGUAGES[request.candidate.language]
         report = self._machine.find(target, language.name)
         if report is None or report.mode == "absent":
-            able = ", ".join(f"{t.target}: {', '.join(t.languages)}" for t in self._machine.targets() if t.mode != "absent")
+            able = ", ".join(
+                f"{t.target}: {', '.join(t.languages)}"
+                for t in self._machine.targets()
+                if t.mode != "absent"
+            )
             reason = f": {report.reason}" if report else ""
-            raise Unavailable(f"{language.name} kernels do not work on {target} here{reason}", f"What works here: {able}.")
+            raise Unavailable(
+                f"{language.name} kernels do not work on {target} here{reason}",
+                f"What works here: {able}.",
+            )
         dtypes = {spec.dtype for c in task.cases for spec in (*c.inputs, *c.outputs)}
         dtypes |= {p.partition("[")[0].split()[-1] for p in task.parameters}
         if reason := language.unfit(request.candidate.source, target, dtypes):
@@ -316,8 +406,18 @@ class Judge:
     def _compiler(self, target: Target, language: str) -> Place:
         """Where to compile for a target. Raises Unavailable where the language cannot be."""
         if self._machine.only_compiles(target) and self._machine.find(target, language) is None:
-            able = ", ".join(dict.fromkeys(n for t in self._machine.targets() if t.target == str(target) for n in t.languages))
-            raise Unavailable(f"{language} cannot be compiled for {target} here", f"Languages for it here: {able}.")
+            able = ", ".join(
+                dict.fromkeys(
+                    n
+                    for t in self._machine.targets()
+                    if t.target == str(target)
+                    for n in t.languages
+                )
+            )
+            raise Unavailable(
+                f"{language} cannot be compiled for {target} here",
+                f"Languages for it here: {able}.",
+            )
         return self._machine.compiler(target, language)
 
     def _keep(self, key: str, handle: OpenTask) -> None:
@@ -333,7 +433,9 @@ class Judge:
     def _make_room(self, family: DeviceFamily) -> None:
         """What is held for tasks that may be asked for again is no reason to refuse another one."""
         short = memory.available() < ROOM_SHARE * memory.allowed()
-        if self._open and (short or (family.NAME == "cuda" and device_link.free_share() < ROOM_SHARE)):
+        if self._open and (
+            short or (family.NAME == "cuda" and device_link.free_share() < ROOM_SHARE)
+        ):
             self._free()
 
     def _free(self) -> None:
@@ -343,7 +445,8 @@ class Judge:
         memory.trim()
 
     def _forget(self) -> None:
-        """Close every task: after trouble of our own nothing that was open is trusted, and what is confirmed needs the memory."""
+        """Close every task: after trouble of our own nothing that was open is trusted, and what is
+        confirmed needs the memory."""
         self._idle.drop()
         while self._open:
             self._open.popitem()[1].close()
@@ -354,36 +457,47 @@ def _family(target: Target) -> DeviceFamily:
     family = FAMILIES.get(target.family)
     hint = "target_describe lists what is here."
     if family is None:
-        raise Unavailable(f"target {target} cannot be evaluated by this version", f"Targets: {', '.join(FAMILIES)}; {hint}")
+        raise Unavailable(
+            f"target {target} cannot be evaluated by this version",
+            f"Targets: {', '.join(FAMILIES)}; {hint}",
+        )
     if reason := family.missing():
         raise Unavailable(f"target {target} is not here: {reason}", f"Use target cpu; {hint}")
-    if target.arch and not family.device_key().split(":sm_")[-1].startswith(target.arch.removeprefix("sm_")):
+    if target.arch and not family.device_key().split(":sm_")[-1].startswith(
+        target.arch.removeprefix("sm_")
+    ):
         raise Unavailable(f"target {target} is not the device here ({family.device_key()})", hint)
     return family
 
 
 def _key(family: DeviceFamily, task: Task) -> str:
-    """Under which a task is held open: one with neighbours reads its own folder again at each start of a process."""
+    """Under which a task is held open: one with neighbours reads its own folder again at each start
+    of a process."""
     return "\0".join((family.NAME, task.digest, task.path if task.neighbours else ""))
 
 
 def _check_same(task: Task, handle: OpenTask, found: Task) -> None:
-    """Raises TaskRefusedError, with the task closed, unless what was opened now is what the task was."""
+    """Raises TaskRefusedError, with the task closed, unless what was opened now is what the task
+    was."""
     changed = ""
     if handle.digest != task.digest:
         changed = differing(task.neighbours, handle.neighbours) or "its held-out companion"
     elif _shapes(task) != _shapes(found):
-        changed = "the shape or dtype of an input or output, and not its text: something that it imports"
+        changed = (
+            "the shape or dtype of an input or output, and not its text: something that it imports"
+        )
     if changed:
         where = handle.text.lines.at()
         handle.close()
         raise TaskRefusedError(
-            f"{where}: the task is another one now: {changed} changed since it was opened; open the task again"
+            f"{where}: the task is another one now: {changed} changed since it was opened; open "
+            "the task again"
         )
 
 
 def _draw(handle: OpenTask, cases: Sequence[Case], tell: Tell) -> None:
-    """The checking sets that a task known from before has not yet: they belong to opening it, and an evaluation's seconds do not hold them."""
+    """The checking sets that a task known from before has not yet: they belong to opening it, and
+    an evaluation's seconds do not hold them."""
     for case in cases:
         if case.name not in handle.pools or not handle.pools[case.name].checking:
             tell("open", f"case {case.name}: inputs and high-precision results", 0.05)
@@ -408,7 +522,9 @@ def _error(number: int, kind: str, message: str, hint: str) -> dict[str, Any]:
 
 def _teller(number: int) -> Tell:
     """Reports what goes on to whoever sent the request of that number."""
-    return lambda stage, text, fraction: _say({"id": number, "event": {"stage": stage, "message": text, "fraction": fraction}})
+    return lambda stage, text, fraction: _say(
+        {"id": number, "event": {"stage": stage, "message": text, "fraction": fraction}}
+    )
 
 
 def _nobody(stage: str, text: str, fraction: float) -> None:

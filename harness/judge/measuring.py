@@ -1,4 +1,5 @@
-"""The stage `time`: fresh candidate processes against the baselines, then an interval and a verdict for each case."""
+"""The stage `time`: fresh candidate processes against the baselines, then an interval and a verdict
+for each case."""
 
 from __future__ import annotations
 
@@ -14,34 +15,54 @@ from .environment import timing_effort
 from .failures import Failure
 from .run import Run, keep_compiled, start_timed_ahead, start_worker
 
-REPEATS, REPEATS_OF_ONE = 4, 2  # measured again because something else used the device: in one confirmation, and one block
+# measured again because something else used the device: in one confirmation, and one block
+REPEATS, REPEATS_OF_ONE = 4, 2
 SEARCH_REPEATS = 1  # in a search, whose winner is measured again anyway
 MOST_PROCESSES = 36  # of a confirmation, for cases that the first processes leave inconclusive
-BEHIND = 0.75  # of the best F so far: a search leaves it at one pair of processes below, whose figure is surer than that
+# of the best F so far: a search leaves it at one pair of processes below, whose figure is surer
+# than that
+BEHIND = 0.75
 PAUSE_S = 0.25  # before one of them: what disturbed it may pass
 
-UNCONFIRMED = "the judge's clock does not reproduce the candidate's own, which said faster: the figure is the judge's"
-WAITS = "a call takes longer by the judge's clock than its process ran: it waits for others, and the figure counts that"
-AHEAD = "calls that are not measured take longer than those that are, by more than the baseline's do: the figure counts that"
-MERGED = "a call takes longer alone than as one of several, by more than the baseline's does: the figure is that of a call alone"
+UNCONFIRMED = (
+    "the judge's clock does not reproduce the candidate's own, which said faster: the figure is "
+    "the judge's"
+)
+WAITS = (
+    "a call takes longer by the judge's clock than its process ran: it waits for others, and the "
+    "figure counts that"
+)
+AHEAD = (
+    "calls that are not measured take longer than those that are, by more than the baseline's do: "
+    "the figure counts that"
+)
+MERGED = (
+    "a call takes longer alone than as one of several, by more than the baseline's does: the "
+    "figure is that of a call alone"
+)
 
 
 def time_candidate(run: Run) -> dict[str, Any]:
-    """Fresh candidate processes, one after the other; each runs every case against its baselines. What the device's state makes
-    doubtful is measured again by one more fresh process, within bounds."""
+    """Fresh candidate processes, one after the other; each runs every case against its baselines.
+    What the device's state makes doubtful is measured again by one more fresh process, within
+    bounds."""
     keep_compiled(run)
     if run.loaded is not None:
         run.machine.leaving.add(run.loaded)
         run.loaded = None
     rng = timing.fresh_rng()
     earlier, least = run.request.earlier, round(timing.PROCESSES * run.request.effort)
-    run.times = {c.name: timing.CaseTimes(earlier=earlier.rounds.get(c.name, {})) for c in run.cases}
+    run.times = {
+        c.name: timing.CaseTimes(earlier=earlier.rounds.get(c.name, {})) for c in run.cases
+    }
     repeats = REPEATS if run.confirming else SEARCH_REPEATS
     process, deadline, cases = 0, math.inf, run.cases
     while cases:
         if run.request.renews:
-            run.task.restart(at_once=rng.random() < 0.5)  # neither side is always the first on the device
-        run.machine.leaving.wait()  # nothing of an earlier one is there, not even in flight, when this one begins
+            # neither side is always the first on the device
+            run.task.restart(at_once=rng.random() < 0.5)
+        # nothing of an earlier one is there, not even in flight, when this one begins
+        run.machine.leaving.wait()
         start_timed_ahead(run)
         blocks.draw(run, with_baselines(run, cases[0]))
         worker = start_worker(run)
@@ -49,16 +70,24 @@ def time_candidate(run: Run) -> dict[str, Any]:
         try:
             for number, case in enumerate(cases):
                 fraction = 0.4 + 0.5 * min(1.0, (process + number / len(cases)) / timing.PROCESSES)
-                run.tell("time", f"process {process + 1} of at least {timing.PROCESSES}, case {case.name}", fraction)
+                run.tell(
+                    "time",
+                    f"process {process + 1} of at least {timing.PROCESSES}, case {case.name}",
+                    fraction,
+                )
                 screened, times = with_baselines(run, case), run.times[case.name]
                 baselines = (
-                    [_strongest(times)] if process >= timing.PROCESSES else timing.contenders(screened, every=run.confirming)
+                    [_strongest(times)]
+                    if process >= timing.PROCESSES
+                    else timing.contenders(screened, every=run.confirming)
                 )
                 block = blocks.time_case(run, screened, worker, baselines, rng)
                 tries = REPEATS_OF_ONE
                 while block.disturbances and repeats and tries:
                     repeats, tries, times.repeated = repeats - 1, tries - 1, times.repeated + 1
-                    run.tell("time", f"case {case.name} again: {block.disturbances[0].text}", fraction)
+                    run.tell(
+                        "time", f"case {case.name} again: {block.disturbances[0].text}", fraction
+                    )
                     worker.close()
                     time.sleep(PAUSE_S)
                     worker = start_worker(run)
@@ -76,7 +105,13 @@ def time_candidate(run: Run) -> dict[str, Any]:
             deadline = time.monotonic() + timing_effort() * run.task.family.PATIENCE_S
         if process >= timing.PROCESSES:
             more = run.confirming and process < MOST_PROCESSES and time.monotonic() < deadline
-            cases = _undecided(run, rng) if more else [] if run.confirming or process >= least else run.cases
+            cases = (
+                _undecided(run, rng)
+                if more
+                else []
+                if run.confirming or process >= least
+                else run.cases
+            )
     for case in run.cases:
         conclude_case(run, with_baselines(run, case), rng)
         if run.ablating:
@@ -86,7 +121,11 @@ def time_candidate(run: Run) -> dict[str, Any]:
     return {
         "processes": {n: len(t.blocks) for n, t in run.times.items()},
         "clocks_us": {n: (t.claimed_ns / 1e3, t.seen_ns / 1e3) for n, t in run.times.items()},
-        "said_us": {n: statistics.median(said) / 1e3 for n, t in run.times.items() if (said := t.all("said_ns"))},
+        "said_us": {
+            n: statistics.median(said) / 1e3
+            for n, t in run.times.items()
+            if (said := t.all("said_ns"))
+        },
         "nothing_us": {n: t.nothing_us for n, t in run.times.items()},
         "ahead": {n: t.ahead_factor(_strongest(t)) for n, t in run.times.items()},
         "alone": {n: t.alone_factor(_strongest(t)) for n, t in run.times.items()},
@@ -96,10 +135,14 @@ def time_candidate(run: Run) -> dict[str, Any]:
 
 
 def _samples(run: Run) -> Samples:
-    """What a later evaluation of the same key may join: the rounds of this one and those that it joined."""
+    """What a later evaluation of the same key may join: the rounds of this one and those that it
+    joined."""
     rounds = {
         name: {
-            b: tuple(tuple((_rounded(x), _rounded(y)) for x, y in process) for process in times.confirmed(b))
+            b: tuple(
+                tuple((_rounded(x), _rounded(y)) for x, y in process)
+                for process in times.confirmed(b)
+            )
             for b in times.blocks[0].pairs
         }
         for name, times in run.times.items()
@@ -120,29 +163,41 @@ def _rounded(us: float) -> float:
 
 
 def with_baselines(run: Run, case: Case) -> Case:
-    """A case with its screening: from the task, or measured now (held-out cases, a task opened for a check)."""
+    """A case with its screening: from the task, or measured now (held-out cases, a task opened for
+    a check)."""
     if case.baselines_us:
         return case
     if case.name not in run.screened:
         run.task.pool(case.name)
-        run.screened[case.name] = opening.measure(run.task, opening.learn_case(run.task, case), run.tell, 0.4)
+        run.screened[case.name] = opening.measure(
+            run.task, opening.learn_case(run.task, case), run.tell, 0.4
+        )
     return run.screened[case.name]
 
 
 def _behind(run: Run, rng: random.Random) -> str:
-    """Why a search need not go on timing a candidate that the first process shows far behind the best so far; empty where it must."""
+    """Why a search need not go on timing a candidate that the first process shows far behind the
+    best so far; empty where it must."""
     best = run.request.best
     if run.request.renews or not best:
         return ""
-    compared = {name: _compared(run, times, _strongest(times), rng) for name, times in run.times.items()}
-    own = fitness([replace(run.results[name], speedup=found.speedup) for name, found in compared.items()])
+    compared = {
+        name: _compared(run, times, _strongest(times), rng) for name, times in run.times.items()
+    }
+    own = fitness(
+        [replace(run.results[name], speedup=found.speedup) for name, found in compared.items()]
+    )
     if own is None or own >= BEHIND * best:
         return ""
-    return f"F = {own:.3f} in the first pair of processes, and {best:.3f} is the best so far: not timed any further"
+    return (
+        f"F = {own:.3f} in the first pair of processes, and {best:.3f} is the best so far: not "
+        "timed any further"
+    )
 
 
 def _undecided(run: Run, rng: random.Random) -> list[Case]:
-    """Cases whose interval does not decide yet, but for held-out ones, which decide nothing about speed."""
+    """Cases whose interval does not decide yet, but for held-out ones, which decide nothing about
+    speed."""
     found = []
     for case in run.cases:
         times = run.times[case.name]
@@ -152,7 +207,9 @@ def _undecided(run: Run, rng: random.Random) -> list[Case]:
     return found
 
 
-def _compared(run: Run, times: timing.CaseTimes, baseline: str, rng: random.Random) -> statistics.Comparison:
+def _compared(
+    run: Run, times: timing.CaseTimes, baseline: str, rng: random.Random
+) -> statistics.Comparison:
     """Under what is known of this device, and of a search's one baseline process."""
     family = run.task.family
     return statistics.compare(
@@ -174,11 +231,15 @@ def _medians(times: timing.CaseTimes) -> dict[str, float]:
     """Microseconds of each baseline."""
     names = list(times.blocks[0].pairs)
     rounds = {b: [*times.earlier.get(b, ()), *times.pairs(b)] for b in names}
-    return {b: statistics.median([pair[0] for process in some for pair in process]) for b, some in rounds.items()}
+    return {
+        b: statistics.median([pair[0] for process in some for pair in process])
+        for b, some in rounds.items()
+    }
 
 
 def _why_raised(run: Run, times: timing.CaseTimes, baseline: str) -> str:
-    """Why the figure is not the candidate's own. Below the margin it is raised, too, but that is noise and says nothing of anyone."""
+    """Why the figure is not the candidate's own. Below the margin it is raised, too, but that is
+    noise and says nothing of anyone."""
     if times.alone_factor(baseline) > times.clock_factor:
         return MERGED
     if times.ahead_factor(baseline) > run.task.family.MARGIN:
@@ -188,35 +249,52 @@ def _why_raised(run: Run, times: timing.CaseTimes, baseline: str) -> str:
 
 
 def conclude_case(run: Run, case: Case, rng: random.Random) -> None:
-    """The result of a timed case over its strongest baseline. Raises Failure where the figures show a cheat."""
+    """The result of a timed case over its strongest baseline. Raises Failure where the figures show
+    a cheat."""
     times = run.times[case.name]
     by_judge = times.nothing_us is not None
     best = _strongest(times)
     open_us = times.open_us + times.alone_open_us(best)
-    if not by_judge and times.clock_disagrees(bounds.copying_us(case, run.machine.ceilings_of(run.task.family))):
+    if not by_judge and times.clock_disagrees(
+        bounds.copying_us(case, run.machine.ceilings_of(run.task.family))
+    ):
         text = (
-            f"case {case.name}: a burst took at least {times.seen_ns / 1e3:.0f} us by the judge's clock and {times.claimed_ns / 1e3:.0f} us by the "
-            "candidate's own, and the baseline shows no such gap: work is done outside the timed calls"
+            f"case {case.name}: a burst took at least {times.seen_ns / 1e3:.0f} us by the judge's "
+            f"clock and {times.claimed_ns / 1e3:.0f} us by the candidate's own, and the baseline "
+            "shows no such gap: work is done outside the timed calls"
         )
         raise Failure("reward_hack", text, (Signal("cheat.clock", text),))
     confirmed = times.confirmed(best)
     compared = _compared(run, times, best, rng)
     latency = statistics.median([p[1] for process in confirmed for p in process])
     run.signals += blocks.doubts(case.name, times)
-    floor_us = bounds.impossible_us(case, run.machine.ceilings_of(run.task.family)) if case.bytes_written else 0.0
+    floor_us = (
+        bounds.impossible_us(case, run.machine.ceilings_of(run.task.family))
+        if case.bytes_written
+        else 0.0
+    )
     if latency < floor_us and not run.ablating:
-        text = f"case {case.name}: {latency:.2f} us is below {floor_us:.2f} us, the least in which this machine can write the outputs"
+        text = (
+            f"case {case.name}: {latency:.2f} us is below {floor_us:.2f} us, the least in which "
+            "this machine can write the outputs"
+        )
         raise Failure("reward_hack", text, (Signal("cheat.impossible_speed", text),))
     # what a baseline reached can be reached: a ceiling above it was measured in a busier moment
-    roofline_time_us = min([case.roofline_time_us, *_medians(times).values()]) if case.roofline_time_us else 0.0
+    roofline_time_us = (
+        min([case.roofline_time_us, *_medians(times).values()]) if case.roofline_time_us else 0.0
+    )
     if roofline_time_us and latency < 0.6 * roofline_time_us and latency > 1.0:
-        text = f"case {case.name}: {latency:.1f} us beats the measured roofline of {roofline_time_us:.1f} us"
+        text = (
+            f"case {case.name}: {latency:.1f} us beats the measured roofline of "
+            f"{roofline_time_us:.1f} us"
+        )
         run.signals.append(Signal("suspect.implausible_speed", text))
     if compared.verdict == "faster" and (numbers := run.task.pools[case.name].predictable):
         compared = replace(compared, verdict="inconclusive")
         text = (
-            f"case {case.name}: output {numbers[0]} is the same in every draw, within what it may be off by: a number known beforehand would pass for it, so "
-            f"{compared.speedup:.2f}x is not called faster"
+            f"case {case.name}: output {numbers[0]} is the same in every draw, within what it may "
+            f"be off by: a number known beforehand would pass for it, so {compared.speedup:.2f}x "
+            "is not called faster"
         )
         run.signals.append(Signal("output_predictable", text, {"output": float(numbers[0])}))
     if any(
@@ -231,8 +309,9 @@ def conclude_case(run: Run, case: Case, rng: random.Random) -> None:
         )
     if compared.doubted:
         text = (
-            f"case {case.name}: the figure is {compared.speedup:.2f}x, but the judge's clock leaves open whether a call takes up to "
-            f"{open_us:.1f} us more than {latency:.1f} us, so it is not called faster"
+            f"case {case.name}: the figure is {compared.speedup:.2f}x, but the judge's clock "
+            f"leaves open whether a call takes up to {open_us:.1f} us more than {latency:.1f} us, "
+            "so it is not called faster"
         )
         run.signals.append(Signal("clock_open", text, {"open_us": open_us, "latency_us": latency}))
     run.results[case.name] = replace(

@@ -19,18 +19,24 @@ def total() -> int:
 def available() -> int:
     """Bytes that can still be had."""
     limit = _limit()
-    left = limit - (_number("memory.current") or _number("memory/memory.usage_in_bytes")) if limit else 1 << 62
+    left = (
+        limit - (_number("memory.current") or _number("memory/memory.usage_in_bytes"))
+        if limit
+        else 1 << 62
+    )
     return max(0, min(_meminfo("MemAvailable"), left))
 
 
 def allowed() -> int:
-    """Bytes that a task or a candidate may hold, with all its processes together. KEVOLVE_TASK_GIB sets less, or more."""
+    """Bytes that a task or a candidate may hold, with all its processes together. KEVOLVE_TASK_GIB
+    sets less, or more."""
     asked = os.environ.get("KEVOLVE_TASK_GIB", "")
     return int(float(asked) * 2**30) if asked else int(TASK_SHARE * total())
 
 
 def trim() -> None:
-    """Return what this process has freed. Its allocator keeps freed memory (see environment.ALLOCATION)."""
+    """Return what this process has freed. Its allocator keeps freed memory (see
+    environment.ALLOCATION)."""
     ctypes.CDLL(None).malloc_trim(0)
 
 

@@ -1,4 +1,5 @@
-"""Compile-only evaluation: what a compiler makes of every kernel that a candidate launches, for a device that need not be here."""
+"""Compile-only evaluation: what a compiler makes of every kernel that a candidate launches, for a
+device that need not be here."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _DEATHS_OF_THE_COMPILER = ("crash.abort", "crash.segmentation_fault", "crash.ill
 
 
 def evaluate(run: Run) -> Evaluation:
-    """The stage `build` alone. Always an Evaluation about the candidate; trouble of the evaluator itself is raised."""
+    """The stage `build` alone. Always an Evaluation about the candidate; trouble of the evaluator
+    itself is raised."""
     started = time.monotonic()
     failure: Failure | None = None
     data: dict[str, Any] = {}
@@ -32,7 +34,12 @@ def evaluate(run: Run) -> Evaluation:
         run.builds.close()
     seconds = time.monotonic() - started
     report = StageReport(
-        "build", failure is None, seconds, failure.message if failure else "", failure.log if failure else "", data
+        "build",
+        failure is None,
+        seconds,
+        failure.message if failure else "",
+        failure.log if failure else "",
+        data,
     )
     return _conclude(run, report, failure, seconds)
 
@@ -48,7 +55,9 @@ def _build(run: Run) -> dict[str, Any]:
         _capture(run, worker, case.name)
     kernels, left_out = launched.collect(run, worker, COMPILE_SECONDS)
     if run.language.name == "cuda":
-        kernels = launched.joined(kernels, run.builds.records, ARCHITECTURES[run.place.architecture])
+        kernels = launched.joined(
+            kernels, run.builds.records, ARCHITECTURES[run.place.architecture]
+        )
     return _facts(run, kernels, left_out)
 
 
@@ -62,7 +71,13 @@ def _capture(run: Run, worker: Worker, name: str) -> None:
     run.guard(
         where,
         worker,
-        lambda: worker.ask("capture", worker.own(held.file.fd), seconds=COMPILE_SECONDS, key=name, layout=held.layout),
+        lambda: worker.ask(
+            "capture",
+            worker.own(held.file.fd),
+            seconds=COMPILE_SECONDS,
+            key=name,
+            layout=held.layout,
+        ),
     )
     run.guard(f"case {name}", worker, lambda: worker.ask("drop", seconds=LOAD_SECONDS, key=name))
 
@@ -79,12 +94,19 @@ def _facts(run: Run, kernels: list[Captured], left_out: int) -> dict[str, Any]:
 
 
 def _blame_the_compiler(run: Run, failure: Failure) -> Failure:
-    """No kernel runs in Triton's process: where native code dies, it is the compiler that gave up on the kernel's text."""
-    if run.place.worker != "capture" or failure.status != "crashed" or failure.signals[0].name not in _DEATHS_OF_THE_COMPILER:
+    """No kernel runs in Triton's process: where native code dies, it is the compiler that gave up
+    on the kernel's text."""
+    if (
+        run.place.worker != "capture"
+        or failure.status != "crashed"
+        or failure.signals[0].name not in _DEATHS_OF_THE_COMPILER
+    ):
         return failure
     said = compile_failure(failure.message, failure.log, run.language)
     text = f"Triton's compiler itself died ({failure.message})"
-    return replace(said, message=text, signals=tuple(replace(s, message=text) for s in said.signals))
+    return replace(
+        said, message=text, signals=tuple(replace(s, message=text) for s in said.signals)
+    )
 
 
 def _conclude(run: Run, report: StageReport, failure: Failure | None, seconds: float) -> Evaluation:
@@ -101,8 +123,9 @@ def _conclude(run: Run, report: StageReport, failure: Failure | None, seconds: f
             "it loads; forward launched no kernel of its own"
             if not static["kernels"]
             else (
-                f"compiles for {run.place.target}: {static['kernels']:.0f} kernel(s), at most {static['registers']:.0f} registers, "
-                f"{static['shared_bytes']:.0f} bytes of shared memory, occupancy {static['occupancy']:.0%}; nothing was run"
+                f"compiles for {run.place.target}: {static['kernels']:.0f} kernel(s), at most "
+                f"{static['registers']:.0f} registers, {static['shared_bytes']:.0f} bytes of "
+                f"shared memory, occupancy {static['occupancy']:.0%}; nothing was run"
             )
         )
         status, value, signals = "correct", None, tuple(run.signals)

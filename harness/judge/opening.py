@@ -1,4 +1,5 @@
-"""Opening a task: start its reference worker, learn its cases, refuse what cannot be judged, measure its baselines."""
+"""Opening a task: start its reference worker, learn its cases, refuse what cannot be judged,
+measure its baselines."""
 
 from __future__ import annotations
 
@@ -30,18 +31,21 @@ Tell = Callable[[str, str, float], None]  # stage, message, fraction of the whol
 SCREENING_BURSTS = 5
 SHORT_US, SHORT_CALLS = 500.0, 16
 SETS_HELD = 4  # at the least at one time, each with outputs in the framework's dtype and in float64
-STATES_HELD = (
-    4  # of the parameters, besides those of the reference: as constructed and changed, as they are changed, the candidate's
-)
-MORE_PARAMETERS = 2  # times that a task's parameters are drawn again before it is refused for what its outputs show
+# of the parameters, besides those of the reference: as constructed and changed, as they are
+# changed, the candidate's
+STATES_HELD = 4
+# times that a task's parameters are drawn again before it is refused for what its outputs show
+MORE_PARAMETERS = 2
 COMPILE_SECONDS = 300.0
-# of the memory that is allowed; above it a confirmation draws the timing sets of each case anew for each process
+# of the memory that is allowed; above it a confirmation draws the timing sets of each case anew for
+# each process
 CROWDED_SHARE = 0.125
 
 
 @dataclass
 class OpenTask:
-    """A task with live processes: `worker` draws inputs and computes what is expected; baselines run in another. Not thread-safe."""
+    """A task with live processes: `worker` draws inputs and computes what is expected; baselines
+    run in another. Not thread-safe."""
 
     machine: Machine
     family: DeviceFamily
@@ -49,7 +53,8 @@ class OpenTask:
     worker: Worker
     opened: dict[str, Any]
     cancel: CancelToken | None = None  # while it is opened
-    shared: bool = False  # whether sets lie on the device, in memory that workers share with the judge
+    # whether sets lie on the device, in memory that workers share with the judge
+    shared: bool = False
     pools: dict[str, CasePool] = field(default_factory=dict)
     slots: dict[str, Slots] = field(default_factory=dict)
     screening: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -60,8 +65,9 @@ class OpenTask:
 
     @property
     def baseline_worker(self) -> Worker:
-        """The process in which baselines run. It draws nothing, and so is as fresh as a candidate's: small kernels were 1 to 2 % slower in a
-        process that had drawn inputs (seen on a CPU), since what was allocated before decides where memory lies."""
+        """The process in which baselines run. It draws nothing, and so is as fresh as a
+        candidate's: small kernels were 1 to 2 % slower in a process that had drawn inputs (seen on
+        a CPU), since what was allocated before decides where memory lies."""
         if self._baseline_worker is None:
             self._baseline_worker, _ = self.workers.start(self.cancel, compiles=True)
         return self._baseline_worker
@@ -104,15 +110,18 @@ class OpenTask:
                 there = self.drawer.room()
             if needed > there:
                 raise TaskRefusedError(
-                    f"{self.text.lines.at('get_inputs')}: case {name!r}: inputs of {pool.input_bytes / 2**30:.1f} GiB, outputs of "
-                    f"{pool.slot_bytes / 2**30:.1f} GiB and parameters of {pool.state_bytes / 2**30:.1f} GiB need about "
-                    f"{needed / 2**30:.1f} GiB to be judged, and {there / 2**30:.1f} GiB are free{' on the device' if pool.shared else ''}. "
-                    "Use smaller shapes, or a machine with more memory."
+                    f"{self.text.lines.at('get_inputs')}: case {name!r}: inputs of "
+                    f"{pool.input_bytes / 2**30:.1f} GiB, outputs of {pool.slot_bytes / 2**30:.1f} "
+                    f"GiB and parameters of {pool.state_bytes / 2**30:.1f} GiB need about "
+                    f"{needed / 2**30:.1f} GiB to be judged, and {there / 2**30:.1f} GiB are "
+                    f"free{' on the device' if pool.shared else ''}. Use smaller shapes, or a "
+                    "machine with more memory."
                 )
         return self.pools[name]
 
     def prepare(self, name: str, baselines: list[str]) -> None:
-        """Make baselines of a case ready for bursts of the pool's length, in the present reference worker."""
+        """Make baselines of a case ready for bursts of the pool's length, in the present reference
+        worker."""
         pool = self.pools[name]
         key = f"{name}/baselines"
         wanted = max(2, pool.warm + pool.calls)  # it is checked with two
@@ -134,7 +143,8 @@ class OpenTask:
             )
 
     def restart(self, *, at_once: bool = False) -> None:
-        """Let baselines run in a fresh process: the other half of a fresh process pair. at_once: start it now and not when it is needed."""
+        """Let baselines run in a fresh process: the other half of a fresh process pair. at_once:
+        start it now and not when it is needed."""
         if self._baseline_worker is not None:
             self.workers.keep(self._baseline_worker)
             self._baseline_worker.close()
@@ -143,7 +153,8 @@ class OpenTask:
         self._constructed.clear()
 
     def settle(self) -> None:
-        """It is open now: what was compiled is kept for later processes, and nobody can cancel it any more."""
+        """It is open now: what was compiled is kept for later processes, and nobody can cancel it
+        any more."""
         if self._baseline_worker is not None:
             self.workers.keep(self._baseline_worker)
             self._baseline_worker.cancel = None
@@ -152,17 +163,27 @@ class OpenTask:
     @property
     def suspect(self) -> Worker:
         """The process that ended, if one has."""
-        return self._baseline_worker if self._baseline_worker is not None and not self._baseline_worker.pid else self.worker
+        return (
+            self._baseline_worker
+            if self._baseline_worker is not None and not self._baseline_worker.pid
+            else self.worker
+        )
 
     @property
     def crowded(self) -> bool:
         """Whether the timing sets of all cases together hold more memory than is reasonable."""
-        return sum(pool.timing_bytes for pool in self.pools.values()) > CROWDED_SHARE * memory.allowed()
+        return (
+            sum(pool.timing_bytes for pool in self.pools.values())
+            > CROWDED_SHARE * memory.allowed()
+        )
 
     def release(self, name: str) -> None:
         """A case that has been timed gives its memory back, here and where baselines run."""
         self.pools[name].release(checking=True)
-        if self.slots.pop(f"{name}/baselines", None) is not None and self._baseline_worker is not None:
+        if (
+            self.slots.pop(f"{name}/baselines", None) is not None
+            and self._baseline_worker is not None
+        ):
             for baseline in self.baselines:
                 self.baseline_worker.ask("drop", seconds=TASK_SECONDS, key=f"{name}/{baseline}")
         bursts.forget()
@@ -194,9 +215,10 @@ def open_task(
     checked: bool = True,
     timed_later: bool = False,
 ) -> tuple[OpenTask, Task]:
-    """Raises TaskRefusedError, with the worker gone. With `timed`, baselines and ceilings are timed. A task that
-    is `known` was opened before: it is not validated again. Without `checked` nothing can be verified later: only shapes are
-    learned. timed_later: baselines will be wanted, and what compiles them takes long to import."""
+    """Raises TaskRefusedError, with the worker gone. With `timed`, baselines and ceilings are
+    timed. A task that is `known` was opened before: it is not validated again. Without `checked`
+    nothing can be verified later: only shapes are learned. timed_later: baselines will be wanted,
+    and what compiles them takes long to import."""
     text = TaskText.of(source, path)
     machine.expect_task(family, text.folder, compiles=timed or timed_later)
     workers = TaskWorkers(machine, family, text)
@@ -214,7 +236,10 @@ def open_task(
         reason = device_link.refused(worker)
         handle.shared = not reason
         if reason:
-            handle.notes.append(f"everything passes through host memory, and figures are the candidate's own: {reason}")
+            handle.notes.append(
+                "everything passes through host memory, and figures are the candidate's own: "
+                f"{reason}"
+            )
     try:
         task = _learn(handle, tell, timed, checked and not known)
         handle.settle()
@@ -229,7 +254,8 @@ def open_task(
 
 def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
     declared = handle.opened["cases"]
-    for entry in declared:  # all of them first: a later opening, which validates nothing, must find the same neighbours
+    # all of them first: a later opening, which validates nothing, must find the same neighbours
+    for entry in declared:
         if not entry["held_out"]:
             tell("open", f"case {entry['name']}: shapes", 0.02)
             handle.described(entry["name"])
@@ -241,18 +267,34 @@ def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
             cases.append(Case(name, entry["weight"], False, True, entry["arguments"]))
             continue
         if validated:
-            tell("open", f"case {name}: inputs and high-precision results", 0.05 + 0.35 * number / len(declared))
+            tell(
+                "open",
+                f"case {name}: inputs and high-precision results",
+                0.05 + 0.35 * number / len(declared),
+            )
         if validated and (reason := _problem(handle, name)):
             raise TaskRefusedError(f"{handle.text.lines.at(*FORWARD)}: case {name!r}: {reason}")
-        cases.append(learn_case(handle, Case(name, entry["weight"], entry["protected"], False, entry["arguments"])))
+        cases.append(
+            learn_case(
+                handle, Case(name, entry["weight"], entry["protected"], False, entry["arguments"])
+            )
+        )
     first = next(handle.pools[c.name] for c in cases if not c.held_out)
     if any(not p.describe["doubled"] for p in handle.pools.values()):
-        handle.notes.append("the reference cannot run in float64; its own dtype serves as the reference")
+        handle.notes.append(
+            "the reference cannot run in float64; its own dtype serves as the reference"
+        )
     graph, untraced = handle.drawer.graph(first)
     if untraced:
-        handle.notes.append(f"its graph is not known ({untraced}); similar tasks are found by the operators that ran")
+        handle.notes.append(
+            f"its graph is not known ({untraced}); similar tasks are found by the operators that "
+            "ran"
+        )
     if timed:
-        cases = [c if c.held_out else measure(handle, c, tell, 0.4 + 0.6 * i / len(cases)) for i, c in enumerate(cases)]
+        cases = [
+            c if c.held_out else measure(handle, c, tell, 0.4 + 0.6 * i / len(cases))
+            for i, c in enumerate(cases)
+        ]
     names = handle.baselines
     used = [n for n in names if any(n in s for s in handle.screening.values())] if timed else names
     return Task(
@@ -264,8 +306,12 @@ def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
         tolerance=handle.opened["tolerance"],
         gradients=bool(handle.opened["gradients"]),
         baselines=tuple(used),
-        operators={k: v for k, v in first.describe["operators"].items() if not operators.is_free(k)},
-        parameters=tuple(f"{k} {dtype}{shape}" for k, (shape, dtype) in first.describe["state"].items()),
+        operators={
+            k: v for k, v in first.describe["operators"].items() if not operators.is_free(k)
+        },
+        parameters=tuple(
+            f"{k} {dtype}{shape}" for k, (shape, dtype) in first.describe["state"].items()
+        ),
         notes=tuple(handle.notes),
         neighbours=handle.neighbours,
         graph=graph,
@@ -273,8 +319,8 @@ def _learn(handle: OpenTask, tell: Tell, timed: bool, validated: bool) -> Task:
 
 
 def _problem(handle: OpenTask, name: str) -> str:
-    """Why a case cannot be judged, with parameters drawn anew where those at hand may be the reason: one bias that is far off can make every
-    output the same."""
+    """Why a case cannot be judged, with parameters drawn anew where those at hand may be the
+    reason: one bias that is far off can make every output the same."""
     reason = validation.problem(handle.pool(name))
     for _ in range(MORE_PARAMETERS if handle.pools[name].describe["state"] else 0):
         if not reason:
@@ -290,7 +336,11 @@ def _name(path: str, source: str) -> str:
     file = Path(path)
     if file.stem.startswith("task_") and file.parent.name:
         return file.parent.name + file.stem.removeprefix("task")
-    return file.parent.name if file.stem in ("task", "reference", "model") and file.parent.name else file.stem
+    return (
+        file.parent.name
+        if file.stem in ("task", "reference", "model") and file.parent.name
+        else file.stem
+    )
 
 
 def learn_case(handle: OpenTask, case: Case) -> Case:
@@ -314,16 +364,21 @@ def learn_case(handle: OpenTask, case: Case) -> Case:
 
 def is_want_of_memory(refusal: str) -> bool:
     """Whether a task was refused for that alone."""
-    return "GiB are free" in refusal or "OutOfMemoryError" in refusal or "ran out of memory" in refusal
+    return (
+        "GiB are free" in refusal or "OutOfMemoryError" in refusal or "ran out of memory" in refusal
+    )
 
 
 def _needed(pool: CasePool) -> int:
-    """Bytes without which a case cannot be judged: the sets that are held, and on a device what workers hold besides (inputs and the model in double
-    precision, a window, outputs)."""
+    """Bytes without which a case cannot be judged: the sets that are held, and on a device what
+    workers hold besides (inputs and the model in double precision, a window, outputs)."""
     if not pool.shared:
         return SETS_HELD * (pool.input_bytes + 3 * pool.slot_bytes)
     return (
-        SETS_HELD * pool.set_bytes + 3 * pool.input_bytes + 2 * pool.slot_bytes + 3 * _tensor_bytes(pool.describe["state_layout"])
+        SETS_HELD * pool.set_bytes
+        + 3 * pool.input_bytes
+        + 2 * pool.slot_bytes
+        + 3 * _tensor_bytes(pool.describe["state_layout"])
     )
 
 
@@ -350,12 +405,16 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
             bursts.run(handle.baseline_worker, slots, key, [held], [0, 0], COMPILE_SECONDS)
             if (wrong := _baseline_wrong(pool, slots, held)) and baseline != "eager":
                 handle.notes.append(
-                    f"baseline {baseline} gives another result than the reference in case {case.name} ({wrong}); left out"
+                    f"baseline {baseline} gives another result than the reference in case "
+                    f"{case.name} ({wrong}); left out"
                 )
                 continue
             us, *_ = bursts.hot(handle.baseline_worker, key, held, 2, COMPILE_SECONDS, 0)
-            if us < SHORT_US:  # two calls of a process that has slept take several times as long as those of a burst
-                us, *_ = bursts.hot(handle.baseline_worker, key, held, SHORT_CALLS, COMPILE_SECONDS, 0)
+            # two calls of a process that has slept take several times as long as those of a burst
+            if us < SHORT_US:
+                us, *_ = bursts.hot(
+                    handle.baseline_worker, key, held, SHORT_CALLS, COMPILE_SECONDS, 0
+                )
             single[baseline] = us
         except WorkerFailed as error:
             _note_failing(handle, case, baseline, error)
@@ -365,10 +424,16 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
     times: dict[str, float] = {}
     for baseline in single:
         key = f"{case.name}/{baseline}"
-        try:  # with slots for a whole burst now; what is compiled anew is not compiled under the lock
+        # with slots for a whole burst now; what is compiled anew is not compiled under the lock
+        try:
             handle.prepare(case.name, [baseline])
             bursts.run(
-                handle.baseline_worker, handle.slots[f"{case.name}/baselines"], key, [pool.checking[0][1]], [0], COMPILE_SECONDS
+                handle.baseline_worker,
+                handle.slots[f"{case.name}/baselines"],
+                key,
+                [pool.checking[0][1]],
+                [0],
+                COMPILE_SECONDS,
             )
             with lock.hold(), aside(handle.timing_cpus):
                 processes = [handle.baseline_worker.pid]
@@ -382,24 +447,38 @@ def measure(handle: OpenTask, case: Case, tell: Tell, fraction: float) -> Case:
         raise _no_baseline(handle, case)
     handle.screening[case.name] = times
     pool.release()
-    roofline = bounds.roofline_time_us(case, handle.machine.ceilings_of(handle.family), pool.working_set)
+    roofline = bounds.roofline_time_us(
+        case, handle.machine.ceilings_of(handle.family), pool.working_set
+    )
     return replace(
-        case, baselines_us=times, roofline_time_us=roofline, families=tuple(pool.families), dropped_families=dict(pool.dropped)
+        case,
+        baselines_us=times,
+        roofline_time_us=roofline,
+        families=tuple(pool.families),
+        dropped_families=dict(pool.dropped),
     )
 
 
 def _note_failing(handle: OpenTask, case: Case, baseline: str, error: WorkerFailed) -> None:
-    handle.notes.append(f"baseline {baseline} does not run in case {case.name}: {str(error).splitlines()[0][:200]}")
+    handle.notes.append(
+        f"baseline {baseline} does not run in case {case.name}: {str(error).splitlines()[0][:200]}"
+    )
 
 
 def _no_baseline(handle: OpenTask, case: Case) -> TaskRefusedError:
     where = handle.text.lines.at(*FORWARD)
-    return TaskRefusedError(f"{where}: case {case.name!r}: there is nothing to compare with. {'. '.join(handle.notes)}")
+    return TaskRefusedError(
+        f"{where}: case {case.name!r}: there is nothing to compare with. {'. '.join(handle.notes)}"
+    )
 
 
 def _screen(handle: OpenTask, pool: CasePool, baseline: str) -> float:
     """Median microseconds of a call."""
-    worker, key, slots = handle.baseline_worker, f"{pool.name}/{baseline}", handle.slots[f"{pool.name}/baselines"]
+    worker, key, slots = (
+        handle.baseline_worker,
+        f"{pool.name}/{baseline}",
+        handle.slots[f"{pool.name}/baselines"],
+    )
     found, queue_ns = [], 0
     for number in range(SCREENING_BURSTS):
         chosen = bursts.group(pool, number).sets
@@ -412,7 +491,9 @@ def _screen(handle: OpenTask, pool: CasePool, baseline: str) -> float:
 
 def _baseline_wrong(pool: CasePool, slots: Slots, held: InputSet) -> str:
     own = slots.tensors(pool.outputs, 0)
-    for output, expected, allowed, framework in zip(own, held.expected, pool.allowances, held.framework, strict=True):
+    for output, expected, allowed, framework in zip(
+        own, held.expected, pool.allowances, held.framework, strict=True
+    ):
         finding = oracle.compare(
             output, expected, replace(oracle.widened(allowed), rule="rounding"), framework
         )  # the user chose it

@@ -1,7 +1,8 @@
 """Short calls on a CPU: inputs come as one packet, outputs go as one.
 
-The judge's clock runs from before the packet of inputs is handed to the kernel until the packet of outputs has come. Before, there are no
-inputs to work on; what is done later does not get into a copy that was sent.
+The judge's clock runs from before the packet of inputs is handed to the kernel until the packet of
+outputs has come. Before, there are no inputs to work on; what is done later does not get into a
+copy that was sent.
 """
 
 from __future__ import annotations
@@ -18,15 +19,19 @@ from .sets import InputSet
 
 
 class ByPacket(Caller):
-    """The worker looks for packets all the time, so that its core and caches are as in a loop of calls."""
+    """The worker looks for packets all the time, so that its core and caches are as in a loop of
+    calls."""
 
-    # After a kernel, caches hold less of Python than after nothing: a loop in native code saved 1.6 times as much.
+    # After a kernel, caches hold less of Python than after nothing: a loop in native code saved 1.6
+    # times as much.
     OPEN_FACTOR = 2
 
     def _link(self, pool: CasePool) -> list[int]:
         self._socket, theirs = frames.pair()
         for end in (self._socket, theirs):  # what it takes, twice: the kernel counts its own use
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, gate.MOST_SPREAD * gate.PACKET_BYTES)
+            end.setsockopt(
+                socket.SOL_SOCKET, socket.SO_SNDBUF, gate.MOST_SPREAD * gate.PACKET_BYTES
+            )
         self._theirs = theirs  # closed when the worker has it
         self._leaves = [leaf for leaf in self._layout["leaves"] if leaf.get("nbytes")]
         self._socket.setblocking(False)
@@ -52,9 +57,14 @@ class ByPacket(Caller):
 
     def _collect(self, slot: memoryview) -> list[Shown]:
         shown = self._shown()
-        spread = {number: memoryview(bytearray(one.size)) for number, one in enumerate(shown) if one.strides is not None}
+        spread = {
+            number: memoryview(bytearray(one.size))
+            for number, one in enumerate(shown)
+            if one.strides is not None
+        }
         parts = [
-            spread[number] if number in spread else slot[one.leaf["offset"] :][: one.size] for number, one in enumerate(shown)
+            spread[number] if number in spread else slot[one.leaf["offset"] :][: one.size]
+            for number, one in enumerate(shown)
         ]
         size = self._socket.recvmsg_into([*parts, bytearray(1)])[0]
         if size != sum(one.size for one in shown):
@@ -64,7 +74,13 @@ class ByPacket(Caller):
             dense(found, shown[number], slot[leaf["offset"] :][: leaf["nbytes"]])
         return shown
 
-    def _order(self, order: int, number: int = 0, values: list[Any] | None = None, held: InputSet | None = None) -> int:
+    def _order(
+        self,
+        order: int,
+        number: int = 0,
+        values: list[Any] | None = None,
+        held: InputSet | None = None,
+    ) -> int:
         seen_ns = super()._order(order, number, values, held)
         if order in (gate.FORGET, gate.END):
             self._socket.recv(1)

@@ -31,9 +31,15 @@ def evaluate(run: Run) -> Evaluation:
     """Always an Evaluation about the candidate; trouble of the evaluator itself is raised."""
     started = time.monotonic()
     failure: Failure | None = None
-    steps = (build, verify, time_candidate, _profile, _diagnose) if run.place.mode == "execute" else (build, verify)
+    steps = (
+        (build, verify, time_candidate, _profile, _diagnose)
+        if run.place.mode == "execute"
+        else (build, verify)
+    )
     try:
-        for stage, step in zip(STAGES[: STAGES.index(run.request.through) + 1], steps, strict=False):
+        for stage, step in zip(
+            STAGES[: STAGES.index(run.request.through) + 1], steps, strict=False
+        ):
             begun = time.monotonic()
             if stage == run.request.through == "verify":  # nothing is timed after it
                 start_ahead(run)
@@ -42,7 +48,9 @@ def evaluate(run: Run) -> Evaluation:
                 run.reports.append(StageReport(stage, True, time.monotonic() - begun, data=data))
             except Failure as found:
                 failure = found
-                run.reports.append(StageReport(stage, False, time.monotonic() - begun, found.message, found.log))
+                run.reports.append(
+                    StageReport(stage, False, time.monotonic() - begun, found.message, found.log)
+                )
                 break
         start_ahead(run)
         if run.reports[-1].stage not in ("profile", "diagnose"):
@@ -66,7 +74,12 @@ def build(run: Run) -> dict[str, Any]:
     if refused is not None:
         raise Failure("invalid", refused.message, (refused,))
     run.loaded = start_worker(run, poison=True)
-    return {"builds": [{"cached": b.cached, "seconds": b.seconds, "flags": list(b.flags)} for b in run.builds.records]}
+    return {
+        "builds": [
+            {"cached": b.cached, "seconds": b.seconds, "flags": list(b.flags)}
+            for b in run.builds.records
+        ]
+    }
 
 
 def _profile(run: Run) -> dict[str, Any]:
@@ -76,28 +89,39 @@ def _profile(run: Run) -> dict[str, Any]:
     architecture = ARCHITECTURES.get(run.machine.architecture_of(Target.parse(run.place.target)))
     kernels: dict[str, Any] = _loops(run)
     if run.kernels and architecture is not None:
-        kernels, run.static = compiled.describe(launched.joined(run.kernels, run.builds.records, architecture), architecture)
+        kernels, run.static = compiled.describe(
+            launched.joined(run.kernels, run.builds.records, architecture), architecture
+        )
     run.static += run.language.explain(kernels.get("static", {}))
     return {
         **kernels,
-        "page_faults": {n: statistics.median(t.all("faults")) for n, t in run.times.items() if t.blocks},
-        "involuntary_switches": {n: sum(b.switches for b in t.blocks) for n, t in run.times.items()},
+        "page_faults": {
+            n: statistics.median(t.all("faults")) for n, t in run.times.items() if t.blocks
+        },
+        "involuntary_switches": {
+            n: sum(b.switches for b in t.blocks) for n, t in run.times.items()
+        },
     }
 
 
 def _loops(run: Run) -> dict[str, Any]:
-    """The inside of what load_cpp built; {} in a language whose kernels run elsewhere, since host code does not describe them."""
+    """The inside of what load_cpp built; {} in a language whose kernels run elsewhere, since host
+    code does not describe them."""
     return loops.describe(run.builds.records, run.called) if run.language.name == "cpp" else {}
 
 
 def _diagnose(run: Run) -> dict[str, Any]:
     measured = [
-        diagnosis.Measured(case, run.results[case.name], run.task.pools[case.name].working_set, _noise(run, case))
+        diagnosis.Measured(
+            case, run.results[case.name], run.task.pools[case.name].working_set, _noise(run, case)
+        )
         for case in run.cases
         if case.name in run.results and not case.held_out
     ]
     briefly = any(s.name == "timed_briefly" for s in run.signals)
-    run.signals += diagnosis.diagnose(measured, run.machine.ceilings_of(run.task.family), run.static, briefly=briefly)
+    run.signals += diagnosis.diagnose(
+        measured, run.machine.ceilings_of(run.task.family), run.static, briefly=briefly
+    )
     return {}
 
 
@@ -152,16 +176,22 @@ def conclude(run: Run, failure: Failure | None, seconds: float) -> Evaluation:
 
 def _of_ablation(cases: tuple[CaseResult, ...], wrong: list[str]) -> str:
     why = f"wrong in {', '.join(wrong)}" if wrong else "right, so it could be profiled"
-    figures = ", ".join(f"{c.name} {c.latency_us:.4g} us" for c in cases if c.latency_us is not None)
+    figures = ", ".join(
+        f"{c.name} {c.latency_us:.4g} us" for c in cases if c.latency_us is not None
+    )
     return f"an ablation, no result ({why}): {figures or 'nothing was timed'}"
 
 
-def _message(status: str, cases: tuple[CaseResult, ...], value: float | None, review: list[Signal], note: str) -> str:
+def _message(
+    status: str, cases: tuple[CaseResult, ...], value: float | None, review: list[Signal], note: str
+) -> str:
     if status == "needs_review":
         return f"right, but a person should look: {review[0].message}"
     if not cases:
         return f"it builds; nothing was run{f' ({note})' if note else ''}"
     if value is None:
         return f"right in all {len(cases)} cases; not timed{f' ({note})' if note else ''}"
-    parts = ", ".join(f"{c.name} {c.speedup:.2f}x {c.verdict}" for c in cases if c.speedup is not None)
+    parts = ", ".join(
+        f"{c.name} {c.speedup:.2f}x {c.verdict}" for c in cases if c.speedup is not None
+    )
     return f"right in all {len(cases)} cases; F = {value:.3f} ({parts})"

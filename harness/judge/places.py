@@ -1,4 +1,5 @@
-"""Where candidates run: for each pair of target and language the fork server, the kind of worker, and what a verdict there means."""
+"""Where candidates run: for each pair of target and language the fork server, the kind of worker,
+and what a verdict there means."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from .processes import ForkServer
 INTERPRETER = "verify-only: Triton's interpreter on the CPU, fp32 and fp16"
 COMPILER = "compile-only: Triton compiles every launch of forward, nothing is run"
 TRACER = "compile-only: CUDA C++ is built for it and every launch of forward noted, nothing is run"
-INTERPRETED_SECONDS = 120.0  # for a burst of checking calls: the interpreter runs about a thousand program instances a second
+# for a burst of checking calls: the interpreter runs about a thousand program instances a second
+INTERPRETED_SECONDS = 120.0
 _PROBE = """
 import json, os, sys
 found = {"interpreter": "", "backends": []}
@@ -37,13 +39,15 @@ try:
 except Exception as error:
     found["interpreter"] = f"its interpreter needs numpy ({type(error).__name__}: {error})"
 print(json.dumps(found))
-"""
+"""  # noqa: E501
 
 
 @dataclass(frozen=True)
 class Place:
-    """architecture: what kernels are compiled for without being run, "" where they run. worker: kind of worker. device: what programs that ask about a device are told, where there is none. patience_s: the least
-    time for a burst of checking calls. note: why nothing is timed, "" where it is."""
+    """architecture: what kernels are compiled for without being run, "" where they run. worker:
+    kind of worker. device: what programs that ask about a device are told, where there is none.
+    patience_s: the least time for a burst of checking calls. note: why nothing is timed, "" where
+    it is."""
 
     target: str
     mode: Mode
@@ -58,7 +62,8 @@ class Place:
 
 @dataclass(frozen=True)
 class TritonHere:
-    """What this interpreter's Triton can do: `problem` says why it cannot be used at all, `interpreter` why not to verify."""
+    """What this interpreter's Triton can do: `problem` says why it cannot be used at all,
+    `interpreter` why not to verify."""
 
     version: str = ""
     numpy: str = ""
@@ -71,7 +76,8 @@ _asking = threading.Lock()
 
 
 def triton_here() -> TritonHere:
-    """Found out once, by importing it in another process as the workers do: that takes two seconds."""
+    """Found out once, by importing it in another process as the workers do: that takes two
+    seconds."""
     with _asking:
         return _ask_triton()
 
@@ -79,7 +85,13 @@ def triton_here() -> TritonHere:
 @lru_cache(maxsize=1)
 def _ask_triton() -> TritonHere:
     try:
-        done = subprocess.run([sys.executable, "-I", "-c", _PROBE], capture_output=True, text=True, timeout=120, check=True)
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", _PROBE],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
         found = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
         return TritonHere(problem=f"importing triton failed: {error}")
@@ -87,55 +99,99 @@ def _ask_triton() -> TritonHere:
     if "No module named 'triton'" in problem:
         problem = "triton is not installed (pip install triton)"
     return TritonHere(
-        found.get("version", ""), found.get("numpy", ""), tuple(found["backends"]), problem, problem or found["interpreter"]
+        found.get("version", ""),
+        found.get("numpy", ""),
+        tuple(found["backends"]),
+        problem,
+        problem or found["interpreter"],
     )
 
 
 def reports(device: str) -> tuple[TargetReport, ...]:
-    """What Triton and CUDA's compilers add to the targets of a machine. device: the architecture of the GPU that is here ("sm_90"), "" without one."""
+    """What Triton and CUDA's compilers add to the targets of a machine. device: the architecture of
+    the GPU that is here ("sm_90"), "" without one."""
     here = triton_here()
-    verify = TargetReport("cpu", "absent" if here.interpreter else "verify", here.interpreter or INTERPRETER, ("triton",))
+    verify = TargetReport(
+        "cpu",
+        "absent" if here.interpreter else "verify",
+        here.interpreter or INTERPRETER,
+        ("triton",),
+    )
     found = [verify]
     for name, architecture in ARCHITECTURES.items():
         if here.problem or architecture.backend not in here.backends:
             why = here.problem or f"this triton has no back end for {architecture.backend}"
             found.append(TargetReport(name, "absent", why))
         elif name != f"cuda:{device}":
-            found.append(TargetReport(name, "compile", f"{COMPILER}; triton {here.version}", ("triton",), ("static facts",)))
+            found.append(
+                TargetReport(
+                    name,
+                    "compile",
+                    f"{COMPILER}; triton {here.version}",
+                    ("triton",),
+                    ("static facts",),
+                )
+            )
     return (*found, *_cuda_reports(device))
 
 
 def _cuda_reports(device: str) -> list[TargetReport]:
-    """The architectures for which CUDA C++ can be compiled here; none of them where nothing compiles it."""
+    """The architectures for which CUDA C++ can be compiled here; none of them where nothing
+    compiles it."""
     version = native.find_toolkit().version
     names = [f"cuda:{a.name}" for a in NVIDIA if a.name != device] if version else []
-    return [TargetReport(name, "compile", f"{TRACER}; {version}", ("cuda",), ("static facts",)) for name in names]
+    return [
+        TargetReport(name, "compile", f"{TRACER}; {version}", ("cuda",), ("static facts",))
+        for name in names
+    ]
 
 
 def interpreter(server: ForkServer, environment: Environment) -> Place:
     """Triton on a CPU. environment: the CPU's."""
     here = triton_here()
-    facts = {**environment.facts, "triton": here.version, "numpy": here.numpy, "verification": INTERPRETER}
+    facts = {
+        **environment.facts,
+        "triton": here.version,
+        "numpy": here.numpy,
+        "verification": INTERPRETER,
+    }
     own = replace(
         environment,
         device=f"{environment.device}:triton-interpreter",
-        toolchain=f"triton {here.version} (interpreter), numpy {here.numpy}, {environment.toolchain}",
+        toolchain=(
+            f"triton {here.version} (interpreter), numpy {here.numpy}, {environment.toolchain}"
+        ),
         facts=facts,
     )
     pretended = next(a for a in NVIDIA if a.name == "sm_90")
-    # Few multiprocessors: host code that launches one program for each would otherwise keep the interpreter busy for nothing.
+    # Few multiprocessors: host code that launches one program for each would otherwise keep the
+    # interpreter busy for nothing.
     device = {**pretended.describe_device(), "name": "Triton's interpreter", "multiprocessors": 4}
-    return Place("cpu", "verify", server, own, "", "interpreted", _answers(pretended, device), INTERPRETED_SECONDS, INTERPRETER)
+    return Place(
+        "cpu",
+        "verify",
+        server,
+        own,
+        "",
+        "interpreted",
+        _answers(pretended, device),
+        INTERPRETED_SECONDS,
+        INTERPRETER,
+    )
 
 
 def compiler(server: ForkServer, environment: Environment, target: str, name: str) -> Place:
-    """Triton for an architecture (a key of ARCHITECTURES) that need not be here. environment: the CPU's."""
+    """Triton for an architecture (a key of ARCHITECTURES) that need not be here. environment: the
+    CPU's."""
     here, architecture = triton_here(), ARCHITECTURES[name]
     own = replace(
         environment,
         device=f"{name} (compiled for, not run)",
         toolchain=f"triton {here.version}, {environment.toolchain}",
-        facts={"triton": here.version, "product whose size host code is told": architecture.product},
+        facts={
+            "triton": here.version,
+            "product whose size host code is told": architecture.product,
+        },
         allocation="",
     )
     answers = _answers(architecture, architecture.describe_device())
@@ -143,7 +199,8 @@ def compiler(server: ForkServer, environment: Environment, target: str, name: st
 
 
 def tracer(server: ForkServer, environment: Environment, target: str, name: str) -> Place:
-    """CUDA C++ for an architecture (a key of ARCHITECTURES) that need not be here. environment: the CPU's."""
+    """CUDA C++ for an architecture (a key of ARCHITECTURES) that need not be here. environment: the
+    CPU's."""
     version, architecture = native.find_toolkit().version, ARCHITECTURES[name]
     own = replace(
         environment,
@@ -153,9 +210,19 @@ def tracer(server: ForkServer, environment: Environment, target: str, name: str)
         allocation="",
     )
     return Place(
-        target, "compile", server, own, name, "traced", _answers(architecture, architecture.describe_device()), note=TRACER
+        target,
+        "compile",
+        server,
+        own,
+        name,
+        "traced",
+        _answers(architecture, architecture.describe_device()),
+        note=TRACER,
     )
 
 
 def _answers(architecture: Architecture, device: dict[str, Any]) -> dict[str, Any]:
-    return {"device": device, "target": [architecture.backend, architecture.compiler_arch, architecture.warp_size]}
+    return {
+        "device": device,
+        "target": [architecture.backend, architecture.compiler_arch, architecture.warp_size],
+    }

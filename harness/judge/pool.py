@@ -1,8 +1,8 @@
 """What the judge keeps about one case: its layouts, its sets, and what outputs may be off by.
 
-Checking sets keep the expected outputs in double precision and the framework's own result. Timing sets keep the expected
-outputs rounded to the output's dtype; they are drawn anew for each pair of processes: whatever one process tells a later one is
-of no use to it.
+Checking sets keep the expected outputs in double precision and the framework's own result. Timing
+sets keep the expected outputs rounded to the output's dtype; they are drawn anew for each pair of
+processes: whatever one process tells a later one is of no use to it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ MOST_TERMS, APART = 1 << 20, 1 << 8  # of a sum, as far as rounding goes; where 
 
 @dataclass
 class CasePool:
-    """Everything the judge keeps about one case. `describe` is the reference worker's answer of that name."""
+    """Everything the judge keeps about one case. `describe` is the reference worker's answer of
+    that name."""
 
     name: str
     describe: dict[str, Any]
     seed: int = field(default_factory=lambda: secrets.randbits(48))
     init_fd: int = -1
-    states: dict[int, int] = field(default_factory=dict)  # state seed -> descriptor of the parameter values
+    # state seed -> descriptor of the parameter values
+    states: dict[int, int] = field(default_factory=dict)
     checking: list[tuple[int, InputSet]] = field(default_factory=list)  # (state seed, set)
     timing: list[Group] = field(default_factory=list)
-    halves: list[Half] = field(default_factory=list)  # of `timing`: two where there are parameters, which change between them
+    # of `timing`: two where there are parameters, which change between them
+    halves: list[Half] = field(default_factory=list)
     alone: list[Group] = field(
         default_factory=list
     )  # of one set each, where a device's burst has several calls; of the last half
@@ -38,13 +41,17 @@ class CasePool:
     warm: int = 0  # calls before them that are not measured
     short: bool = False  # whether a call is
     one_by_one: bool = False  # whether calls are handed over one by one
-    shared: bool = False  # whether sets lie on the device, in memory that workers share with the judge
+    # whether sets lie on the device, in memory that workers share with the judge
+    shared: bool = False
     bitwise: bool = False  # whether timed outputs are compared with the framework's own bits
     rotating_bytes: int = 0  # of the timing sets of one pair of processes
     allowances: list[oracle.Allowance] = field(default_factory=list)
-    of_family: dict[str, list[oracle.Allowance]] = field(default_factory=dict)  # what holds for timed sets of each of UNEVEN
-    steady: list[bool] = field(default_factory=list)  # of each output: whether draws resemble each other in size
-    predictable: list[int] = field(default_factory=list)  # outputs that a constant would pass for on the task's own inputs
+    # what holds for timed sets of each of UNEVEN
+    of_family: dict[str, list[oracle.Allowance]] = field(default_factory=dict)
+    # of each output: whether draws resemble each other in size
+    steady: list[bool] = field(default_factory=list)
+    # outputs that a constant would pass for on the task's own inputs
+    predictable: list[int] = field(default_factory=list)
     families: list[str] = field(default_factory=list)
     dropped: dict[str, str] = field(default_factory=dict)
 
@@ -60,11 +67,15 @@ class CasePool:
     @property
     def precise_bytes(self) -> int:
         """Of the expected outputs in double precision, without what lies between them."""
-        return sum(_count(leaf["shape"]) * (16 if leaf["dtype"].startswith("complex") else 8) for leaf in self.outputs["leaves"])
+        return sum(
+            _count(leaf["shape"]) * (16 if leaf["dtype"].startswith("complex") else 8)
+            for leaf in self.outputs["leaves"]
+        )
 
     @property
     def set_bytes(self) -> int:
-        """Of a checking set: inputs, what is expected in double precision, and the framework's own."""
+        """Of a checking set: inputs, what is expected in double precision, and the framework's
+        own."""
         return self.input_bytes + self.precise_bytes + self.slot_bytes
 
     @property
@@ -87,22 +98,29 @@ class CasePool:
 
     @property
     def working_set(self) -> int:
-        """Bytes that the timed calls go through. On a CPU calls come one by one, and find their inputs as the judge has just written them."""
+        """Bytes that the timed calls go through. On a CPU calls come one by one, and find their
+        inputs as the judge has just written them."""
         one = self.input_bytes + self.slot_bytes
         return one if self.one_by_one else max(self.rotating_bytes, one)
 
     @property
     def reductions(self) -> list[int]:
-        """K of each output for the oracle's floor: how many input elements can meet in one of its elements, as far as its size and the reference's
-        operators say; the longest axis in any case. A loss is a sum of rows, not of all that the rows were made of. Beyond 2^20 a plain
-        sum in single precision is no longer one, and blocks are what everybody adds up; where no elements meet, it stands for
-        what approximations of functions lose."""
-        inputs = [leaf["shape"] for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf]
+        """K of each output for the oracle's floor: how many input elements can meet in one of its
+        elements, as far as its size and the reference's operators say; the longest axis in any
+        case. A loss is a sum of rows, not of all that the rows were made of. Beyond 2^20 a plain
+        sum in single precision is no longer one, and blocks are what everybody adds up; where no
+        elements meet, it stands for what approximations of functions lose."""
+        inputs = [
+            leaf["shape"] for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf
+        ]
         state = [shape for shape, _ in self.describe["state"].values()]
         longest = max((extent for shape in inputs for extent in shape), default=1)
         given = sum(_count(shape) for shape in [*inputs, *state])
         wanted = [_count(leaf["shape"]) for leaf in self.outputs["leaves"]]
-        found = [max(1, longest, min(given // max(1, count), int(self.describe["terms"]))) for count in wanted]
+        found = [
+            max(1, longest, min(given // max(1, count), int(self.describe["terms"])))
+            for count in wanted
+        ]
         return [min(terms, APART if self.pointwise else MOST_TERMS) for terms in found]
 
     @property
@@ -117,7 +135,8 @@ class CasePool:
 
     @property
     def upstream(self) -> list[int]:
-        """Outputs from which gradients flow back, by number; the gradients with respect to them are the last inputs of every set."""
+        """Outputs from which gradients flow back, by number; the gradients with respect to them are
+        the last inputs of every set."""
         return list(self.describe["upstream"])
 
     @property
@@ -126,8 +145,9 @@ class CasePool:
         return not self.upstream and operators.is_exact(self.describe["operators"])
 
     def release(self, *, checking: bool = False) -> None:
-        """Give the memory of the timing sets back; with `checking` that of the checking sets, too, but for the two plain ones, which
-        warm processes up and show who works. Timing sets are drawn anew where they are wanted again."""
+        """Give the memory of the timing sets back; with `checking` that of the checking sets, too,
+        but for the two plain ones, which warm processes up and show who works. Timing sets are
+        drawn anew where they are wanted again."""
         for half in self.halves:
             if half.state and (fd := self.states.pop(half.state, -1)) >= 0:
                 os.close(fd)
@@ -136,7 +156,8 @@ class CasePool:
             del self.checking[2:]
 
     def ask_for_bits(self, bitwise: bool) -> None:
-        """Whether timed outputs shall have the framework's own bits: timing sets hold these then."""
+        """Whether timed outputs shall have the framework's own bits: timing sets hold these
+        then."""
         if bitwise != self.bitwise:
             self.bitwise = bitwise
             self.release()

@@ -22,13 +22,23 @@ from ..types import to_json
 from ..workers import buffers, frames, host
 from ..workers.confine import Confinement
 from .bubblewrap import outer_pid
-from .endings import Cancelled, CancelToken, Interfered, Refused, ServerLost, WorkerDied, WorkerFailed, WorkerTimeout
+from .endings import (
+    Cancelled,
+    CancelToken,
+    Interfered,
+    Refused,
+    ServerLost,
+    WorkerDied,
+    WorkerFailed,
+    WorkerTimeout,
+)
 from .environment import scrubbed_environment
 from .freezing import parent_of
 from .words import in_range, parsed, printable
 
 LOG_BYTES = 256 * 1024
-_INTERPRETED = "interpreted"  # the kind that may say of a candidate that nothing can be said here: it is then not stored
+# the kind that may say of a candidate that nothing can be said here: it is then not stored
+_INTERPRETED = "interpreted"
 
 
 BuildHandler = Callable[[Any], "tuple[dict[str, Any], list[int]]"]
@@ -42,9 +52,13 @@ def harness_root() -> str:
 
 
 def command(module: str, function: str, *arguments: object) -> list[str]:
-    """A Python command that runs a function of ours in isolated mode, whatever the current folder holds."""
+    """A Python command that runs a function of ours in isolated mode, whatever the current folder
+    holds."""
     call = f"{function}({', '.join(map(repr, arguments))})"
-    code = f"import sys; sys.path.insert(0, {harness_root()!r}); from {module} import {function.split('.')[0]}; {call}"
+    code = (
+        f"import sys; sys.path.insert(0, {harness_root()!r}); from {module} import "
+        f"{function.split('.')[0]}; {call}"
+    )
     return [sys.executable, "-I", "-c", code]
 
 
@@ -75,19 +89,26 @@ class Worker:
     def pid(self) -> int:
         """Of the process whose death ends the worker, as this process counts; 0 once it is gone."""
         with open(f"/proc/self/fdinfo/{self.kill_fd}") as file:
-            return max(0, next((int(line.split()[1]) for line in file if line.startswith("Pid:")), 0))
+            return max(
+                0, next((int(line.split()[1]) for line in file if line.startswith("Pid:")), 0)
+            )
 
     def own(self, *fds: int) -> list[int]:
-        """Memory files with these contents for this worker alone: whatever a process can leave on a file besides what it holds (its offset,
-        attributes, times, locks) reaches no other one. Valid until the next call. Baselines get copies, too, and each time new ones: both sides
-        of a comparison find their inputs as warm (a copy that served again made handing over 160 MB 1 ms shorter on an H200)."""
+        """Memory files with these contents for this worker alone: whatever a process can leave on a
+        file besides what it holds (its offset, attributes, times, locks) reaches no other one.
+        Valid until the next call. Baselines get copies, too, and each time new ones: both sides of
+        a comparison find their inputs as warm (a copy that served again made handing over 160 MB 1
+        ms shorter on an H200)."""
         for fd in self._copies:
             os.close(fd)
         self._copies = [buffers.copy("own", fd) for fd in fds]
         return list(self._copies)
 
-    def ask(self, op: str, fds: list[int] | None = None, *, seconds: float, **arguments: Any) -> frames.Reply:
-        """Send a command and wait for OK. Raises WorkerFailed, WorkerDied, WorkerTimeout, Interfered or Cancelled."""
+    def ask(
+        self, op: str, fds: list[int] | None = None, *, seconds: float, **arguments: Any
+    ) -> frames.Reply:
+        """Send a command and wait for OK. Raises WorkerFailed, WorkerDied, WorkerTimeout,
+        Interfered or Cancelled."""
         self.send(op, fds, **arguments)
         return self.wait(frames.OK, seconds)
 
@@ -120,8 +141,9 @@ class Worker:
                 raise self._interfered(f"reply {reply.code} where {wanted} was due")
 
     def attend(self) -> tuple[frames.Reply | None, float]:
-        """Look after a worker that is busy with a command: its reply if it is there already, and the seconds that a build took which it asked
-        for now. Raises what `wait` raises, but for its deadline."""
+        """Look after a worker that is busy with a command: its reply if it is there already, and
+        the seconds that a build took which it asked for now. Raises what `wait` raises, but for its
+        deadline."""
         return self._receive() if self._poll(0.0, kill=False) else (None, 0.0)
 
     def _receive(self) -> tuple[frames.Reply | None, float]:
@@ -144,7 +166,9 @@ class Worker:
             for fd in fds:
                 os.close(fd)
         if reply.sequence != self.sent:
-            raise self._interfered(f"a reply to command {reply.sequence} where {self.sent} was the last")
+            raise self._interfered(
+                f"a reply to command {reply.sequence} where {self.sent} was the last"
+            )
         if reply.code == frames.BUILD and self.on_build is not None:
             return None, self._build(reply)
         if reply.code == frames.ERROR:
@@ -152,13 +176,15 @@ class Worker:
             name = host.ERROR_KINDS[kind] if 0 <= kind < len(host.ERROR_KINDS) else "exception"
             if name == "unfit" and self.kind != _INTERPRETED:
                 raise self._interfered(
-                    "it says that a verdict here would be worth nothing, which no process of this kind finds out"
+                    "it says that a verdict here would be worth nothing, which no process of this "
+                    "kind finds out"
                 )
             raise WorkerFailed(name, self.read_text(reply))
         return reply, 0.0
 
     def data(self, reply: frames.Reply) -> Any:
-        """The JSON that came with a reply (untrusted where the worker is). Raises Interfered if it is none."""
+        """The JSON that came with a reply (untrusted where the worker is). Raises Interfered if it
+        is none."""
         if not reply.text:
             return None
         try:
@@ -167,7 +193,8 @@ class Worker:
             raise self._interfered(str(error)) from error
 
     def speaks(self, seconds: float) -> bool:
-        """Whether it has something to say within the time. Raises what `wait` raises when it has ended."""
+        """Whether it has something to say within the time. Raises what `wait` raises when it has
+        ended."""
         return self._poll(time.monotonic() + seconds, kill=False)
 
     def gone(self) -> None:
@@ -197,7 +224,8 @@ class Worker:
         """Kill, wait until it and its descendants are gone, and release every descriptor."""
         self.kill()
         self.link = self.on_memory = None
-        _readable(self.kill_fd, 10)  # readable once the process, and so its whole PID namespace, has ended
+        # readable once the process, and so its whole PID namespace, has ended
+        _readable(self.kill_fd, 10)
         _read_status(self.status_fd, 10.0, to_end=True)  # whoever waited for it has cleaned up
         self.sock.close()
         for fd in (self.log_fd, self.kill_fd, self.status_fd, *self._copies):
@@ -208,7 +236,8 @@ class Worker:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _poll(self, deadline: float, *, kill: bool = True) -> bool:
-        """Whether the worker has something to say within the time there is; if not it is killed, unless it may be silent."""
+        """Whether the worker has something to say within the time there is; if not it is killed,
+        unless it may be silent."""
         poller = select.poll()
         poller.register(self.sock, select.POLLIN | select.POLLHUP)
         if self.cancel is not None:
@@ -258,11 +287,16 @@ class Worker:
         self.kill()
         if self.server is not None and self.server.poll() is not None:
             return ServerLost()
-        return WorkerDied.of(ending, limit=self.memory_bytes, killed_for_memory=_killed_for_memory() - self.killed_before)
+        return WorkerDied.of(
+            ending,
+            limit=self.memory_bytes,
+            killed_for_memory=_killed_for_memory() - self.killed_before,
+        )
 
 
 def _readable(fd: int, seconds: float) -> bool:
-    """Whether there is something to read, or an end, before the time is over. Unlike select() for any descriptor: input sets are many."""
+    """Whether there is something to read, or an end, before the time is over. Unlike select() for
+    any descriptor: input sets are many."""
     poller = select.poll()
     poller.register(fd, select.POLLIN | select.POLLHUP)
     return bool(poller.poll(seconds * 1000))
@@ -292,9 +326,9 @@ def _killed_for_memory() -> int:
 class ForkServer:
     """Starts confined workers in about 20 ms each. Restarted by itself when it died.
 
-    allocation: under the allocator policy of every comparison; False for the allocator's defaults. compiled: folder in which inductor
-    has compiled, or will compile, what all tasks need; "" where none will compile C++. wrapper: what stands before the command (see
-    bubblewrap)."""
+    allocation: under the allocator policy of every comparison; False for the allocator's defaults.
+    compiled: folder in which inductor has compiled, or will compile, what all tasks need; "" where
+    none will compile C++. wrapper: what stands before the command (see bubblewrap)."""
 
     def __init__(
         self,
@@ -313,13 +347,23 @@ class ForkServer:
         self._asking = threading.Lock()
 
     def launch(self) -> None:
-        """Start the process if it is not running, without waiting until it has imported everything."""
+        """Start the process if it is not running, without waiting until it has imported
+        everything."""
         if self._process is not None and self._process.poll() is None:
             return
         self.close()
         ours, theirs = frames.pair()
         self._process = subprocess.Popen(
-            [*self._wrapper, *command("harness.workers", "fork_server.main", theirs.fileno(), self._preload, self._compiled)],
+            [
+                *self._wrapper,
+                *command(
+                    "harness.workers",
+                    "fork_server.main",
+                    theirs.fileno(),
+                    self._preload,
+                    self._compiled,
+                ),
+            ],
             pass_fds=[theirs.fileno()],
             env=self._environment,
             stdin=subprocess.DEVNULL,
@@ -333,7 +377,8 @@ class ForkServer:
         ours.settimeout(120)
 
     def start(self) -> None:
-        """Start the process if it is not running, and wait for it. Raises WorkerDied with what it printed."""
+        """Start the process if it is not running, and wait for it. Raises WorkerDied with what it
+        printed."""
         self.launch()
         if self._ready:
             return
@@ -382,7 +427,8 @@ class ForkServer:
             pid = int(first[2:])
             if self._wrapper and self._process is not None:
                 pid = outer_pid(self._process.pid, pid)
-            root = pid if rules.level == "namespaces" else parent_of(pid)  # without a namespace orphans go to the worker's parent
+            # without a namespace orphans go to the worker's parent
+            root = pid if rules.level == "namespaces" else parent_of(pid)
             if not pid or not root:
                 raise Refused("the worker ended at once")
             pidfd = os.pidfd_open(pid)
@@ -394,7 +440,8 @@ class ForkServer:
             raise Refused(str(error)) from error
         return Worker(
             ours, text, log_fd, pidfd, status_r,
-            root=root, folder=folder, server=self._process, memory_bytes=rules.memory_bytes, kind=kind,
+            root=root, folder=folder, server=self._process, memory_bytes=rules.memory_bytes,
+            kind=kind,
         )  # fmt: skip
 
     def close(self) -> None:

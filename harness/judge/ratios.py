@@ -14,8 +14,9 @@ from .run import Run
 
 @dataclass(frozen=True)
 class _Ratio:
-    """One case of a duel on the log scale, with the bounds of its interval. vouched: the same bounds if each side's calls took as much longer as
-    nothing would show. barred: whether something else leaves open who is faster. open_us: see CaseDuel."""
+    """One case of a duel on the log scale, with the bounds of its interval. vouched: the same
+    bounds if each side's calls took as much longer as nothing would show. barred: whether something
+    else leaves open who is faster. open_us: see CaseDuel."""
 
     case: Case
     value: float
@@ -28,19 +29,26 @@ class _Ratio:
 
 
 def duel(number: int, first: Run, other: int, second: Run, rng: random.Random) -> Duel:
-    """The first candidate against the second, by their numbers. Where the figures call one faster and the judge does not vouch for it,
-    that one's evaluation gets a signal."""
+    """The first candidate against the second, by their numbers. Where the figures call one faster
+    and the judge does not vouch for it, that one's evaluation gets a signal."""
     found, margin = _ratios(first, second, rng), first.task.family.MARGIN
     cases = tuple(
-        CaseDuel(r.case.name, math.exp(r.value), (math.exp(r.low), math.exp(r.high)), _verdict([r], margin), r.pairs)
+        CaseDuel(
+            r.case.name,
+            math.exp(r.value),
+            (math.exp(r.low), math.exp(r.high)),
+            _verdict([r], margin),
+            r.pairs,
+        )
         for r in found
     )
     verdict, by_figure = _verdict(found, margin), _by_figure(found, margin)
     if verdict == "inconclusive" and by_figure in ("faster", "slower"):
         winner, loser = (first, other) if by_figure == "faster" else (second, number)
         text = (
-            f"faster than candidate {loser + 1} of the comparison by the figures, but not by more than the judge's clock leaves open, or the device "
-            "was shared or an output known beforehand"
+            f"faster than candidate {loser + 1} of the comparison by the figures, but not by more "
+            "than the judge's clock leaves open, or the device was shared or an output known "
+            "beforehand"
         )
         winner.signals.append(Signal("clock_open", text))
     mean, low, high = (math.exp(_mean(found, some)) for some in _columns(found))
@@ -49,14 +57,18 @@ def duel(number: int, first: Run, other: int, second: Run, rng: random.Random) -
 
 def _case(r: _Ratio, margin: float) -> CaseDuel:
     between = (math.exp(r.low), math.exp(r.high))
-    return CaseDuel(r.case.name, math.exp(r.value), between, _verdict([r], margin), r.pairs, r.open_us)
+    return CaseDuel(
+        r.case.name, math.exp(r.value), between, _verdict([r], margin), r.pairs, r.open_us
+    )
 
 
 def is_settled(first: Run, second: Run, rng: random.Random) -> bool:
     """Whether more processes would not change what can be said of the two."""
     found, margin = _ratios(first, second, rng), first.task.family.MARGIN
     of_figures_alone = any(r.barred for r in found)
-    return (_by_figure(found, margin) if of_figures_alone else _verdict(found, margin)) != "inconclusive"
+    return (
+        _by_figure(found, margin) if of_figures_alone else _verdict(found, margin)
+    ) != "inconclusive"
 
 
 def _ratios(first: Run, second: Run, rng: random.Random) -> list[_Ratio]:
@@ -68,30 +80,52 @@ def _ratios(first: Run, second: Run, rng: random.Random) -> list[_Ratio]:
 def _ratio(first: Run, second: Run, case: Case, rng: random.Random) -> _Ratio:
     own, other, family = first.times[case.name], second.times[case.name], first.task.family
     (baseline,) = own.blocks[0].pairs
-    ours, theirs = ([[us for _, us in process] for process in times.confirmed(baseline)] for times in (own, other))
+    ours, theirs = (
+        [[us for _, us in process] for process in times.confirmed(baseline)]
+        for times in (own, other)
+    )
     processes = [list(zip(b, a, strict=True)) for a, b in zip(ours, theirs, strict=True)]
     found = statistics.compare(processes, family.MARGIN, rng, process_us=family.PROCESS_US)
     low, high = map(math.log, found.interval)
     (hidden, both_us), (hidden_other, _) = _hidden(own, other, ours), _hidden(other, own, theirs)
     contended = any(block.contended for times in (own, other) for block in times.blocks)
     barred = contended or bool(first.task.pools[case.name].predictable)
-    return _Ratio(case, math.log(found.speedup), low, high, (low - hidden, high + hidden_other), found.pairs, barred, both_us)
+    return _Ratio(
+        case,
+        math.log(found.speedup),
+        low,
+        high,
+        (low - hidden, high + hidden_other),
+        found.pairs,
+        barred,
+        both_us,
+    )
 
 
-def _hidden(own: timing.CaseTimes, other: timing.CaseTimes, processes: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """By how much a candidate's calls may be longer than its figure, on the log scale, and neither the judge's clock nor the other candidate's
-    calls would show it; and the microseconds that are left out of that: the evaluator's own part of a call, which is the same for both."""
+def _hidden(
+    own: timing.CaseTimes, other: timing.CaseTimes, processes: Sequence[Sequence[float]]
+) -> tuple[float, float]:
+    """By how much a candidate's calls may be longer than its figure, on the log scale, and neither
+    the judge's clock nor the other candidate's calls would show it; and the microseconds that are
+    left out of that: the evaluator's own part of a call, which is the same for both."""
     beside = timing.CaseTimes(
-        [timing.beside(own_block, block) for own_block, block in zip(own.blocks, other.blocks, strict=True)]
+        [
+            timing.beside(own_block, block)
+            for own_block, block in zip(own.blocks, other.blocks, strict=True)
+        ]
     )
     both_us = beside.nothing_us[1] if beside.nothing_us else 0.0
     hidden_us = beside.open_us - both_us + beside.alone_open_us(timing.OTHER)
-    return math.log1p(hidden_us / statistics.median([us for process in processes for us in process])), both_us
+    return math.log1p(
+        hidden_us / statistics.median([us for process in processes for us in process])
+    ), both_us
 
 
 def _by_figure(found: Sequence[_Ratio], margin: float) -> Verdict:
     """What the intervals alone say of the cases together."""
-    return _judged(_mean(found, [r.low for r in found]), _mean(found, [r.high for r in found]), margin)
+    return _judged(
+        _mean(found, [r.low for r in found]), _mean(found, [r.high for r in found]), margin
+    )
 
 
 def _verdict(found: Sequence[_Ratio], margin: float) -> Verdict:

@@ -1,4 +1,5 @@
-"""Memory that a reference worker fills with inputs and what is expected for them: a file, or memory of the judge's on a device."""
+"""Memory that a reference worker fills with inputs and what is expected for them: a file, or memory
+of the judge's on a device."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class Room(ABC):
-    """So many bytes, or a few more. What it is filled with stays as long as a tensor of it is referred to."""
+    """So many bytes, or a few more. What it is filled with stays as long as a tensor of it is
+    referred to."""
 
     nbytes: int
 

@@ -14,13 +14,14 @@ from ..workers import placement
 from . import bubblewrap
 from .processes import ForkServer, harness_root
 
-MOST_ALIKE = 4  # in bubblewrap, where every task's folder has its own: more than the tasks that a judge holds open
+# in bubblewrap, where every task's folder has its own: more than the tasks that a judge holds open
+MOST_ALIKE = 4
 _PACKAGES = ("site-packages", "dist-packages")
 
 
 class Servers:
-    """Each is started when it is first needed, inside bubblewrap where that is the level. `scratch` is a private folder for the levels
-    without a mount namespace of each worker's own."""
+    """Each is started when it is first needed, inside bubblewrap where that is the level. `scratch`
+    is a private folder for the levels without a mount namespace of each worker's own."""
 
     def __init__(self, cache: Path, scratch: str) -> None:
         self._cache, self._scratch = cache, scratch
@@ -30,14 +31,25 @@ class Servers:
         """One without any library."""
         return self._server("bare", level, [], cpu, {})
 
-    def candidates(self, family: DeviceFamily, level: IsolationLevel, readable: tuple[str, ...] = ()) -> ForkServer:
-        """For candidates on a device family, and for tasks that are not timed. readable: what these may see besides."""
-        return self._server(family.NAME, level, family.preload(), family, self._variables(family), readable)
+    def candidates(
+        self, family: DeviceFamily, level: IsolationLevel, readable: tuple[str, ...] = ()
+    ) -> ForkServer:
+        """For candidates on a device family, and for tasks that are not timed. readable: what these
+        may see besides."""
+        return self._server(
+            family.NAME, level, family.preload(), family, self._variables(family), readable
+        )
 
     def tasks(
-        self, family: DeviceFamily, level: IsolationLevel, readable: tuple[str, ...], *, allocation: bool = True
+        self,
+        family: DeviceFamily,
+        level: IsolationLevel,
+        readable: tuple[str, ...],
+        *,
+        allocation: bool = True,
     ) -> ForkServer:
-        """For tasks that are timed, and the candidates beside them. readable: what such a task may see besides. allocation: see ForkServer."""
+        """For tasks that are timed, and the candidates beside them. readable: what such a task may
+        see besides. allocation: see ForkServer."""
         return self._server(
             f"tasks on {family.NAME}{'' if allocation else ', default allocation'}",
             level,
@@ -50,20 +62,27 @@ class Servers:
         )
 
     def triton(self, level: IsolationLevel, *, interpret: bool) -> ForkServer:
-        """One that holds Triton's interpreter, or its compilers: which of both is settled when triton is imported."""
+        """One that holds Triton's interpreter, or its compilers: which of both is settled when
+        triton is imported."""
         more = "triton.runtime.interpreter" if interpret else "triton.compiler"
         environment = {"TRITON_INTERPRET": "1"} if interpret else {}
         name = "interpreter" if interpret else "compilers"
-        return self._server(name, level, ["torch", "triton", "triton.testing", more], cpu, environment)
+        return self._server(
+            name, level, ["torch", "triton", "triton.testing", more], cpu, environment
+        )
 
     @property
     def inductor(self) -> str:
-        """Where the fork servers of tasks, which see no task, have compiled what all tasks need. Tasks may read it."""
+        """Where the fork servers of tasks, which see no task, have compiled what all tasks need.
+        Tasks may read it."""
         return str((self._cache / "inductor").absolute())
 
     def _variables(self, family: DeviceFamily) -> dict[str, str]:
-        """The family's, and where a fork server itself compiles; workers have folders of their own."""
-        folders = {} if family is cpu else {"TRITON_CACHE_DIR": str((self._cache / "triton").absolute())}
+        """The family's, and where a fork server itself compiles; workers have folders of their
+        own."""
+        folders = (
+            {} if family is cpu else {"TRITON_CACHE_DIR": str((self._cache / "triton").absolute())}
+        )
         return {**family.environment(), **folders}
 
     def _server(
@@ -88,10 +107,18 @@ class Servers:
         if key not in self._known:
             wrapper: list[str] = []
             if inside:
-                written = bubblewrap.folders(self._scratch, compiled, environment.get("TRITON_CACHE_DIR", ""))
-                wrapper = bubblewrap.wrapper((*readable_paths(), *readable), written, family.nodes())
+                written = bubblewrap.folders(
+                    self._scratch, compiled, environment.get("TRITON_CACHE_DIR", "")
+                )
+                wrapper = bubblewrap.wrapper(
+                    (*readable_paths(), *readable), written, family.nodes()
+                )
             self._known[key] = ForkServer(
-                preload, allocation=allocation, environment=environment, compiled=compiled, wrapper=wrapper
+                preload,
+                allocation=allocation,
+                environment=environment,
+                compiled=compiled,
+                wrapper=wrapper,
             )
         return self._known[key]
 
@@ -104,13 +131,26 @@ class Servers:
 @cache
 def readable_paths() -> tuple[str, ...]:
     """What the interpreter needs: its installation, its libraries, and this harness."""
-    paths = {sys.prefix, sys.base_prefix, sys.exec_prefix, *sysconfig.get_paths().values(), os.path.dirname(sys.executable)}
-    paths |= {os.path.realpath(p) for p in paths} | {os.path.dirname(os.path.realpath(sys.executable))}
+    paths = {
+        sys.prefix,
+        sys.base_prefix,
+        sys.exec_prefix,
+        *sysconfig.get_paths().values(),
+        os.path.dirname(sys.executable),
+    }
+    paths |= {os.path.realpath(p) for p in paths} | {
+        os.path.dirname(os.path.realpath(sys.executable))
+    }
     paths.add(f"{harness_root()}/harness")
     paths |= {p for p in sys.path[1:] if p.endswith(_PACKAGES)}
     for folder in [p for p in paths if p.endswith(_PACKAGES) and os.path.isdir(p)]:
-        linked = {os.path.realpath(entry.path) for entry in os.scandir(folder) if entry.is_symlink()}  # kept elsewhere
-        paths |= {os.path.dirname(p) if os.path.dirname(p).endswith(_PACKAGES) else p for p in linked}
+        # kept elsewhere
+        linked = {
+            os.path.realpath(entry.path) for entry in os.scandir(folder) if entry.is_symlink()
+        }
+        paths |= {
+            os.path.dirname(p) if os.path.dirname(p).endswith(_PACKAGES) else p for p in linked
+        }
     return tuple(sorted(p for p in paths if os.path.isabs(p) and os.path.exists(p)))
 
 
@@ -120,7 +160,8 @@ def importable() -> tuple[str, ...]:
 
 
 def everybodys(folder: str) -> bool:
-    """Whether a folder is one in which everything lies: the home, the temporary folders, what is above them."""
+    """Whether a folder is one in which everything lies: the home, the temporary folders, what is
+    above them."""
     places = (os.path.expanduser("~"), "/tmp", "/var/tmp", "/dev/shm")
     inside = f"{os.path.realpath(folder).rstrip('/')}/"
     return any(f"{os.path.realpath(place)}/".startswith(inside) for place in places)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class InputFile:
-    """A sealed file of inputs, closed when nobody refers to it any more; or bytes on a device that workers never see themselves."""
+    """A sealed file of inputs, closed when nobody refers to it any more; or bytes on a device that
+    workers never see themselves."""
 
     def __init__(self, fd: int = -1, on_device: torch.Tensor | None = None) -> None:
         self.fd, self.bytes = fd, on_device
@@ -39,9 +40,11 @@ class InputFile:
 
 @dataclass
 class InputSet:
-    """Where one call's inputs lie, and their layout; expected outputs and the framework's own (checking sets) as mapped tensors.
+    """Where one call's inputs lie, and their layout; expected outputs and the framework's own
+    (checking sets) as mapped tensors.
 
-    allowed: what each output may be off by on exactly these inputs (checking sets). finite: of the expected outputs.
+    allowed: what each output may be off by on exactly these inputs (checking sets). finite: of the
+    expected outputs.
     """
 
     file: InputFile
@@ -56,8 +59,9 @@ class InputSet:
 
 @dataclass
 class Group:
-    """The sets of one timed burst, in one file: mapping a file takes longer than a small call. expected: of each output, one behind the
-    other for all sets. framework: the framework's own, likewise, of outputs that are not floating; None of others."""
+    """The sets of one timed burst, in one file: mapping a file takes longer than a small call.
+    expected: of each output, one behind the other for all sets. framework: the framework's own,
+    likewise, of outputs that are not floating; None of others."""
 
     sets: list[InputSet]
     expected: list[torch.Tensor]
@@ -77,8 +81,9 @@ class Group:
 
 @dataclass(frozen=True)
 class Half:
-    """Timed bursts under one state of the parameters: all, where a case has none. state: its seed. warm: inputs that are known to be right then,
-    for calls which are not measured. usual_rms: of each output, over all sets; see oracle."""
+    """Timed bursts under one state of the parameters: all, where a case has none. state: its seed.
+    warm: inputs that are known to be right then, for calls which are not measured. usual_rms: of
+    each output, over all sets; see oracle."""
 
     state: int
     groups: list[Group]
@@ -93,15 +98,20 @@ class Half:
 def usual_rms(groups: Sequence[Group]) -> list[float]:
     """Of each output, over all plain sets, if there are any; see oracle."""
     held = [held for group in groups for held in group.sets]
-    drawn = [each.expected for each in held if each.family == "dense"] or [each.expected for each in held]
+    drawn = [each.expected for each in held if each.family == "dense"] or [
+        each.expected for each in held
+    ]
     return [oracle.usual_rms(of_output) for of_output in zip(*drawn, strict=True)]
 
 
 def warm(group: Group, allowances: Sequence[oracle.Allowance], usual: Sequence[float]) -> InputSet:
-    """The first set of a group, to be judged as a timed one is: a checking set would take longer to draw."""
+    """The first set of a group, to be judged as a timed one is: a checking set would take longer to
+    draw."""
     held = group.sets[0]
     each = zip(allowances, held.expected, usual, strict=True)
     held.allowed = [oracle.of_timed_call(allowed, expected, rms) for allowed, expected, rms in each]
     others = zip(held.expected, group.framework, strict=True)
-    held.framework = [expected if framework is None else framework[0] for expected, framework in others]
+    held.framework = [
+        expected if framework is None else framework[0] for expected, framework in others
+    ]
     return held

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BurstResult:
-    """Nanoseconds by the worker's clock (calls only: a claim) and by the judge's (from sending the inputs to holding the
-    outputs). queued_ns: what the host took to issue the calls; on a CPU the same as inside_ns. Faults and involuntary switches are the
-    worker's own count over the calls."""
+    """Nanoseconds by the worker's clock (calls only: a claim) and by the judge's (from sending the
+    inputs to holding the outputs). queued_ns: what the host took to issue the calls; on a CPU the
+    same as inside_ns. Faults and involuntary switches are the worker's own count over the calls."""
 
     inside_ns: int
     outside_ns: int
@@ -33,21 +33,32 @@ class BurstResult:
 def result_of(reply: frames.Reply, outside_ns: int, data: Any = None) -> BurstResult:
     """What a worker says of a burst, beside what the judge's clock saw of it."""
     inside, minor, major, switches, queued = reply.values[:5]
-    return BurstResult(max(inside, 1), outside_ns, minor, major, switches, queued, data)  # a device's clock is coarse
+    # a device's clock is coarse
+    return BurstResult(max(inside, 1), outside_ns, minor, major, switches, queued, data)
 
 
 class Slots(ABC):
-    """The judge's copy of the outputs of one case's calls, of `count` at most. fds: what the worker must be given for it."""
+    """The judge's copy of the outputs of one case's calls, of `count` at most. fds: what the worker
+    must be given for it."""
 
     count: int
     fds: Sequence[int] = ()
 
     @abstractmethod
     def run(
-        self, worker: Worker, key: str, sets: Sequence[InputSet], order: list[int], seconds: float, *, record: bool, queue_ns: int
+        self,
+        worker: Worker,
+        key: str,
+        sets: Sequence[InputSet],
+        order: list[int],
+        seconds: float,
+        *,
+        record: bool,
+        queue_ns: int,
     ) -> BurstResult:
-        """One burst: a call for each number of a set in `order`. record: which operators of the framework ran is noted. queue_ns: how long a
-        device waits for its launches to be queued, at least. Raises what Worker.wait raises."""
+        """One burst: a call for each number of a set in `order`. record: which operators of the
+        framework ran is noted. queue_ns: how long a device waits for its launches to be queued, at
+        least. Raises what Worker.wait raises."""
 
     @abstractmethod
     def tensors(self, layout: buffers.Layout, index: int) -> list[torch.Tensor]:

@@ -1,4 +1,5 @@
-"""What a language adds to the evaluator: checks of the text before anything runs, and the meaning of its compiler's words."""
+"""What a language adds to the evaluator: checks of the text before anything runs, and the meaning
+of its compiler's words."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ from ..types import Signal, Target
 
 
 class Language(ABC):
-    """One language of candidates. Stateless; called from one thread; nothing here runs the candidate.
+    """One language of candidates. Stateless; called from one thread; nothing here runs the
+    candidate.
 
-    `police` may only look at text and may only reject what cannot work at all: text never decides about honesty.
+    `police` may only look at text and may only reject what cannot work at all: text never decides
+    about honesty.
     """
 
     name: str
@@ -22,13 +25,15 @@ class Language(ABC):
         """A reason to reject the text unrun (not parseable, no entry point), or None."""
 
     def unfit(self, source: str, target: Target, dtypes: Iterable[str]) -> str:
-        """Why a verdict on this text would be worth nothing there ("" where it is worth something): not the candidate's fault,
-        so it is no evaluation but a refusal. dtypes: of the task's tensors, as TensorSpec spells them."""
+        """Why a verdict on this text would be worth nothing there ("" where it is worth something):
+        not the candidate's fault, so it is no evaluation but a refusal. dtypes: of the task's
+        tensors, as TensorSpec spells them."""
         return ""
 
     @abstractmethod
     def read_log(self, log: str) -> tuple[Signal, ...]:
-        """Compiler output -> signals, the most specific first; at least `compile_error` for a failed build."""
+        """Compiler output -> signals, the most specific first; at least `compile_error` for a
+        failed build."""
 
     @abstractmethod
     def explain(self, facts: dict[str, float]) -> tuple[Signal, ...]:
@@ -69,5 +74,6 @@ def parse_entry(source: str) -> Signal | None:
         return None
     return Signal(
         "structure.no_entry_point",
-        "the file defines neither class ModelNew(nn.Module) nor kernel(*inputs); define one with the task's constructor and forward",
+        "the file defines neither class ModelNew(nn.Module) nor kernel(*inputs); define one with "
+        "the task's constructor and forward",
     )

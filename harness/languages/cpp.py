@@ -7,21 +7,29 @@ import re
 from ..types import Signal
 from .base import Language, parse_entry
 
-# What g++ and clang say (checked with g++ 12 and clang 19) -> the signal it means. First match of a line wins.
+# What g++ and clang say (checked with g++ 12 and clang 19) -> the signal it means. First match of a
+# line wins.
 _MESSAGES = (
     (r"No such file or directory|file not found", "compile_error.missing_header"),
-    (r"was not declared|undeclared identifier|has not been declared|unknown type name|does not name a type", "compile_error.undeclared_name"),
-    (r"target specific option mismatch|inlining failed in call to .always_inline|always_inline function .* requires target feature|"
+    (r"was not declared|undeclared identifier|has not been declared|unknown type name|does not "
+     r"name a type", "compile_error.undeclared_name"),
+    (r"target specific option mismatch|inlining failed in call to .always_inline|always_inline "
+     r"function .* requires target feature|"
      r"needs? target feature", "compile_error.unsupported_instruction"),
-    (r"undefined reference|undefined symbol|conflicting declaration .* with .C. linkage", "compile_error.undefined_symbol"),
-    (r"cannot convert|invalid conversion|no matching function|no viable conversion|incompatible|no known conversion|"
+    (r"undefined reference|undefined symbol|conflicting declaration .* with .C. linkage",
+     "compile_error.undefined_symbol"),
+    (r"cannot convert|invalid conversion|no matching function|no viable conversion|incompatible|no "
+     r"known conversion|"
      r"invalid operands|no match for", "compile_error.type_mismatch"),
-    (r"expected|stray|unterminated|missing terminating|extraneous|before .* token", "compile_error.syntax"),
+    (r"expected|stray|unterminated|missing terminating|extraneous|before .* token",
+     "compile_error.syntax"),
 )  # fmt: skip
 _ERROR_LINE = re.compile(r"^(.*?):(\d{1,9}):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE)
 _NARROW = 2  # packed AVX operations in the hot loops: one may be a conversion in scalar code
-_SPILLS = 2  # accesses to places on the stack in the hot loops; one may be a value that is needed once
-_DIVISION_SHARE = 5  # one in 5: a division occupies its unit 10 to 20 times as long as a multiplication
+# accesses to places on the stack in the hot loops; one may be a value that is needed once
+_SPILLS = 2
+# one in 5: a division occupies its unit 10 to 20 times as long as a multiplication
+_DIVISION_SHARE = 5
 
 
 class Cpp(Language):
@@ -37,39 +45,70 @@ class Cpp(Language):
         found: list[Signal] = []
         for match in _ERROR_LINE.finditer(log):
             _, line, text = match.groups()
-            name = next((signal for pattern, signal in _MESSAGES if re.search(pattern, text)), "compile_error")
+            name = next(
+                (signal for pattern, signal in _MESSAGES if re.search(pattern, text)),
+                "compile_error",
+            )
             if name not in {s.name for s in found}:
-                found.append(Signal(name, f"C++ line {line}: {text.strip()}", {"line": float(line)}))
+                found.append(
+                    Signal(name, f"C++ line {line}: {text.strip()}", {"line": float(line)})
+                )
         if not found:
-            name = next((signal for pattern, signal in _MESSAGES if re.search(pattern, log)), "compile_error")
+            name = next(
+                (signal for pattern, signal in _MESSAGES if re.search(pattern, log)),
+                "compile_error",
+            )
             words = log.strip().splitlines()
-            found.append(Signal(name, words[-1] if words else "the compiler failed without a message"))
+            found.append(
+                Signal(name, words[-1] if words else "the compiler failed without a message")
+            )
         return tuple(found[:4])
 
     def explain(self, facts: dict[str, float]) -> tuple[Signal, ...]:
-        """facts: of the hot loops (assembly.counting), with `loops`, how many they are; 0 for code without one."""
+        """facts: of the hot loops (assembly.counting), with `loops`, how many they are; 0 for code
+        without one."""
         if not facts:
             return ()
         packed, scalar = facts["packed"], facts["scalar"]
-        said = f"{scalar:.0f} scalar and {packed:.0f} packed floating-point instructions in the hot loops"
+        said = (
+            f"{scalar:.0f} scalar and {packed:.0f} packed floating-point instructions in the hot "
+            "loops"
+        )
         found = []
         if scalar > (0 if facts["loops"] else 3) and packed <= scalar * 0.1:
             found.append(Signal("not_vectorized", said, facts))
         elif scalar > packed > 0:
             found.append(Signal("partly_vectorized", said, facts))
         if facts["avx"] >= _NARROW and not facts["ymm"] + facts["zmm"]:
-            said = f"all {facts['avx']:.0f} packed operations of the hot loops use 128-bit registers, although this is AVX code"
+            said = (
+                f"all {facts['avx']:.0f} packed operations of the hot loops use 128-bit registers, "
+                "although this is AVX code"
+            )
             found.append(Signal("narrow_vectors", said, facts))
         if facts["divisions"] >= 2 and facts["divisions"] * _DIVISION_SHARE >= packed + scalar > 0:
-            said = f"{facts['divisions']:.0f} divisions and square roots in {packed + scalar:.0f} floating-point instructions of the hot loops"
+            said = (
+                f"{facts['divisions']:.0f} divisions and square roots in {packed + scalar:.0f} "
+                "floating-point instructions of the hot loops"
+            )
             found.append(Signal("division_heavy", said, facts))
         if facts["math_calls"]:
             calls = facts["math_calls"]
-            said = f"{calls:.0f} calls of scalar library functions such as exp or log in the hot loops"
+            said = (
+                f"{calls:.0f} calls of scalar library functions such as exp or log in the hot loops"
+            )
             found.append(Signal("transcendental_heavy", said, facts))
         if facts["gathers"]:
-            found.append(Signal("gather_heavy", f"{facts['gathers']:.0f} gather instructions in the hot loops", facts))
+            found.append(
+                Signal(
+                    "gather_heavy",
+                    f"{facts['gathers']:.0f} gather instructions in the hot loops",
+                    facts,
+                )
+            )
         if facts["spills"] + facts["reloads"] >= _SPILLS:
-            said = f"{facts['spills']:.0f} stores to the stack and {facts['reloads']:.0f} loads from it in the hot loops"
+            said = (
+                f"{facts['spills']:.0f} stores to the stack and {facts['reloads']:.0f} loads from "
+                "it in the hot loops"
+            )
             found.append(Signal("register_spill", said, facts))
         return tuple(found)

@@ -1,11 +1,13 @@
-"""What languages of GPU kernels have in common: their static facts are those of each launched kernel (judge.compiled)."""
+"""What languages of GPU kernels have in common: their static facts are those of each launched
+kernel (judge.compiled)."""
 
 from __future__ import annotations
 
 from ..types import Signal
 from .base import Language
 
-LOW_OCCUPANCY = 0.25  # below this share of the resident warps little latency is hidden by other warps
+# below this share of the resident warps little latency is hidden by other warps
+LOW_OCCUPANCY = 0.25
 
 
 class DeviceLanguage(Language):
@@ -16,8 +18,18 @@ class DeviceLanguage(Language):
         found = []
         if facts.get("spills", 0) > 0:
             found.append(
-                Signal("register_spill", f"{facts['spills']:.0f} spilled registers or accesses to private memory", dict(facts))
+                Signal(
+                    "register_spill",
+                    f"{facts['spills']:.0f} spilled registers or accesses to private memory",
+                    dict(facts),
+                )
             )
         if 0 < facts.get("occupancy", 1) < LOW_OCCUPANCY:
-            found.append(Signal("low_occupancy", f"{facts['occupancy']:.0%} of the resident warps are possible", dict(facts)))
+            found.append(
+                Signal(
+                    "low_occupancy",
+                    f"{facts['occupancy']:.0%} of the resident warps are possible",
+                    dict(facts),
+                )
+            )
         return tuple(found)

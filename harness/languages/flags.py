@@ -1,8 +1,10 @@
-"""Which flags of a candidate reach a compiler: those that say how to optimize, not those that load code or name files.
+"""Which flags of a candidate reach a compiler: those that say how to optimize, not those that load
+code or name files.
 
-Everything is refused that is not listed, because compilers load plug-ins, specifications, programs and response files by flags with many
-names (-fplugin=, -specs=, -B, -wrapper, @file, -Xclang -load, -Wl,…; nvcc: -ccbin, -Xcompiler, -optf). Names are those of GCC 12 to 15
-("Options That Control Optimization", "x86 Options", "AArch64 Options"), clang 19, NVRTC and nvcc 13.
+Everything is refused that is not listed, because compilers load plug-ins, specifications, programs
+and response files by flags with many names (-fplugin=, -specs=, -B, -wrapper, @file, -Xclang -load,
+-Wl,…; nvcc: -ccbin, -Xcompiler, -optf). Names are those of GCC 12 to 15 ("Options That Control
+Optimization", "x86 Options", "AArch64 Options"), clang 19, NVRTC and nvcc 13.
 """
 
 from __future__ import annotations
@@ -10,12 +12,19 @@ from __future__ import annotations
 import re
 
 ACCEPTED = {
-    "cpp": "-O0 to -O3, -Os, -Ofast; -march=, -mtune=, -mcpu= and instruction sets (-mavx2, -mno-avx512f, -mprefer-vector-width=512); "
-    "-f with an optimization, a rule of floating point or of the language (-ffast-math, -fno-math-errno, -funroll-loops, -ffp-contract=off, "
-    "-fopenmp-simd); -std=; -DNAME=VALUE, -UNAME; --param=NAME=NUMBER; warnings (-Wall, -Wno-unused); -g; -lm, -lmvec, -lgomp, -lpthread, -latomic",
-    "cuda": "--use_fast_math, --ftz=, --prec-div=, --prec-sqrt=, --fmad=; --maxrregcount=64; -O0 to -O3; -std=; -DNAME=VALUE, -UNAME; --restrict, "
-    "--extra-device-vectorization, --expt-relaxed-constexpr, --extended-lambda; -lineinfo; -arch=sm_…; --ptxas-options= with -v, -O3, -dlcm=cg and "
-    "their like; --diag-suppress=, -Wno-…, -w",
+    "cpp": (
+        "-O0 to -O3, -Os, -Ofast; -march=, -mtune=, -mcpu= and instruction sets (-mavx2, "
+        "-mno-avx512f, -mprefer-vector-width=512); -f with an optimization, a rule of floating "
+        "point or of the language (-ffast-math, -fno-math-errno, -funroll-loops, "
+        "-ffp-contract=off, -fopenmp-simd); -std=; -DNAME=VALUE, -UNAME; --param=NAME=NUMBER; "
+        "warnings (-Wall, -Wno-unused); -g; -lm, -lmvec, -lgomp, -lpthread, -latomic"
+    ),
+    "cuda": (
+        "--use_fast_math, --ftz=, --prec-div=, --prec-sqrt=, --fmad=; --maxrregcount=64; -O0 to "
+        "-O3; -std=; -DNAME=VALUE, -UNAME; --restrict, --extra-device-vectorization, "
+        "--expt-relaxed-constexpr, --extended-lambda; -lineinfo; -arch=sm_…; --ptxas-options= with "
+        "-v, -O3, -dlcm=cg and their like; --diag-suppress=, -Wno-…, -w"
+    ),
 }  # for people
 
 _FLAG_OF = """
@@ -39,12 +48,12 @@ _FLAG_OF = """
     stdarg-opt store-merging strict-aliasing strict-enums strict-float-cast-overflow strict-overflow strict-return strict-volatile-bitfields thread-jumps
     threadsafe-statics toplevel-reorder tracer trapping-math trapv unroll-all-loops unroll-loops unsafe-math-optimizations unsigned-char unswitch-loops
     unwind-tables variable-expansion-in-unroller vectorize version-loops-for-strides visibility-inlines-hidden vpt web wrapv wrapv-pointer
-"""
+"""  # noqa: E501
 _SETS = """
     3dnow abm adx aes avx\\w* bmi2? cx16 crc32 evex512 f16c fma4? fsgsbase gfni lzcnt movbe movdir64b movdiri mmx pclmul pku popcnt prefetchwt1 prfchw
     recip rdrnd rdseed rtm sahf sha sha512 sm3 sm4 sse ss?se3 sse2 sse4 sse4\\.[12] sse4a tbm vaes vpclmulqdq vzeroupper waitpkg xop xsave\\w*
     amx-\\w+ daz-ftz outline-atomics red-zone omit-leaf-frame-pointer unaligned-access strict-align fpret-in-387 general-regs-only
-"""
+"""  # noqa: E501
 
 
 def _any(words: str) -> str:
@@ -62,15 +71,25 @@ _PATTERNS = {
         _WARNING,
         r"-m(arch|tune|cpu)=[\w.+-]{1,80}",
         rf"-m(no-)?({_any(_SETS)})",
-        r"-m(prefer-vector-width|move-max|store-max|branch-cost|sve-vector-bits|fpmath|recip|align-data|stringop-strategy|memcpy-strategy|memset-strategy|"
-        r"tune-ctrl|asm)=[\w!,:+^-]{1,80}",
+        (
+            r"-m(prefer-vector-width|move-max|store-max|branch-cost|sve-vector-bits|fpmath|recip|"
+            r"align-data|stringop-strategy|memcpy-strategy|memset-strategy|"
+            r"tune-ctrl|asm)=[\w!,:+^-]{1,80}"
+        ),
         r"-m64",
         rf"-f(no-)?({_any(_FLAG_OF)})",
         r"-f(no-)?(tree|ipa|sched)-[a-z0-9-]+|-ftree-parallelize-loops=\d+",
         r"-f(no-)?builtin-\w+",
-        r"-f(align-(functions|jumps|labels|loops)|inline-limit|max-errors|template-depth|constexpr-(depth|loop-limit|ops-limit)|lifetime-dse)=[\d:]+",
-        r"-f(fp-contract|fp-model|ffp-eval-method|vect-cost-model|simd-cost-model|excess-precision|denormal-math|denormal-fp-math|visibility|stack-reuse|"
-        r"veclib|cf-protection|complex-arithmetic|ira-algorithm|ira-region|reorder-blocks-algorithm|trivial-auto-var-init)=[\w,-]{1,40}",
+        (
+            r"-f(align-(functions|jumps|labels|loops)|inline-limit|max-errors|template-depth|"
+            r"constexpr-(depth|loop-limit|ops-limit)|lifetime-dse)=[\d:]+"
+        ),
+        (
+            r"-f(fp-contract|fp-model|ffp-eval-method|vect-cost-model|simd-cost-model|"
+            r"excess-precision|denormal-math|denormal-fp-math|visibility|stack-reuse|"
+            r"veclib|cf-protection|complex-arithmetic|ira-algorithm|ira-region|"
+            r"reorder-blocks-algorithm|trivial-auto-var-init)=[\w,-]{1,40}"
+        ),
         r"-fopt-info(-[a-z]+)*",  # what it says goes to the log
         r"-R(pass|pass-missed|pass-analysis)=[\w-]{1,40}",
         r"-ffp-exception-behavior=\w+",
@@ -81,28 +100,47 @@ _PATTERNS = {
     ),
     "cuda": (
         r"--?use_fast_math",
-        r"--?(ftz|prec-div|prec-sqrt|fmad|modify-stack-limit|builtin-move-forward|builtin-initializer-list)=(true|false)",
+        (
+            r"--?(ftz|prec-div|prec-sqrt|fmad|modify-stack-limit|builtin-move-forward|"
+            r"builtin-initializer-list)=(true|false)"
+        ),
         r"--?maxrregcount=\d{1,3}",
         r"-O[0-3]|--optimize=[0-3]|-Ofast-compile=\w+|--?dopt(=on)?",
         r"--?std=c\+\+\w\w",
-        r"-D\w+(=[^\0\n`$\\]{0,200})?|-U\w+|--define-macro=\w+(=[^\0\n`$\\]{0,200})?",  # nvcc hands its commands to a shell
-        r"-w|--disable-warnings|--?display-error-number|-W(no|error|reorder)[\w-]*|--?diag-(suppress|warn|error)=[\w,]{1,100}",
-        r"--?restrict|--?extra-device-vectorization|--?(expt-)?extended-lambda|--?expt-relaxed-constexpr|--?default-device|"
-        r"--device-as-default-execution-space|--?split-compile=\d{1,2}|--?minimal|--?jump-table-density=\d{1,3}",
+        # nvcc hands its commands to a shell
+        r"-D\w+(=[^\0\n`$\\]{0,200})?|-U\w+|--define-macro=\w+(=[^\0\n`$\\]{0,200})?",
+        (
+            r"-w|--disable-warnings|--?display-error-number|-W(no|error|reorder)[\w-]*|"
+            r"--?diag-(suppress|warn|error)=[\w,]{1,100}"
+        ),
+        (
+            r"--?restrict|--?extra-device-vectorization|--?(expt-)?extended-lambda|"
+            r"--?expt-relaxed-constexpr|--?default-device|"
+            r"--device-as-default-execution-space|--?split-compile=\d{1,2}|--?minimal|"
+            r"--?jump-table-density=\d{1,3}"
+        ),
         r"--?lineinfo|--generate-line-info|-G|--device-debug|-m64",
         r"--?(arch|gpu-architecture|code|gpu-code)=(sm|compute)_\d{2,3}[af]?",
-        r"(--ptxas-options|-Xptxas)=(-v|--verbose|--?O[0-4]|--opt-level=[0-4]|--?d[ls]cm=c[acgsv]|--def-(load|store)-cache=c[acgsv]|--?warn-[a-z-]+|"
-        r"--allow-expensive-optimizations=(true|false)|--register-usage-level=\d\d?|,)+",
+        (
+            r"(--ptxas-options|-Xptxas)=(-v|--verbose|--?O[0-4]|--opt-level=[0-4]|"
+            r"--?d[ls]cm=c[acgsv]|--def-(load|store)-cache=c[acgsv]|--?warn-[a-z-]+|"
+            r"--allow-expensive-optimizations=(true|false)|--register-usage-level=\d\d?|,)+"
+        ),
     ),
 }
-_ACCEPTED = {language: re.compile("|".join(f"(?:{p})" for p in patterns)) for language, patterns in _PATTERNS.items()}
+_ACCEPTED = {
+    language: re.compile("|".join(f"(?:{p})" for p in patterns))
+    for language, patterns in _PATTERNS.items()
+}
 
 
 def refused(language: str, flag: str) -> str:
-    """Why a flag does not reach the compiler of "cpp" or "cuda", and what to do; "" for one that does."""
+    """Why a flag does not reach the compiler of "cpp" or "cuda", and what to do; "" for one that
+    does."""
     if _ACCEPTED[language].fullmatch(flag):
         return ""
     return (
-        f"the flag {flag[:200]!r} is not accepted. Accepted are {ACCEPTED[language]}. Leave it out, or say it in the source (#pragma, attributes, "
-        "#define): flags that load plug-ins, name files, or speak to the linker or the assembler never reach the compiler"
+        f"the flag {flag[:200]!r} is not accepted. Accepted are {ACCEPTED[language]}. Leave it "
+        "out, or say it in the source (#pragma, attributes, #define): flags that load plug-ins, "
+        "name files, or speak to the linker or the assembler never reach the compiler"
     )

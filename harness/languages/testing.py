@@ -1,4 +1,5 @@
-"""What every language must do: inherit `LanguageConformance`, fill in the two methods, and pytest runs the rest."""
+"""What every language must do: inherit `LanguageConformance`, fill in the two methods, and pytest
+runs the rest."""
 
 from __future__ import annotations
 
@@ -38,7 +39,12 @@ class LanguageConformance:
 
     def test_a_good_text_is_fit_for_its_first_target(self) -> None:
         language = self.language()
-        assert language.unfit(self.candidate(), Target.parse(language.targets[0]), ("float32", "int64")) == ""
+        assert (
+            language.unfit(
+                self.candidate(), Target.parse(language.targets[0]), ("float32", "int64")
+            )
+            == ""
+        )
 
     def test_text_that_is_no_python_raises_nothing(self) -> None:
         language = self.language()
@@ -46,7 +52,13 @@ class LanguageConformance:
             assert isinstance(language.unfit("def f(:\n\0", Target.parse(target), ()), str)
 
     def test_any_log_becomes_signals_of_the_vocabulary(self) -> None:
-        for log in ("", "\n\n", "no error is named here", "kernel.x:3:7: error: something", "\0\x1b[31m" + "e" * 10_000):
+        for log in (
+            "",
+            "\n\n",
+            "no error is named here",
+            "kernel.x:3:7: error: something",
+            "\0\x1b[31m" + "e" * 10_000,
+        ):
             signals = self.language().read_log(log)
             assert signals
             assert all(s.name in VOCABULARY and s.name.startswith("compile_error") for s in signals)

@@ -1,4 +1,5 @@
-"""Native code held as text, compiled and called: the one package a candidate imports, and an export copies.
+"""Native code held as text, compiled and called: the one package a candidate imports, and an export
+copies.
 
     lib = load_cpp(SOURCE, flags=("-ffast-math",), defines={"UNROLL": 4})      # C++ for the CPU
     lib.rmsnorm(x, weight, y, rows, cols, eps)
@@ -6,8 +7,8 @@
     lib = load_cuda(SOURCE, defines={"BLOCK": 256})                             # CUDA C++ for the current device
     lib.rmsnorm[rows, 256](x, weight, y, cols, eps)
 
-Inside an evaluation the source goes to the judge's confined build service; anywhere else it is compiled with what the machine has
-into a cache folder of the user.
+Inside an evaluation the source goes to the judge's confined build service; anywhere else it is
+compiled with what the machine has into a cache folder of the user.
 """
 
 from __future__ import annotations

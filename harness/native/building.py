@@ -12,7 +12,8 @@ from pathlib import Path
 
 
 class NativeError(RuntimeError):
-    """The source could not be compiled, loaded or called; the message carries the compiler's words or the fix."""
+    """The source could not be compiled, loaded or called; the message carries the compiler's words
+    or the fix."""
 
 
 class Refused(NativeError):
@@ -21,8 +22,9 @@ class Refused(NativeError):
 
 @dataclass(frozen=True)
 class Order:
-    """One build. language: "cpp" or "cuda". architecture: of a GPU, as its compiler spells it ("sm_90a"). names: kernels whose
-    symbols are wanted, template arguments included ("scale<float, 4>")."""
+    """One build. language: "cpp" or "cuda". architecture: of a GPU, as its compiler spells it
+    ("sm_90a"). names: kernels whose symbols are wanted, template arguments included ("scale<float,
+    4>")."""
 
     language: str
     source: str
@@ -33,8 +35,8 @@ class Order:
 
 @dataclass(frozen=True)
 class Built:
-    """path: a file with the library or the device's binary, readable in this process. symbols: of the names that were ordered.
-    identity: equal for equal builds."""
+    """path: a file with the library or the device's binary, readable in this process. symbols: of
+    the names that were ordered. identity: equal for equal builds."""
 
     path: str
     symbols: dict[str, str] = field(default_factory=dict)
@@ -58,15 +60,28 @@ def build(order: Order, here: Builder) -> Built:
 
 def macros(flags: Sequence[str], defines: Mapping[str, object] | None) -> tuple[str, ...]:
     """The flags with a -D for each define; True and False as 1 and 0."""
-    return (*flags, *(f"-D{name}={int(v) if isinstance(v, bool) else v}" for name, v in (defines or {}).items()))
+    return (
+        *flags,
+        *(
+            f"-D{name}={int(v) if isinstance(v, bool) else v}"
+            for name, v in (defines or {}).items()
+        ),
+    )
 
 
-def cached(order: Order, toolchain: str, suffix: str, make: Callable[[Path], dict[str, str]]) -> Built:
-    """Built once for equal orders and toolchains, in the user's cache (KEVOLVE_NATIVE_CACHE, else ~/.cache/kevolve/native).
+def cached(
+    order: Order, toolchain: str, suffix: str, make: Callable[[Path], dict[str, str]]
+) -> Built:
+    """Built once for equal orders and toolchains, in the user's cache (KEVOLVE_NATIVE_CACHE, else
+    ~/.cache/kevolve/native).
 
     make: writes the file it is given and returns the symbols."""
-    root = os.environ.get("KEVOLVE_NATIVE_CACHE") or os.path.join(os.path.expanduser("~"), ".cache", "kevolve", "native")
-    stamp = json.dumps([toolchain, order.language, order.source, order.flags, order.architecture, order.names])
+    root = os.environ.get("KEVOLVE_NATIVE_CACHE") or os.path.join(
+        os.path.expanduser("~"), ".cache", "kevolve", "native"
+    )
+    stamp = json.dumps(
+        [toolchain, order.language, order.source, order.flags, order.architecture, order.names]
+    )
     digest = hashlib.sha256(stamp.encode()).hexdigest()[:32]
     target, listed = Path(root) / f"{digest}{suffix}", Path(root) / f"{digest}.json"
     if not target.exists() or not listed.exists():

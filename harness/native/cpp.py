@@ -25,9 +25,10 @@ def load_cpp(
 ) -> Library:
     """Compile `source` and return its functions as attributes.
 
-    flags: appended to DEFAULT_FLAGS, so they win. defines: name -> value, passed as -Dname=value (True and False as 1 and 0).
-    signatures: name -> one letter an argument for functions whose prototype cannot be read: p pointer, l int64, i int32,
-    f float, d double, b bool. Raises NativeError with the compiler's output.
+    flags: appended to DEFAULT_FLAGS, so they win. defines: name -> value, passed as -Dname=value
+    (True and False as 1 and 0). signatures: name -> one letter an argument for functions whose
+    prototype cannot be read: p pointer, l int64, i int32, f float, d double, b bool. Raises
+    NativeError with the compiler's output.
     """
     prototypes = read_prototypes(source)
     for name, letters in (signatures or {}).items():
@@ -37,7 +38,8 @@ def load_cpp(
         return Library(ctypes.CDLL(built.path), prototypes, built.identity)
     except OSError as error:
         raise NativeError(
-            f"the library was built but cannot be loaded: {error}. Is every function that is called defined?"
+            f"the library was built but cannot be loaded: {error}. Is every function that is "
+            "called defined?"
         ) from error
 
 
@@ -49,7 +51,9 @@ def find_compiler() -> str | None:
 
 def compile_command(compiler: str, source: str, output: str, flags: Sequence[str]) -> list[str]:
     """The whole command line; clang goes without OpenMP, whose runtime it often lacks."""
-    defaults = [f for f in DEFAULT_FLAGS if not (f == "-fopenmp" and "clang" in os.path.basename(compiler))]
+    defaults = [
+        f for f in DEFAULT_FLAGS if not (f == "-fopenmp" and "clang" in os.path.basename(compiler))
+    ]
     return [compiler, *defaults, *flags, "-x", "c++", source, "-o", output]
 
 
@@ -57,7 +61,9 @@ def build_here(order: Order) -> Built:
     """Compile with this machine's compiler into the user's cache."""
     compiler = find_compiler()
     if compiler is None:
-        raise NativeError("no C++ compiler found; install g++ (Debian: apt-get install g++) or set CXX")
+        raise NativeError(
+            "no C++ compiler found; install g++ (Debian: apt-get install g++) or set CXX"
+        )
 
     def make(target: Path) -> dict[str, str]:
         text = target.with_suffix(".cpp")
@@ -65,22 +71,28 @@ def build_here(order: Order) -> Built:
         command = compile_command(compiler, str(text), str(target), order.flags)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise NativeError(f"the C++ compiler refused the source:\n{done.stderr.replace(str(text), 'kernel.cpp')}")
+            raise NativeError(
+                "the C++ compiler refused the source:\n"
+                f"{done.stderr.replace(str(text), 'kernel.cpp')}"
+            )
         return {}
 
     return cached(order, f"{compiler}\0{platform.node()}", ".so", make)
 
 
 _CTYPES: dict[str, Any] = {
-    "p": ctypes.c_void_p, "f": ctypes.c_float, "d": ctypes.c_double, "b": ctypes.c_bool, "c": ctypes.c_int8,
-    "s": ctypes.c_int16, "h": ctypes.c_uint16, "i": ctypes.c_int32, "l": ctypes.c_int64, "v": None,
+    "p": ctypes.c_void_p, "f": ctypes.c_float, "d": ctypes.c_double, "b": ctypes.c_bool,
+    "c": ctypes.c_int8, "s": ctypes.c_int16, "h": ctypes.c_uint16, "i": ctypes.c_int32,
+    "l": ctypes.c_int64, "v": None,
 }  # fmt: skip
 
 
 class Library:
     """The functions of one compiled source, as attributes. identity: equal for equal builds."""
 
-    def __init__(self, handle: ctypes.CDLL, prototypes: Mapping[str, Prototype], identity: str = "") -> None:
+    def __init__(
+        self, handle: ctypes.CDLL, prototypes: Mapping[str, Prototype], identity: str = ""
+    ) -> None:
         self._handle, self._identity = handle, identity
         self._prototypes = dict(prototypes)
 
@@ -97,14 +109,17 @@ class Library:
         try:
             symbol = getattr(self._handle, name)
         except AttributeError:
-            raise NativeError(f'{name!r} is declared but the library does not define it; is it extern "C"?') from None
+            raise NativeError(
+                f'{name!r} is declared but the library does not define it; is it extern "C"?'
+            ) from None
         function = Function(prototype, symbol, self._identity)
         self.__dict__[name] = function  # the next access skips this look-up
         return function
 
 
 class Function:
-    """One C function. Tensors become pointers after a check of device, layout and dtype; numbers convert as C would."""
+    """One C function. Tensors become pointers after a check of device, layout and dtype; numbers
+    convert as C would."""
 
     def __init__(self, prototype: Prototype, symbol: Any, library: str = "") -> None:
         self.name, self.library = prototype.name, library  # for who wants to know what was called
@@ -116,11 +131,15 @@ class Function:
             frozenset(f"torch.{d}" for d in POINTED.get(pointed, ())) if letter == "p" else None
             for letter, pointed in prototype.arguments
         )
-        self._seen: set[tuple[int, Any]] = set()  # (argument, dtype) found right before: spares the text comparison
+        # (argument, dtype) found right before: spares the text comparison
+        self._seen: set[tuple[int, Any]] = set()
 
     def __call__(self, *arguments: Any) -> Any:
         if len(arguments) != len(self._accepted):
-            raise NativeError(f"{self._prototype.name} takes {len(self._accepted)} arguments, got {len(arguments)}")
+            raise NativeError(
+                f"{self._prototype.name} takes {len(self._accepted)} arguments, got "
+                f"{len(arguments)}"
+            )
         converted = [
             a if accepted is None or not hasattr(a, "data_ptr") else self._pointer(i, a, accepted)
             for i, (a, accepted) in enumerate(zip(arguments, self._accepted, strict=True))
@@ -128,17 +147,28 @@ class Function:
         try:
             return self._symbol(*converted)
         except ctypes.ArgumentError as error:
-            raise NativeError(f"{self._prototype.name}: {error}; the prototype is {self._prototype}") from error
+            raise NativeError(
+                f"{self._prototype.name}: {error}; the prototype is {self._prototype}"
+            ) from error
 
     def _pointer(self, index: int, tensor: Any, accepted: frozenset[str]) -> int:
         if (index, tensor.dtype) not in self._seen:
             if accepted and str(tensor.dtype) not in accepted:
-                raise self._refused(index, f"got {tensor.dtype}, the C function wants {' or '.join(sorted(accepted))}")
+                raise self._refused(
+                    index,
+                    f"got {tensor.dtype}, the C function wants {' or '.join(sorted(accepted))}",
+                )
             self._seen.add((index, tensor.dtype))
         if not tensor.is_contiguous():
-            raise self._refused(index, "the tensor is not contiguous; call .contiguous(), or pass .data_ptr() and the strides")
+            raise self._refused(
+                index,
+                "the tensor is not contiguous; call .contiguous(), or pass .data_ptr() and the "
+                "strides",
+            )
         if not tensor.is_cpu:
-            raise self._refused(index, f"the tensor is on {tensor.device}, a C++ function needs it on the CPU")
+            raise self._refused(
+                index, f"the tensor is on {tensor.device}, a C++ function needs it on the CPU"
+            )
         pointer: int = tensor.data_ptr()
         return pointer
 

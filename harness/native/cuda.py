@@ -21,22 +21,29 @@ def load_cuda(
     defines: Mapping[str, object] | None = None,
     signatures: Mapping[str, str] | None = None,
 ) -> CudaLibrary:
-    """Compile CUDA C++ for the current device; its `__global__` functions become attributes, launched by
+    """Compile CUDA C++ for the current device; its `__global__` functions become attributes,
+    launched by
 
         library.scale[grid, block, shared_bytes](x, y, n)          # grid and block: ints or up to three; shared memory optional
         library["scale<float, 4>"][grid, block](x, y, n)           # an instance of a template
 
-    flags: after -std=c++17, for example "--use_fast_math" or "--maxrregcount=64". defines: name -> value, passed as -Dname=value.
-    signatures: name -> one letter an argument, for kernels whose arguments cannot be read: p pointer, l int64, i int32, s int16,
-    c int8, b bool, f float, d double, h half. Raises NativeError with the compiler's output.
+    flags: after -std=c++17, for example "--use_fast_math" or "--maxrregcount=64". defines: name ->
+    value, passed as -Dname=value. signatures: name -> one letter an argument, for kernels whose
+    arguments cannot be read: p pointer, l int64, i int32, s int16, c int8, b bool, f float, d
+    double, h half. Raises NativeError with the compiler's output.
     """
     import torch
 
     if not torch.cuda.is_available():
-        raise NativeError("load_cuda needs an NVIDIA GPU, and torch finds none (torch.cuda.is_available() is False)")
+        raise NativeError(
+            "load_cuda needs an NVIDIA GPU, and torch finds none (torch.cuda.is_available() is "
+            "False)"
+        )
     architecture = architecture_of(torch.cuda.get_device_capability())
     order = Order("cuda", source, macros(flags, defines), architecture)
-    return CudaLibrary(order, {name: signature(name, letters) for name, letters in (signatures or {}).items()})
+    return CudaLibrary(
+        order, {name: signature(name, letters) for name, letters in (signatures or {}).items()}
+    )
 
 
 def build_here(order: Order) -> Built:
@@ -60,8 +67,9 @@ def build_here(order: Order) -> Built:
 
 
 class CudaLibrary:
-    """The kernels of one source. Functions are compiled at once, an instance of a template when it is first asked for; each
-    instance is a binary of its own, with `__device__` variables of its own."""
+    """The kernels of one source. Functions are compiled at once, an instance of a template when it
+    is first asked for; each instance is a binary of its own, with `__device__` variables of its
+    own."""
 
     def __init__(self, order: Order, signatures: Mapping[str, Prototype]) -> None:
         self._order, self._signatures = order, signatures
@@ -90,15 +98,20 @@ class CudaLibrary:
         if text is None and base not in self._signatures:
             known = ", ".join(self._texts) or "none"
             raise NativeError(
-                f"no __global__ function {base!r} can be read in the source (found: {known}); declare it by plain text, or pass "
-                f'signatures={{"{base}": "pplf"}}'
+                f"no __global__ function {base!r} can be read in the source (found: {known}); "
+                f'declare it by plain text, or pass signatures={{"{base}": "pplf"}}'
             )
         if text is not None and text.parameters is not None and not values:
             listed = ", ".join(text.parameters)
-            raise NativeError(f'{base!r} is a template: name an instance, library["{base}<{listed}>"] with values for {listed}')
+            raise NativeError(
+                f'{base!r} is a template: name an instance, library["{base}<{listed}>"] with '
+                f"values for {listed}"
+            )
 
     def _add(self, names: tuple[str, ...]) -> None:
-        order = Order("cuda", self._order.source, self._order.flags, self._order.architecture, names)
+        order = Order(
+            "cuda", self._order.source, self._order.flags, self._order.architecture, names
+        )
         built = build(order, build_here)
         with open(built.path, "rb") as file:
             module = Module(file.read(), built.identity)
@@ -109,4 +122,8 @@ class CudaLibrary:
     def _prototype(self, name: str) -> Prototype | None:
         base, values = split_instance(name)
         text: KernelText | None = self._texts.get(base)
-        return self._signatures.get(name) or self._signatures.get(base) or (text.prototype(values) if text else None)
+        return (
+            self._signatures.get(name)
+            or self._signatures.get(base)
+            or (text.prototype(values) if text else None)
+        )

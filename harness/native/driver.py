@@ -1,6 +1,8 @@
-"""The CUDA driver through ctypes (CUDA Driver API: "Module Management", "Execution Control", "Primary Context Management").
+"""The CUDA driver through ctypes (CUDA Driver API: "Module Management", "Execution Control",
+"Primary Context Management").
 
-It works in the primary context of the device, which is the one that torch uses, so that pointers and streams are common.
+It works in the primary context of the device, which is the one that torch uses, so that pointers
+and streams are common.
 """
 
 from __future__ import annotations
@@ -20,7 +22,10 @@ _ADVICE = {
     218: "the driver is older than the compiler",
     500: "the binary has no kernel of this name",
     700: "a kernel launched before read or wrote outside of its tensors",
-    701: "a block needs more registers or shared memory than there are: take fewer threads, or __launch_bounds__",
+    701: (
+        "a block needs more registers or shared memory than there are: take fewer threads, or "
+        "__launch_bounds__"
+    ),
 }
 Triple = tuple[int, int, int]
 
@@ -52,11 +57,15 @@ class Driver:
     def function(self, module: int, symbol: str) -> int:
         """A kernel of a module."""
         function = ctypes.c_void_p()
-        self._check(self._cuda.cuModuleGetFunction(ctypes.byref(function), module, symbol.encode()), f"looking {symbol!r} up")
+        self._check(
+            self._cuda.cuModuleGetFunction(ctypes.byref(function), module, symbol.encode()),
+            f"looking {symbol!r} up",
+        )
         return function.value or 0
 
     def allow_shared(self, function: int, size: int) -> None:
-        """Let a kernel be launched with so many bytes of dynamic shared memory; above 48 KiB the driver wants to be asked."""
+        """Let a kernel be launched with so many bytes of dynamic shared memory; above 48 KiB the
+        driver wants to be asked."""
         self._check(
             self._cuda.cuFuncSetAttribute(function, _MAX_DYNAMIC_SHARED, size),
             f"asking for {size} bytes of dynamic shared memory",
@@ -73,21 +82,29 @@ class Driver:
         packed: bytes,
         offsets: Sequence[int],
     ) -> None:
-        """packed: the arguments as C would lay them out in a structure; offsets: where each begins."""
+        """packed: the arguments as C would lay them out in a structure; offsets: where each
+        begins."""
         cells = ctypes.create_string_buffer(packed, len(packed))
         start = ctypes.addressof(cells)
         arguments = (ctypes.c_void_p * len(offsets))(*(start + o for o in offsets))
         code = self._cuda.cuLaunchKernel(function, *grid, *block, shared, stream, arguments, None)
         if code == _INVALID_CONTEXT:  # a thread in which torch has done nothing on the device yet
             self._enter(device)
-            code = self._cuda.cuLaunchKernel(function, *grid, *block, shared, stream, arguments, None)
+            code = self._cuda.cuLaunchKernel(
+                function, *grid, *block, shared, stream, arguments, None
+            )
         self._check(code, "the launch")
 
     def _enter(self, device: int) -> None:
         if device not in self._contexts:
             handle, context = ctypes.c_int(), ctypes.c_void_p()
-            self._check(self._cuda.cuDeviceGet(ctypes.byref(handle), device), f"finding device {device}")
-            self._check(self._cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), handle), "entering torch's context")
+            self._check(
+                self._cuda.cuDeviceGet(ctypes.byref(handle), device), f"finding device {device}"
+            )
+            self._check(
+                self._cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), handle),
+                "entering torch's context",
+            )
             self._contexts[device] = context.value or 0
         self._check(self._cuda.cuCtxSetCurrent(self._contexts[device]), "entering torch's context")
 
@@ -98,4 +115,6 @@ class Driver:
         self._cuda.cuGetErrorName(code, ctypes.byref(name))
         self._cuda.cuGetErrorString(code, ctypes.byref(words))
         said = f"{(name.value or b'?').decode()} ({code}): {(words.value or b'unknown').decode()}"
-        raise NativeError(f"{doing} failed: {said}" + (f"; {_ADVICE[code]}" if code in _ADVICE else ""))
+        raise NativeError(
+            f"{doing} failed: {said}" + (f"; {_ADVICE[code]}" if code in _ADVICE else "")
+        )

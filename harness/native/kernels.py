@@ -1,4 +1,5 @@
-"""Reading the `__global__` functions of a CUDA source as text: what may be launched, and with which arguments."""
+"""Reading the `__global__` functions of a CUDA source as text: what may be launched, and with which
+arguments."""
 
 from __future__ import annotations
 
@@ -9,14 +10,17 @@ from .prototypes import COMMENT, EXTERN, POINTED, Prototype, read_arguments
 
 _BY_VALUE = {"__half": "h", "half": "h"}
 CUDA_POINTED = {
-    **POINTED, "__half": ("float16",), "half": ("float16",), "__half2": ("float16",), "half2": ("float16",),
-    "__nv_bfloat16": ("bfloat16",), "nv_bfloat16": ("bfloat16",), "__nv_bfloat162": ("bfloat16",), "nv_bfloat162": ("bfloat16",),
-    "__nv_fp8_e4m3": ("float8_e4m3fn",), "__nv_fp8_e5m2": ("float8_e5m2",), "float2": ("float32",), "float4": ("float32",),
-    "double2": ("float64",), "unsigned": ("int32", "uint32"), "unsigned int": ("int32", "uint32"),
+    **POINTED, "__half": ("float16",), "half": ("float16",), "__half2": ("float16",),
+    "half2": ("float16",), "__nv_bfloat16": ("bfloat16",), "nv_bfloat16": ("bfloat16",),
+    "__nv_bfloat162": ("bfloat16",), "nv_bfloat162": ("bfloat16",),
+    "__nv_fp8_e4m3": ("float8_e4m3fn",), "__nv_fp8_e5m2": ("float8_e5m2",), "float2": ("float32",),
+    "float4": ("float32",), "double2": ("float64",), "unsigned": ("int32", "uint32"),
+    "unsigned int": ("int32", "uint32"),
 }  # fmt: skip
 _PARENTHESES = r"\((?:[^()]|\([^()]*\))*\)"
 _KERNEL = re.compile(
-    rf"\b__global__\b((?:\s|\b(?:void|static|inline|__forceinline__)\b|__\w+__\s*{_PARENTHESES})*)\b(\w+)\s*\(((?:[^()]|\([^()]*\))*)\)\s*[{{;]"
+    rf"\b__global__\b((?:\s|\b(?:void|static|inline|__forceinline__)\b|"
+    rf"__\w+__\s*{_PARENTHESES})*)\b(\w+)\s*\(((?:[^()]|\([^()]*\))*)\)\s*[{{;]"
 )
 _TEMPLATE = re.compile(r"\btemplate\s*<([^;{}]*)>[^<>]*$")
 _NAMESPACE = re.compile(r"\bnamespace\s+([\w:]+)\s*\{")
@@ -24,8 +28,8 @@ _NAMESPACE = re.compile(r"\bnamespace\s+([\w:]+)\s*\{")
 
 @dataclass(frozen=True)
 class KernelText:
-    """name: with its namespaces. plain: `extern "C"`, so that its symbol is its name. parameters: names of a template's
-    parameters, None for a function. arguments: their text."""
+    """name: with its namespaces. plain: `extern "C"`, so that its symbol is its name. parameters:
+    names of a template's parameters, None for a function. arguments: their text."""
 
     name: str
     plain: bool
@@ -50,8 +54,12 @@ def read_kernels(source: str) -> dict[str, KernelText]:
         at = match.start()
         before = text[max(text.rfind(mark, 0, at) for mark in ";{}") + 1 : at] + match.group(1)
         template = _TEMPLATE.search(before)
-        plain = bool(re.search(r'\bextern\s+"C"', before)) or any(start <= at < end for start, end in linked)
-        name = "::".join([*(word for word, start, end in spaces if start <= at < end), match.group(2)])
+        plain = bool(re.search(r'\bextern\s+"C"', before)) or any(
+            start <= at < end for start, end in linked
+        )
+        name = "::".join(
+            [*(word for word, start, end in spaces if start <= at < end), match.group(2)]
+        )
         parameters = _parameters(template.group(1)) if template else None
         found.setdefault(name, KernelText(name, plain, parameters, match.group(3)))
     return found
@@ -65,7 +73,10 @@ def split_instance(name: str) -> tuple[str, tuple[str, ...]]:
 
 def _parameters(text: str) -> tuple[str, ...]:
     """The last word of each, before its default."""
-    return tuple(words[-1] if (words := re.findall(r"\w+", part.partition("=")[0])) else "" for part in _split(text))
+    return tuple(
+        words[-1] if (words := re.findall(r"\w+", part.partition("=")[0])) else ""
+        for part in _split(text)
+    )
 
 
 def _split(text: str) -> list[str]:

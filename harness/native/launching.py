@@ -15,13 +15,15 @@ from .kernels import CUDA_POINTED
 from .prototypes import SPELLED, Prototype
 
 _FREE_SHARED = 48 << 10  # bytes of dynamic shared memory that need no permission
-_LAYOUT = {"p": "P", "l": "q", "i": "i", "s": "h", "c": "b", "b": "?", "f": "f", "d": "d", "h": "e"}  # of the module struct
+# of the module struct
+_LAYOUT = {"p": "P", "l": "q", "i": "i", "s": "h", "c": "b", "b": "?", "f": "f", "d": "d", "h": "e"}
 _KEPT_SIZES = 256  # launch sizes that a kernel remembers
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch as the host asked for it. image: identity of the binary; symbol: of the kernel in it; shared: dynamic bytes."""
+    """One launch as the host asked for it. image: identity of the binary; symbol: of the kernel in
+    it; shared: dynamic bytes."""
 
     name: str
     image: str
@@ -38,7 +40,8 @@ _driver: Driver | None = None
 
 
 def observe_launches(observer: Observer | None) -> None:
-    """Tell every launch to `observer` first; it happens only if that answers True. Called by the evaluator."""
+    """Tell every launch to `observer` first; it happens only if that answers True. Called by the
+    evaluator."""
     global _observer
     _observer = observer
 
@@ -63,8 +66,8 @@ class Module:
 
 
 class Kernel:
-    """One kernel: `kernel[grid, block, shared_bytes](arguments)`. Tensors become pointers after a check of device, layout and
-    dtype; numbers must fit their C type."""
+    """One kernel: `kernel[grid, block, shared_bytes](arguments)`. Tensors become pointers after a
+    check of device, layout and dtype; numbers must fit their C type."""
 
     def __init__(self, name: str, symbol: str, module: Module, prototype: Prototype | None) -> None:
         self.name, self.symbol, self.module, self.prototype = name, symbol, module, prototype
@@ -75,14 +78,18 @@ class Kernel:
             letters = [letter for letter, _ in prototype.arguments]
             self._packer = struct.Struct("".join(_LAYOUT[letter] for letter in letters))
             self.offsets = tuple(
-                struct.calcsize("".join(_LAYOUT[a] for a in letters[: i + 1])) - struct.calcsize(_LAYOUT[letter])
+                struct.calcsize("".join(_LAYOUT[a] for a in letters[: i + 1]))
+                - struct.calcsize(_LAYOUT[letter])
                 for i, letter in enumerate(letters)
             )
             self._dtypes = [
-                frozenset(f"torch.{d}" for d in CUDA_POINTED.get(pointed, ())) if letter == "p" else None
+                frozenset(f"torch.{d}" for d in CUDA_POINTED.get(pointed, ()))
+                if letter == "p"
+                else None
                 for letter, pointed in prototype.arguments
             ]
-        self._seen: set[tuple[int, Any]] = set()  # (argument, dtype) found right before: spares the text comparison
+        # (argument, dtype) found right before: spares the text comparison
+        self._seen: set[tuple[int, Any]] = set()
 
     def __getitem__(self, sizes: Any) -> Sized:
         found = self._sizes.get(sizes)
@@ -93,7 +100,9 @@ class Kernel:
         return found
 
     def __call__(self, *arguments: Any) -> None:
-        raise NativeError(f"{self.name}: say how many blocks and threads: library.{self.name}[grid, block](...)")
+        raise NativeError(
+            f"{self.name}: say how many blocks and threads: library.{self.name}[grid, block](...)"
+        )
 
     def function(self, device: int, shared: int) -> int:
         """The driver's handle, good for a launch with so much dynamic shared memory."""
@@ -108,21 +117,28 @@ class Kernel:
         """The arguments as C would lay them out in a structure. Raises NativeError."""
         if self.prototype is None:
             raise NativeError(
-                f"the arguments of {self.name} cannot be read in the source; pass signatures={{{self.name!r}: ...}} with a letter "
-                "for each: p pointer, l int64, i int32, s int16, c int8, b bool, f float, d double, h half"
+                f"the arguments of {self.name} cannot be read in the source; pass "
+                f"signatures={{{self.name!r}: ...}} with a letter for each: p pointer, l int64, i "
+                "int32, s int16, c int8, b bool, f float, d double, h half"
             )
         if len(arguments) != len(self._dtypes):
-            raise NativeError(f"{self.prototype} takes {len(self._dtypes)} arguments, got {len(arguments)}")
+            raise NativeError(
+                f"{self.prototype} takes {len(self._dtypes)} arguments, got {len(arguments)}"
+            )
         values = [
             self._pointer(i, a, accepted, device) if accepted is not None else a
             for i, (a, accepted) in enumerate(zip(arguments, self._dtypes, strict=True))
         ]
         try:
             return self._packer.pack(*values)
-        except (struct.error, OverflowError, TypeError):  # one does not fit: an unsigned number, or a mistake
+        # one does not fit: an unsigned number, or a mistake
+        except (struct.error, OverflowError, TypeError):
             letters = (letter for letter, _ in self.prototype.arguments)
             return self._packer.pack(
-                *(self._fitting(i, letter, v) for i, (letter, v) in enumerate(zip(letters, values, strict=True)))
+                *(
+                    self._fitting(i, letter, v)
+                    for i, (letter, v) in enumerate(zip(letters, values, strict=True))
+                )
             )
 
     def _fitting(self, index: int, letter: str, value: Any) -> Any:
@@ -130,27 +146,43 @@ class Kernel:
         try:
             if letter in "plisc":
                 value, bits = operator.index(value), 8 * struct.calcsize(_LAYOUT[letter])
-                value -= (1 << bits) if letter != "p" and 1 << (bits - 1) <= value < 1 << bits else 0
+                value -= (
+                    (1 << bits) if letter != "p" and 1 << (bits - 1) <= value < 1 << bits else 0
+                )
             struct.pack(_LAYOUT[letter], value)
         except (struct.error, OverflowError, TypeError) as error:
-            raise self._refused(index, f"{value!r} is no {SPELLED[letter]}; the kernel is {self.prototype}") from error
+            raise self._refused(
+                index, f"{value!r} is no {SPELLED[letter]}; the kernel is {self.prototype}"
+            ) from error
         return value
 
     def _pointer(self, index: int, value: Any, accepted: frozenset[str], device: int) -> int:
         if not hasattr(value, "data_ptr"):
             if value is None or isinstance(value, int):
                 return value or 0
-            raise self._refused(index, f"a pointer takes a tensor, an address or None, got {type(value).__name__}")
+            raise self._refused(
+                index, f"a pointer takes a tensor, an address or None, got {type(value).__name__}"
+            )
         if (index, value.dtype) not in self._seen:
             if accepted and str(value.dtype) not in accepted:
-                raise self._refused(index, f"got {value.dtype}, the kernel wants {' or '.join(sorted(accepted))}")
+                raise self._refused(
+                    index, f"got {value.dtype}, the kernel wants {' or '.join(sorted(accepted))}"
+                )
             self._seen.add((index, value.dtype))
         where = value.get_device()
         if where != device:
-            fix = "move it there" if where < 0 else "launch under `with torch.cuda.device(x.device)`"
-            raise self._refused(index, f"the tensor is on {value.device}, the kernel runs on cuda:{device}; {fix}")
+            fix = (
+                "move it there" if where < 0 else "launch under `with torch.cuda.device(x.device)`"
+            )
+            raise self._refused(
+                index, f"the tensor is on {value.device}, the kernel runs on cuda:{device}; {fix}"
+            )
         if not value.is_contiguous():
-            raise self._refused(index, "the tensor is not contiguous; call .contiguous(), or pass .data_ptr() and the strides")
+            raise self._refused(
+                index,
+                "the tensor is not contiguous; call .contiguous(), or pass .data_ptr() and the "
+                "strides",
+            )
         pointer: int = value.data_ptr()
         return pointer
 
@@ -173,25 +205,54 @@ class Sized:
         if _observer is not None and not _observer(self._described()):
             return
         function = kernel.function(device, self._shared)
-        _the_driver().launch(device, function, self._grid, self._block, self._shared, _stream(device), packed, kernel.offsets)
+        _the_driver().launch(
+            device,
+            function,
+            self._grid,
+            self._block,
+            self._shared,
+            _stream(device),
+            packed,
+            kernel.offsets,
+        )
 
     def _described(self) -> Launch:
         kernel = self._kernel
         assert kernel.prototype is not None
-        listed = tuple(pointed + "*" if letter == "p" else SPELLED[letter] for letter, pointed in kernel.prototype.arguments)
-        return Launch(kernel.name, kernel.module.identity, kernel.symbol, self._grid, self._block, self._shared, listed)
+        listed = tuple(
+            pointed + "*" if letter == "p" else SPELLED[letter]
+            for letter, pointed in kernel.prototype.arguments
+        )
+        return Launch(
+            kernel.name,
+            kernel.module.identity,
+            kernel.symbol,
+            self._grid,
+            self._block,
+            self._shared,
+            listed,
+        )
 
 
 def _sizes(name: str, given: Any) -> tuple[Triple, Triple, int]:
     """grid, block, shared bytes from what stands between the brackets. Raises NativeError."""
     if not isinstance(given, tuple) or len(given) not in (2, 3):
-        raise NativeError(f"{name}: launch sizes are [grid, block] or [grid, block, shared_bytes], got [{given!r}]")
+        raise NativeError(
+            f"{name}: launch sizes are [grid, block] or [grid, block, shared_bytes], got "
+            f"[{given!r}]"
+        )
     grid, block = _triple(name, "grid", given[0]), _triple(name, "block", given[1])
     threads = block[0] * block[1] * block[2]
     if threads > 1024:
-        raise NativeError(f"{name}: a block has at most 1024 threads, got {' x '.join(map(str, block))} = {threads}")
+        raise NativeError(
+            f"{name}: a block has at most 1024 threads, got {' x '.join(map(str, block))} = "
+            f"{threads}"
+        )
     if grid[0] >= 1 << 31 or max(grid[1:]) >= 1 << 16:
-        raise NativeError(f"{name}: a grid has at most 2147483647 x 65535 x 65535 blocks, got {' x '.join(map(str, grid))}")
+        raise NativeError(
+            f"{name}: a grid has at most 2147483647 x 65535 x 65535 blocks, got "
+            f"{' x '.join(map(str, grid))}"
+        )
     shared = given[2] if len(given) == 3 else 0
     if not isinstance(shared, int) or shared < 0:
         raise NativeError(f"{name}: shared_bytes is a number of bytes, got {shared!r}")
@@ -200,9 +261,12 @@ def _sizes(name: str, given: Any) -> tuple[Triple, Triple, int]:
 
 def _triple(name: str, what: str, value: Any) -> Triple:
     sizes = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    if not 1 <= len(sizes) <= 3 or not all(isinstance(s, int) and not isinstance(s, bool) and s > 0 for s in sizes):
+    if not 1 <= len(sizes) <= 3 or not all(
+        isinstance(s, int) and not isinstance(s, bool) and s > 0 for s in sizes
+    ):
         raise NativeError(
-            f"{name}: {what} is a positive int or up to three of them, got {value!r} (with nothing to do, do not launch)"
+            f"{name}: {what} is a positive int or up to three of them, got {value!r} (with nothing "
+            "to do, do not launch)"
         )
     padded = (*sizes, 1, 1)
     return padded[0], padded[1], padded[2]

@@ -10,18 +10,36 @@ from functools import lru_cache
 
 from .building import NativeError, Refused
 
-_SYMBOL = re.compile(rb"\0\.text\.([A-Za-z_$][\w$.]*)(?=\0)")  # in the table of section names of an ELF file
+# in the table of section names of an ELF file
+_SYMBOL = re.compile(rb"\0\.text\.([A-Za-z_$][\w$.]*)(?=\0)")
 
 
 def build(
-    compiler: str, source: str, flags: Sequence[str], names: Sequence[str], folder: str, seconds: float
+    compiler: str,
+    source: str,
+    flags: Sequence[str],
+    names: Sequence[str],
+    folder: str,
+    seconds: float,
 ) -> tuple[bytes, dict[str, str], str, str]:
-    """(binary, symbols by name, PTX, log). Raises Refused with the compiler's words, NativeError, TimeoutError."""
+    """(binary, symbols by name, PTX, log). Raises Refused with the compiler's words, NativeError,
+    TimeoutError."""
     path = os.path.join(folder, "kernel.cu")
     with open(path, "w") as file:
         file.write(source + _instances(names))
     os.utime(path, (0, 0))  # __TIMESTAMP__: equal sources give equal binaries
-    command = [compiler, "-cubin", *flags, "-Xptxas=-v", "--keep", "--keep-dir", folder, path, "-o", f"{folder}/kernel.cubin"]
+    command = [
+        compiler,
+        "-cubin",
+        *flags,
+        "-Xptxas=-v",
+        "--keep",
+        "--keep-dir",
+        folder,
+        path,
+        "-o",
+        f"{folder}/kernel.cubin",
+    ]
     try:
         done = subprocess.run(
             command,
@@ -49,7 +67,9 @@ def build(
 def version(compiler: str) -> str:
     """ "nvcc 13.0"; "nvcc" where it does not say."""
     try:
-        done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False, timeout=30)
+        done = subprocess.run(
+            [compiler, "--version"], capture_output=True, text=True, check=False, timeout=30
+        )
     except (OSError, subprocess.TimeoutExpired):
         return "nvcc"
     found = re.search(r"release (\d+\.\d+)", done.stdout)
@@ -59,12 +79,15 @@ def version(compiler: str) -> str:
 def _instances(names: Sequence[str]) -> str:
     """A mention by host code makes nvcc write the instance of a template."""
     wanted = [name for name in names if "<" in name]
-    mentions = "".join(f"[[maybe_unused]] auto* kevolve_{i} = &{name};\n" for i, name in enumerate(wanted))
+    mentions = "".join(
+        f"[[maybe_unused]] auto* kevolve_{i} = &{name};\n" for i, name in enumerate(wanted)
+    )
     return f"\nnamespace {{\n{mentions}}}\n" if wanted else ""
 
 
 def symbol_of(name: str, symbols: set[str]) -> str:
-    """The kernel's symbol: its name itself (`extern "C"`), or the one mangled name that holds it. Raises NativeError."""
+    """The kernel's symbol: its name itself (`extern "C"`), or the one mangled name that holds it.
+    Raises NativeError."""
     base, template, _ = name.partition("<")
     last = base.strip().split("::")[-1]
     if last in symbols and not template:
@@ -73,7 +96,8 @@ def symbol_of(name: str, symbols: set[str]) -> str:
     found = sorted(s for s in symbols if wanted.match(s))
     if len(found) != 1:
         raise NativeError(
-            f'nvcc compiled {len(found)} kernels that can be {name!r}; give it an extern "C" kernel around, or install NVRTC, '
-            "which can tell instances apart (pip install nvidia-cuda-nvrtc)"
+            f'nvcc compiled {len(found)} kernels that can be {name!r}; give it an extern "C" '
+            "kernel around, or install NVRTC, which can tell instances apart (pip install "
+            "nvidia-cuda-nvrtc)"
         )
     return found[0]

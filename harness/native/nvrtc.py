@@ -11,7 +11,8 @@ from typing import Any
 
 from .building import NativeError, Refused
 
-# NVRTC has no standard library. Of the headers that kernels usually include, it already knows the functions; these are the rest.
+# NVRTC has no standard library. Of the headers that kernels usually include, it already knows the
+# functions; these are the rest.
 _INTEGERS = """#pragma once
 using int8_t = signed char; using int16_t = signed short; using int32_t = signed int; using int64_t = signed long long;
 using uint8_t = unsigned char; using uint16_t = unsigned short; using uint32_t = unsigned int; using uint64_t = unsigned long long;
@@ -28,7 +29,7 @@ namespace std {
 using ::int8_t; using ::int16_t; using ::int32_t; using ::int64_t; using ::uint8_t; using ::uint16_t; using ::uint32_t;
 using ::uint64_t; using ::intptr_t; using ::uintptr_t;
 }
-"""
+"""  # noqa: E501
 _LIMITS = """#pragma once
 #ifndef FLT_MAX
 #define FLT_MAX 3.402823466e+38f
@@ -61,16 +62,26 @@ HEADERS = {
     **dict.fromkeys(("cstdint", "stdint.h"), _INTEGERS),
     **dict.fromkeys(("cfloat", "float.h", "climits", "limits.h"), _LIMITS),
     **dict.fromkeys(("cmath", "math.h"), _MATH),
-    **dict.fromkeys(("cstddef", "stddef.h", "cstdio", "stdio.h", "cuda_runtime.h"), "#pragma once\n"),
+    **dict.fromkeys(
+        ("cstddef", "stddef.h", "cstdio", "stdio.h", "cuda_runtime.h"), "#pragma once\n"
+    ),
 }
 
 
-def build(library: str, source: str, flags: Sequence[str], names: Sequence[str]) -> tuple[bytes, dict[str, str], str, str]:
-    """(binary, symbols by name, PTX, log). Raises Refused with the compiler's words, NativeError."""
+def build(
+    library: str, source: str, flags: Sequence[str], names: Sequence[str]
+) -> tuple[bytes, dict[str, str], str, str]:
+    """(binary, symbols by name, PTX, log). Raises Refused with the compiler's words,
+    NativeError."""
     nvrtc = _load(library)
     program = ctypes.c_void_p()
     texts, files = _strings(list(HEADERS.values())), _strings(list(HEADERS))
-    _check(nvrtc, nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", len(HEADERS), texts, files))
+    _check(
+        nvrtc,
+        nvrtc.nvrtcCreateProgram(
+            ctypes.byref(program), source.encode(), b"kernel.cu", len(HEADERS), texts, files
+        ),
+    )
     try:
         for name in names:
             _check(nvrtc, nvrtc.nvrtcAddNameExpression(program, name.encode()))
@@ -104,9 +115,12 @@ def version(library: str) -> str:
 
 @lru_cache(maxsize=4)
 def _load(library: str) -> Any:
-    # Its second half is looked up by bare name when it is first needed: found only if it has been loaded before.
+    # Its second half is looked up by bare name when it is first needed: found only if it has been
+    # loaded before.
     try:
-        for builtins in sorted(glob.glob(os.path.join(os.path.dirname(library), "libnvrtc-builtins.so*"))):
+        for builtins in sorted(
+            glob.glob(os.path.join(os.path.dirname(library), "libnvrtc-builtins.so*"))
+        ):
             ctypes.CDLL(builtins)
         nvrtc = ctypes.CDLL(library)
     except OSError as error:

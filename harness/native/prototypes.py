@@ -10,26 +10,32 @@ from .building import NativeError
 _KINDS = {
     "float": "f", "double": "d", "bool": "b", "char": "c", "int8_t": "c", "uint8_t": "c",
     "int": "i", "int32_t": "i", "unsigned": "i", "unsigned int": "i", "uint32_t": "i",
-    "long": "l", "long int": "l", "long long": "l", "int64_t": "l", "uint64_t": "l", "size_t": "l", "ssize_t": "l",
+    "long": "l", "long int": "l", "long long": "l", "int64_t": "l", "uint64_t": "l", "size_t": "l",
+    "ssize_t": "l",
     "unsigned long": "l", "unsigned long long": "l", "ptrdiff_t": "l", "intptr_t": "l",
     "short": "s", "int16_t": "s", "uint16_t": "s",
 }  # fmt: skip
 SPELLED = {
-    "p": "pointer", "l": "int64", "i": "int32", "s": "int16", "c": "int8", "b": "bool", "f": "float", "d": "double", "h": "half",
+    "p": "pointer", "l": "int64", "i": "int32", "s": "int16", "c": "int8", "b": "bool",
+    "f": "float", "d": "double", "h": "half",
 }  # fmt: skip
 # Pointed-to C type -> names of torch's dtypes that fit; a type that is not listed takes any tensor.
 POINTED = {
-    "float": ("float32",), "double": ("float64",), "bool": ("bool",), "char": ("int8", "uint8", "bool"),
-    "int8_t": ("int8", "bool"), "uint8_t": ("uint8", "bool"), "int": ("int32",), "int32_t": ("int32",),
-    "uint32_t": ("int32", "uint32"), "long": ("int64",), "long long": ("int64",), "int64_t": ("int64",),
-    "uint64_t": ("int64", "uint64"), "int16_t": ("int16",), "uint16_t": ("float16", "bfloat16", "int16", "uint16"),
+    "float": ("float32",), "double": ("float64",), "bool": ("bool",),
+    "char": ("int8", "uint8", "bool"), "int8_t": ("int8", "bool"), "uint8_t": ("uint8", "bool"),
+    "int": ("int32",), "int32_t": ("int32",), "uint32_t": ("int32", "uint32"), "long": ("int64",),
+    "long long": ("int64",), "int64_t": ("int64",), "uint64_t": ("int64", "uint64"),
+    "int16_t": ("int16",), "uint16_t": ("float16", "bfloat16", "int16", "uint16"),
     "_Float16": ("float16",), "__bf16": ("bfloat16",),
 }  # fmt: skip
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 EXTERN = re.compile(r'\bextern\s+"C"\s*(\{)?')
-_FUNCTION = re.compile(r"((?:[\w:]+[\s*&]+)+)(\w+)\s*\(([^()]*)\)\s*(?:noexcept\s*)?[{;]", re.DOTALL)
+_FUNCTION = re.compile(
+    r"((?:[\w:]+[\s*&]+)+)(\w+)\s*\(([^()]*)\)\s*(?:noexcept\s*)?[{;]", re.DOTALL
+)
 _NOISE = re.compile(
-    r"\b(?:const|__grid_constant__|restrict|__restrict__|__restrict|static|inline|extern|struct|volatile|std::)\b|std::|__attribute__\(\(.*?\)\)"
+    r"\b(?:const|__grid_constant__|restrict|__restrict__|__restrict|static|inline|extern|struct|"
+    r"volatile|std::)\b|std::|__attribute__\(\(.*?\)\)"
 )
 
 
@@ -40,7 +46,10 @@ class Prototype:
         self.name, self.returns, self.arguments = name, returns, arguments
 
     def __str__(self) -> str:
-        kinds = (f"{pointed}*" if letter == "p" else SPELLED[letter] for letter, pointed in self.arguments)
+        kinds = (
+            f"{pointed}*" if letter == "p" else SPELLED[letter]
+            for letter, pointed in self.arguments
+        )
         return f"{self.name}({', '.join(kinds)})"
 
 
@@ -48,12 +57,15 @@ def signature(name: str, letters: str) -> Prototype:
     """What a user gave in place of a prototype that cannot be read. Raises NativeError."""
     if unknown := set(letters) - set(SPELLED):
         known = ", ".join(f"{letter} {word}" for letter, word in SPELLED.items())
-        raise NativeError(f"signatures: {name!r} has the letter {min(unknown)!r}; known letters: {known}")
+        raise NativeError(
+            f"signatures: {name!r} has the letter {min(unknown)!r}; known letters: {known}"
+        )
     return Prototype(name, "v", tuple((letter, "") for letter in letters))
 
 
 def read_prototypes(source: str) -> dict[str, Prototype]:
-    """The `extern "C"` functions of a source whose types are understood; others need `signatures`."""
+    """The `extern "C"` functions of a source whose types are understood; others need
+    `signatures`."""
     text = COMMENT.sub(" ", source)
     found: dict[str, Prototype] = {}
     for match in EXTERN.finditer(text):
@@ -66,7 +78,8 @@ def read_prototypes(source: str) -> dict[str, Prototype]:
 
 
 def _block(text: str, start: int) -> str:
-    """What stands directly inside the braces opened before `start`, nested bodies reduced to `{`."""
+    """What stands directly inside the braces opened before `start`, nested bodies reduced to
+    `{`."""
     depth, kept = 1, []
     for char in text[start:]:
         depth += (char == "{") - (char == "}")
@@ -78,12 +91,17 @@ def _block(text: str, start: int) -> str:
 
 
 def _head(text: str, start: int) -> str:
-    end = min((i for i in (text.find("{", start), text.find(";", start)) if i >= 0), default=len(text) - 1)
+    end = min(
+        (i for i in (text.find("{", start), text.find(";", start)) if i >= 0), default=len(text) - 1
+    )
     return text[start : end + 1]
 
 
-def read_arguments(returns: str, name: str, arguments: str, more: Mapping[str, str] | None = None) -> Prototype | None:
-    """None where a type is not understood. more: further types passed by value, with their letters."""
+def read_arguments(
+    returns: str, name: str, arguments: str, more: Mapping[str, str] | None = None
+) -> Prototype | None:
+    """None where a type is not understood. more: further types passed by value, with their
+    letters."""
     kinds = {**_KINDS, **(more or {})}
     kind = _kind(returns, kinds)
     listed = [a for a in (part.strip() for part in arguments.split(",")) if a and a != "void"]

@@ -1,4 +1,5 @@
-"""What can compile CUDA C++ here: NVRTC in this process (a fraction of a second), nvcc as the slower way that also takes host code."""
+"""What can compile CUDA C++ here: NVRTC in this process (a fraction of a second), nvcc as the
+slower way that also takes host code."""
 
 from __future__ import annotations
 
@@ -14,7 +15,10 @@ from . import nvcc, nvrtc
 from .building import NativeError, Order, Refused
 
 CUDA_FLAGS = ("-std=c++17",)
-MISSING = "nothing here compiles CUDA C++: neither NVRTC (pip install nvidia-cuda-nvrtc, or a torch with CUDA) nor nvcc was found"
+MISSING = (
+    "nothing here compiles CUDA C++: neither NVRTC (pip install nvidia-cuda-nvrtc, or a torch with "
+    "CUDA) nor nvcc was found"
+)
 _ONLY_NVCC = re.compile(r"not allowed in JIT mode|(?:cannot|could not) open source file")
 
 
@@ -35,13 +39,20 @@ class Toolkit:
     @property
     def folders(self) -> tuple[str, ...]:
         """What a process that compiles must be able to read."""
-        programs = [os.path.dirname(os.path.dirname(os.path.realpath(p))) for p in (self.nvcc,) if p]
-        return tuple(dict.fromkeys([*programs, *([os.path.dirname(self.nvrtc)] if self.nvrtc else []), *self.includes]))
+        programs = [
+            os.path.dirname(os.path.dirname(os.path.realpath(p))) for p in (self.nvcc,) if p
+        ]
+        return tuple(
+            dict.fromkeys(
+                [*programs, *([os.path.dirname(self.nvrtc)] if self.nvrtc else []), *self.includes]
+            )
+        )
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """image: the device's binary (cubin). symbols: of the ordered names. ptx: its text. log: with what ptxas says of each kernel."""
+    """image: the device's binary (cubin). symbols: of the ordered names. ptx: its text. log: with
+    what ptxas says of each kernel."""
 
     image: bytes
     symbols: dict[str, str]
@@ -50,15 +61,21 @@ class Compiled:
 
 
 def compile_order(order: Order, toolkit: Toolkit, folder: str, seconds: float) -> Compiled:
-    """By NVRTC; by nvcc where there is no NVRTC, or where the text is not for the device alone. folder: for temporary files.
-    seconds: for nvcc, which is ended then. Raises Refused with the compiler's words, NativeError, TimeoutError."""
+    """By NVRTC; by nvcc where there is no NVRTC, or where the text is not for the device alone.
+    folder: for temporary files. seconds: for nvcc, which is ended then. Raises Refused with the
+    compiler's words, NativeError, TimeoutError."""
     if not toolkit.nvrtc and not toolkit.nvcc:
         raise NativeError(MISSING)
     flags = [f"-arch={order.architecture}", *CUDA_FLAGS, *order.flags]
     if toolkit.nvrtc:
         try:
             return Compiled(
-                *nvrtc.build(toolkit.nvrtc, order.source, [*flags, *(f"-I{i}" for i in toolkit.includes)], order.names)
+                *nvrtc.build(
+                    toolkit.nvrtc,
+                    order.source,
+                    [*flags, *(f"-I{i}" for i in toolkit.includes)],
+                    order.names,
+                )
             )
         except Refused as error:
             if not toolkit.nvcc or not _ONLY_NVCC.search(str(error)):
@@ -68,11 +85,14 @@ def compile_order(order: Order, toolkit: Toolkit, folder: str, seconds: float) -
 
 @lru_cache(maxsize=1)
 def find_toolkit() -> Toolkit:
-    """What this interpreter and machine have. KEVOLVE_NVRTC names another libnvrtc, CUDA_HOME another toolkit."""
+    """What this interpreter and machine have. KEVOLVE_NVRTC names another libnvrtc, CUDA_HOME
+    another toolkit."""
     compiler = shutil.which("nvcc") or ""
     roots = [os.environ.get("CUDA_HOME", ""), os.environ.get("CUDA_PATH", ""), "/usr/local/cuda"]
     if not compiler:
-        compiler = next((p for r in roots if r and os.access(p := os.path.join(r, "bin", "nvcc"), os.X_OK)), "")
+        compiler = next(
+            (p for r in roots if r and os.access(p := os.path.join(r, "bin", "nvcc"), os.X_OK)), ""
+        )
     else:
         roots.append(os.path.dirname(os.path.dirname(os.path.realpath(compiler))))
     wheels = [path for base in sys.path for path in glob.glob(os.path.join(base, "nvidia", "*"))]
@@ -80,13 +100,22 @@ def find_toolkit() -> Toolkit:
     libraries = [os.environ.get("KEVOLVE_NVRTC", "")]
     for root in [*wheels, *torch, *roots]:
         for inside in ("lib", "lib64", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"):
-            libraries += sorted(glob.glob(os.path.join(root, inside, "libnvrtc.so*"))) if root else []
+            libraries += (
+                sorted(glob.glob(os.path.join(root, inside, "libnvrtc.so*"))) if root else []
+            )
     bundled = [os.path.join(base, "triton", "backends", "nvidia") for base in sys.path]
     includes = [os.path.join(root, "include") for root in [*wheels, *roots, *bundled] if root]
     first = next((i for i in includes if os.path.isfile(os.path.join(i, "cuda_fp16.h"))), "")
     more = os.path.join(first, "cccl")
     return Toolkit(
-        next((os.path.realpath(p) for p in libraries if p and os.path.isfile(p) and nvrtc.version(os.path.realpath(p))), ""),
+        next(
+            (
+                os.path.realpath(p)
+                for p in libraries
+                if p and os.path.isfile(p) and nvrtc.version(os.path.realpath(p))
+            ),
+            "",
+        ),
         compiler,
         tuple(os.path.realpath(i) for i in (first, more) if first and os.path.isdir(i)),
     )

@@ -1,4 +1,5 @@
-"""Devices: families that candidates run on, and the architectures that kernels can be compiled for whether they are here or not."""
+"""Devices: families that candidates run on, and the architectures that kernels can be compiled for
+whether they are here or not."""
 
 from __future__ import annotations
 

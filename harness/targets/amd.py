@@ -1,9 +1,10 @@
 """AMD architectures: limits, occupancy, and what a listing says.
 
-Sources. Registers, granules, wavefronts and work-groups per compute unit: the AMDGPU back end of LLVM (IsaInfo in
-AMDGPUBaseInfo, and its User Guide). Local data share: the CDNA 2, CDNA 3, CDNA 4 and RDNA 3 instruction set guides. Counts of
-compute units: the data sheets of the products named. LLVM's own "Occupancy" comment knows nothing of memory that is asked for
-at launch, which is how Triton asks; so the arithmetic stands here.
+Sources. Registers, granules, wavefronts and work-groups per compute unit: the AMDGPU back end of
+LLVM (IsaInfo in AMDGPUBaseInfo, and its User Guide). Local data share: the CDNA 2, CDNA 3, CDNA 4
+and RDNA 3 instruction set guides. Counts of compute units: the data sheets of the products named.
+LLVM's own "Occupancy" comment knows nothing of memory that is asked for at launch, which is how
+Triton asks; so the arithmetic stands here.
 """
 
 from __future__ import annotations
@@ -25,13 +26,17 @@ _CLASSES = (
     ("global_store", r"(?:global|buffer|flat)_store"),
     ("local_load", r"scratch_load"),
     ("local_store", r"scratch_store"),
-    ("shuffle", r"ds_(?:bpermute|permute|swizzle)|v_permlane|v_readlane|v_writelane|v_readfirstlane|v_mov_b32_dpp"),
+    ("shuffle",
+     r"ds_(?:bpermute|permute|swizzle)|v_permlane|v_readlane|v_writelane|v_readfirstlane|"
+     r"v_mov_b32_dpp"),
     ("shared_load", r"ds_(?:read|load)"),
     ("shared_store", r"ds_(?:write|store)"),
     ("multiply_add", r"v_(?:dual_|pk_)?(?:fma|fmac|mad_f|dot)"),
     ("special", r"v_(?:exp|log|rcp|rsq|sqrt|sin|cos)_"),
     ("convert", r"v_cvt_"),
-    ("float", r"v_(?:dual_|pk_)?(?:add|sub|mul|max|min|max3|min3|maximum|minimum|div_\w+|ldexp)\w*_f(?:16|32|64)|v_cmp_\w+_f"),
+    ("float",
+     r"v_(?:dual_|pk_)?(?:add|sub|mul|max|min|max3|min3|maximum|minimum|div_\w+|ldexp)\w*_f(?:16|"
+     r"32|64)|v_cmp_\w+_f"),
     ("barrier", r"s_barrier|s_waitcnt|s_wait_"),
     ("branch", r"s_c?branch|s_endpgm|s_setpc|s_swappc"),
     ("scalar_load", r"s_load|s_buffer_load"),
@@ -45,8 +50,9 @@ _IDLE = ("s_nop", "s_delay_alu", "s_clause", "s_code_end", "s_set_inst_prefetch_
 
 @dataclass(frozen=True)
 class Amd(Architecture):
-    """units: as the runtime counts multiprocessors. vector_registers: per lane of one SIMD, `granule` by `granule`; one count for
-    both kinds where accumulation registers share the file. A work-group shares four SIMDs and `shared` bytes."""
+    """units: as the runtime counts multiprocessors. vector_registers: per lane of one SIMD,
+    `granule` by `granule`; one count for both kinds where accumulation registers share the file. A
+    work-group shares four SIMDs and `shared` bytes."""
 
     name: str
     product: str
@@ -69,8 +75,9 @@ class Amd(Architecture):
         return self.name
 
     def occupancy(self, vector: int, scalar: int, warps: int, shared: int) -> Occupancy:
-        """vector: registers per lane (of both kinds where the file is shared); scalar: per wavefront; warps: wavefronts per
-        work-group; shared: bytes per work-group as asked for at launch."""
+        """vector: registers per lane (of both kinds where the file is shared); scalar: per
+        wavefront; warps: wavefronts per work-group; shared: bytes per work-group as asked for at
+        launch."""
         simds = 4
         waves = min(self.max_waves, self.vector_registers // round_up(max(vector, 1), self.granule))
         limits = {
@@ -79,9 +86,13 @@ class Amd(Architecture):
         }
         if shared:
             fits = shared <= self.max_shared
-            limits["local data share"] = self.shared // round_up(shared, self.shared_granule) if fits else 0
+            limits["local data share"] = (
+                self.shared // round_up(shared, self.shared_granule) if fits else 0
+            )
         if self.scalar_registers:
-            limits["scalar registers"] = simds * (self.scalar_registers // round_up(max(scalar, 1), 16)) // warps
+            limits["scalar registers"] = (
+                simds * (self.scalar_registers // round_up(max(scalar, 1), 16)) // warps
+            )
         if warps > 1:
             limits["work-groups"] = self.max_groups
         return tightest(limits, warps, simds * self.max_waves)
@@ -89,15 +100,21 @@ class Amd(Architecture):
     def read(self, binary: Binary) -> Facts:
         text = binary.texts.get("amdgcn", "")
         found = {
-            name: int(value) for name, value in re.findall(r"^\s+(?:- )?\.(\w+_(?:count|size)):\s+(\d+)", text, re.MULTILINE)
+            name: int(value)
+            for name, value in re.findall(
+                r"^\s+(?:- )?\.(\w+_(?:count|size)):\s+(\d+)", text, re.MULTILINE
+            )
         }
         mix, matrix, widths = read_listing(text)
         return Facts(
-            registers={n: found[f"{n}_count"] for n in ("vgpr", "agpr", "sgpr") if f"{n}_count" in found},
-            spills={n: found[f"{n}_spill_count"] for n in ("vgpr", "sgpr") if f"{n}_spill_count" in found},
+            registers={n: found[f"{n}_count"] for n in ("vgpr", "agpr",
+                                                        "sgpr") if f"{n}_count" in found},
+            spills={n: found[f"{n}_spill_count"] for n in ("vgpr",
+                                                           "sgpr") if f"{n}_spill_count" in found},
             stack_bytes=found.get("private_segment_fixed_size", 0),
             occupancy=self.occupancy(
-                found.get("vgpr_count", 0), found.get("sgpr_count", 0), binary.num_warps, binary.shared
+                found.get("vgpr_count", 0), found.get("sgpr_count", 0), binary.num_warps,
+                binary.shared
             ),
             mix=mix,
             matrix=matrix,
@@ -151,8 +168,68 @@ def _width(name: str) -> str:
 
 _GIB = 1 << 30
 ARCHITECTURES: tuple[Amd, ...] = (
-    Amd("gfx90a", "AMD Instinct MI250X, one die", 110, 64, 512, 8, 8, 16, 64 << 10, 64 << 10, 512, 800, 64 * _GIB, 8 << 20),
-    Amd("gfx942", "AMD Instinct MI300X", 304, 64, 512, 8, 8, 16, 64 << 10, 64 << 10, 512, 800, 192 * _GIB, 256 << 20),
-    Amd("gfx950", "AMD Instinct MI355X", 256, 64, 512, 8, 8, 16, 160 << 10, 160 << 10, 1280, 800, 288 * _GIB, 256 << 20),
-    Amd("gfx1100", "AMD Radeon RX 7900 XTX", 48, 32, 1536, 24, 16, 32, 128 << 10, 64 << 10, 512, 0, 24 * _GIB, 96 << 20),
+    Amd(
+        "gfx90a",
+        "AMD Instinct MI250X, one die",
+        110,
+        64,
+        512,
+        8,
+        8,
+        16,
+        64 << 10,
+        64 << 10,
+        512,
+        800,
+        64 * _GIB,
+        8 << 20,
+    ),
+    Amd(
+        "gfx942",
+        "AMD Instinct MI300X",
+        304,
+        64,
+        512,
+        8,
+        8,
+        16,
+        64 << 10,
+        64 << 10,
+        512,
+        800,
+        192 * _GIB,
+        256 << 20,
+    ),
+    Amd(
+        "gfx950",
+        "AMD Instinct MI355X",
+        256,
+        64,
+        512,
+        8,
+        8,
+        16,
+        160 << 10,
+        160 << 10,
+        1280,
+        800,
+        288 * _GIB,
+        256 << 20,
+    ),
+    Amd(
+        "gfx1100",
+        "AMD Radeon RX 7900 XTX",
+        48,
+        32,
+        1536,
+        24,
+        16,
+        32,
+        128 << 10,
+        64 << 10,
+        512,
+        0,
+        24 * _GIB,
+        96 << 20,
+    ),
 )

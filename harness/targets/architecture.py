@@ -1,4 +1,5 @@
-"""What is known about an architecture that need not be here: enough to compile for it and to read what came out."""
+"""What is known about an architecture that need not be here: enough to compile for it and to read
+what came out."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ from .occupancy import Occupancy
 
 @dataclass(frozen=True)
 class Binary:
-    """What a compiler left behind for one kernel. shared: bytes of shared memory (LDS) a block asks for at launch. tensor: columns
-    of tensor memory. texts: by kind ("ptx", "sass", "amdgcn"). resources: the words of a tool that read the binary."""
+    """What a compiler left behind for one kernel. shared: bytes of shared memory (LDS) a block asks
+    for at launch. tensor: columns of tensor memory. texts: by kind ("ptx", "sass", "amdgcn").
+    resources: the words of a tool that read the binary."""
 
     num_warps: int
     shared: int
@@ -25,9 +27,10 @@ class Binary:
 class Facts:
     """Of one kernel on one architecture.
 
-    registers: by name (per thread, or per lane on AMD; scalar registers per wavefront). spills: instructions or registers that
-    went to memory, by name. stack_bytes: private memory per thread. mix: static counts of instructions by class, each counted
-    once however often a loop runs it. matrix: matrix instructions by name. widths: global memory accesses by bits per lane.
+    registers: by name (per thread, or per lane on AMD; scalar registers per wavefront). spills:
+    instructions or registers that went to memory, by name. stack_bytes: private memory per thread.
+    mix: static counts of instructions by class, each counted once however often a loop runs it.
+    matrix: matrix instructions by name. widths: global memory accesses by bits per lane.
     """
 
     registers: dict[str, int]
@@ -59,8 +62,10 @@ class Architecture(ABC):
 
     @abstractmethod
     def read(self, binary: Binary) -> Facts:
-        """Static facts of a compiled kernel. Whatever a text does not say is left out, never guessed."""
+        """Static facts of a compiled kernel. Whatever a text does not say is left out, never
+        guessed."""
 
     @abstractmethod
     def describe_device(self) -> dict[str, Any]:
-        """What a program that asks about its device is told: the figures of one product of this architecture."""
+        """What a program that asks about its device is told: the figures of one product of this
+        architecture."""

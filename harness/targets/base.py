@@ -11,12 +11,14 @@ from .state import DeviceState
 
 
 class DeviceFamily(Protocol):
-    """A kind of device that candidates run on. Modules fulfil it; everything is read once and does not change.
+    """A kind of device that candidates run on. Modules fulfil it; everything is read once and does
+    not change.
 
-    NAME: of the target. TORCH_DEVICE: where tensors live while a worker runs. MARGIN: a ratio must exceed it to count as faster.
-    ADDRESS_SPACE: bytes a candidate may map beyond what its process has; 0 for no limit. PATIENCE_S: seconds that a confirmation goes
-    on for cases which its first processes leave inconclusive. PROCESS_US: by how much a call of equal processes is known to differ, as a
-    standard deviation in microseconds.
+    NAME: of the target. TORCH_DEVICE: where tensors live while a worker runs. MARGIN: a ratio must
+    exceed it to count as faster. ADDRESS_SPACE: bytes a candidate may map beyond what its process
+    has; 0 for no limit. PATIENCE_S: seconds that a confirmation goes on for cases which its first
+    processes leave inconclusive. PROCESS_US: by how much a call of equal processes is known to
+    differ, as a standard deviation in microseconds.
     """
 
     @property
@@ -66,7 +68,8 @@ class DeviceFamily(Protocol):
         """Modules that its fork server imports."""
 
     def ceilings(self, cache: Path, command: list[str]) -> Ceilings:
-        """Measured once and kept in the cache; `command` measures in another process and prints JSON."""
+        """Measured once and kept in the cache; `command` measures in another process and prints
+        JSON."""
 
     def measure(self) -> None:
         """Print the ceilings as JSON."""

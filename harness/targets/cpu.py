@@ -17,12 +17,23 @@ from ..types import Ceilings, Device
 from . import kept
 from .state import DeviceState, stolen_ns, waited_ns
 
-CORES = tuple(sorted(os.sched_getaffinity(0)))  # of this process as it started: a thread that times keeps off one
+# of this process as it started: a thread that times keeps off one
+CORES = tuple(sorted(os.sched_getaffinity(0)))
 NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cpu", "cpu", 1.02, 8 << 30
 PATIENCE_S, PROCESS_US = 18.0, 0.0
 CALM_ROUNDS, MOST_MEASURING_S = 5, 5.0  # see _best_of
 _LEVELS = {"L1": 32 << 10, "L2": 512 << 10, "L3": 16 << 20}  # where the system does not say
-_VECTOR_FLAGS = ("avx512f", "avx512_bf16", "avx512_fp16", "avx2", "fma", "amx_tile", "asimd", "sve", "sve2")
+_VECTOR_FLAGS = (
+    "avx512f",
+    "avx512_bf16",
+    "avx512_fp16",
+    "avx2",
+    "fma",
+    "amx_tile",
+    "asimd",
+    "sve",
+    "sve2",
+)
 
 _KERNELS = r"""
 #include <cstdint>
@@ -60,7 +71,7 @@ extern "C" double multiply_add_double(int64_t times) {
   double s = 0; for (int k = 0; k < CHAINS; k++) for (int j = 0; j < 8; j++) s += a[k][j];
   return s;
 }
-"""
+"""  # noqa: E501
 
 
 def facts() -> dict[str, str]:
@@ -75,7 +86,8 @@ def facts() -> dict[str, str]:
         "caches": caches,
         "vector": " ".join(f for f in _VECTOR_FLAGS if f in flags) or "baseline",
         "kernel": platform.release(),
-        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "not readable",
+        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+        or "not readable",
     }
 
 
@@ -96,7 +108,8 @@ def devices() -> tuple[Device, ...]:
 
 
 def state(processes: Sequence[int]) -> DeviceState:
-    """How long our processes have waited for the timing core, how long the hypervisor has had it, and the load of the machine."""
+    """How long our processes have waited for the timing core, how long the hypervisor has had it,
+    and the load of the machine."""
     waited = {process: ns for process in processes if (ns := waited_ns(process)) is not None}
     load = _read("/proc/loadavg").split()[:1]
     facts = {"load": load[0]} if load else {}
@@ -111,13 +124,16 @@ def cache_sizes() -> dict[str, int]:
             continue
         size = re.match(r"(\d+)([KM]?)", _read(index / "size"))
         if size:
-            found[f"L{_read(index / 'level')}"] = int(size.group(1)) * {"K": 1 << 10, "M": 1 << 20, "": 1}[size.group(2)]
+            found[f"L{_read(index / 'level')}"] = (
+                int(size.group(1)) * {"K": 1 << 10, "M": 1 << 20, "": 1}[size.group(2)]
+            )
     return found or dict(_LEVELS)
 
 
 def timing_cpu(number: int = 0) -> int:
-    """The core that timed processes are pinned to: the last one allowed, which the system uses least for itself. number: of those who may
-    time at once; where there are enough cores, each has its own."""
+    """The core that timed processes are pinned to: the last one allowed, which the system uses
+    least for itself. number: of those who may time at once; where there are enough cores, each has
+    its own."""
     return CORES[-1 - number % len(CORES)]
 
 
@@ -142,11 +158,14 @@ def ceilings(cache: Path, command: list[str]) -> Ceilings:
 
 
 def measure() -> None:
-    """Print the ceilings as JSON, see `_best_of`; a nearer level is at least as fast as the next."""
+    """Print the ceilings as JSON, see `_best_of`; a nearer level is at least as fast as the
+    next."""
     os.sched_setaffinity(0, {timing_cpu()})
     caches = cache_sizes()
     last = max(caches.values())
-    sizes = {level: size // 2 for level, size in caches.items()} | {"memory": min(8 * last, 512 << 20)}
+    sizes = {level: size // 2 for level, size in caches.items()} | {
+        "memory": min(8 * last, 512 << 20)
+    }
     rates = _native_rates(sizes) if native.find_compiler() else _torch_rates(sizes)
     for name in ("bandwidth", "write_bandwidth"):
         rates[name] = _falling(rates[name])
@@ -182,8 +201,14 @@ def _torch_rates(sizes: dict[str, int]) -> dict[str, Any]:
     for level, size in sizes.items():
         x, y = torch.ones(size // 8), torch.ones(size // 8)
         times = max(1, (16 << 20) // size)
-        work["bandwidth", level] = size * times, lambda a=x, b=y, t=times: [torch.mul(a, 2.0, out=b) for _ in range(t)]
-        work["write_bandwidth", level] = size / 2 * times, lambda b=y, t=times: [b.fill_(1.0) for _ in range(t)]
+        work["bandwidth", level] = (
+            size * times,
+            lambda a=x, b=y, t=times: [torch.mul(a, 2.0, out=b) for _ in range(t)],
+        )
+        work["write_bandwidth", level] = (
+            size / 2 * times,
+            lambda b=y, t=times: [b.fill_(1.0) for _ in range(t)],
+        )
     for name in ("float32", "float64"):
         a = torch.randn(512, 512, dtype=getattr(torch, name))
         work["operations", name] = 2 * 512**3, lambda m=a: m @ m
@@ -191,10 +216,12 @@ def _torch_rates(sizes: dict[str, int]) -> dict[str, Any]:
 
 
 def _best_of(work: dict[tuple[str, str], tuple[float, Any]]) -> dict[str, dict[str, float]]:
-    """Amounts over the shortest of many runs, by rounds over all of them until no rate has risen by 2 % for 5 rounds, or for 5 s.
+    """Amounts over the shortest of many runs, by rounds over all of them until no rate has risen by
+    2 % for 5 rounds, or for 5 s.
 
-    A ceiling is what can be reached. Seven runs of one level after the other met one busy second as a whole: of twelve measurements on one
-    machine the rate of its memory came to 2 to 12 GB/s, and what bounds a kernel followed it."""
+    A ceiling is what can be reached. Seven runs of one level after the other met one busy second as
+    a whole: of twelve measurements on one machine the rate of its memory came to 2 to 12 GB/s, and
+    what bounds a kernel followed it."""
     rates = dict.fromkeys(work, 0.0)
     began, calm = time.monotonic(), 0
     for _, action in work.values():
@@ -217,7 +244,10 @@ def _best_of(work: dict[tuple[str, str], tuple[float, Any]]) -> dict[str, dict[s
 def _falling(rates: dict[str, float]) -> dict[str, float]:
     """By level, the nearest first: none slower than those behind it."""
     levels = list(rates)
-    return {level: max(rates[behind] for behind in levels[number:]) for number, level in enumerate(levels)}
+    return {
+        level: max(rates[behind] for behind in levels[number:])
+        for number, level in enumerate(levels)
+    }
 
 
 def _cpuinfo() -> dict[str, str]:

@@ -6,16 +6,20 @@ import re
 from dataclasses import dataclass
 
 _ENTRY = re.compile(
-    r"^(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$]+)\s*\(.*?(?=^\.(?:visible|weak|entry|func|extern|global|const|shared|alias)\b|\Z)",
+    r"^(?:\.(?:visible|weak)\s+)?\.entry\s+([\w$]+)\s*\(.*?(?=^\.(?:visible|weak|entry|func|"
+    r"extern|global|const|shared|alias)\b|\Z)",
     re.MULTILINE | re.DOTALL,
 )
 _CODE = re.compile(r"^\.text\.([\w$.]+):\n(.*?)(?=^//-{8}|\Z)", re.MULTILINE | re.DOTALL)
-_COMPILED = re.compile(r"Compiling entry function '([\w$]+)' for '\w+'(.*?)(?=Compiling entry function|\Z)", re.DOTALL)
+_COMPILED = re.compile(
+    r"Compiling entry function '([\w$]+)' for '\w+'(.*?)(?=Compiling entry function|\Z)", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
 class KernelText:
-    """Of one kernel; "" where it is not known. resources: registers, stack and own shared memory, in the words of cuobjdump."""
+    """Of one kernel; "" where it is not known. resources: registers, stack and own shared memory,
+    in the words of cuobjdump."""
 
     ptx: str = ""
     sass: str = ""
@@ -27,7 +31,10 @@ def split(ptx: str, sass: str, log: str) -> dict[str, KernelText]:
     entries = {m.group(1): m.group(0).strip() for m in _ENTRY.finditer(ptx)}
     codes = dict(_CODE.findall(sass))
     words = {name: _resources(said) for name, said in _COMPILED.findall(log)}
-    return {n: KernelText(entries.get(n, ""), codes.get(n, ""), words.get(n, "")) for n in {**entries, **codes, **words}}
+    return {
+        n: KernelText(entries.get(n, ""), codes.get(n, ""), words.get(n, ""))
+        for n in {**entries, **codes, **words}
+    }
 
 
 def own_shared(resources: str) -> int:
@@ -36,7 +43,12 @@ def own_shared(resources: str) -> int:
 
 
 def _resources(said: str) -> str:
-    """ "Used 40 registers, 4096 bytes smem", "8 bytes stack frame" -> "REG:40 STACK:8 SHARED:4096"."""
-    patterns = (("REG", r"Used (\d+) registers"), ("STACK", r"(\d+) bytes stack frame"), ("SHARED", r"(\d+) bytes smem"))
+    """ "Used 40 registers, 4096 bytes smem", "8 bytes stack frame" -> "REG:40 STACK:8
+    SHARED:4096"."""
+    patterns = (
+        ("REG", r"Used (\d+) registers"),
+        ("STACK", r"(\d+) bytes stack frame"),
+        ("SHARED", r"(\d+) bytes smem"),
+    )
     found = ((name, re.search(pattern, said)) for name, pattern in patterns)
     return " ".join(f"{name}:{match.group(1)}" for name, match in found if match)

@@ -1,6 +1,7 @@
 """NVIDIA GPUs: what the first visible one is, and how fast it moves and computes, measured.
 
-A judge uses one GPU. Where there are several, the executor starts a judge for each and shows it that one alone (CUDA_VISIBLE_DEVICES).
+A judge uses one GPU. Where there are several, the executor starts a judge for each and shows it
+that one alone (CUDA_VISIBLE_DEVICES).
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from . import cpu, framework, kept, nvml
 from .state import DeviceState, is_foreign, program
 
 NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cuda", "cuda:0", 1.01, 0
-# A launch takes 0.15 us more in some processes than in others, wherever data and code lie: another stream of the same process differs as
-# well (seen on an H200). The ratios of a kernel of 3.6 us scatter by 3 %, so that 1 % takes three dozen processes.
+# A launch takes 0.15 us more in some processes than in others, wherever data and code lie: another
+# stream of the same process differs as well (seen on an H200). The ratios of a kernel of 3.6 us
+# scatter by 3 %, so that 1 % takes three dozen processes.
 PATIENCE_S, PROCESS_US = 30.0, 0.075
 _METHOD = "copy, fill, matrix product; version 1"
 
@@ -42,7 +44,10 @@ def missing() -> str:
 
 def device_key() -> str:
     properties = _properties()
-    return f"cuda:{properties.name}:sm_{properties.major}{properties.minor}:{properties.total_memory >> 30}GiB:{_driver()}"
+    return (
+        f"cuda:{properties.name}:sm_{properties.major}{properties.minor}:"
+        f"{properties.total_memory >> 30}GiB:{_driver()}"
+    )
 
 
 def device_id() -> str:
@@ -52,7 +57,8 @@ def device_id() -> str:
 
 
 def timing_cpu() -> int:
-    """Launches from two judges on one core would wait for each other: every GPU has its own, beside the one for CPU kernels."""
+    """Launches from two judges on one core would wait for each other: every GPU has its own, beside
+    the one for CPU kernels."""
     gpu = _gpu()
     return cpu.timing_cpu(1 + gpu.index if gpu is not None else 1)
 
@@ -63,19 +69,24 @@ def devices() -> tuple[Device, ...]:
     for gpu in nvml.gpus():
         now = nvml.state(gpu.uuid)
         users = tuple(program(p) for p in now.processes if is_foreign(p))
-        found.append(Device(gpu.index, gpu.uuid, gpu.name, gpu.arch, gpu.memory_bytes, now.used_bytes, users))
+        found.append(
+            Device(gpu.index, gpu.uuid, gpu.name, gpu.arch, gpu.memory_bytes, now.used_bytes, users)
+        )
     return tuple(found)
 
 
 def state(processes: Sequence[int]) -> DeviceState:
-    """Who else computes there, the SM clock, and what slows it down. `processes` of ours are known by their command lines."""
+    """Who else computes there, the SM clock, and what slows it down. `processes` of ours are known
+    by their command lines."""
     gpu = _gpu()
     now = nvml.state(gpu.uuid) if gpu is not None else nvml.GpuState()
     facts = {
         "sm_clock": f"{now.sm_mhz} MHz" if now.sm_mhz is not None else "",
         "temperature": f"{now.temperature} C" if now.temperature is not None else "",
         "throttled_by": ", ".join(now.throttled),
-        "memory_of_unseen_owners": f"{now.held_bytes >> 20} MiB" if now.held_bytes is not None else "",
+        "memory_of_unseen_owners": f"{now.held_bytes >> 20} MiB"
+        if now.held_bytes is not None
+        else "",
     }
     return DeviceState(
         time.monotonic_ns(),
@@ -113,7 +124,8 @@ def nodes() -> tuple[str, ...]:
 
 
 def environment() -> dict[str, str]:
-    """Shows a confined process its GPU by name: where the others' device files are hidden, their numbers do not count."""
+    """Shows a confined process its GPU by name: where the others' device files are hidden, their
+    numbers do not count."""
     gpu = _gpu()
     return {"CUDA_VISIBLE_DEVICES": gpu.uuid} if gpu is not None else {}
 
@@ -124,7 +136,12 @@ def preload() -> list[str]:
 
     if find_spec("triton") is None:
         return ["torch"]
-    inside = ["triton.compiler", "triton.backends.nvidia.compiler", "triton.backends.nvidia.driver", "triton.experimental.gluon"]
+    inside = [
+        "triton.compiler",
+        "triton.backends.nvidia.compiler",
+        "triton.backends.nvidia.driver",
+        "triton.experimental.gluon",
+    ]
     return ["torch", "triton", *(name for name in inside if find_spec(name))]
 
 
@@ -143,12 +160,16 @@ def measure() -> None:
         x = torch.randn(size // 4, device=TORCH_DEVICE)
         y = torch.empty_like(x)
         times = max(1, (1 << 30) // size)
-        bandwidth[level] = 2 * size * times / _best(lambda a=x, b=y, t=times: [b.copy_(a) for _ in range(t)])
+        bandwidth[level] = (
+            2 * size * times / _best(lambda a=x, b=y, t=times: [b.copy_(a) for _ in range(t)])
+        )
         write[level] = size * times / _best(lambda b=y, t=times: [b.fill_(1.5) for _ in range(t)])
     operations = {}
     torch.backends.cuda.matmul.allow_tf32 = False
     for name, n in (("float32", 4096), ("float16", 8192), ("bfloat16", 8192), ("float64", 4096)):
-        a, b = (torch.randn(n, n, device=TORCH_DEVICE, dtype=getattr(torch, name)) for _ in range(2))
+        a, b = (
+            torch.randn(n, n, device=TORCH_DEVICE, dtype=getattr(torch, name)) for _ in range(2)
+        )
         operations[name] = 2 * n**3 / _best(lambda p=a, q=b: p @ q)
     tiny = torch.zeros(1, device=TORCH_DEVICE)
     launch = _best(lambda: [tiny.add_(1) for _ in range(200)]) / 200
@@ -188,12 +209,18 @@ def _gpu() -> nvml.Gpu | None:
     """The one that torch calls 0, as the management library lists it."""
     listed = nvml.gpus()
     uuid = str(getattr(_properties(), "uuid", ""))
-    return next((g for g in listed if uuid and uuid in g.uuid), listed[0] if len(listed) == 1 else None)
+    return next(
+        (g for g in listed if uuid and uuid in g.uuid), listed[0] if len(listed) == 1 else None
+    )
 
 
 @lru_cache(maxsize=1)
 def _driver() -> str:
     try:
-        return next(w for w in Path("/proc/driver/nvidia/version").read_text().split() if w[:1].isdigit() and "." in w)
+        return next(
+            w
+            for w in Path("/proc/driver/nvidia/version").read_text().split()
+            if w[:1].isdigit() and "." in w
+        )
     except (OSError, StopIteration):
         return "unknown driver"

@@ -1,4 +1,5 @@
-"""Which torch is installed, read from the file that it imports first: importing all of it takes seconds."""
+"""Which torch is installed, read from the file that it imports first: importing all of it takes
+seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Framework:
-    """version: as torch spells it ("2.13.0+cpu"). cuda: the version that it was built with, "" without."""
+    """version: as torch spells it ("2.13.0+cpu"). cuda: the version that it was built with, ""
+    without."""
 
     version: str
     cuda: str

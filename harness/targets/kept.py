@@ -12,11 +12,13 @@ from typing import Any
 
 from ..types import Ceilings, from_json
 
-MOST_AGE_S = 7 * 86400.0  # of what was measured on a machine: its clocks, its cooling and its neighbours change
+# of what was measured on a machine: its clocks, its cooling and its neighbours change
+MOST_AGE_S = 7 * 86400.0
 
 
 def ceilings(cache: Path, command: list[str], device_key: str, method: str) -> Ceilings:
-    """Read from the cache, or run `command`, whose last line of output is the JSON of a Ceilings. Raises CalledProcessError."""
+    """Read from the cache, or run `command`, whose last line of output is the JSON of a Ceilings.
+    Raises CalledProcessError."""
     digest = hashlib.sha256(f"{device_key}\0{method}".encode()).hexdigest()[:16]
     path = cache / f"ceilings-{digest}.json"
     try:
@@ -24,8 +26,14 @@ def ceilings(cache: Path, command: list[str], device_key: str, method: str) -> C
             return _read(json.loads(path.read_text()))
     except (OSError, ValueError, KeyError):
         pass
-    environment = {**os.environ, "KEVOLVE_NATIVE_CACHE": str(cache / "native"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=True)
+    environment = {
+        **os.environ,
+        "KEVOLVE_NATIVE_CACHE": str(cache / "native"),
+        "OMP_NUM_THREADS": "1",
+    }
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=300, check=True
+    )
     data = json.loads(done.stdout.splitlines()[-1])
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{os.getpid()}.part")

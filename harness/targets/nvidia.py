@@ -1,9 +1,10 @@
 """NVIDIA architectures: limits, occupancy, and what a listing says.
 
-Sources. Limits: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability". Allocation: the arithmetic of
-cuda_occupancy.h of the CUDA toolkit (registers by warp in units of 256 over four partitions, shared memory in units of 128 bytes
-with 1 KiB more for the system in each block). Tensor memory: 512 columns per multiprocessor (PTX ISA, "Tensor Memory").
-Multiprocessor counts and cache sizes: the data sheets of the products named.
+Sources. Limits: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+Allocation: the arithmetic of cuda_occupancy.h of the CUDA toolkit (registers by warp in units of
+256 over four partitions, shared memory in units of 128 bytes with 1 KiB more for the system in each
+block). Tensor memory: 512 columns per multiprocessor (PTX ISA, "Tensor Memory"). Multiprocessor
+counts and cache sizes: the data sheets of the products named.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _REGISTERS, _REGISTER_UNIT, _PARTITIONS, _MAX_REGISTERS = 65536, 256, 4, 255
 _SHARED_UNIT, _SHARED_RESERVED = 128, 1024
 _TENSOR_COLUMNS = 512
 
-# SASS mnemonics (CUDA Binary Utilities, "Instruction Set Reference") -> class. The first match of the base mnemonic wins.
+# SASS mnemonics (CUDA Binary Utilities, "Instruction Set Reference") -> class. The first match of
+# the base mnemonic wins.
 _CLASSES = (
     ("matrix", r"[HIDQOB]G?MMA|UTC[HIQO]MMA"),
     ("async_copy", r"LDGSTS|UTMA\w+|UBLKCP|UBLKPF"),
@@ -35,20 +37,27 @@ _CLASSES = (
     ("float", r"[FHD](?:ADD|MUL|MNMX|SETP|SET|SEL|CHK|SWZADD)\w*"),
     ("special", r"MUFU"),
     ("convert", r"[FI]2[FIP]\w*|FRND|I2I\w*"),
-    ("barrier", r"BAR|SYNCS|DEPBAR|LDGDEPBAR|WARPSYNC|MEMBAR|FENCE|ERRBAR|WARPGROUP|ARRIVES|UCGABAR\w*"),
+    ("barrier",
+     r"BAR|SYNCS|DEPBAR|LDGDEPBAR|WARPSYNC|MEMBAR|FENCE|ERRBAR|WARPGROUP|ARRIVES|UCGABAR\w*"),
     ("branch", r"BRA|BRX|JMP|JMX|CALL|RET|EXIT|BREAK|BSSY|BSYNC"),
     ("shuffle", r"SHFL|VOTE\w*|MATCH|REDUX"),
-    ("integer", r"U?(?:IMAD|IADD\w*|ISETP|IMNMX|VIMNMX\w*|VIADD\w*|LOP3|PLOP3|SHF|LEA|IABS|FLO|POPC|BMSK|SGXT|PRMT|SEL|IDP\w*)"),
+    ("integer",
+     r"U?(?:IMAD|IADD\w*|ISETP|IMNMX|VIMNMX\w*|VIADD\w*|LOP3|PLOP3|SHF|LEA|IABS|FLO|POPC|BMSK|"
+     r"SGXT|PRMT|SEL|IDP\w*)"),
     ("move", r"U?MOV\w*|R2UR|S2U?R|CS2R|R2P|P2R|U?LDC\w*"),
 )  # fmt: skip
 _PATTERNS = tuple((name, re.compile(f"(?:{pattern})$")) for name, pattern in _CLASSES)
-_SASS = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)((?:\.[A-Z0-9][A-Za-z0-9_]*)*)", re.MULTILINE)
+_SASS = re.compile(
+    r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)((?:\.[A-Z0-9][A-Za-z0-9_]*)*)",
+    re.MULTILINE,
+)
 _PTX_MATRIX = re.compile(r"\b(mma\.sync|wgmma\.mma_async|tcgen05\.mma)\b")
 
 
 @dataclass(frozen=True)
 class Nvidia(Architecture):
-    """shared: bytes per multiprocessor. cache: bytes of the last level. memory: bytes of the product."""
+    """shared: bytes per multiprocessor. cache: bytes of the last level. memory: bytes of the
+    product."""
 
     name: str
     capability: tuple[int, int]
@@ -68,7 +77,8 @@ class Nvidia(Architecture):
         return 10 * self.capability[0] + self.capability[1]
 
     def occupancy(self, registers: int, warps: int, shared: int, tensor: int = 0) -> Occupancy:
-        """registers: per thread; warps: per block; shared: bytes per block as asked for at launch."""
+        """registers: per thread; warps: per block; shared: bytes per block as asked for at
+        launch."""
         per_warp = round_up(max(registers, 1) * self.warp_size, _REGISTER_UNIT)
         by_registers = _REGISTERS // _PARTITIONS // per_warp * _PARTITIONS // warps
         if registers > _MAX_REGISTERS or per_warp * round_up(warps, _PARTITIONS) > _REGISTERS:
@@ -76,7 +86,9 @@ class Nvidia(Architecture):
         limits = {
             "warps": self.max_warps // warps,
             "registers": by_registers,
-            "shared memory": 0 if shared > self.max_shared else self.shared // round_up(shared + _SHARED_RESERVED, _SHARED_UNIT),
+            "shared memory": 0
+            if shared > self.max_shared
+            else self.shared // round_up(shared + _SHARED_RESERVED, _SHARED_UNIT),
             "blocks": self.max_blocks,
         }
         if tensor:
@@ -90,7 +102,9 @@ class Nvidia(Architecture):
             matrix = dict(Counter(_PTX_MATRIX.findall(binary.texts.get("ptx", ""))))
         return Facts(
             registers={"registers": registers} if registers else {},
-            spills={"loads": mix.get("local_load", 0), "stores": mix.get("local_store", 0)} if mix else {},
+            spills={"loads": mix.get("local_load", 0), "stores": mix.get("local_store", 0)}
+            if mix
+            else {},
             stack_bytes=stack,
             occupancy=self.occupancy(registers, binary.num_warps, binary.shared, binary.tensor),
             mix=mix,
@@ -115,14 +129,16 @@ class Nvidia(Architecture):
 
 
 def read_resources(text: str) -> tuple[int, int]:
-    """`cuobjdump -res-usage` -> registers and stack bytes per thread; the largest where there are several functions."""
+    """`cuobjdump -res-usage` -> registers and stack bytes per thread; the largest where there are
+    several functions."""
     registers = [int(n) for n in re.findall(r"\bREG:(\d+)", text)]
     stack = [int(n) for n in re.findall(r"\b(?:STACK|LOCAL):(\d+)", text)]
     return max(registers, default=0), max(stack, default=0)
 
 
 def read_sass(text: str) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """A disassembly -> (classes, matrix instructions, global accesses by bits per thread). NOPs do not count."""
+    """A disassembly -> (classes, matrix instructions, global accesses by bits per thread). NOPs do
+    not count."""
     mix: Counter[str] = Counter()
     matrix: Counter[str] = Counter()
     widths: Counter[str] = Counter()
@@ -144,6 +160,10 @@ _GIB = 1 << 30
 ARCHITECTURES: tuple[Nvidia, ...] = (
     Nvidia("sm_80", (8, 0), "NVIDIA A100", 108, 64, 32, 164 << 10, 163 << 10, 40 << 20, 80 * _GIB),
     Nvidia("sm_90", (9, 0), "NVIDIA H100", 132, 64, 32, 228 << 10, 227 << 10, 50 << 20, 80 * _GIB),
-    Nvidia("sm_100", (10, 0), "NVIDIA B200", 148, 64, 32, 228 << 10, 227 << 10, 126 << 20, 180 * _GIB),
-    Nvidia("sm_120", (12, 0), "NVIDIA RTX 5090", 170, 48, 24, 100 << 10, 99 << 10, 96 << 20, 32 * _GIB),
+    Nvidia(
+        "sm_100", (10, 0), "NVIDIA B200", 148, 64, 32, 228 << 10, 227 << 10, 126 << 20, 180 * _GIB
+    ),
+    Nvidia(
+        "sm_120", (12, 0), "NVIDIA RTX 5090", 170, 48, 24, 100 << 10, 99 << 10, 96 << 20, 32 * _GIB
+    ),
 )

@@ -1,8 +1,9 @@
-"""NVIDIA's management library through ctypes: which GPUs there are, who uses them, and in what state they are.
+"""NVIDIA's management library through ctypes: which GPUs there are, who uses them, and in what
+state they are.
 
-The one place that lists GPUs. Nothing here creates a CUDA context, and everything answers "nothing known" where the library is
-missing. Structures and constants are those of nvml.h (driver 450 and newer). KEVOLVE_NVML names the library where the loader does
-not find it by itself (WSL, NixOS).
+The one place that lists GPUs. Nothing here creates a CUDA context, and everything answers "nothing
+known" where the library is missing. Structures and constants are those of nvml.h (driver 450 and
+newer). KEVOLVE_NVML names the library where the loader does not find it by itself (WSL, NixOS).
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import Any
 _SUCCESS, _TOO_SMALL, _UNKNOWN = 0, 7, (1 << 64) - 1
 _SM_CLOCK, _GPU_TEMPERATURE = 1, 0
 
-# nvmlClocksThrottleReason*: those that make a kernel slower than the device can be. Idle, application clocks, sync boost and
-# display clocks are settings, not incidents.
+# nvmlClocksThrottleReason*: those that make a kernel slower than the device can be. Idle,
+# application clocks, sync boost and display clocks are settings, not incidents.
 THROTTLING = {
     0x04: "the power cap (software)",
     0x08: "a hardware slowdown",
@@ -31,7 +32,8 @@ THROTTLING = {
 
 @dataclass(frozen=True)
 class Gpu:
-    """index: as nvidia-smi counts. arch: sm_90. minor: of /dev/nvidiaN, None where it is not told."""
+    """index: as nvidia-smi counts. arch: sm_90. minor: of /dev/nvidiaN, None where it is not
+    told."""
 
     index: int
     uuid: str
@@ -43,8 +45,9 @@ class Gpu:
 
 @dataclass(frozen=True)
 class GpuState:
-    """At one moment. processes: compute processes by id (as this process sees ids) with the bytes they hold, None where the driver
-    does not tell. held_bytes: memory in use that belongs to none of them, None where that cannot be told."""
+    """At one moment. processes: compute processes by id (as this process sees ids) with the bytes
+    they hold, None where the driver does not tell. held_bytes: memory in use that belongs to none
+    of them, None where that cannot be told."""
 
     used_bytes: int = 0
     processes: dict[int, int | None] = field(default_factory=dict)
@@ -59,19 +62,28 @@ def gpus() -> tuple[Gpu, ...]:
     library = _library()
     if library is None:
         return ()
-    handles = (library.handle(index) for index in range(library.number("nvmlDeviceGetCount_v2") or 0))
-    found = [library.gpu(index, handle) for index, handle in enumerate(handles) if handle is not None]
+    handles = (
+        library.handle(index) for index in range(library.number("nvmlDeviceGetCount_v2") or 0)
+    )
+    found = [
+        library.gpu(index, handle) for index, handle in enumerate(handles) if handle is not None
+    ]
     return visible(found, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 def visible(found: Sequence[Gpu], setting: str | None) -> tuple[Gpu, ...]:
-    """What a value of CUDA_VISIBLE_DEVICES leaves: as for CUDA, an entry that names no GPU hides itself and all that follow."""
+    """What a value of CUDA_VISIBLE_DEVICES leaves: as for CUDA, an entry that names no GPU hides
+    itself and all that follow."""
     if setting is None:
         return tuple(found)
     chosen: list[Gpu] = []
     for entry in setting.split(","):
         text = entry.strip()
-        named = [g for g in found if (text == str(g.index) if text.isdigit() else text != "" and g.uuid.startswith(text))]
+        named = [
+            g
+            for g in found
+            if (text == str(g.index) if text.isdigit() else text != "" and g.uuid.startswith(text))
+        ]
         if len(named) != 1 or named[0] in chosen:
             break
         chosen += named
@@ -140,11 +152,20 @@ class _Library:
 
     def handle(self, index: int) -> c_void_p | None:
         handle = c_void_p()
-        return handle if self._call("nvmlDeviceGetHandleByIndex_v2", c_uint(index), byref(handle)) == _SUCCESS else None
+        return (
+            handle
+            if self._call("nvmlDeviceGetHandleByIndex_v2", c_uint(index), byref(handle)) == _SUCCESS
+            else None
+        )
 
     def by_uuid(self, uuid: str) -> c_void_p | None:
         handle = c_void_p()
-        return handle if self._call("nvmlDeviceGetHandleByUUID", c_char_p(uuid.encode()), byref(handle)) == _SUCCESS else None
+        return (
+            handle
+            if self._call("nvmlDeviceGetHandleByUUID", c_char_p(uuid.encode()), byref(handle))
+            == _SUCCESS
+            else None
+        )
 
     def gpu(self, index: int, handle: c_void_p) -> Gpu:
         major, minor = ctypes.c_int(), ctypes.c_int()
@@ -180,7 +201,9 @@ class _Library:
         room = 64
         while room <= 4096:
             entries, count = (_Process * room)(), c_uint(room)
-            done = self._call("nvmlDeviceGetComputeRunningProcesses_v3", handle, byref(count), entries)
+            done = self._call(
+                "nvmlDeviceGetComputeRunningProcesses_v3", handle, byref(count), entries
+            )
             if done != _TOO_SMALL:
                 listed = entries[: count.value] if done == _SUCCESS else []
                 return {e.pid: None if e.used == _UNKNOWN else e.used for e in listed}

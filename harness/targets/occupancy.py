@@ -1,4 +1,5 @@
-"""Theoretical occupancy: how many blocks one multiprocessor can hold at once, and what stops the next one."""
+"""Theoretical occupancy: how many blocks one multiprocessor can hold at once, and what stops the
+next one."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Occupancy:
-    """blocks: resident per multiprocessor (0: it cannot be launched at all). warps: of all of them, of at most `max_warps`.
+    """blocks: resident per multiprocessor (0: it cannot be launched at all). warps: of all of them,
+    of at most `max_warps`.
 
     limiter: the resource that runs out first. limits: blocks that each resource alone would allow.
     """
@@ -28,7 +30,9 @@ def tightest(limits: dict[str, int], warps_per_block: int, max_warps: int) -> Oc
     """The smallest of the limits; of equal ones the first."""
     limiter = min(limits, key=lambda name: limits[name])
     blocks = max(0, limits[limiter])
-    return Occupancy(blocks, min(blocks * warps_per_block, max_warps), max_warps, limiter, dict(limits))
+    return Occupancy(
+        blocks, min(blocks * warps_per_block, max_warps), max_warps, limiter, dict(limits)
+    )
 
 
 def round_up(value: int, granule: int) -> int:

@@ -1,4 +1,5 @@
-"""What a device is like before and after it timed something, and whether something else had a hand in the figures."""
+"""What a device is like before and after it timed something, and whether something else had a hand
+in the figures."""
 
 from __future__ import annotations
 
@@ -6,8 +7,10 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-WAITED_SHARE = 0.05  # of a block, spent runnable without a core or with the core taken by the hypervisor
-# a sleeping core of a virtual machine is awake 0.1 to 0.2 ms later; who competes for it keeps it for milliseconds
+# of a block, spent runnable without a core or with the core taken by the hypervisor
+WAITED_SHARE = 0.05
+# a sleeping core of a virtual machine is awake 0.1 to 0.2 ms later; who competes for it keeps it
+# for milliseconds
 WAKING_NS = 300_000
 CLOCK_SHARE = 0.05  # a clock that moved by more between the two readings
 
@@ -22,9 +25,10 @@ class Disturbance:
 
 @dataclass(frozen=True)
 class DeviceState:
-    """At one moment; what is None or empty is not known. waited_ns: how long each of our processes has been runnable without a
-    core. stolen_ns: how long the hypervisor has had the core. foreign: programs of others on the device. held_bytes: of the device's memory that no process in
-    sight owns. facts: for a reader."""
+    """At one moment; what is None or empty is not known. waited_ns: how long each of our processes
+    has been runnable without a core. stolen_ns: how long the hypervisor has had the core. foreign:
+    programs of others on the device. held_bytes: of the device's memory that no process in sight
+    owns. facts: for a reader."""
 
     at_ns: int
     waited_ns: dict[int, int] = field(default_factory=dict)
@@ -37,30 +41,61 @@ class DeviceState:
 
 
 def disturbances(before: DeviceState, after: DeviceState) -> tuple[Disturbance, ...]:
-    """What makes figures taken between two states doubtful. Pure; decided by the state alone, never by the figures."""
+    """What makes figures taken between two states doubtful. Pure; decided by the state alone, never
+    by the figures."""
     found = []
     elapsed = max(1, after.at_ns - before.at_ns)
-    waited = max((after.waited_ns[p] - before.waited_ns[p] for p in after.waited_ns if p in before.waited_ns), default=0)
+    waited = max(
+        (
+            after.waited_ns[p] - before.waited_ns[p]
+            for p in after.waited_ns
+            if p in before.waited_ns
+        ),
+        default=0,
+    )
     if waited > WAITED_SHARE * elapsed:
-        found.append(Disturbance("foreign_process", f"other programs held the core for {waited / elapsed:.0%} of the time"))
+        found.append(
+            Disturbance(
+                "foreign_process",
+                f"other programs held the core for {waited / elapsed:.0%} of the time",
+            )
+        )
     stolen = after.stolen_ns - before.stolen_ns
     if stolen > max(WAITED_SHARE * elapsed, 20_000_000):  # the system counts in steps of 10 ms
-        found.append(Disturbance("foreign_process", f"the hypervisor held the core for {stolen / elapsed:.0%} of the time"))
+        found.append(
+            Disturbance(
+                "foreign_process",
+                f"the hypervisor held the core for {stolen / elapsed:.0%} of the time",
+            )
+        )
     if foreign := sorted({*before.foreign, *after.foreign}):
         found.append(Disturbance("foreign_process", f"on the device as well: {', '.join(foreign)}"))
     if throttled := sorted({*before.throttled, *after.throttled}):
-        found.append(Disturbance("throttled", f"the device was slowed down by {', '.join(throttled)}"))
-    elif before.clock_mhz and after.clock_mhz and abs(after.clock_mhz / before.clock_mhz - 1) > CLOCK_SHARE:
-        found.append(Disturbance("throttled", f"the clock moved from {before.clock_mhz} to {after.clock_mhz} MHz"))
+        found.append(
+            Disturbance("throttled", f"the device was slowed down by {', '.join(throttled)}")
+        )
+    elif (
+        before.clock_mhz
+        and after.clock_mhz
+        and abs(after.clock_mhz / before.clock_mhz - 1) > CLOCK_SHARE
+    ):
+        found.append(
+            Disturbance(
+                "throttled", f"the clock moved from {before.clock_mhz} to {after.clock_mhz} MHz"
+            )
+        )
     return tuple(found)
 
 
 def waited_ns(process: int) -> int | None:
-    """How long a process of ours, or the worker that it guards, has been runnable without a core, less what each waking up may take;
-    None where it is not told."""
+    """How long a process of ours, or the worker that it guards, has been runnable without a core,
+    less what each waking up may take; None where it is not told."""
     try:
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-        stats = [list(map(int, Path(f"/proc/{p}/schedstat").read_text().split())) for p in (process, *children)]
+        stats = [
+            list(map(int, Path(f"/proc/{p}/schedstat").read_text().split()))
+            for p in (process, *children)
+        ]
         return max(0, sum(waited - WAKING_NS * times for _, waited, times in stats))
     except (OSError, ValueError, IndexError):
         return None
@@ -77,7 +112,8 @@ def stolen_ns(core: int) -> int:
 
 
 def is_foreign(process: int) -> bool:
-    """Whether a process that is there belongs to no evaluator: evaluators wait for each other under the device lock."""
+    """Whether a process that is there belongs to no evaluator: evaluators wait for each other under
+    the device lock."""
     try:
         command = Path(f"/proc/{process}/cmdline").read_bytes()
     except OSError:

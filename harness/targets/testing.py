@@ -1,4 +1,5 @@
-"""What every architecture must do: inherit `ArchitectureConformance`, say which one, and pytest runs the rest."""
+"""What every architecture must do: inherit `ArchitectureConformance`, say which one, and pytest
+runs the rest."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ class ArchitectureConformance:
         assert major > 0
         assert minor >= 0
         assert device["shared_block"] == self.architecture().max_shared <= device["shared"]
-        assert all(device[name] > 0 for name in ("multiprocessors", "warp_size", "threads", "registers", "memory", "cache"))
+        assert all(
+            device[name] > 0
+            for name in ("multiprocessors", "warp_size", "threads", "registers", "memory", "cache")
+        )
         assert isinstance(device["name"], str)
         assert isinstance(device["gcn"], str)
 
@@ -40,15 +44,22 @@ class ArchitectureConformance:
     def test_texts_that_mean_nothing_raise_nothing(self) -> None:
         noise = "\0\n" * 50 + "/*0000*/ ;\n .vgpr_count: x\n"
         texts = dict.fromkeys(("ptx", "sass", "amdgcn"), noise)
-        facts = self.architecture().read(Binary(num_warps=1, shared=0, texts=texts, resources=noise))
+        facts = self.architecture().read(
+            Binary(num_warps=1, shared=0, texts=texts, resources=noise)
+        )
         assert facts.occupancy.max_warps > 0
 
     def test_occupancy_falls_with_shared_memory_and_names_its_limiter(self) -> None:
         a = self.architecture()
-        found = [a.read(Binary(num_warps=4, shared=s)).occupancy for s in (0, 1 << 10, 16 << 10, a.max_shared, a.max_shared + 1)]
+        found = [
+            a.read(Binary(num_warps=4, shared=s)).occupancy
+            for s in (0, 1 << 10, 16 << 10, a.max_shared, a.max_shared + 1)
+        ]
         fractions = [o.fraction for o in found]
         assert fractions == sorted(fractions, reverse=True)
         assert all(0 <= f <= 1 for f in fractions)
         assert found[-2].blocks >= 1
         assert found[-1].blocks == 0
-        assert all(o.limiter in o.limits and o.limits[o.limiter] == min(o.limits.values()) for o in found)
+        assert all(
+            o.limiter in o.limits and o.limits[o.limiter] == min(o.limits.values()) for o in found
+        )

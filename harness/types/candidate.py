@@ -28,39 +28,56 @@ class Candidate:
         return hashlib.sha256(f"{self.language}\0{self.source}".encode()).hexdigest()
 
     def tunables(self) -> Tunables:
-        """The literal `TUNABLES = {"NAME": [choices]}` of the source, {} without one. Raises CandidateError."""
+        """The literal `TUNABLES = {"NAME": [choices]}` of the source, {} without one. Raises
+        CandidateError."""
         found = _literal(self.source, "TUNABLES")
         if found is None:
             return {}
         value, line = found
         if not isinstance(value, dict) or not all(
-            isinstance(k, str) and isinstance(v, (list, tuple)) and v and all(isinstance(c, (bool, int, float, str)) for c in v)
+            isinstance(k, str)
+            and isinstance(v, (list, tuple))
+            and v
+            and all(isinstance(c, (bool, int, float, str)) for c in v)
             for k, v in value.items()
         ):
             raise CandidateError(
-                f'line {line}: TUNABLES must map names to non-empty lists of numbers, strings or booleans, e.g. {{"BLOCK": [64, 128]}}'
+                f"line {line}: TUNABLES must map names to non-empty lists of numbers, strings or "
+                'booleans, e.g. {"BLOCK": [64, 128]}'
             )
         return {k: tuple(v) for k, v in value.items()}
 
     def params(self) -> Params:
-        """The literal `PARAMS = {"NAME": value}` of the source, {} without one. Raises CandidateError."""
+        """The literal `PARAMS = {"NAME": value}` of the source, {} without one. Raises
+        CandidateError."""
         found = _literal(self.source, "PARAMS")
         if found is None:
             return {}
         value, line = found
-        if not isinstance(value, dict) or not all(isinstance(v, (bool, int, float, str)) for v in value.values()):
+        if not isinstance(value, dict) or not all(
+            isinstance(v, (bool, int, float, str)) for v in value.values()
+        ):
             raise CandidateError(
-                f'line {line}: PARAMS must map names to one number, string or boolean each, e.g. {{"BLOCK": 128}}'
+                f"line {line}: PARAMS must map names to one number, string or boolean each, e.g. "
+                '{"BLOCK": 128}'
             )
         return dict(value)
 
     def with_params(self, params: Params) -> Candidate:
-        """The same text with the PARAMS literal replaced. Raises CandidateError when the source has none."""
+        """The same text with the PARAMS literal replaced. Raises CandidateError when the source has
+        none."""
         span = _assignment(self.source, "PARAMS")
         if span is None:
-            raise CandidateError('the source has no literal PARAMS = {...} to replace; add one, e.g. PARAMS = {"BLOCK": 128}')
+            raise CandidateError(
+                "the source has no literal PARAMS = {...} to replace; add one, e.g. PARAMS = "
+                '{"BLOCK": 128}'
+            )
         lines = self.source.splitlines(keepends=True)
-        tail = lines[(span.value.end_lineno or 1) - 1].encode()[span.value.end_col_offset or 0 :].decode()
+        tail = (
+            lines[(span.value.end_lineno or 1) - 1]
+            .encode()[span.value.end_col_offset or 0 :]
+            .decode()
+        )
         head = lines[span.value.lineno - 1].encode()[: span.value.col_offset].decode()
         text = (
             "".join(lines[: span.value.lineno - 1])
@@ -75,11 +92,16 @@ class Candidate:
 def _assignment(source: str, name: str) -> ast.Assign | None:
     try:
         module = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two where it is nested too deeply
+    # the last two where it is nested too deeply
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None) or 1
-        raise CandidateError(f"line {line}: not valid Python: {error or type(error).__name__}") from error
+        raise CandidateError(
+            f"line {line}: not valid Python: {error or type(error).__name__}"
+        ) from error
     for statement in module.body:
-        if isinstance(statement, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in statement.targets):
+        if isinstance(statement, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == name for t in statement.targets
+        ):
             return statement
     return None
 
@@ -91,4 +113,6 @@ def _literal(source: str, name: str) -> tuple[object, int] | None:
     try:
         return ast.literal_eval(statement.value), statement.lineno
     except ValueError as error:
-        raise CandidateError(f"line {statement.lineno}: {name} must be a literal; computed values are not read") from error
+        raise CandidateError(
+            f"line {statement.lineno}: {name} must be a literal; computed values are not read"
+        ) from error

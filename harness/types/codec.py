@@ -1,7 +1,7 @@
 """JSON in and out for the frozen dataclasses of this package.
 
-`to_json` and `from_json` are inverse for every type that the package exports. Unknown keys are an error, so that a
-protocol difference is seen at the border and not three calls later.
+`to_json` and `from_json` are inverse for every type that the package exports. Unknown keys are an
+error, so that a protocol difference is seen at the border and not three calls later.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(cls: type[T], data: Any) -> T:
-    """Rebuild `cls` from `to_json`'s output. Raises CodecError naming the field that does not fit."""
+    """Rebuild `cls` from `to_json`'s output. Raises CodecError naming the field that does not
+    fit."""
     return typing.cast(T, _decode(cls, data, cls.__name__))
 
 
@@ -50,13 +51,18 @@ def _decode(kind: Any, data: Any, where: str) -> Any:
     if origin in (typing.Union, types.UnionType):
         return _decode_union(typing.get_args(kind), data, where)
     if origin is typing.Literal:
-        return _checked(data in typing.get_args(kind), data, where, f"one of {typing.get_args(kind)}")
+        return _checked(
+            data in typing.get_args(kind), data, where, f"one of {typing.get_args(kind)}"
+        )
     if origin is tuple:
         _checked(isinstance(data, (list, tuple)), data, where, "a list")
         item, *rest = typing.get_args(kind)
         if rest == [Ellipsis]:
             return tuple(_decode(item, v, f"{where}[{i}]") for i, v in enumerate(data))
-        return tuple(_decode(k, v, f"{where}[{i}]") for i, (k, v) in enumerate(zip((item, *rest), data, strict=False)))
+        return tuple(
+            _decode(k, v, f"{where}[{i}]")
+            for i, (k, v) in enumerate(zip((item, *rest), data, strict=False))
+        )
     if origin is list:
         _checked(isinstance(data, (list, tuple)), data, where, "a list")
         (item,) = typing.get_args(kind)
@@ -89,7 +95,9 @@ def _decode_dataclass(cls: type, data: Any, where: str) -> Any:
     hints = _hints(cls)
     fields = {f.name for f in dataclasses.fields(cls) if f.init}
     if unknown := sorted(set(data) - fields):
-        raise CodecError(f"{where}: unknown field {unknown[0]!r}; known: {', '.join(sorted(fields))}")
+        raise CodecError(
+            f"{where}: unknown field {unknown[0]!r}; known: {', '.join(sorted(fields))}"
+        )
     values = {name: _decode(hints[name], value, f"{where}.{name}") for name, value in data.items()}
     try:
         return cls(**values)

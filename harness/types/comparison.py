@@ -13,8 +13,9 @@ MOST_COMPARED = 8
 
 @dataclass(frozen=True)
 class ComparisonRequest:
-    """candidates: two to MOST_COMPARED of one language, all different; the first is the one that the others are held against. effort: a
-    multiple of the time that is spent on pairs which are not decided yet, 1 to MOST_EFFORT. cases: as in EvaluationRequest."""
+    """candidates: two to MOST_COMPARED of one language, all different; the first is the one that
+    the others are held against. effort: a multiple of the time that is spent on pairs which are not
+    decided yet, 1 to MOST_EFFORT. cases: as in EvaluationRequest."""
 
     candidates: tuple[Candidate, ...]
     policy: Policy = field(default_factory=Policy)
@@ -23,7 +24,9 @@ class ComparisonRequest:
 
     def __post_init__(self) -> None:
         if not 2 <= len(self.candidates) <= MOST_COMPARED:
-            raise ValueError(f"{len(self.candidates)} candidates; 2 to {MOST_COMPARED} can be compared")
+            raise ValueError(
+                f"{len(self.candidates)} candidates; 2 to {MOST_COMPARED} can be compared"
+            )
         if len({c.digest for c in self.candidates}) < len(self.candidates):
             raise ValueError("two of the candidates are the same text")
         if len({c.language for c in self.candidates}) > 1:
@@ -38,9 +41,10 @@ class ComparisonRequest:
 
 @dataclass(frozen=True)
 class CaseDuel:
-    """ratio: time of the second candidate / time of the first, above 1 where the first is faster; median over rounds in which both were
-    timed. interval: of 95 %. pairs: such rounds. open_us: the evaluator's own part of a call, which both have; one that tampers with it in its
-    process could save so much, and the verdict does not count with that."""
+    """ratio: time of the second candidate / time of the first, above 1 where the first is faster;
+    median over rounds in which both were timed. interval: of 95 %. pairs: such rounds. open_us: the
+    evaluator's own part of a call, which both have; one that tampers with it in its process could
+    save so much, and the verdict does not count with that."""
 
     name: str
     ratio: float
@@ -52,8 +56,9 @@ class CaseDuel:
 
 @dataclass(frozen=True)
 class Duel:
-    """Candidate `first` against candidate `second`, by their places in the request. ratio: exp of the weighted mean of the cases' ln(ratio);
-    interval: the same of their bounds, so never too narrow. verdict: of the first."""
+    """Candidate `first` against candidate `second`, by their places in the request. ratio: exp of
+    the weighted mean of the cases' ln(ratio); interval: the same of their bounds, so never too
+    narrow. verdict: of the first."""
 
     first: int
     second: int
@@ -64,20 +69,28 @@ class Duel:
 
     def mirrored(self) -> Duel:
         """The same, seen from the second."""
-        cases = tuple(CaseDuel(c.name, *_mirror(c.ratio, c.interval, c.verdict), c.pairs, c.open_us) for c in self.cases)
-        return Duel(self.second, self.first, *_mirror(self.ratio, self.interval, self.verdict), cases)
+        cases = tuple(
+            CaseDuel(c.name, *_mirror(c.ratio, c.interval, c.verdict), c.pairs, c.open_us)
+            for c in self.cases
+        )
+        return Duel(
+            self.second, self.first, *_mirror(self.ratio, self.interval, self.verdict), cases
+        )
 
 
-def _mirror(ratio: float, interval: tuple[float, float], verdict: Verdict) -> tuple[float, tuple[float, float], Verdict]:
+def _mirror(
+    ratio: float, interval: tuple[float, float], verdict: Verdict
+) -> tuple[float, tuple[float, float], Verdict]:
     turned: dict[Verdict, Verdict] = {"faster": "slower", "slower": "faster"}
     return 1 / ratio, (1 / interval[1], 1 / interval[0]), turned.get(verdict, verdict)
 
 
 @dataclass(frozen=True)
 class HeadToHead:
-    """evaluations: one for each candidate, in the request's order, with its figures over the strongest baseline from the same rounds; one that
-    is not right, or needs a review, took no part or its duels are left out. duels: each later candidate against each earlier one. processes: fresh
-    ones of each candidate, at most."""
+    """evaluations: one for each candidate, in the request's order, with its figures over the
+    strongest baseline from the same rounds; one that is not right, or needs a review, took no part
+    or its duels are left out. duels: each later candidate against each earlier one. processes:
+    fresh ones of each candidate, at most."""
 
     evaluations: tuple[Evaluation, ...]
     duels: tuple[Duel, ...] = ()

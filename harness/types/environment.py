@@ -8,17 +8,20 @@ from typing import Literal
 from .target import TargetReport
 
 IsolationLevel = Literal["namespaces", "bubblewrap", "landlock", "process"]
-ISOLATION_LEVELS: tuple[IsolationLevel, ...] = ("namespaces", "bubblewrap", "landlock", "process")  # strongest first
-TASK_ISOLATION = "isolation of the task"  # the fact under which an environment names the level of the task's own worker
+# strongest first
+ISOLATION_LEVELS: tuple[IsolationLevel, ...] = ("namespaces", "bubblewrap", "landlock", "process")
+# the fact under which an environment names the level of the task's own worker
+TASK_ISOLATION = "isolation of the task"
 
 
 @dataclass(frozen=True)
 class Environment:
     """`device` and `toolchain` are part of an evaluation's key; the rest is evidence.
 
-    device: e.g. "cpu:AMD EPYC:avx512f:l3=32M". toolchain: e.g. "torch 2.13.0+cpu, g++ 12.2.0, python 3.11.7, evaluator
-    5c1f0a3b9d21": versions, and the start of the digest of the evaluator's own files.
-    facts: free text by name (kernel, cores, governor, versions). allocation: the allocator policy both sides ran under.
+    device: e.g. "cpu:AMD EPYC:avx512f:l3=32M". toolchain: e.g. "torch 2.13.0+cpu, g++ 12.2.0,
+    python 3.11.7, evaluator 5c1f0a3b9d21": versions, and the start of the digest of the evaluator's
+    own files. facts: free text by name (kernel, cores, governor, versions). allocation: the
+    allocator policy both sides ran under.
     """
 
     device: str
@@ -33,9 +36,10 @@ class Environment:
 class Ceilings:
     """Rates measured on this device, single thread on a CPU.
 
-    bandwidth: bytes/s counting reads plus writes, by level ("L1", "L2", "L3", "memory"), with `level_bytes` the size up to
-    which a level was measured. write_bandwidth: bytes/s of stores alone, by level. operations: floating-point operations/s
-    by dtype (a fused multiply-add counts two). launch_us: the shortest call that can be observed.
+    bandwidth: bytes/s counting reads plus writes, by level ("L1", "L2", "L3", "memory"), with
+    `level_bytes` the size up to which a level was measured. write_bandwidth: bytes/s of stores
+    alone, by level. operations: floating-point operations/s by dtype (a fused multiply-add counts
+    two). launch_us: the shortest call that can be observed.
     """
 
     bandwidth: dict[str, float]
@@ -60,8 +64,9 @@ class Interpreter:
 
 @dataclass(frozen=True)
 class Device:
-    """One GPU. index: as nvidia-smi counts. uuid: names it for good. arch: sm_90. users: programs of others that compute on it.
-    measuring: whether an evaluator times something on it at this moment."""
+    """One GPU. index: as nvidia-smi counts. uuid: names it for good. arch: sm_90. users: programs
+    of others that compute on it. measuring: whether an evaluator times something on it at this
+    moment."""
 
     index: int
     uuid: str
@@ -75,7 +80,10 @@ class Device:
     def __str__(self) -> str:
         busy = ["being timed on"] * self.measuring + [f"used by {user}" for user in self.users]
         memory = f"{self.used_bytes >> 20} of {self.memory_bytes >> 20} MiB in use"
-        return f"GPU {self.index} {self.name} {self.arch} ({self.uuid}): {memory}, {', '.join(busy) or 'free'}"
+        return (
+            f"GPU {self.index} {self.name} {self.arch} ({self.uuid}): {memory}, "
+            f"{', '.join(busy) or 'free'}"
+        )
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,16 @@ from .signal import Signal
 
 PROTOCOL_VERSION = 8  # raise it whenever a figure measured before could differ now
 
-Status = Literal["invalid", "build_failed", "crashed", "timed_out", "incorrect", "reward_hack", "needs_review", "correct"]
+Status = Literal[
+    "invalid",
+    "build_failed",
+    "crashed",
+    "timed_out",
+    "incorrect",
+    "reward_hack",
+    "needs_review",
+    "correct",
+]
 Stage = Literal["build", "verify", "time", "profile", "diagnose"]
 Purpose = Literal["search", "check", "confirm", "export", "compare", "ablation"]
 Verdict = Literal["faster", "slower", "equivalent", "inconclusive"]
@@ -23,13 +32,15 @@ STAGES: tuple[Stage, ...] = ("build", "verify", "time", "profile", "diagnose")
 
 
 MOST_EFFORT = 8.0
-Rounds = tuple[tuple[float, float], ...]  # of one fresh candidate process: (baseline, candidate) microseconds a call
+# of one fresh candidate process: (baseline, candidate) microseconds a call
+Rounds = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
 class Samples:
-    """What was measured before under the same key, to be joined by what is measured now. rounds: by case and baseline, of each fresh process.
-    baselines: how many processes of the baselines stood beside them."""
+    """What was measured before under the same key, to be joined by what is measured now. rounds: by
+    case and baseline, of each fresh process. baselines: how many processes of the baselines stood
+    beside them."""
 
     rounds: dict[str, dict[str, tuple[Rounds, ...]]] = field(default_factory=dict)
     baselines: int = 1
@@ -37,17 +48,21 @@ class Samples:
     @property
     def processes(self) -> int:
         """Of the candidate; the fewest of any case."""
-        counts = [max(map(len, by_baseline.values()), default=0) for by_baseline in self.rounds.values()]
+        counts = [
+            max(map(len, by_baseline.values()), default=0) for by_baseline in self.rounds.values()
+        ]
         return min(counts, default=0)
 
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """through: the last stage to run. purpose: "confirm" and "export" use fresh process pairs, fresh seeds and held-out cases
-    and time every baseline, "confirm" with what is shown beside a verdict; "search" times the strongest; "compare" is one of several that
-    are timed in the same rounds; "ablation" times what is not correct, without fitness or verdict. cases: names to restrict to,
-    empty for all. effort: in a search, times the usual number of fresh processes, 1 to MOST_EFFORT. earlier: samples of the same key.
-    best: F of the best so far, 0 for none: a search does not go on timing a candidate that is plainly behind it."""
+    """through: the last stage to run. purpose: "confirm" and "export" use fresh process pairs,
+    fresh seeds and held-out cases and time every baseline, "confirm" with what is shown beside a
+    verdict; "search" times the strongest; "compare" is one of several that are timed in the same
+    rounds; "ablation" times what is not correct, without fitness or verdict. cases: names to
+    restrict to, empty for all. effort: in a search, times the usual number of fresh processes, 1 to
+    MOST_EFFORT. earlier: samples of the same key. best: F of the best so far, 0 for none: a search
+    does not go on timing a candidate that is plainly behind it."""
 
     candidate: Candidate
     purpose: Purpose = "search"
@@ -60,13 +75,15 @@ class EvaluationRequest:
 
     @property
     def renews(self) -> bool:
-        """Whether each process of the candidate stands beside a process of the baselines of its own: one alone would bound the interval."""
+        """Whether each process of the candidate stands beside a process of the baselines of its
+        own: one alone would bound the interval."""
         return self.purpose in ("confirm", "export") or self.effort > 1 or bool(self.earlier.rounds)
 
 
 @dataclass(frozen=True)
 class StageReport:
-    """log: the end of what compiler or candidate printed (untrusted text). data: figures of the stage by name."""
+    """log: the end of what compiler or candidate printed (untrusted text). data: figures of the
+    stage by name."""
 
     stage: Stage
     ok: bool
@@ -78,8 +95,8 @@ class StageReport:
 
 @dataclass(frozen=True)
 class AllCores:
-    """The same comparison with a thread on every core, median microseconds. interval and verdict: only where there are enough cores for
-    a judgement; neither counts for fitness."""
+    """The same comparison with a thread on every core, median microseconds. interval and verdict:
+    only where there are enough cores for a judgement; neither counts for fitness."""
 
     threads: int
     latency_us: float
@@ -93,18 +110,23 @@ class AllCores:
 class CaseResult:
     """One case of one evaluation.
 
-    error / framework_error: norm-wise error against the high-precision reference, of the candidate and of the framework.
-    speedup: baseline time / candidate time (median of paired ratios) against `baseline`, the strongest; interval: its 95 %
-    interval. baselines: median microseconds by name. latency_us: the candidate's median
-    (device time on a GPU). clock: whose clock the figure comes from, "judge" or "candidate" (the events in its process, on a GPU). open_us: by
-    how much a call may be longer without the judge's clock showing it; an advantage within it is not called faster. launch_us: what issuing one call takes on the host; on a CPU the same.
-    warm_us, baseline_warm_us: a call with warm caches, the same input over and over, by its process's own clock. end_to_end_us, baseline_end_to_end_us: of a
-    GPU, one call as a caller sees it who waits for its end, warm, with launching and waiting. dispatch_us: of an exported package, what
-    deciding where a call goes takes, warm. These five are shown, never judged.
+    error / framework_error: norm-wise error against the high-precision reference, of the candidate
+    and of the framework. speedup: baseline time / candidate time (median of paired ratios) against
+    `baseline`, the strongest; interval: its 95 % interval. baselines: median microseconds by name.
+    latency_us: the candidate's median
+    (device time on a GPU). clock: whose clock the figure comes from, "judge" or "candidate" (the
+    events in its process, on a GPU). open_us: by how much a call may be longer without the judge's
+    clock showing it; an advantage within it is not called faster. launch_us: what issuing one call
+    takes on the host; on a CPU the same. warm_us, baseline_warm_us: a call with warm caches, the
+    same input over and over, by its process's own clock. end_to_end_us, baseline_end_to_end_us: of
+    a GPU, one call as a caller sees it who waits for its end, warm, with launching and waiting.
+    dispatch_us: of an exported package, what deciding where a call goes takes, warm. These five are
+    shown, never judged.
     all_cores: with all threads of a CPU, of confirmations.
-    roofline_fraction: roofline time / latency, the achieved share of the measured ceiling. naive_speedup: what timing without
-    equal allocation behaviour would have shown, where it was measured. own_kernel_fraction: the part of a call, without what the
-    framework does, that the candidate's own kernels take; of the case that takes longest.
+    roofline_fraction: roofline time / latency, the achieved share of the measured ceiling.
+    naive_speedup: what timing without equal allocation behaviour would have shown, where it was
+    measured. own_kernel_fraction: the part of a call, without what the framework does, that the
+    candidate's own kernels take; of the case that takes longest.
     """
 
     name: str
@@ -145,7 +167,8 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """fitness: None when nothing was timed, 0 for anything not proved correct. device_seconds: seconds under the device lock."""
+    """fitness: None when nothing was timed, 0 for anything not proved correct. device_seconds:
+    seconds under the device lock."""
 
     candidate: str
     language: str
@@ -168,28 +191,49 @@ class Evaluation:
 
     def __post_init__(self) -> None:
         if not self.signals and self.status != "correct":
-            raise ValueError(f"an evaluation with status {self.status!r} carries at least one signal")
+            raise ValueError(
+                f"an evaluation with status {self.status!r} carries at least one signal"
+            )
 
     @property
     def key(self) -> str:
         """Only an equal key may answer from the store."""
-        return evaluation_key(self.candidate, self.task, self.policy, self.environment, self.purpose, self.through)
+        return evaluation_key(
+            self.candidate, self.task, self.policy, self.environment, self.purpose, self.through
+        )
 
 
 def evaluation_key(
-    candidate: str, task: str, policy: str, environment: Environment, purpose: str, through: str, protocol: int = PROTOCOL_VERSION
+    candidate: str,
+    task: str,
+    policy: str,
+    environment: Environment,
+    purpose: str,
+    through: str,
+    protocol: int = PROTOCOL_VERSION,
 ) -> str:
-    """SHA-256 over candidate and task digests, policy, device, toolchain (with the evaluator's own digest), protocol version,
-    purpose and last requested stage.
+    """SHA-256 over candidate and task digests, policy, device, toolchain (with the evaluator's own
+    digest), protocol version, purpose and last requested stage.
 
-    Purpose and stage belong to it because a check without timing, or a search's shorter timing, must not answer a confirmation.
+    Purpose and stage belong to it because a check without timing, or a search's shorter timing,
+    must not answer a confirmation.
     """
-    parts = (candidate, task, policy, environment.device, environment.toolchain, str(protocol), purpose, through)
+    parts = (
+        candidate,
+        task,
+        policy,
+        environment.device,
+        environment.toolchain,
+        str(protocol),
+        purpose,
+        through,
+    )
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def fitness(cases: Sequence[CaseResult]) -> float | None:
-    """F = exp(sum of w_c * ln(speedup_c)) with weights normalised over the timed cases that are not held out.
+    """F = exp(sum of w_c * ln(speedup_c)) with weights normalised over the timed cases that are not
+    held out.
 
     None when no case was timed; 0.0 when any case is incorrect.
     """
@@ -204,4 +248,7 @@ def fitness(cases: Sequence[CaseResult]) -> float | None:
 
 def eligible(cases: Sequence[CaseResult]) -> bool:
     """False when a protected case's interval lies below 1, or any case is incorrect."""
-    return all(c.correct and not (c.protected and c.interval is not None and c.interval[1] < 1.0) for c in cases)
+    return all(
+        c.correct and not (c.protected and c.interval is not None and c.interval[1] < 1.0)
+        for c in cases
+    )

@@ -10,15 +10,17 @@ GoalKind = Literal["speedup", "latency_us", "roofline", "best"]
 
 @dataclass(frozen=True)
 class Goal:
-    """speedup: F reaches `value`. latency_us: the weighted mean latency falls to `value`. roofline: the achieved fraction
-    of the measured ceiling reaches `value` in every case. best: no threshold; the budget or a stall ends the session."""
+    """speedup: F reaches `value`. latency_us: the weighted mean latency falls to `value`. roofline:
+    the achieved fraction of the measured ceiling reaches `value` in every case. best: no threshold;
+    the budget or a stall ends the session."""
 
     kind: GoalKind = "best"
     value: float = 0.0
 
     @classmethod
     def parse(cls, text: str) -> Goal:
-        """ "best", "speedup:2", "latency_us:50", "roofline:0.8". Raises ValueError naming what is accepted."""
+        """ "best", "speedup:2", "latency_us:50", "roofline:0.8". Raises ValueError naming what is
+        accepted."""
         kind, _, number = text.strip().lower().partition(":")
         accepted = "accepted: best, speedup:2, latency_us:50, roofline:0.8"
         if kind == "best" and not number:
@@ -39,7 +41,8 @@ class Goal:
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits; None means unlimited. seconds: wall clock since the session opened; device_seconds: time under the device lock."""
+    """Limits; None means unlimited. seconds: wall clock since the session opened; device_seconds:
+    time under the device lock."""
 
     evaluations: int | None = None
     seconds: float | None = None

@@ -10,9 +10,10 @@ from .environment import ISOLATION_LEVELS, IsolationLevel
 
 @dataclass(frozen=True)
 class Policy:
-    """library_calls: what happens to a candidate that lets the framework compute ("flag": F = 0 until reviewed).
-    isolation: the weakest level under which candidates may run; evaluation is refused below it.
-    tolerance: "default", or "bitwise" to require equality with the framework. review: exports wait for a person.
+    """library_calls: what happens to a candidate that lets the framework compute ("flag": F = 0
+    until reviewed). isolation: the weakest level under which candidates may run; evaluation is
+    refused below it. tolerance: "default", or "bitwise" to require equality with the framework.
+    review: exports wait for a person.
     """
 
     library_calls: Literal["flag", "allow", "reject"] = "flag"
@@ -25,4 +26,7 @@ class Policy:
         return ISOLATION_LEVELS.index(level) <= ISOLATION_LEVELS.index(self.isolation)
 
     def __str__(self) -> str:
-        return f"library_calls={self.library_calls},isolation={self.isolation},tolerance={self.tolerance}"
+        return (
+            f"library_calls={self.library_calls},isolation={self.isolation},"
+            f"tolerance={self.tolerance}"
+        )

@@ -9,19 +9,27 @@ VOCABULARY: dict[str, str] = {
     "structure.no_entry_point": "the file defines neither class ModelNew nor kernel(*inputs)",
     "structure.syntax_error": "the file is not valid Python",
     "structure.constructor_mismatch": "ModelNew cannot be constructed with the task's arguments",
-    "structure.parameter_mismatch": "the module's parameters do not match the reference's by name or by position",
+    ("structure.parameter_mismatch"): (
+        "the module's parameters do not match the reference's by name or by position"
+    ),
     "policy.library_calls": "the framework computes what the candidate's own kernel should",
     "policy.no_native_kernel": "no kernel of the session's language was built or launched",
     "policy.decoy_kernel": "the candidate's kernels ran, but its outputs are right without them",
-    "policy.host_work": "most of a call is computed neither by the candidate's kernels nor by the framework",
+    "policy.host_work": (
+        "most of a call is computed neither by the candidate's kernels nor by the framework"
+    ),
     # build
     "compile_error": "the compiler refused the source",
     "compile_error.undeclared_name": "a name is used that nothing declares",
     "compile_error.missing_header": "an included file does not exist in the build sandbox",
     "compile_error.type_mismatch": "types do not convert or no overload fits",
     "compile_error.syntax": "the compiler could not parse the source",
-    "compile_error.undefined_symbol": 'a function is declared or called but not defined, or not extern "C"',
-    "compile_error.unsupported_instruction": "an intrinsic needs an instruction set that the flags or the machine lack",
+    ("compile_error.undefined_symbol"): (
+        'a function is declared or called but not defined, or not extern "C"'
+    ),
+    ("compile_error.unsupported_instruction"): (
+        "an intrinsic needs an instruction set that the flags or the machine lack"
+    ),
     "compile_error.shape_mismatch": "tensor or block shapes do not agree",
     "compile_error.resource_limit": "more registers, shared memory or time than the compiler has",
     "toolchain_missing": "the compiler or runtime that the language needs is not installed",
@@ -30,12 +38,18 @@ VOCABULARY: dict[str, str] = {
     "crash.abort": "the process aborted (assertion, heap corruption, uncaught C++ exception)",
     "crash.exception": "Python raised",
     "crash.illegal_instruction": "the code used an instruction that this processor lacks",
-    "crash.exit": "the process ended before answering: it exited, or was killed and memory was not short",
-    "crash.arithmetic": "the process was ended by an arithmetic fault such as an integer division by zero",
+    "crash.exit": (
+        "the process ended before answering: it exited, or was killed and memory was not short"
+    ),
+    "crash.arithmetic": (
+        "the process was ended by an arithmetic fault such as an integer division by zero"
+    ),
     "crash.input_mutation": "the candidate wrote to an input (inputs are read-only)",
     "crash.out_of_bounds": "memory before or after a tensor was read or written",
     "crash.illegal_address": "the device reported an invalid address",
-    "out_of_memory": "an allocation exceeded the memory limit, or the process was killed for the memory it held",
+    "out_of_memory": (
+        "an allocation exceeded the memory limit, or the process was killed for the memory it held"
+    ),
     "output_flood": "more was printed than the log holds",
     "timeout.build": "the build did not end in time",
     "timeout.run": "a call did not end in time",
@@ -57,13 +71,19 @@ VOCABULARY: dict[str, str] = {
     "wrong.race": "the same input gave different results beyond rounding",
     "wrong.held_output": "an output changed after it was returned",
     "wrong.gradients": "the forward agrees, the gradients do not",
-    "special_values": "with NaN or infinity in the inputs the result is another than the reference's; that fails no candidate",
+    "special_values": (
+        "with NaN or infinity in the inputs the result is another than the reference's; that fails "
+        "no candidate"
+    ),
     # honesty
     "cheat.clock": "the candidate's own clock disagrees with the judge's (on a device)",
     "cheat.impossible_speed": "faster than the device can write the outputs",
     "cheat.protocol": "the candidate interfered with the evaluation protocol",
     "clock_open": "faster by the figure, but by less than the judge's clock leaves open",
-    "output_predictable": "faster by the figure, but a number known beforehand would pass for an output, so nothing is vouched for",
+    "output_predictable": (
+        "faster by the figure, but a number known beforehand would pass for an output, so nothing "
+        "is vouched for"
+    ),
     "suspect.implausible_speed": "a speed-up that is rarely true; a person should look",
     # why it is slow (or fast enough)
     "memory_bound": "time is explained by bytes over the measured bandwidth",
@@ -81,7 +101,9 @@ VOCABULARY: dict[str, str] = {
     "division_heavy": "divisions and square roots are a large part of the arithmetic",
     "transcendental_heavy": "calls to exp, log, tanh … in the hot loop",
     "page_faults": "the call touches fresh pages each time",
-    "timed_briefly": "plainly behind the best so far: timed in one pair of processes, and no further",
+    "timed_briefly": (
+        "plainly behind the best so far: timed in one pair of processes, and no further"
+    ),
     "noisy_timing": "the samples scatter too much for a narrow interval",
     "foreign_process": "other programs used the device while it was timed",
     "throttled": "heat, power or a moving clock slowed the device down while it was timed",
@@ -94,7 +116,8 @@ VOCABULARY: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Signal:
-    """name: from VOCABULARY. message: one sentence with the numbers. evidence: the numbers by name."""
+    """name: from VOCABULARY. message: one sentence with the numbers. evidence: the numbers by
+    name."""
 
     name: str
     message: str = ""
@@ -102,4 +125,6 @@ class Signal:
 
     def __post_init__(self) -> None:
         if self.name not in VOCABULARY:
-            raise ValueError(f"unknown signal {self.name!r}; the vocabulary stands in harness/types/signal.py")
+            raise ValueError(
+                f"unknown signal {self.name!r}; the vocabulary stands in harness/types/signal.py"
+            )

@@ -22,7 +22,9 @@ class Target:
         """Raises ValueError, naming what is accepted."""
         match = _PATTERN.match(text.strip().lower())
         if not match:
-            raise ValueError(f"unknown target {text!r}; accepted: cpu, cuda, cuda:sm_90, hip:gfx942 and the like")
+            raise ValueError(
+                f"unknown target {text!r}; accepted: cpu, cuda, cuda:sm_90, hip:gfx942 and the like"
+            )
         return cls(match.group(1), match.group(2))
 
     def __str__(self) -> str:

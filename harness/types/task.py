@@ -1,4 +1,5 @@
-"""A task as the rest of the program sees it: facts about the reference, never the reference itself."""
+"""A task as the rest of the program sees it: facts about the reference, never the reference
+itself."""
 
 from __future__ import annotations
 
@@ -23,9 +24,10 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator of a task's graph, by its plain name ("sum"). reads: places in the graph of those whose results it takes, -1 for an input,
-    -2 for a parameter or constant. axes: of a reduction or scan, "all", "last" (the innermost), "inner" (others) or "mixed"; extent: how
-    many elements meet along them; "" and 0 for everything else."""
+    """One operator of a task's graph, by its plain name ("sum"). reads: places in the graph of
+    those whose results it takes, -1 for an input, -2 for a parameter or constant. axes: of a
+    reduction or scan, "all", "last" (the innermost), "inner" (others) or "mixed"; extent: how many
+    elements meet along them; "" and 0 for everything else."""
 
     name: str
     reads: tuple[int, ...] = ()
@@ -37,8 +39,9 @@ class Operator:
 class Case:
     """One setting of a task. `arguments` are the keyword arguments of get_inputs/get_init_inputs.
 
-    bytes_min: input plus output storages, each moved once. bytes_written: the outputs alone. operations: floating-point
-    operations of the reference (torch's flop counter for contractions plus one per element of every other operator).
+    bytes_min: input plus output storages, each moved once. bytes_written: the outputs alone.
+    operations: floating-point operations of the reference (torch's flop counter for contractions
+    plus one per element of every other operator).
     """
 
     name: str
@@ -51,7 +54,8 @@ class Case:
     bytes_min: int = 0
     bytes_written: int = 0
     operations: float = 0.0
-    baselines_us: dict[str, float] = field(default_factory=dict)  # screening medians, by baseline name
+    # screening medians, by baseline name
+    baselines_us: dict[str, float] = field(default_factory=dict)
     roofline_time_us: float = 0.0
     families: tuple[str, ...] = ()
     dropped_families: dict[str, str] = field(default_factory=dict)
@@ -59,12 +63,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Task:
-    """digest: `task_digest`, the identity used in evaluation keys. neighbours: what it loads from its folder, as relative names and the
-    SHA-256 of their contents.
+    """digest: `task_digest`, the identity used in evaluation keys. neighbours: what it loads from
+    its folder, as relative names and the SHA-256 of their contents.
 
-    operators: the aten operators one eager call executed, with counts. graph: the same call in plain operators along the data, by which tasks
-    are compared; () where it could not be traced, and the notes say why.
-    notes: what a reader of results should know (dropped input families, a baseline that failed to compile …).
+    operators: the aten operators one eager call executed, with counts. graph: the same call in
+    plain operators along the data, by which tasks are compared; () where it could not be traced,
+    and the notes say why.
+    notes: what a reader of results should know (dropped input families, a baseline that failed to
+    compile …).
     """
 
     name: str
@@ -87,8 +93,10 @@ class Task:
         return tuple(c for c in self.cases if not c.held_out)
 
 
-def task_digest(source: str, held_out: str = "", neighbours: Mapping[str, str] | None = None) -> str:
-    """SHA-256 over a task's text, that of its held-out companion, and the names and digests of what it loads from its folder: everything that
-    decides what it asks for."""
+def task_digest(
+    source: str, held_out: str = "", neighbours: Mapping[str, str] | None = None
+) -> str:
+    """SHA-256 over a task's text, that of its held-out companion, and the names and digests of what
+    it loads from its folder: everything that decides what it asks for."""
     named = "".join(f"\0{name}\0{digest}" for name, digest in sorted((neighbours or {}).items()))
     return hashlib.sha256(f"{source}\0{held_out}{named}".encode()).hexdigest()

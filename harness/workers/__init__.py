@@ -1,1 +1,2 @@
-"""The processes that run things: fork server, confined workers, reference worker, and the frames between them and the judge."""
+"""The processes that run things: fork server, confined workers, reference worker, and the frames
+between them and the judge."""

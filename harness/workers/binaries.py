@@ -15,7 +15,12 @@ def find(name: str) -> str:
     """Path of `nvdisasm` or `cuobjdump`: Triton's own, else the CUDA toolkit's; "" without one."""
     spec = find_spec("triton")
     bundled = (
-        [os.path.join(p, "backends", "nvidia", "bin", name) for p in (spec.submodule_search_locations or ())] if spec else []
+        [
+            os.path.join(p, "backends", "nvidia", "bin", name)
+            for p in (spec.submodule_search_locations or ())
+        ]
+        if spec
+        else []
     )
     places = [*bundled, shutil.which(name) or "", f"/usr/local/cuda/bin/{name}"]
     return next((p for p in places if p and os.path.isfile(p)), "")
@@ -31,7 +36,13 @@ def say(name: str, options: list[str], binary: bytes) -> str:
         file.flush()
         try:
             command = [program, *options, file.name]
-            done = subprocess.run(command, capture_output=True, timeout=TOOL_SECONDS, check=False, stdin=subprocess.DEVNULL)
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                timeout=TOOL_SECONDS,
+                check=False,
+                stdin=subprocess.DEVNULL,
+            )
         except (OSError, subprocess.TimeoutExpired):
             return ""
     return done.stdout.decode(errors="replace")

@@ -1,7 +1,8 @@
 """Tensors as named buffers in memfds: layouts, sealed files, and the torch adapter on both sides.
 
-The judge creates every file and knows every size in advance. A layout is a list of entries, one per leaf of the arguments:
-tensors with offset, shape, stride and dtype; everything else as a JSON value. Inputs are mapped read-only.
+The judge creates every file and knows every size in advance. A layout is a list of entries, one per
+leaf of the arguments: tensors with offset, shape, stride and dtype; everything else as a JSON
+value. Inputs are mapped read-only.
 """
 
 from __future__ import annotations
@@ -18,15 +19,23 @@ from typing import Any
 ALIGN = 4096  # a page
 LINE = 64  # bytes to which tensors are aligned, as the framework's are
 FILL = 0x7F  # of bytes that nobody has written: NaN in half precision, 3.4e38 in single
-_SEAL_FUTURE_WRITE, _SEAL_WRITE, _SEAL_GROW, _SEAL_SHRINK, _SEAL_SEAL, _ADD_SEALS = 16, 8, 4, 2, 1, 1033
+_SEAL_FUTURE_WRITE, _SEAL_WRITE, _SEAL_GROW, _SEAL_SHRINK, _SEAL_SEAL, _ADD_SEALS = (
+    16,
+    8,
+    4,
+    2,
+    1,
+    1033,
+)
 _MAP_POPULATE = 0x8000
 
-Layout = dict[str, Any]  # {"bytes": total, "leaves": [...], "tree": structure}; plain JSON because it crosses as JSON
+# {"bytes": total, "leaves": [...], "tree": structure}; plain JSON because it crosses as JSON
+Layout = dict[str, Any]
 
 
 def create(name: str, size: int, *, fixed: bool = True) -> int:
-    """A memfd of `size` bytes (at least one page). fixed: for ever of this size, so that whoever else holds it cannot pull the
-    pages from under a mapping."""
+    """A memfd of `size` bytes (at least one page). fixed: for ever of this size, so that whoever
+    else holds it cannot pull the pages from under a mapping."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, max(size, ALIGN))
     if fixed:
@@ -35,8 +44,11 @@ def create(name: str, size: int, *, fixed: bool = True) -> int:
 
 
 def seal(fd: int, *, writable: bool = False) -> None:
-    """Forbid growing and shrinking and, unless writable, writing for ever. No writable mapping may exist."""
-    fcntl.fcntl(fd, _ADD_SEALS, _SEAL_GROW | _SEAL_SHRINK | _SEAL_SEAL | (0 if writable else _SEAL_WRITE))
+    """Forbid growing and shrinking and, unless writable, writing for ever. No writable mapping may
+    exist."""
+    fcntl.fcntl(
+        fd, _ADD_SEALS, _SEAL_GROW | _SEAL_SHRINK | _SEAL_SEAL | (0 if writable else _SEAL_WRITE)
+    )
 
 
 def seal_for_others(fd: int) -> None:
@@ -53,7 +65,8 @@ def from_bytes(name: str, data: bytes) -> int:
 
 
 def copy(name: str, fd: int) -> int:
-    """A sealed memfd of its own with the same contents; where nothing was ever written it takes no memory either."""
+    """A sealed memfd of its own with the same contents; where nothing was ever written it takes no
+    memory either."""
     size = os.fstat(fd).st_size
     new = create(name, size)
     try:
@@ -100,13 +113,15 @@ def _write_all(fd: int, data: memoryview, offset: int) -> None:
         done += os.pwrite(fd, data[done : done + (1 << 26)], offset + done)
 
 
-# ---- torch adapter -----------------------------------------------------------------------------------------------
+# ---- torch adapter -------------------------------------------------------------------------------
 
 
 def plan(value: Any) -> Layout:
-    """The layout of a structure of lists, tuples, dicts, tensors and JSON values. Raises TypeError naming what cannot cross.
+    """The layout of a structure of lists, tuples, dicts, tensors and JSON values. Raises TypeError
+    naming what cannot cross.
 
-    Each tensor ends (up to its alignment) at the end of a page, with an unused page before and after it.
+    Each tensor ends (up to its alignment) at the end of a page, with an unused page before and
+    after it.
     """
     leaves: list[dict[str, Any]] = []
     total = ALIGN
@@ -114,7 +129,11 @@ def plan(value: Any) -> Layout:
     def walk(node: Any, where: str) -> Any:
         nonlocal total
         if isinstance(node, (list, tuple)):
-            return {"list" if isinstance(node, list) else "tuple": [walk(v, f"{where}[{i}]") for i, v in enumerate(node)]}
+            return {
+                "list" if isinstance(node, list) else "tuple": [
+                    walk(v, f"{where}[{i}]") for i, v in enumerate(node)
+                ]
+            }
         if isinstance(node, dict):
             return {"dict": {str(k): walk(v, f"{where}[{k!r}]") for k, v in node.items()}}
         if hasattr(node, "data_ptr"):
@@ -134,7 +153,8 @@ def plan(value: Any) -> Layout:
             leaves.append({"value": node})
         else:
             raise TypeError(
-                f"{where} is a {type(node).__name__}; tensors, numbers, strings, booleans, None, lists and dicts can cross"
+                f"{where} is a {type(node).__name__}; tensors, numbers, strings, booleans, None, "
+                "lists and dicts can cross"
             )
         return len(leaves) - 1
 
@@ -144,13 +164,14 @@ def plan(value: Any) -> Layout:
 
 def same(one: Layout, other: Layout) -> bool:
     """Whether two layouts describe the same shapes, dtypes and structure."""
-    return one["tree"] == other["tree"] and [{k: v for k, v in leaf.items() if k != "value"} for leaf in one["leaves"]] == [
-        {k: v for k, v in leaf.items() if k != "value"} for leaf in other["leaves"]
-    ]
+    return one["tree"] == other["tree"] and [
+        {k: v for k, v in leaf.items() if k != "value"} for leaf in one["leaves"]
+    ] == [{k: v for k, v in leaf.items() if k != "value"} for leaf in other["leaves"]]
 
 
 def write(fd: int, layout: Layout, value: Any, base: int = 0) -> None:
-    """Write the tensors of `value`, which has this layout, into the file, and fill what is left of their pages."""
+    """Write the tensors of `value`, which has this layout, into the file, and fill what is left of
+    their pages."""
     for tensor, entry in zip(tensors_of(value), _entries(layout), strict=True):
         start, end = base + entry["offset"], base + entry["offset"] + entry["nbytes"]
         _write_all(fd, raw(tensor, entry["nbytes"]), start)
@@ -167,13 +188,18 @@ def raw(tensor: Any, nbytes: int) -> memoryview:
 
 def mapped(fd: int, size: int = 1 << 62) -> mmap.mmap:
     """A file, or its first `size` bytes: private, read-only, its pages already present."""
-    return _map(fd, min(size, os.fstat(fd).st_size), mmap.MAP_PRIVATE | _MAP_POPULATE, mmap.PROT_READ)
+    return _map(
+        fd, min(size, os.fstat(fd).st_size), mmap.MAP_PRIVATE | _MAP_POPULATE, mmap.PROT_READ
+    )
 
 
-def read(fd: int, layout: Layout, protect: Callable[[int], None] | None = None, base: int = 0) -> Any:
-    """The structure, with tensors on a mapping of the file. base: where in it the structure starts. protect: called with the address of
-    each page between tensors."""
-    value = build(layout, mapped(fd, base + layout["bytes"]), base)  # pages of a sparse file that nobody reads would cost as much
+def read(
+    fd: int, layout: Layout, protect: Callable[[int], None] | None = None, base: int = 0
+) -> Any:
+    """The structure, with tensors on a mapping of the file. base: where in it the structure starts.
+    protect: called with the address of each page between tensors."""
+    # pages of a sparse file that nobody reads would cost as much
+    value = build(layout, mapped(fd, base + layout["bytes"]), base)
     if protect is not None:
         for found, entry in zip(tensors_of(value), _entries(layout), strict=True):
             if entry["nbytes"]:
@@ -229,11 +255,17 @@ def tensor(mapped: Any, entry: dict[str, Any], base: int = 0) -> Any:
     if isinstance(mapped, torch.Tensor):
         start = base + entry["offset"]
         flat = mapped[start : start + entry["nbytes"]].view(dtype)
-        return flat.as_strided(entry["shape"], entry["stride"]) if entry["nbytes"] else flat.reshape(entry["shape"])
+        return (
+            flat.as_strided(entry["shape"], entry["stride"])
+            if entry["nbytes"]
+            else flat.reshape(entry["shape"])
+        )
     if entry["nbytes"] == 0:
         return torch.empty_strided(entry["shape"], entry["stride"], dtype=dtype)
     _expect_warning()
-    flat = torch.frombuffer(mapped, dtype=dtype, count=entry["nbytes"] // dtype.itemsize, offset=base + entry["offset"])
+    flat = torch.frombuffer(
+        mapped, dtype=dtype, count=entry["nbytes"] // dtype.itemsize, offset=base + entry["offset"]
+    )
     return flat.as_strided(entry["shape"], entry["stride"])
 
 
@@ -243,7 +275,9 @@ def put(there: Any, layout: Layout, value: Any, base: int = 0) -> None:
         count = _extent(entry["shape"], entry["stride"])
         if count:
             start = base + entry["offset"]
-            there[start : start + entry["nbytes"]].view(found.dtype).copy_(found.as_strided((count,), (1,)))
+            there[start : start + entry["nbytes"]].view(found.dtype).copy_(
+                found.as_strided((count,), (1,))
+            )
 
 
 @functools.cache
@@ -257,7 +291,8 @@ def _expect_warning() -> None:
 
 
 def stacked(layout: Layout, mapped: Any, count: int, stride: int) -> list[Any]:
-    """The tensors of `count` equal layouts that lie `stride` bytes apart, from the start of a mapping: each with one dimension more."""
+    """The tensors of `count` equal layouts that lie `stride` bytes apart, from the start of a
+    mapping: each with one dimension more."""
     found = []
     for entry in _entries(layout):
         size = _itemsize(entry["dtype"])
@@ -273,24 +308,38 @@ def tensors(layout: Layout, mapped: Any, base: int = 0) -> list[Any]:
 
 
 def dense(layout: Layout) -> Layout:
-    """The same tensors as a flat list in contiguous layout: how outputs are written. "as": their strides before."""
+    """The same tensors as a flat list in contiguous layout: how outputs are written. "as": their
+    strides before."""
     leaves, total = [], 0
     for entry in _entries(layout):
         count = 1
         for extent in entry["shape"]:
             count *= extent
         nbytes = count * _itemsize(entry["dtype"])
-        leaves.append({**entry, "stride": contiguous(entry["shape"]), "as": entry["stride"], "offset": total, "nbytes": nbytes})
+        leaves.append(
+            {
+                **entry,
+                "stride": contiguous(entry["shape"]),
+                "as": entry["stride"],
+                "offset": total,
+                "nbytes": nbytes,
+            }
+        )
         total += -(-nbytes // ALIGN) * ALIGN
     return {"bytes": total, "leaves": leaves, "tree": {"list": list(range(len(leaves)))}}
 
 
 def integers(layout: Layout) -> list[int]:
-    """Which tensors of a layout, by number, hold integers or booleans: where rounding decides there, there is no "nearly"."""
+    """Which tensors of a layout, by number, hold integers or booleans: where rounding decides
+    there, there is no "nearly"."""
     import torch
 
     dtypes = (getattr(torch, entry["dtype"]) for entry in _entries(layout))
-    return [number for number, dtype in enumerate(dtypes) if not (dtype.is_floating_point or dtype.is_complex)]
+    return [
+        number
+        for number, dtype in enumerate(dtypes)
+        if not (dtype.is_floating_point or dtype.is_complex)
+    ]
 
 
 def contiguous(shape: Sequence[int]) -> list[int]:

@@ -1,4 +1,5 @@
-"""The process that runs one candidate: confined before this code starts, used once, believed in nothing."""
+"""The process that runs one candidate: confined before this code starts, used once, believed in
+nothing."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ class CandidateHost(host.Host):
     _recorder: kernels.Recorder | None = None
 
     def on_load(self, fds: list[int], poison: bool = False) -> None:
-        """Execute the candidate's text (first descriptor), with what it compiled before (second, if given). With `poison`, memory from malloc is filled with a pattern, and
-        launches of own kernels are watched: such a worker verifies, and is never timed."""
+        """Execute the candidate's text (first descriptor), with what it compiled before (second, if
+        given). With `poison`, memory from malloc is filled with a pattern, and launches of own
+        kernels are watched: such a worker verifies, and is never timed."""
         native.use_builder(self._build)
         compiled.use_private_folders()
         if len(fds) > 1:
@@ -53,7 +55,8 @@ class CandidateHost(host.Host):
         upstream: list[int],
         device: str = "cpu",
     ) -> None:
-        """Construct the model for one case. upstream: see host.forward. Descriptors: init inputs and, where outputs are not shown where they lie, output slots."""
+        """Construct the model for one case. upstream: see host.forward. Descriptors: init inputs
+        and, where outputs are not shown where they lie, output slots."""
         if self._recorder is not None:
             self._recorder.case = key
         arguments = buffers.read(fds[0], init)
@@ -77,16 +80,21 @@ class CandidateHost(host.Host):
         modules.copy_state(self.prepared[key].targets, list(buffers.read(fds[0], layout)))
 
     def on_works(self, fds: list[int], mode: works.Mode) -> tuple[Any, tuple[int, ...]]:
-        """values: launches of own kernels since the last such command, and the nanoseconds they took (after mode "meter"). data: which C++
-        functions were called, each as [identity of its build, name, calls]."""
+        """values: launches of own kernels since the last such command, and the nanoseconds they
+        took (after mode "meter"). data: which C++ functions were called, each as [identity of its
+        build, name, calls]."""
         self.guarded = self.guarded and mode == "count"  # guarded allocations take time
         if self._works is None:
             return [], (0, 0)
-        _fill_fresh(mode != "meter")  # filling an output of 12 MiB takes as long as the kernel that writes it
-        return [[*key, calls] for key, calls in self._works.called.items()], self._works.switch(mode)
+        # filling an output of 12 MiB takes as long as the kernel that writes it
+        _fill_fresh(mode != "meter")
+        return [[*key, calls] for key, calls in self._works.called.items()], self._works.switch(
+            mode
+        )
 
     def on_collect(self, fds: list[int]) -> tuple[Any, tuple[int, ...]]:
-        """Write every kernel of load_cuda that was launched to the first descriptor. values: bytes, kernels left out."""
+        """Write every kernel of load_cuda that was launched to the first descriptor. values: bytes,
+        kernels left out."""
         recorder = self._recorder
         size, left_out = kernels.hand_over(recorder.found() if recorder else [], fds[0])
         return None, (size, left_out + (recorder.left_out if recorder else 0))
@@ -104,7 +112,8 @@ class CandidateHost(host.Host):
 
 
 def _fill_fresh(on: bool) -> None:
-    """Whether malloc fills what it gives. M_PERTURB: the pattern of freed memory; fresh holds the complement."""
+    """Whether malloc fills what it gives. M_PERTURB: the pattern of freed memory; fresh holds the
+    complement."""
     ctypes.CDLL(None).mallopt(-6, guards.FRESH ^ 0xFF if on else 0)
 
 

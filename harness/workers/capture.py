@@ -1,5 +1,6 @@
-"""The process that compiles one Triton candidate for a device that need not be here: `forward` runs once for each case on host
-memory, and every kernel it launches is compiled with the specialization of that launch, and kept instead of launched."""
+"""The process that compiles one Triton candidate for a device that need not be here: `forward` runs
+once for each case on host memory, and every kernel it launches is compiled with the specialization
+of that launch, and kept instead of launched."""
 
 from __future__ import annotations
 
@@ -13,22 +14,28 @@ from . import binaries, buffers, candidate, driver, kernels, mapped, modules
 from .kernels import Captured
 
 DISASSEMBLED = 24  # each takes about 0.3 s
-_DEBUG = re.compile(r"^\s*(?:\.loc|\.file|\$L__tmp\d+:|\.Ltmp\d+:|\.Lfunc_\w+:|;DEBUG).*\n", re.MULTILINE)
+_DEBUG = re.compile(
+    r"^\s*(?:\.loc|\.file|\$L__tmp\d+:|\.Ltmp\d+:|\.Lfunc_\w+:|;DEBUG).*\n", re.MULTILINE
+)
 
 
 class CaptureHost(candidate.CandidateHost):
-    """Commands besides those of a candidate's worker: `device` before everything else, `capture` for a case, `collect` at the end."""
+    """Commands besides those of a candidate's worker: `device` before everything else, `capture`
+    for a case, `collect` at the end."""
 
     def on_device(self, fds: list[int], device: mapped.Device, target: list[Any]) -> None:
         """target: backend, architecture, warp size. Caches go to this process's private folder."""
         self._case = ""
-        self._compiled: dict[int, tuple[Any, Captured]] = {}  # by identity; the kernel is held so that it stays unique
+        # by identity; the kernel is held so that it stays unique
+        self._compiled: dict[int, tuple[Any, Captured]] = {}
         self._loading: Any = None
         self._left_out = 0
         tempfile.tempdir = os.getcwd()
         os.environ["TRITON_CACHE_DIR"] = os.path.join(os.getcwd(), f"triton-{os.getpid()}")
         mapped.install(device, zero=True)
-        self._driver = driver.Driver((target[0], target[1], target[2]), device, 1, self._load, self._launch)
+        self._driver = driver.Driver(
+            (target[0], target[1], target[2]), device, 1, self._load, self._launch
+        )
         driver.install(self._driver)
         self._watch()
 
@@ -45,10 +52,11 @@ class CaptureHost(candidate.CandidateHost):
         size, more = kernels.hand_over(found, fds[0])
         return None, (size, self._left_out + more)
 
-    # ---- what the driver reports -----------------------------------------------------------------------------------
+    # ---- what the driver reports -----------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Know which kernel is being loaded, and tell the compiler's errors from the candidate's."""
+        """Know which kernel is being loaded, and tell the compiler's errors from the
+        candidate's."""
         from triton.compiler import CompiledKernel
         from triton.errors import TritonError
         from triton.runtime.jit import JITFunction
@@ -82,7 +90,9 @@ class CaptureHost(candidate.CandidateHost):
         kernel = self._loading
         self._keep(kernel)
         if "amdgcn" in kernel.asm:
-            counts = dict(re.findall(r"\.(vgpr_count|vgpr_spill_count):\s+(\d+)", kernel.asm["amdgcn"]))
+            counts = dict(
+                re.findall(r"\.(vgpr_count|vgpr_spill_count):\s+(\d+)", kernel.asm["amdgcn"])
+            )
             return int(counts.get("vgpr_count", 0)), int(counts.get("vgpr_spill_count", 0))
         words = binaries.say("cuobjdump", ["-res-usage"], binary)
         registers = [int(n) for n in re.findall(r"\bREG:(\d+)", words)]
@@ -97,7 +107,9 @@ class CaptureHost(candidate.CandidateHost):
                     kernel,
                     replace(
                         record,
-                        grid=record.grid if record.launches or tuning else (grid[0], grid[1], grid[2]),
+                        grid=record.grid
+                        if record.launches or tuning
+                        else (grid[0], grid[1], grid[2]),
                         launches=record.launches + (not tuning),
                         tuning=record.tuning and tuning,
                         cases=cases,
@@ -107,7 +119,10 @@ class CaptureHost(candidate.CandidateHost):
     def _keep(self, kernel: Any, refused: str = "") -> None:
         known = self._compiled.get(id(kernel))
         if known is not None:
-            self._compiled[id(kernel)] = (kernel, replace(known[1], refused=known[1].refused or refused))
+            self._compiled[id(kernel)] = (
+                kernel,
+                replace(known[1], refused=known[1].refused or refused),
+            )
             return
         if len(self._compiled) >= kernels.KERNELS:
             self._left_out += 1
@@ -130,7 +145,9 @@ class CaptureHost(candidate.CandidateHost):
         self._compiled[id(kernel)] = (kernel, record)
 
     def _read(self, kernel: Any, record: Captured, *, disassemble: bool) -> Captured:
-        texts = {kind: _listing(kernel.asm[kind]) for kind in ("ptx", "amdgcn") if kind in kernel.asm}
+        texts = {
+            kind: _listing(kernel.asm[kind]) for kind in ("ptx", "amdgcn") if kind in kernel.asm
+        }
         resources = ""
         if "cubin" in kernel.asm:
             resources = binaries.say("cuobjdump", ["-res-usage"], kernel.asm["cubin"])[:4000]
@@ -140,14 +157,19 @@ class CaptureHost(candidate.CandidateHost):
 
 
 def _listing(text: str) -> str:
-    """Without debugging directives, whose bulk is of no use to a reader; the metadata of AMD stands at the end and is kept."""
+    """Without debugging directives, whose bulk is of no use to a reader; the metadata of AMD stands
+    at the end and is kept."""
     plain = _DEBUG.sub("", text)
     for start, end in (("\t.section\t.debug_", "\t.amdgpu_metadata"), ("\t.section\t.debug_", "")):
         begin = plain.find(start)
         stop = plain.find(end, begin) if end and begin >= 0 else len(plain)
         if begin >= 0 and stop >= 0:
             plain = plain[:begin] + plain[stop:]
-    return plain if len(plain) <= kernels.TEXT_CHARS else f"{plain[: kernels.TEXT_CHARS - 4000]}\n[…]\n{plain[-4000:]}"
+    return (
+        plain
+        if len(plain) <= kernels.TEXT_CHARS
+        else f"{plain[: kernels.TEXT_CHARS - 4000]}\n[…]\n{plain[-4000:]}"
+    )
 
 
 def _specialization(source: Any) -> tuple[dict[str, str], dict[str, str]]:

@@ -1,4 +1,5 @@
-"""The confined build service: runs the compiler for one request, single-use like a candidate's worker."""
+"""The confined build service: runs the compiler for one request, single-use like a candidate's
+worker."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class CudaReport:
 
 @dataclass(frozen=True)
 class CompileResult:
-    """returncode: of the compiler; other than 0 with `log`, its words. bytes, listing: sizes of what was written. seconds: it took."""
+    """returncode: of the compiler; other than 0 with `log`, its words. bytes, listing: sizes of
+    what was written. seconds: it took."""
 
     returncode: int
     log: str = ""
@@ -41,35 +43,64 @@ class CompilerHost(host.Host):
     """One command a language: compile text into a descriptor."""
 
     def on_compile(
-        self, fds: list[int], compiler: str, flags: list[str], limit_s: float, disassemble: bool = False
+        self,
+        fds: list[int],
+        compiler: str,
+        flags: list[str],
+        limit_s: float,
+        disassemble: bool = False,
     ) -> dict[str, Any]:
-        """Descriptors: source text, file for the library, file for what is inside (assembly.Inside). Sizes and the compiler's words
-        come back. Line tables change no instruction."""
+        """Descriptors: source text, file for the library, file for what is inside
+        (assembly.Inside). Sizes and the compiler's words come back. Line tables change no
+        instruction."""
         source = buffers.read_all(fds[0])
         with open(_SOURCE, "wb") as file:
             file.write(source)
         os.utime(_SOURCE, (0, 0))  # __TIMESTAMP__
         lines = ["-g1"] if disassemble else []
-        command = native.compile_command(compiler, _SOURCE, _LIBRARY, [*lines, *flags, "-fdiagnostics-color=never"])
+        command = native.compile_command(
+            compiler, _SOURCE, _LIBRARY, [*lines, *flags, "-fdiagnostics-color=never"]
+        )
         started = time.monotonic()
         try:
-            done = subprocess.run(command, capture_output=True, timeout=limit_s, check=False, stdin=subprocess.DEVNULL)
+            done = subprocess.run(
+                command, capture_output=True, timeout=limit_s, check=False, stdin=subprocess.DEVNULL
+            )
         except subprocess.TimeoutExpired:
-            return {"returncode": -1, "log": f"the compiler did not end within {limit_s:.0f} s", "timeout": True}
+            return {
+                "returncode": -1,
+                "log": f"the compiler did not end within {limit_s:.0f} s",
+                "timeout": True,
+            }
         log = done.stderr.decode(errors="replace").replace(f"{os.getcwd()}/", "")[-40_000:]
-        result: dict[str, Any] = {"returncode": done.returncode, "log": log, "seconds": time.monotonic() - started}
+        result: dict[str, Any] = {
+            "returncode": done.returncode,
+            "log": log,
+            "seconds": time.monotonic() - started,
+        }
         if done.returncode == 0:
             with open(_LIBRARY, "rb") as library:
                 result["bytes"] = _write(library.read(), fds[1])
-            result["listing"] = _write(_inside(source.decode(errors="replace")), fds[2]) if disassemble else 0
+            result["listing"] = (
+                _write(_inside(source.decode(errors="replace")), fds[2]) if disassemble else 0
+            )
         return result
 
     def on_compile_cuda(
-        self, fds: list[int], toolkit: dict[str, Any], flags: list[str], architecture: str, names: list[str], limit_s: float
+        self,
+        fds: list[int],
+        toolkit: dict[str, Any],
+        flags: list[str],
+        architecture: str,
+        names: list[str],
+        limit_s: float,
     ) -> dict[str, Any]:
-        """Descriptors: source text, file for the binary, file for a CudaReport. Sizes and the compiler's words come back."""
+        """Descriptors: source text, file for the binary, file for a CudaReport. Sizes and the
+        compiler's words come back."""
         folder = os.getcwd()
-        order = native.Order("cuda", buffers.read_all(fds[0]).decode(), tuple(flags), architecture, tuple(names))
+        order = native.Order(
+            "cuda", buffers.read_all(fds[0]).decode(), tuple(flags), architecture, tuple(names)
+        )
         try:
             made = native.compile_order(order, from_json(native.Toolkit, toolkit), folder, limit_s)
         except TimeoutError as error:
@@ -101,5 +132,6 @@ def _write(data: bytes, fd: int) -> int:
 
 def serve(sock: Any, text_fd: int) -> None:
     """Entry of the forked, confined child."""
-    os.environ["SOURCE_DATE_EPOCH"] = "0"  # __DATE__ and __TIME__ would tell whether a build was ordered before
+    # __DATE__ and __TIME__ would tell whether a build was ordered before
+    os.environ["SOURCE_DATE_EPOCH"] = "0"
     CompilerHost(sock, text_fd).serve()

@@ -1,9 +1,10 @@
 """A process confines itself before it loads a candidate or a task.
 
-Called in a freshly forked, single-threaded child of a fork server. It returns only in the process that may run the
-file; the processes around it (one outside the PID namespace, one as its init) wait, report, and end with it.
-Levels, strongest first: `namespaces` (own root built from read-only binds, PID, network and IPC namespaces, landlock, seccomp),
-`bubblewrap` (as `landlock`, forked in a sandbox), `landlock` (path rules and seccomp), `process` (limits and a scrubbed environment only).
+Called in a freshly forked, single-threaded child of a fork server. It returns only in the process
+that may run the file; the processes around it (one outside the PID namespace, one as its init)
+wait, report, and end with it. Levels, strongest first: `namespaces` (own root built from read-only
+binds, PID, network and IPC namespaces, landlock, seccomp), `bubblewrap` (as `landlock`, forked in a
+sandbox), `landlock` (path rules and seccomp), `process` (limits and a scrubbed environment only).
 """
 
 from __future__ import annotations
@@ -18,18 +19,27 @@ from dataclasses import dataclass
 from . import syscalls, watcher
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sys", "/nix")
-ETC = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime", "/etc/OpenCL")
+ETC = (
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+    "/etc/localtime",
+    "/etc/OpenCL",
+)
 _PROCESSORS = "/sys/devices/system/cpu"
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """level: how strong. readable: paths beyond the system's (interpreter, libraries). memory_bytes: address space on top of what
-    the process has now, resident_bytes: what it and its descendants may hold together; 0 for no limit. processes: tasks that may
-    exist. scratch_bytes: size of the private /tmp. cpus: where it runs with all it starts, and cannot leave; () for anywhere.
-    user: whom a root process becomes, where it can become somebody. tools: it runs compilers, which set modes and times of files: whoever
-    judges a candidate by what one process knows must not let it leave such marks for the next. forks: it may start processes."""
+    """level: how strong. readable: paths beyond the system's (interpreter, libraries).
+    memory_bytes: address space on top of what the process has now, resident_bytes: what it and its
+    descendants may hold together; 0 for no limit. processes: tasks that may exist. scratch_bytes:
+    size of the private /tmp. cpus: where it runs with all it starts, and cannot leave; () for
+    anywhere. user: whom a root process becomes, where it can become somebody. tools: it runs
+    compilers, which set modes and times of files: whoever judges a candidate by what one process
+    knows must not let it leave such marks for the next. forks: it may start processes."""
 
     level: str
     readable: tuple[str, ...] = ()
@@ -46,19 +56,23 @@ class Confinement:
 
     @property
     def bare(self) -> bool:
-        """Whether it is shown of the machine what a processor's kernels need and no more: neither a driver nor a compiler asks, and
-        whatever counts for the whole machine carries words from one process to a later one."""
+        """Whether it is shown of the machine what a processor's kernels need and no more: neither a
+        driver nor a compiler asks, and whatever counts for the whole machine carries words from one
+        process to a later one."""
         return not self.tools and not self.devices
 
 
 def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
-    """Confine this process. `status_fd` receives "P pid" (as seen outside) and, at the end, "S wait-status".
+    """Confine this process. `status_fd` receives "P pid" (as seen outside) and, at the end, "S
+    wait-status".
 
-    keep: the only descriptors that survive besides 0, 1, 2. Raises OSError where the level cannot be had.
+    keep: the only descriptors that survive besides 0, 1, 2. Raises OSError where the level cannot
+    be had.
     """
     syscalls.die_with_parent()
     os.setsid()
-    with contextlib.suppress(OSError):  # should the machine run out of memory, these processes go before their judge
+    # should the machine run out of memory, these processes go before their judge
+    with contextlib.suppress(OSError):
         _put("/proc/self/oom_score_adj", "1000")
     root = os.geteuid() == 0
     if rules.level == "namespaces":
@@ -82,7 +96,13 @@ def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
 
 
 def _new_namespaces(root: bool, user: int) -> None:
-    flags = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWNET | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWPID | syscalls.CLONE_NEWUTS
+    flags = (
+        syscalls.CLONE_NEWNS
+        | syscalls.CLONE_NEWNET
+        | syscalls.CLONE_NEWIPC
+        | syscalls.CLONE_NEWPID
+        | syscalls.CLONE_NEWUTS
+    )
     if root:  # real root needs no user namespace, and later becomes a plain user for good
         syscalls.unshare(flags)
     else:
@@ -95,7 +115,8 @@ def _new_namespaces(root: bool, user: int) -> None:
 
 
 def _build_root(rules: Confinement) -> None:
-    """A new root under /new of a private tmpfs, filled with read-only binds; the old root is reachable under /old for now."""
+    """A new root under /new of a private tmpfs, filled with read-only binds; the old root is
+    reachable under /old for now."""
     plain = syscalls.MS_NOSUID | syscalls.MS_NODEV
     syscalls.mount("tmpfs", "/tmp", "tmpfs", plain, "mode=0755,size=16m")
     os.mkdir("/tmp/old")
@@ -105,7 +126,8 @@ def _build_root(rules: Confinement) -> None:
     syscalls.mount("tmpfs", "/new", "tmpfs", plain, "mode=0755,size=16m")
     os.makedirs("/new/dev/shm")
     os.mkdir("/new/tmp")
-    for scratch in ("/new/tmp", "/new/dev/shm"):  # before the binds: an interpreter may well live below /tmp
+    # before the binds: an interpreter may well live below /tmp
+    for scratch in ("/new/tmp", "/new/dev/shm"):
         syscalls.mount("tmpfs", scratch, "tmpfs", plain, f"mode=1777,size={rules.scratch_bytes}")
     system = [_PROCESSORS if path == "/sys" and rules.bare else path for path in SYSTEM]
     for path in without_nested((*system, *ETC, *rules.readable)):
@@ -175,7 +197,8 @@ def _fork_worker(rules: Confinement, status_fd: int, *, namespace: bool) -> None
     if worker == 0:
         return
     if not namespace:
-        os.write(status_fd, f"P {worker}\n".encode())  # killing it leaves the orphans to this process
+        # killing it leaves the orphans to this process
+        os.write(status_fd, f"P {worker}\n".encode())
     _close_all_but([status_fd])
     watcher.watch(worker, status_fd, resident_bytes=rules.resident_bytes, namespace=namespace)
 
@@ -202,18 +225,24 @@ def _restrict(rules: Confinement, *, drop_user: bool) -> None:
         os.setresuid(rules.user, rules.user, rules.user)
     syscalls.no_new_privileges()
     syscalls.die_with_parent()  # again: the change of user has cleared it
-    syscalls.set_dumpable(
-        True
-    )  # libraries read /proc/self, and the process beside it counts its files; there is nobody else to look
+    # libraries read /proc/self, and the process beside it counts its files; there is nobody else to
+    # look
+    syscalls.set_dumpable(True)
     if rules.level != "process":
         with contextlib.suppress(OSError):
             syscalls.drop_capabilities()
         _landlock(rules)
-        syscalls.seccomp(pinned=bool(rules.cpus), alone=rules.level == "namespaces", tools=rules.tools, forks=rules.forks)
+        syscalls.seccomp(
+            pinned=bool(rules.cpus),
+            alone=rules.level == "namespaces",
+            tools=rules.tools,
+            forks=rules.forks,
+        )
 
 
 def _landlock(rules: Confinement) -> None:
-    if rules.level == "namespaces":  # everything under the new root may be read; a kernel without landlock still has the binds
+    # everything under the new root may be read; a kernel without landlock still has the binds
+    if rules.level == "namespaces":
         if syscalls.landlock_abi():
             syscalls.landlock(["/"], ["/tmp", "/dev/shm", "/proc", "/dev/null", *rules.devices])
     else:

@@ -1,8 +1,9 @@
 """What a call computes, as a graph of plain operators along the data: what tasks are compared by.
 
-The operators are taken where the framework dispatches them, as torch.fx does; so branches on values need no care, the graph is that of one
-call. It is normalized: composed operators are taken apart (a layer norm is the same as one written out), what only views, copies or
-converts is left out, and operators that differ in form alone get one name.
+The operators are taken where the framework dispatches them, as torch.fx does; so branches on values
+need no care, the graph is that of one call. It is normalized: composed operators are taken apart (a
+layer norm is the same as one written out), what only views, copies or converts is left out, and
+operators that differ in form alone get one name.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ from typing import Any
 from . import operators
 
 MOST = 512  # operators of one graph; a loop repeats itself long before
-INPUT, OTHER = -1, -2  # what an operator reads besides results of others: an input of the call, or a parameter or constant
+# what an operator reads besides results of others: an input of the call, or a parameter or constant
+INPUT, OTHER = -1, -2
 
 _COMPOSED_NAMES = """
     native_layer_norm native_group_norm _fused_rms_norm _softmax _log_softmax _safe_softmax logsumexp nll_loss_forward mean std_mean var_mean
     linalg_vector_norm norm sigmoid silu gelu addmm softplus mish hardswish hardsigmoid elu leaky_relu mse_loss smooth_l1_loss std addcmul
     addcdiv lerp native_batch_norm _native_batch_norm_legit
     native_layer_norm_backward _softmax_backward_data _log_softmax_backward_data silu_backward gelu_backward
-"""
+"""  # noqa: E501
 _COMPOSED = frozenset(_COMPOSED_NAMES.split())
 
 _FREE = frozenset(
@@ -39,7 +41,9 @@ _SAME = {
         "min": "amin",
         "mul": "square",
         "gather": "embedding index index_select take take_along_dim",
-        "scatter": "scatter_add scatter_reduce index_put index_add index_copy embedding_dense_backward",
+        "scatter": (
+            "scatter_add scatter_reduce index_put index_add index_copy embedding_dense_backward"
+        ),
         "product": "mm bmm mv dot baddbmm addmv",
         "var": "std",
     }.items()
@@ -48,16 +52,18 @@ _SAME = {
 
 _REDUCING_NAMES = """
     sum mean prod var max min argmax argmin any all cumsum cumprod logcumsumexp sort argsort topk xor_sum
-"""
+"""  # noqa: E501
 _REDUCING = frozenset(_REDUCING_NAMES.split())
 _LAST_UNLESS_SAID = frozenset(["sort", "argsort", "topk"])
 
 
 def graph(call: Callable[[Any], Any], inputs: list[Any]) -> list[list[Any]]:
-    """One row [operator, what it reads, axes, extent] for each operator of call(inputs), in the order of execution, at most MOST.
+    """One row [operator, what it reads, axes, extent] for each operator of call(inputs), in the
+    order of execution, at most MOST.
 
-    What it reads: places of rows, INPUT or OTHER. axes: of a reduction or scan, "all", "last" (the innermost ones), "inner" (others) or
-    "mixed"; "" for everything else. extent: how many elements meet along these axes, 0 for everything else.
+    What it reads: places of rows, INPUT or OTHER. axes: of a reduction or scan, "all", "last" (the
+    innermost ones), "inner" (others) or "mixed"; "" for everything else. extent: how many elements
+    meet along these axes, 0 for everything else.
     """
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils.weak import WeakIdKeyDictionary
@@ -69,7 +75,9 @@ def graph(call: Callable[[Any], Any], inputs: list[Any]) -> list[list[Any]]:
     composed = _decompositions()
 
     class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
-        def __torch_dispatch__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(
+            self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             kwargs = kwargs or {}
             with self:
                 parts = composed.get(func, func.decompose)
@@ -98,7 +106,9 @@ def _decompositions() -> dict[Any, Any]:
     """Operator -> the function that does the same with plain ones."""
     from torch._decomp import decomposition_table
 
-    found = {func: parts for func, parts in decomposition_table.items() if _plain(func) in _COMPOSED}
+    found = {
+        func: parts for func, parts in decomposition_table.items() if _plain(func) in _COMPOSED
+    }
     return {func: _addmm if _plain(func) == "addmm" else parts for func, parts in found.items()}
 
 
@@ -109,7 +119,8 @@ def _plain(func: Any) -> str:
 
 
 def _addmm(bias: Any, one: Any, other: Any, **scales: Any) -> Any:
-    """Without the scales, which are 1 as good as always; the framework's own form multiplies by them."""
+    """Without the scales, which are 1 as good as always; the framework's own form multiplies by
+    them."""
     return bias + one @ other
 
 
@@ -132,7 +143,9 @@ def _axes(named: Any, shape: tuple[int, ...], default: int | None) -> tuple[str,
     if not isinstance(named, (int, list, tuple)) or isinstance(named, bool) or named == []:
         named = default
     rank = len(shape)
-    listed = list(range(rank)) if named is None else [named] if isinstance(named, int) else list(named)
+    listed = (
+        list(range(rank)) if named is None else [named] if isinstance(named, int) else list(named)
+    )
     axes = sorted({int(a) % rank for a in listed}) if rank else []
     extent = 1
     for axis in axes:

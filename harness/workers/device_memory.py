@@ -1,8 +1,9 @@
 """Memory of a CUDA device that two processes share, and words for which a stream waits.
 
-Whoever owns a region allocates it with `cuMemCreate` and hands it over as a descriptor; another process maps it, read-only if that is all it
-shall do (CUDA driver API, "Virtual Memory Management" and "Stream Memory Operations"). Nothing passes through host memory. What torch allocates
-can be handed over likewise where its allocator uses the same calls (see `share_allocations`).
+Whoever owns a region allocates it with `cuMemCreate` and hands it over as a descriptor; another
+process maps it, read-only if that is all it shall do (CUDA driver API, "Virtual Memory Management"
+and "Stream Memory Operations"). Nothing passes through host memory. What torch allocates can be
+handed over likewise where its allocator uses the same calls (see `share_allocations`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from . import buffers
 
 WORDS_BYTES = 4096
 GO, DONE = 0, 1  # words: the judge's, the worker's
-_PINNED, _DESCRIPTOR, _DEVICE, _READ, _READ_WRITE = 1, 1, 1, 1, 3  # of cuda.h: CUmemAllocationType, CUmemAllocationHandleType, …
+# of cuda.h: CUmemAllocationType, CUmemAllocationHandleType, …
+_PINNED, _DESCRIPTOR, _DEVICE, _READ, _READ_WRITE = 1, 1, 1, 1, 3
 STEP = 2 << 20  # bytes: no allocation of this kind is smaller, or ends between
 _number, _size, _pointer = ctypes.c_ulonglong, ctypes.c_size_t, ctypes.c_void_p
 
@@ -71,34 +73,56 @@ def _ask(function: str, *arguments: Any) -> None:
 
 
 def share_allocations() -> None:
-    """From now on torch allocates memory of a kind that can be handed over. Before its first allocation."""
+    """From now on torch allocates memory of a kind that can be handed over. Before its first
+    allocation."""
     import torch
 
-    with contextlib.suppress(Exception):  # a version that knows no such setting: what it allocates is copied then
+    # a version that knows no such setting: what it allocates is copied then
+    with contextlib.suppress(Exception):
         torch.cuda.memory._set_allocator_settings("expandable_segments:True")
 
 
 class _Mapping:
-    """Allocations (handle, bytes) one behind the other in this process's addresses, unmapped when nothing refers to this any more: torch's tensors
-    over it do."""
+    """Allocations (handle, bytes) one behind the other in this process's addresses, unmapped when
+    nothing refers to this any more: torch's tensors over it do."""
 
     def __init__(self, handles: Sequence[tuple[int, int]], *, writable: bool) -> None:
         self.nbytes, self.address, self._mapped = sum(size for _, size in handles), 0, 0
         address = _number()
-        _ask("cuMemAddressReserve", ctypes.byref(address), _size(self.nbytes), _size(0), _number(0), _number(0))
+        _ask(
+            "cuMemAddressReserve",
+            ctypes.byref(address),
+            _size(self.nbytes),
+            _size(0),
+            _number(0),
+            _number(0),
+        )
         self.address = address.value
         for handle, size in handles:
-            _ask("cuMemMap", _number(self.address + self._mapped), _size(size), _size(0), _number(handle), _number(0))
+            _ask(
+                "cuMemMap",
+                _number(self.address + self._mapped),
+                _size(size),
+                _size(0),
+                _number(handle),
+                _number(0),
+            )
             self._mapped += size
         access = _Access(_Location(_DEVICE, 0), _READ_WRITE if writable else _READ)
         _ask("cuMemSetAccess", address, _size(self.nbytes), ctypes.byref(access), _size(1))
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"data": (self.address, False), "shape": (self.nbytes,), "typestr": "|u1", "version": 3}
+        return {
+            "data": (self.address, False),
+            "shape": (self.nbytes,),
+            "typestr": "|u1",
+            "version": 3,
+        }
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # the context is broken, or gone, or the interpreter is: so is the mapping
+        # the context is broken, or gone, or the interpreter is: so is the mapping
+        with contextlib.suppress(Exception):
             _ask("cuCtxSynchronize")
             if self._mapped:
                 _ask("cuMemUnmap", _number(self.address), _size(self._mapped))
@@ -107,8 +131,8 @@ class _Mapping:
 
 
 def mapped(handles: Sequence[tuple[int, int]], *, writable: bool) -> Any:
-    """A tensor of bytes over allocations (handle, bytes) one behind the other. The memory stays as long as a tensor lies there, also when the
-    handles were released."""
+    """A tensor of bytes over allocations (handle, bytes) one behind the other. The memory stays as
+    long as a tensor lies there, also when the handles were released."""
     import torch
 
     return torch.as_tensor(_Mapping(handles, writable=writable), device="cuda")
@@ -137,13 +161,26 @@ def opened(fd: int, nbytes: int, *, writable: bool) -> Any:
 
 
 class DeviceRegion:
-    """New memory, of so many bytes or a few more, that others may be shown. bytes: a tensor over all of it."""
+    """New memory, of so many bytes or a few more, that others may be shown. bytes: a tensor over
+    all of it."""
 
     def __init__(self, nbytes: int) -> None:
-        granularity, properties, handle = _size(), _Properties(_PINNED, _DESCRIPTOR, _Location(_DEVICE, 0)), _number()
-        _ask("cuMemGetAllocationGranularity", ctypes.byref(granularity), ctypes.byref(properties), 0)
+        granularity, properties, handle = (
+            _size(),
+            _Properties(_PINNED, _DESCRIPTOR, _Location(_DEVICE, 0)),
+            _number(),
+        )
+        _ask(
+            "cuMemGetAllocationGranularity", ctypes.byref(granularity), ctypes.byref(properties), 0
+        )
         self.nbytes = max(1, -(-nbytes // granularity.value)) * granularity.value
-        _ask("cuMemCreate", ctypes.byref(handle), _size(self.nbytes), ctypes.byref(properties), _number(0))
+        _ask(
+            "cuMemCreate",
+            ctypes.byref(handle),
+            _size(self.nbytes),
+            ctypes.byref(properties),
+            _number(0),
+        )
         self._handle = handle.value
         self.bytes = mapped([(self._handle, self.nbytes)], writable=True)
 
@@ -164,7 +201,8 @@ def _exported(handle: int) -> int:
 
 @dataclass(frozen=True)
 class DevicePage:
-    """One allocation in which some bytes of this process lie. handle: says which it is as long as it is mapped."""
+    """One allocation in which some bytes of this process lie. handle: says which it is as long as
+    it is mapped."""
 
     address: int
     nbytes: int
@@ -190,8 +228,9 @@ def is_still(page: DevicePage) -> bool:
 
 
 def shown(page: DevicePage) -> int | None:
-    """A descriptor of an allocation that another process may map; the caller closes it. None where it was not made to be handed over. The
-    allocation is kept for good: no other one will have its handle."""
+    """A descriptor of an allocation that another process may map; the caller closes it. None where
+    it was not made to be handed over. The allocation is kept for good: no other one will have its
+    handle."""
     handle = _number()
     try:
         _ask("cuMemRetainAllocationHandle", ctypes.byref(handle), _pointer(page.address))
@@ -211,8 +250,8 @@ def _handle(address: int) -> int:
     return handle.value
 
 
-# A kernel of one thread that ends when a word (of which it gets the address) is at least a value, modulo 2^32, or after two minutes. In PTX, which
-# the driver itself compiles.
+# A kernel of one thread that ends when a word (of which it gets the address) is at least a value,
+# modulo 2^32, or after two minutes. In PTX, which the driver itself compiles.
 _HOLD = b"""
 .version 7.0
 .target sm_70
@@ -275,19 +314,33 @@ class SharedWords:
         self._words[word] = value
 
     def hold_on(self, stream: int, word: int, value: int) -> None:
-        """As `await_on`, by a kernel that looks at the word: other streams that wait for this one are as they would be behind any work (behind
-        a wait of the driver's they begin up to 2 ms late on an H200)."""
+        """As `await_on`, by a kernel that looks at the word: other streams that wait for this one
+        are as they would be behind any work (behind a wait of the driver's they begin up to 2 ms
+        late on an H200)."""
         there, wanted = _number(self._there + 4 * word), ctypes.c_uint32(value)
         arguments = (_pointer * 2)(ctypes.addressof(there), ctypes.addressof(wanted))
         _ask("cuLaunchKernel", _hold(), 1, 1, 1, 1, 1, 1, 0, _pointer(stream), arguments, None)
 
     def await_on(self, stream: int, word: int, value: int) -> None:
-        """What is put into the stream from here on waits until the word is at least that (modulo 2^32)."""
-        _ask("cuStreamWaitValue32_v2", _pointer(stream), _number(self._there + 4 * word), ctypes.c_uint32(value), 0)
+        """What is put into the stream from here on waits until the word is at least that (modulo
+        2^32)."""
+        _ask(
+            "cuStreamWaitValue32_v2",
+            _pointer(stream),
+            _number(self._there + 4 * word),
+            ctypes.c_uint32(value),
+            0,
+        )
 
     def write_on(self, stream: int, word: int, value: int) -> None:
         """Set the word once everything before it in the stream is done."""
-        _ask("cuStreamWriteValue32_v2", _pointer(stream), _number(self._there + 4 * word), ctypes.c_uint32(value), 0)
+        _ask(
+            "cuStreamWriteValue32_v2",
+            _pointer(stream),
+            _number(self._there + 4 * word),
+            ctypes.c_uint32(value),
+            0,
+        )
 
     def close(self) -> None:
         """No stream uses it any more."""

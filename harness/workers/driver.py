@@ -1,7 +1,9 @@
-"""A driver for Triton where there is no device: it says what it is asked to be, loads nothing and launches nothing.
+"""A driver for Triton where there is no device: it says what it is asked to be, loads nothing and
+launches nothing.
 
-Everything hangs on the driver interface that Triton's own back ends implement (`triton.backends.driver`); no compiler pass and
-no part of the just-in-time path is replaced, so specialization, autotuning and resource checks are the real ones.
+Everything hangs on the driver interface that Triton's own back ends implement
+(`triton.backends.driver`); no compiler pass and no part of the just-in-time path is replaced, so
+specialization, autotuning and resource checks are the real ones.
 """
 
 from __future__ import annotations
@@ -9,16 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-Loader = Callable[[str, Any, int], "tuple[int, int]"]  # name, binary, shared bytes -> registers, spills
-Launched = Callable[[Any, "tuple[int, ...]"], None]  # what `launcher_cls` was made for, and the grid
+# name, binary, shared bytes -> registers, spills
+Loader = Callable[[str, Any, int], "tuple[int, int]"]
+# what `launcher_cls` was made for, and the grid
+Launched = Callable[[Any, "tuple[int, ...]"], None]
 MAX_THREADS = 1024  # of a block, on every architecture there is
 
 
 class Driver:
-    """target: (backend, arch, warp size). device: of `mapped.Device`. on_load, on_launch: what to do instead."""
+    """target: (backend, arch, warp size). device: of `mapped.Device`. on_load, on_launch: what to
+    do instead."""
 
     def __init__(
-        self, target: tuple[str, int | str, int], device: dict[str, Any], number: int, on_load: Loader, on_launch: Launched
+        self,
+        target: tuple[str, int | str, int],
+        device: dict[str, Any],
+        number: int,
+        on_load: Loader,
+        on_launch: Launched,
     ) -> None:
         from triton.backends.compiler import GPUTarget
 
@@ -104,14 +114,17 @@ class _Utilities:
             "mem_bus_width": 4096,
         }
 
-    def load_binary(self, name: str, binary: Any, shared: int, device: Any) -> tuple[Any, Any, int, int, int]:
+    def load_binary(
+        self, name: str, binary: Any, shared: int, device: Any
+    ) -> tuple[Any, Any, int, int, int]:
         """(module, function, registers, spills, most threads of a block)."""
         registers, spills = self._on_load(name, binary, shared)
         return object(), object(), registers, spills, MAX_THREADS
 
 
 def install(driver: Driver) -> None:
-    """For the rest of this process; also in place of Triton's own timing functions, which would wait for a device."""
+    """For the rest of this process; also in place of Triton's own timing functions, which would
+    wait for a device."""
     import triton
     import triton.testing
     from triton.runtime import driver as slot

@@ -1,8 +1,9 @@
 """Input families: variations of what get_inputs() gives, each apt to show another kind of mistake.
 
-Floating tensors keep shape, strides and dtype; integers keep the range that was seen, because they may be indices, and a sorted
-tensor stays as it is, because it may be a table. A family counts only where the reference and the framework bear it (the judge
-decides). The upstream gradients of a task with gradients are varied with its inputs.
+Floating tensors keep shape, strides and dtype; integers keep the range that was seen, because they
+may be indices, and a sorted tensor stays as it is, because it may be a table. A family counts only
+where the reference and the framework bear it (the judge decides). The upstream gradients of a task
+with gradients are varied with its inputs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 SHIFT = 20.0  # standard deviations
-FEW, FACTORS = 64, {"uneven": 1000.0, "raised": 8.0}  # elements that are raised, at most, and to how many times the largest
+# elements that are raised, at most, and to how many times the largest
+FEW, FACTORS = 64, {"uneven": 1000.0, "raised": 8.0}
 FAMILIES: dict[str, str] = {
     "dense": "as get_inputs() gives them",
     "scaled": "multiplied by 3 to 100",
@@ -21,7 +23,10 @@ FAMILIES: dict[str, str] = {
     "spike": "one element, anywhere, a hundred times the largest, and one far below all",
     "uneven": "up to 64 elements, anywhere, so much larger that they decide a sum over all",
     "raised": "the same, eight times the largest",
-    "edges": "first and last index of each axis several times as large; indices at the ends of their range",
+    "edges": (
+        "first and last index of each axis several times as large; indices at the ends of their "
+        "range"
+    ),
     "zeros": "an eighth and the last row zero; indices repeated",
     "ties": "few different values; masks all true",
     "exact": "0 and 1 (and -1 where there are negative values), whose sums and products are exact",
@@ -30,8 +35,9 @@ FAMILIES: dict[str, str] = {
 
 
 def upstream(outputs: Sequence[tuple[list[int], Any]], seed: int, device: str = "cpu") -> list[Any]:
-    """Gradients with respect to outputs of these shapes and dtypes, drawn on a device, that nobody knows without reading them.
-    They are of either sign and 0.5 to 1.5 in magnitude: an output of a few elements, a loss, must not draw one that vanishes."""
+    """Gradients with respect to outputs of these shapes and dtypes, drawn on a device, that nobody
+    knows without reading them. They are of either sign and 0.5 to 1.5 in magnitude: an output of a
+    few elements, a loss, must not draw one that vanishes."""
     import torch
 
     generator = torch.Generator(device).manual_seed(seed)
@@ -45,12 +51,15 @@ def upstream(outputs: Sequence[tuple[list[int], Any]], seed: int, device: str = 
 
 
 def changed_state(name: str, value: Any, generator: Any) -> Any:
-    """Another value of a parameter or buffer, as plausible as the one it has. What is not finite stays (a mask's -inf), running variances stay
-    positive, and integers change their places, unless they are sorted: they may be indices, or a table."""
+    """Another value of a parameter or buffer, as plausible as the one it has. What is not finite
+    stays (a mask's -inf), running variances stay positive, and integers change their places, unless
+    they are sorted: they may be indices, or a table."""
     import torch
 
     if value.is_complex():
-        return torch.view_as_complex(changed_state(name, torch.view_as_real(value.resolve_conj()), generator))
+        return torch.view_as_complex(
+            changed_state(name, torch.view_as_real(value.resolve_conj()), generator)
+        )
     if not value.is_floating_point():
         flat = value.reshape(-1)
         wide = flat.to(torch.int64)
@@ -61,7 +70,9 @@ def changed_state(name: str, value: Any, generator: Any) -> Any:
     usual = value.float()
     finite = usual.isfinite()
     some = usual[finite]
-    scale = (float(some.std(correction=0)) or float(some.abs().mean()) or 1.0) if some.numel() else 1.0
+    scale = (
+        (float(some.std(correction=0)) or float(some.abs().mean()) or 1.0) if some.numel() else 1.0
+    )
     positive = "var" in name.rsplit(".", 1)[-1]
     changed = usual * (1 + 0.25 * noise) + (0 if positive else 0.25 * scale) * noise.flip(0)
     changed = torch.where(finite, changed.abs() if positive else changed, usual)
@@ -69,7 +80,8 @@ def changed_state(name: str, value: Any, generator: Any) -> Any:
 
 
 def vary(inputs: list[Any], family: str, seed: int) -> list[Any]:
-    """A new list, on the device of the inputs; tensors of the original are not changed. `dense` returns the inputs as they are."""
+    """A new list, on the device of the inputs; tensors of the original are not changed. `dense`
+    returns the inputs as they are."""
     import torch
 
     if family == "dense":
@@ -78,10 +90,15 @@ def vary(inputs: list[Any], family: str, seed: int) -> list[Any]:
     generator = torch.Generator(device).manual_seed(seed)
     chosen = set(range(len(inputs)))
     if family == "special":
-        floating = [i for i, v in enumerate(inputs) if hasattr(v, "data_ptr") and v.is_floating_point() and v.numel()]
+        floating = [
+            i
+            for i, v in enumerate(inputs)
+            if hasattr(v, "data_ptr") and v.is_floating_point() and v.numel()
+        ]
         chosen = {floating[_index(len(floating), generator)]} if floating else set()
     return [
-        _vary(v, family, generator) if i in chosen and hasattr(v, "data_ptr") and v.numel() else v for i, v in enumerate(inputs)
+        _vary(v, family, generator) if i in chosen and hasattr(v, "data_ptr") and v.numel() else v
+        for i, v in enumerate(inputs)
     ]
 
 
@@ -90,7 +107,9 @@ def _vary(tensor: Any, family: str, generator: Any) -> Any:
     import torch
 
     base = tensor[tuple(slice(0, 1) if step == 0 else slice(None) for step in tensor.stride())]
-    if base.numel() > 1 + sum((n - 1) * step for n, step in zip(base.shape, base.stride(), strict=True)):
+    if base.numel() > 1 + sum(
+        (n - 1) * step for n, step in zip(base.shape, base.stride(), strict=True)
+    ):
         return tensor  # overlapping windows: one element is several
     values = base.clone(memory_format=torch.contiguous_format)
     if base.dtype == torch.bool:
@@ -133,13 +152,15 @@ def _negative(values: Any, generator: Any) -> Any:
 def _spike(values: Any, generator: Any) -> Any:
     flat, largest = values.view(-1), float(values.float().abs().max()) or 1
     flat[_index(values.numel(), generator)] += 100 * largest
-    flat[_index(values.numel(), generator)] -= 70 * largest  # unequal, so that a sum does not cancel
+    # unequal, so that a sum does not cancel
+    flat[_index(values.numel(), generator)] -= 70 * largest
     return values
 
 
 def _uneven(values: Any, generator: Any, factor: float = FACTORS["uneven"]) -> Any:
-    """Whoever looks at a sample misses some of them, and is off by more than 16 bits allow; a row does not show by its beginning. All have one
-    sign: where large ones cancel, honest roundings are large beside what is left (5 of 6,000 draws of sums over rows of 64)."""
+    """Whoever looks at a sample misses some of them, and is off by more than 16 bits allow; a row
+    does not show by its beginning. All have one sign: where large ones cancel, honest roundings are
+    large beside what is left (5 of 6,000 draws of sums over rows of 64)."""
     import torch
 
     flat, largest = values.view(-1), float(values.float().abs().max()) or 1.0
@@ -175,16 +196,21 @@ def _ties(values: Any, generator: Any) -> Any:
 
     flat = values.view(-1)
     some = flat[torch.randint(flat.numel(), (2,), generator=generator, device=flat.device)]
-    # the ends of the range among them: of levels that lie close together by chance, differences lose what honest sums round
+    # the ends of the range among them: of levels that lie close together by chance, differences
+    # lose what honest sums round
     levels = torch.cat([flat[flat.argmin()][None], flat[flat.argmax()][None], some])
-    return levels[torch.randint(4, (flat.numel(),), generator=generator, device=flat.device)].view(values.shape)
+    return levels[torch.randint(4, (flat.numel(),), generator=generator, device=flat.device)].view(
+        values.shape
+    )
 
 
 def _exact(values: Any, generator: Any) -> Any:
     import torch
 
     lowest = -1 if bool((values < 0).any()) else 0
-    return torch.randint(lowest, 2, values.shape, generator=generator, device=values.device).to(values.dtype)
+    return torch.randint(lowest, 2, values.shape, generator=generator, device=values.device).to(
+        values.dtype
+    )
 
 
 def _special(values: Any, generator: Any) -> Any:
@@ -197,7 +223,8 @@ def _special(values: Any, generator: Any) -> Any:
 
 
 _FLOATING: dict[str, Callable[[Any, Any], Any]] = {
-    "scaled": _scaled, "small": _small, "shifted": _shifted, "negative": _negative, "spike": _spike, "uneven": _uneven, "raised": _raised, "edges": _edges, "zeros": _zeros, "ties": _ties,
+    "scaled": _scaled, "small": _small, "shifted": _shifted, "negative": _negative, "spike": _spike,
+    "uneven": _uneven, "raised": _raised, "edges": _edges, "zeros": _zeros, "ties": _ties,
     "exact": _exact, "special": _special,
 }  # fmt: skip
 

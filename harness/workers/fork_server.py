@@ -1,4 +1,5 @@
-"""Holds an interpreter with torch imported and forks confined workers from it. It never sees a task or a candidate."""
+"""Holds an interpreter with torch imported and forks confined workers from it. It never sees a task
+or a candidate."""
 
 from __future__ import annotations
 
@@ -9,7 +10,20 @@ import sys
 from typing import Any
 
 from ..types import from_json
-from . import candidate, capture, compiled, compiler, confine, frames, interpreted, operators, placement, probe, reference, traced
+from . import (
+    candidate,
+    capture,
+    compiled,
+    compiler,
+    confine,
+    frames,
+    interpreted,
+    operators,
+    placement,
+    probe,
+    reference,
+    traced,
+)
 
 _KINDS = {
     "candidate": candidate.serve,
@@ -23,8 +37,9 @@ _KINDS = {
 
 
 def main(fd: int, preload: list[str], compiled_folder: str) -> None:
-    """Serve until the judge closes the socket. Each request: {"kind", "confinement", "scratch"} with descriptors
-    worker socket, log, status pipe, text buffer; the answer is {"pid"}. compiled_folder: see compiled.warm_up, "" without."""
+    """Serve until the judge closes the socket. Each request: {"kind", "confinement", "scratch"}
+    with descriptors worker socket, log, status pipe, text buffer; the answer is {"pid"}.
+    compiled_folder: see compiled.warm_up, "" without."""
     sock = socket.socket(fileno=fd)
     for name in preload:
         __import__(name)
@@ -34,7 +49,14 @@ def main(fd: int, preload: list[str], compiled_folder: str) -> None:
         compiled.warm_up_triton()
     if compiled_folder:
         compiled.warm_up(compiled_folder)
-    frames.send(sock, {"ready": True, "tasks": len(os.listdir("/proc/self/task")), "python": sys.version.split()[0]})
+    frames.send(
+        sock,
+        {
+            "ready": True,
+            "tasks": len(os.listdir("/proc/self/task")),
+            "python": sys.version.split()[0],
+        },
+    )
     while True:
         try:
             request, fds = frames.receive(sock)
@@ -50,12 +72,14 @@ def main(fd: int, preload: list[str], compiled_folder: str) -> None:
 
 
 def _warm() -> None:
-    """Touch what every candidate needs, so that each child starts with it; the process must stay single-threaded."""
+    """Touch what every candidate needs, so that each child starts with it; the process must stay
+    single-threaded."""
     import torch
 
     torch.set_num_threads(1)
     with operators.Recorder():  # imports torch._dynamo behind the scenes, which takes half a second
-        torch.nn.Linear(2, 2)(torch.ones(1, 2))  # torch then knows the processor, of which a candidate's /proc may say nothing
+        # torch then knows the processor, of which a candidate's /proc may say nothing
+        torch.nn.Linear(2, 2)(torch.ones(1, 2))
 
 
 def _reap() -> None:

@@ -1,8 +1,9 @@
 """Messages between the judge and its workers, over SOCK_SEQPACKET socket pairs.
 
-Towards a worker: one JSON object a packet, with file descriptors beside it; large texts travel in memfds. From a candidate:
-packets of exactly 64 bytes (`Reply`), nothing else; text only as a length into a buffer that the judge created. From trusted
-workers: JSON as well. A packet of another size or with another head ends the candidate.
+Towards a worker: one JSON object a packet, with file descriptors beside it; large texts travel in
+memfds. From a candidate: packets of exactly 64 bytes (`Reply`), nothing else; text only as a length
+into a buffer that the judge created. From trusted workers: JSON as well. A packet of another size
+or with another head ends the candidate.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class WorkerGone(Exception):
 
 @dataclass(frozen=True)
 class Reply:
-    """code: READY, OK, ERROR, BUILD, DONE or MEMORY (with a descriptor of device memory beside it; values: address, bytes). text: bytes valid in the text buffer. values: six integers, by command."""
+    """code: READY, OK, ERROR, BUILD, DONE or MEMORY (with a descriptor of device memory beside it;
+    values: address, bytes). text: bytes valid in the text buffer. values: six integers, by
+    command."""
 
     code: int
     sequence: int = 0
@@ -62,9 +65,11 @@ def pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
-def send(sock: socket.socket, message: dict[str, Any], fds: list[int] | None = None, *, wait: bool = True) -> None:
-    """One JSON packet, with copies of `fds`. Raises WorkerGone; without `wait` BlockingIOError where the other side has not read what came
-    before."""
+def send(
+    sock: socket.socket, message: dict[str, Any], fds: list[int] | None = None, *, wait: bool = True
+) -> None:
+    """One JSON packet, with copies of `fds`. Raises WorkerGone; without `wait` BlockingIOError
+    where the other side has not read what came before."""
     data = json.dumps(message, separators=(",", ":")).encode()
     if len(data) > MAX_PACKET:
         raise ProtocolError(f"a packet of {len(data)} bytes; large texts go through a memfd")
@@ -89,7 +94,9 @@ def receive_bytes(sock: socket.socket, size: int) -> tuple[bytes, list[int]]:
     """One packet as it is. b"" means that the other side is gone."""
     found = array.array("i")
     try:
-        data, ancillary, _, _ = sock.recvmsg(size, socket.CMSG_SPACE(MAX_FDS * found.itemsize), socket.MSG_CMSG_CLOEXEC)
+        data, ancillary, _, _ = sock.recvmsg(
+            size, socket.CMSG_SPACE(MAX_FDS * found.itemsize), socket.MSG_CMSG_CLOEXEC
+        )
     except ConnectionResetError:
         return b"", []
     for level, kind, payload in ancillary:

@@ -1,8 +1,11 @@
-"""Calls one by one: the judge hands over the inputs of a call when it holds the outputs of the one before.
+"""Calls one by one: the judge hands over the inputs of a call when it holds the outputs of the one
+before.
 
-Orders stand in a gate that both sides see. There are two ways for inputs and outputs. Short calls get them as one packet and answer with one:
-a packet is there at once and whole, and is a copy when it is sent. For others inputs appear in memory that the worker can only read, an
-event wakes the worker, which sleeps in between, and it says where its outputs lie, for the judge to read them there.
+Orders stand in a gate that both sides see. There are two ways for inputs and outputs. Short calls
+get them as one packet and answer with one: a packet is there at once and whole, and is a copy when
+it is sent. For others inputs appear in memory that the worker can only read, an event wakes the
+worker, which sleeps in between, and it says where its outputs lie, for the judge to read them
+there.
 """
 
 from __future__ import annotations
@@ -26,11 +29,14 @@ CALL, NOTHING, AGAIN, FORGET, END = (
     4,
     5,
 )  # a call; one that does nothing; outputs of a call once more; give held outputs up; the last
-_ORDER, _NUMBER, _VALUES, _DONE, _SHARE = 0, 1, 2, 8, 9  # 64-bit words; the worker writes the last two
-_OUTPUTS, _WORDS = 16, 16  # where outputs are described, and words for each: address, bytes, dimensions, strides in elements
+# 64-bit words; the worker writes the last two
+_ORDER, _NUMBER, _VALUES, _DONE, _SHARE = 0, 1, 2, 8, 9
+# where outputs are described, and words for each: address, bytes, dimensions, strides in elements
+_OUTPUTS, _WORDS = 16, 16
 MOST_DIMENSIONS = _WORDS - 3
 TEXT_BYTES = 1 << 14  # of inputs that are no tensors, as JSON
-MOST_SPREAD = 4  # times the bytes of an output that lie between its first and last element; others are copied
+# times the bytes of an output that lie between its first and last element; others are copied
+MOST_SPREAD = 4
 PACKET_BYTES = 64 << 10  # of inputs, and of outputs, that fit into a packet
 DONT_WAIT, NO_SIGNAL = 0x40, 0x4000  # MSG_DONTWAIT, MSG_NOSIGNAL of Linux
 
@@ -49,8 +55,9 @@ class Message(ctypes.Structure):
     """struct msghdr of sys/socket.h."""
 
     _fields_ = (
-        ("name", ctypes.c_void_p), ("name_size", ctypes.c_uint), ("parts", ctypes.POINTER(Part)), ("count", ctypes.c_size_t),
-        ("control", ctypes.c_void_p), ("control_size", ctypes.c_size_t), ("flags", ctypes.c_int),
+        ("name", ctypes.c_void_p), ("name_size", ctypes.c_uint), ("parts", ctypes.POINTER(Part)),
+        ("count", ctypes.c_size_t), ("control", ctypes.c_void_p), ("control_size", ctypes.c_size_t),
+        ("flags", ctypes.c_int),
     )  # fmt: skip
 
     @classmethod
@@ -65,8 +72,8 @@ def gate_bytes(outputs: int) -> int:
 
 
 class Gate:
-    """One side's view. Both can write all of it: a wrong word gives the worker inputs that are not there, or the judge outputs that are
-    not."""
+    """One side's view. Both can write all of it: a wrong word gives the worker inputs that are not
+    there, or the judge outputs that are not."""
 
     def __init__(self, fd: int, outputs: int) -> None:
         self._memory = memoryview(buffers.shared(fd, gate_bytes(outputs)))
@@ -77,10 +84,14 @@ class Gate:
     # ---- the judge's side
 
     def order(self, order: int, number: int, values: list[Any] | None) -> None:
-        """What to do next, with which model or call. values: of the inputs that are no tensors, where they are not those of the layout."""
+        """What to do next, with which model or call. values: of the inputs that are no tensors,
+        where they are not those of the layout."""
         data = b"" if values is None else json.dumps(values).encode()
         if len(data) > TEXT_BYTES:
-            raise ValueError(f"inputs that are no tensors take {len(data)} bytes as JSON; {TEXT_BYTES} are accepted")
+            raise ValueError(
+                f"inputs that are no tensors take {len(data)} bytes as JSON; {TEXT_BYTES} are "
+                "accepted"
+            )
         self._text[: len(data)] = data
         self._words[_ORDER], self._words[_NUMBER], self._words[_VALUES] = order, number, len(data)
 
@@ -95,9 +106,11 @@ class Gate:
         return self._words[_SHARE]
 
     def output(self, number: int) -> tuple[int, int, list[int] | None]:
-        """Of an output of the last call: its address, the bytes from its first to its last element and, unless it is contiguous, its strides in
-        elements."""
-        address, size, dimensions, *strides = self._words[_OUTPUTS + _WORDS * number : _OUTPUTS + _WORDS * (number + 1)]
+        """Of an output of the last call: its address, the bytes from its first to its last element
+        and, unless it is contiguous, its strides in elements."""
+        address, size, dimensions, *strides = self._words[
+            _OUTPUTS + _WORDS * number : _OUTPUTS + _WORDS * (number + 1)
+        ]
         return address, size, strides[:dimensions] if 0 < dimensions <= MOST_DIMENSIONS else None
 
     # ---- the worker's side
@@ -113,7 +126,9 @@ class Gate:
                 began = time.perf_counter_ns()
                 order = words[_ORDER]
                 if order == CALL:
-                    found = models[words[_NUMBER]](plain if not words[_VALUES] else self._with_values(layout, link.memory))
+                    found = models[words[_NUMBER]](
+                        plain if not words[_VALUES] else self._with_values(layout, link.memory)
+                    )
                     self._show(found, outputs, link)
                     held.append(found)
                 elif order == NOTHING:
@@ -168,7 +183,8 @@ class Gate:
 
 
 class Link(ABC):
-    """How a worker learns of an order, and answers. memory: where inputs are. parts: of the outputs that were shown."""
+    """How a worker learns of an order, and answers. memory: where inputs are. parts: of the outputs
+    that were shown."""
 
     def __init__(self, memory: Any, outputs: int) -> None:
         self.memory, self._out = memory, Message.of(outputs)
@@ -188,7 +204,8 @@ class Link(ABC):
 
 
 class Asleep(Link):
-    """Woken by an event; inputs lie in memory that shows what the judge writes. The gate itself says that an order was followed."""
+    """Woken by an event; inputs lie in memory that shows what the judge writes. The gate itself
+    says that an order was followed."""
 
     def __init__(self, table: int, wake: int, outputs: int) -> None:
         super().__init__(buffers.watched(table), outputs)
@@ -234,25 +251,33 @@ def expected(layout: buffers.Layout) -> Outputs:
     """Shape, dtype and bytes of each output."""
     import torch
 
-    return [(torch.Size(leaf["shape"]), getattr(torch, leaf["dtype"]), leaf["nbytes"]) for leaf in layout["leaves"]]
+    return [
+        (torch.Size(leaf["shape"]), getattr(torch, leaf["dtype"]), leaf["nbytes"])
+        for leaf in layout["leaves"]
+    ]
 
 
 def spread_bytes(shape: Any, strides: Any, item: int) -> int:
     """Bytes from the first element to the end of the last."""
-    return int(item * (1 + sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True))))
+    return int(
+        item * (1 + sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True)))
+    )
 
 
 def misfit(tensor: Any, shape: Any, dtype: Any) -> modules.LoadError:
     """What is wrong with an output of another shape or dtype than the reference's."""
     if tensor.shape != shape:
-        return modules.LoadError("shape", f"an output has shape {tuple(tensor.shape)}, the reference's has {tuple(shape)}")
+        return modules.LoadError(
+            "shape",
+            f"an output has shape {tuple(tensor.shape)}, the reference's has {tuple(shape)}",
+        )
     return modules.LoadError("dtype", f"an output is {tensor.dtype}, the reference's is {dtype}")
 
 
 @dataclass(frozen=True)
 class Task:
-    """What calls are like. outputs: with gradients behind the results. results: how many outputs `forward` returns. upstream: numbers of
-    those from which gradients flow back."""
+    """What calls are like. outputs: with gradients behind the results. results: how many outputs
+    `forward` returns. upstream: numbers of those from which gradients flow back."""
 
     layout: buffers.Layout
     outputs: Outputs
@@ -260,8 +285,9 @@ class Task:
     upstream: Sequence[int] = ()
 
     def nothing(self) -> Callable[[Any], list[Any]]:
-        """The smallest call that a candidate can be: a module that allocates its outputs and calls a native function, through what every call
-        goes through. Code that replaces the loop above spares all of it."""
+        """The smallest call that a candidate can be: a module that allocates its outputs and calls
+        a native function, through what every call goes through. Code that replaces the loop above
+        spares all of it."""
         import torch
 
         from . import host
@@ -278,7 +304,9 @@ class Task:
             @staticmethod
             def forward(context: Any, *_: Any) -> Any:
                 found = made(results)
-                context.mark_non_differentiable(*(t for n, t in enumerate(found) if n not in self.upstream))
+                context.mark_non_differentiable(
+                    *(t for n, t in enumerate(found) if n not in self.upstream)
+                )
                 return tuple(found)
 
             @staticmethod
@@ -290,7 +318,9 @@ class Task:
             def __init__(self) -> None:
                 super().__init__()
                 of_inputs = sum(_floating(leaf) for leaf in given)
-                self.values = torch.nn.ParameterList(torch.empty(shape, dtype=dtype) for shape, dtype, _ in gradients[of_inputs:])
+                self.values = torch.nn.ParameterList(
+                    torch.empty(shape, dtype=dtype) for shape, dtype, _ in gradients[of_inputs:]
+                )
 
             def forward(self, *inputs: Any) -> Any:
                 return Through.apply(*inputs, *self.values) if gradients else made(results)  # type: ignore[no-untyped-call]

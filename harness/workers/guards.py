@@ -1,8 +1,9 @@
 """Memory whose surroundings are watched, for the runs that check a candidate.
 
-What `forward` allocates through the framework lies between two pages that nobody may touch (on a CPU) or between margins that
-are looked at afterwards (on a device), and is filled with a pattern until something is written. A fault is explained: which
-tensor the address lies in or next to. What C++ allocates by itself is not seen here; malloc's own pattern covers it.
+What `forward` allocates through the framework lies between two pages that nobody may touch (on a
+CPU) or between margins that are looked at afterwards (on a device), and is filled with a pattern
+until something is written. A fault is explained: which tensor the address lies in or next to. What
+C++ allocates by itself is not seen here; malloc's own pattern covers it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ MOST_BYTES = 2 << 30  # in one burst; beyond it allocations are the framework's 
 _FACTORIES = """
     empty empty_like empty_strided empty_permuted new_empty new_empty_strided zeros zeros_like new_zeros ones ones_like new_ones
     full full_like new_full clone
-"""
+"""  # noqa: E501
 _GUARDED = frozenset(_FACTORIES.split())
 _PREFIX = "memory fault: "  # of the line in the log that explain() reads
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -45,8 +46,10 @@ class Guard:
     """Watches the allocations inside the `with` block; `check` afterwards, while they are held."""
 
     def __init__(self) -> None:
-        self._held: list[tuple[str, Any, int, int]] = []  # label, the bytes around and of the tensor, its start and end in them
-        self._inputs: list[tuple[str, Any, Any]] = []  # label, an input's elements on the device, and what they have to be
+        # label, the bytes around and of the tensor, its start and end in them
+        self._held: list[tuple[str, Any, int, int]] = []
+        # label, an input's elements on the device, and what they have to be
+        self._inputs: list[tuple[str, Any, Any]] = []
         self._bytes = 0
         self._mode: Any = None
 
@@ -56,12 +59,16 @@ class Guard:
         guarded = self._guarded
 
         class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
-            def __torch_dispatch__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+            def __torch_dispatch__(
+                self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
+            ) -> Any:
                 name, kwargs = str(func).split(".")[1], kwargs or {}
                 if name not in _GUARDED:
                     return func(*args, **kwargs)
                 return guarded(
-                    name, lambda **changed: func(*args, **{**kwargs, **changed}), _is_empty_on_host(name, args, kwargs)
+                    name,
+                    lambda **changed: func(*args, **{**kwargs, **changed}),
+                    _is_empty_on_host(name, args, kwargs),
                 )
 
         self._mode = Mode()  # type: ignore[no-untyped-call]
@@ -72,12 +79,15 @@ class Guard:
         self._mode.__exit__(*details)
 
     def _guarded(self, name: str, make: Callable[..., Any], described: bool) -> Any:
-        """What `make` makes, in watched memory. described: its bytes are nobody's yet and lie on the host, so that its description is enough."""
+        """What `make` makes, in watched memory. described: its bytes are nobody's yet and lie on
+        the host, so that its description is enough."""
         import torch
 
         made = make(device="meta") if described else make()
         kind = "cpu" if described else made.device.type
-        usual = type(made) is torch.Tensor and made.layout is torch.strided and kind in ("cpu", "cuda")
+        usual = (
+            type(made) is torch.Tensor and made.layout is torch.strided and kind in ("cpu", "cuda")
+        )
         nbytes = extent(made) * made.element_size() if usual else 0
         if nbytes == 0 or self._bytes + nbytes > MOST_BYTES:
             return make() if described else made
@@ -91,21 +101,36 @@ class Guard:
         out = flat.as_strided(made.shape, made.stride())
         return out if "empty" in name else out.copy_(made)
 
-    def hold(self, label: str, around: Any, start: int, end: int, elements: Any = None, original: Any = None) -> None:
-        """Look at the surroundings of these bytes later and, where an original is given, whether the elements still equal it."""
+    def hold(
+        self,
+        label: str,
+        around: Any,
+        start: int,
+        end: int,
+        elements: Any = None,
+        original: Any = None,
+    ) -> None:
+        """Look at the surroundings of these bytes later and, where an original is given, whether
+        the elements still equal it."""
         self._held.append((label, around, start, end))
         if original is not None:
             self._inputs.append((label, elements, original))
 
     def check(self) -> None:
-        """Raises LoadError("out_of_bounds") or LoadError("input_mutation") naming the tensor, and lets go of the memory."""
+        """Raises LoadError("out_of_bounds") or LoadError("input_mutation") naming the tensor, and
+        lets go of the memory."""
         for label, around, start, end in self._held:
             for side, margin in (("before", around[:start]), ("after", around[end:])):
                 if margin.numel() and bool((margin != FRESH).any()):
-                    raise modules.LoadError("out_of_bounds", f"memory {side} {label} was written: an index out of its bounds")
+                    raise modules.LoadError(
+                        "out_of_bounds",
+                        f"memory {side} {label} was written: an index out of its bounds",
+                    )
         for label, elements, original in self._inputs:
             if not _same_bytes(elements, original):
-                raise modules.LoadError("input_mutation", f"{label} was written; inputs are read-only")
+                raise modules.LoadError(
+                    "input_mutation", f"{label} was written; inputs are read-only"
+                )
         self._held.clear()
         self._inputs.clear()
         forget()
@@ -158,16 +183,21 @@ _UNUSED = _Mapping(PAGE, mmap.mmap(-1, PAGE), 0).references
 
 
 def _host_bytes(nbytes: int) -> tuple[Any, int]:
-    """The readable bytes of a mapping between two protected pages, and where in them a tensor starts so that it ends at the second one (up
-    to its alignment). A mapping of this size that no tensor uses any more is taken again: fresh pages cost ten times what the kernel
-    takes to fill them (seen with 64 MiB)."""
+    """The readable bytes of a mapping between two protected pages, and where in them a tensor
+    starts so that it ends at the second one (up to its alignment). A mapping of this size that no
+    tensor uses any more is taken again: fresh pages cost ten times what the kernel takes to fill
+    them (seen with 64 MiB)."""
     import torch
 
     slack = -nbytes % buffers.LINE
     inner = -(-(nbytes + slack) // PAGE) * PAGE
     found = next((m for m in _mappings if m.inner == inner and m.references == _UNUSED), None)
     try:
-        memory = found.memory if found else mmap.mmap(-1, inner + 2 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory = (
+            found.memory
+            if found
+            else mmap.mmap(-1, inner + 2 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        )
     except OSError as error:
         raise MemoryError(f"{nbytes} bytes for a tensor: {error.strerror}") from error
     whole = torch.frombuffer(memory, dtype=torch.uint8)
@@ -182,8 +212,8 @@ def _host_bytes(nbytes: int) -> tuple[Any, int]:
 
 
 def rest() -> None:
-    """Until it is taken again nobody may touch memory that no tensor uses: a pointer that a kernel has kept shows. Where there is much of
-    it, it is given back."""
+    """Until it is taken again nobody may touch memory that no tensor uses: a pointer that a kernel
+    has kept shows. Where there is much of it, it is given back."""
     unused = [m for m in _mappings if m.references == _UNUSED]
     if sum(m.inner for m in unused) > MOST_UNUSED_BYTES:
         _mappings[:] = [m for m in _mappings if m.references != _UNUSED]
@@ -200,11 +230,14 @@ def release() -> None:
 def _device_bytes(nbytes: int, device: Any) -> tuple[Any, int]:
     import torch
 
-    return torch.full((MARGIN + -(-nbytes // 512) * 512 + MARGIN,), FRESH, dtype=torch.uint8, device=device), MARGIN
+    return torch.full(
+        (MARGIN + -(-nbytes // 512) * 512 + MARGIN,), FRESH, dtype=torch.uint8, device=device
+    ), MARGIN
 
 
 def inputs(value: Any, device: str, guard: Guard) -> Any:
-    """The input set on the device, with every tensor known by its number; on a CPU it stays where it is mapped."""
+    """The input set on the device, with every tensor known by its number; on a CPU it stays where
+    it is mapped."""
     number = 0
 
     def walk(node: Any) -> Any:
@@ -234,7 +267,10 @@ def _moved(label: str, tensor: Any, device: str, guard: Guard) -> Any:
         return tensor.to(device)
     nbytes = count * tensor.element_size()
     around, start = _device_bytes(nbytes, torch.device(device))
-    flat, original = around[start : start + nbytes].view(tensor.dtype), tensor.as_strided((count,), (1,))
+    flat, original = (
+        around[start : start + nbytes].view(tensor.dtype),
+        tensor.as_strided((count,), (1,)),
+    )
     flat.copy_(original)
     guard.hold(label, around, start, start + nbytes, flat, original)
     return flat.as_strided(tensor.shape, tensor.stride())
@@ -242,10 +278,14 @@ def _moved(label: str, tensor: Any, device: str, guard: Guard) -> Any:
 
 def extent(tensor: Any) -> int:
     """Elements between the first and the last of a tensor in memory, both counted."""
-    return 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True)) if tensor.numel() else 0
+    return (
+        1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+        if tensor.numel()
+        else 0
+    )
 
 
-# ---- faults ------------------------------------------------------------------------------------------------------
+# ---- faults --------------------------------------------------------------------------------------
 
 _regions: list[Region] = []
 _handler: Any = None  # a callback that the kernel may call must not be collected
@@ -277,26 +317,37 @@ class _Action(ctypes.Structure):
 
 
 def explain_faults() -> None:
-    """From now on a segmentation fault writes one line to the log before it ends the process as usual."""
+    """From now on a segmentation fault writes one line to the log before it ends the process as
+    usual."""
     global _handler
 
     def on_fault(number: int, info: int, context: int) -> None:
         address = ctypes.c_uint64.from_address(info + 16).value  # si_addr
         wrote = None
         if platform.machine() == "x86_64":
-            wrote = bool(ctypes.c_uint64.from_address(context + 40 + 19 * 8).value & 2)  # the page fault's error code, bit 1
+            # the page fault's error code, bit 1
+            wrote = bool(ctypes.c_uint64.from_address(context + 40 + 19 * 8).value & 2)
         os.write(2, f"\n{_PREFIX}{describe(address, wrote)}\n".encode())
 
     _handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(on_fault)
     once = 0x80000000  # SA_RESETHAND: the instruction faults again, and that ends the process
-    action = _Action(ctypes.cast(_handler, ctypes.c_void_p).value, (ctypes.c_ulong * 16)(), ctypes.c_int(4 | once).value, None)
+    action = _Action(
+        ctypes.cast(_handler, ctypes.c_void_p).value,
+        (ctypes.c_ulong * 16)(),
+        ctypes.c_int(4 | once).value,
+        None,
+    )
     _libc.sigaction(11, ctypes.byref(action), None)
 
 
 def describe(address: int, wrote: bool | None) -> str:
     """Which watched tensor the address lies in or next to."""
     did = {True: "write to", False: "read of", None: "access to"}[wrote]
-    near = min(_regions, key=lambda r: max(r.start - address, address - r.start - r.nbytes + 1, 0), default=None)
+    near = min(
+        _regions,
+        key=lambda r: max(r.start - address, address - r.start - r.nbytes + 1, 0),
+        default=None,
+    )
     if near is None:
         return f"{did} address {address:#x}, next to no tensor"
     if near.start <= address < near.start + near.nbytes:
@@ -305,7 +356,10 @@ def describe(address: int, wrote: bool | None) -> str:
     distance = near.start - address if before else address - near.start - near.nbytes
     if distance > 1 << 20:
         return f"{did} address {address:#x}, next to no tensor"
-    return f"{did} memory {distance} bytes {'before the start' if before else 'after the end'} of {near.label}"
+    return (
+        f"{did} memory {distance} bytes {'before the start' if before else 'after the end'} of "
+        f"{near.label}"
+    )
 
 
 def explanation(log: str) -> str:

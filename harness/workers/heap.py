@@ -1,8 +1,8 @@
 """A heap without holes: processes that make the same calls find the same kind of memory for them.
 
-What a process has done before leaves free chunks all over its heap, and the tensors of a call then lie wherever one was free. Equal calls of
-26 us differed by 2 us between a process that had just loaded a candidate and one that holds a task, 0.2 us with the holes filled (seen
-on a CPU).
+What a process has done before leaves free chunks all over its heap, and the tensors of a call then
+lie wherever one was free. Equal calls of 26 us differed by 2 us between a process that had just
+loaded a candidate and one that holds a task, 0.2 us with the holes filled (seen on a CPU).
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import contextlib
 import ctypes
 from collections.abc import Iterator
 
-# Bytes, the larger ones first: others are cut from what is left of them. The steps are those of glibc's small bins.
+# Bytes, the larger ones first: others are cut from what is left of them. The steps are those of
+# glibc's small bins.
 SIZES = (*(1 << n for n in range(26, 12, -1)), *range(4096, 0, -16))
 BEYOND = 128 << 20  # no hole is as large, so that it comes from the end of the heap
 MOST = 100_000  # holes; some 900 were seen

@@ -1,6 +1,8 @@
-"""What every worker that runs a model does: answer commands, run bursts over given inputs, hand outputs back as bytes.
+"""What every worker that runs a model does: answer commands, run bursts over given inputs, hand
+outputs back as bytes.
 
-Baseline and candidate run through exactly this code, so that its overhead is the same on both sides of a comparison.
+Baseline and candidate run through exactly this code, so that its overhead is the same on both sides
+of a comparison.
 """
 
 from __future__ import annotations
@@ -20,14 +22,16 @@ from . import buffers, compiled, frames, gate, guards, heap, modules, operators,
 from .shown import ShownHost
 
 ERROR_KINDS = (
-    "exception", "no_entry_point", "syntax_error", "constructor", "parameter_mismatch", "structure", "shape", "dtype",
-    "out_of_memory", "native", "task", "compile", "unfit", "out_of_bounds", "input_mutation",
+    "exception", "no_entry_point", "syntax_error", "constructor", "parameter_mismatch", "structure",
+    "shape", "dtype", "out_of_memory", "native", "task", "compile", "unfit", "out_of_bounds",
+    "input_mutation",
 )  # fmt: skip
 
 
 @dataclass
 class Prepared:
-    """A constructed model with everything a call needs. `targets`: the tensors that take the reference's state, by name."""
+    """A constructed model with everything a call needs. `targets`: the tensors that take the
+    reference's state, by name."""
 
     call: Callable[[Any], list[Any]]
     outputs: buffers.Layout
@@ -35,7 +39,8 @@ class Prepared:
     slot_bytes: int
     device: str = "cpu"
     targets: dict[str, Any] = field(default_factory=dict)
-    without_kernel: Callable[..., Any] | None = None  # of an exported package: itself, with a kernel that does nothing
+    # of an exported package: itself, with a kernel that does nothing
+    without_kernel: Callable[..., Any] | None = None
     _views: list[list[Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -48,10 +53,13 @@ class Prepared:
         return self._views[:count]
 
 
-def forward(model: Callable[..., Any], upstream: Sequence[int] = (), form: str = "") -> Callable[[Any], list[Any]]:
-    """inputs -> flat list of output tensors. upstream: numbers of outputs from which gradients flow back; the last inputs are the
-    gradients with respect to these, one each, and the outputs are followed by the gradients of the floating inputs and the parameters.
-    form: what forward has to return (see form_of), "" for anything."""
+def forward(
+    model: Callable[..., Any], upstream: Sequence[int] = (), form: str = ""
+) -> Callable[[Any], list[Any]]:
+    """inputs -> flat list of output tensors. upstream: numbers of outputs from which gradients flow
+    back; the last inputs are the gradients with respect to these, one each, and the outputs are
+    followed by the gradients of the floating inputs and the parameters. form: what forward has to
+    return (see form_of), "" for anything."""
     import torch
 
     if not upstream:
@@ -71,11 +79,17 @@ def forward(model: Callable[..., Any], upstream: Sequence[int] = (), form: str =
         sources = [t for t in leaves if _floating(t)]
         sources += list(model.parameters()) if hasattr(model, "parameters") else []
         outputs = flatten(model(*leaves), form)
-        pairs = [(_root(outputs, number, given), given) for number, given in zip(upstream, inputs[-count:], strict=True)]
-        pairs = [(root, given.to(root.dtype)) for root, given in pairs if root.requires_grad]  # another dtype is refused later
+        pairs = [
+            (_root(outputs, number, given), given)
+            for number, given in zip(upstream, inputs[-count:], strict=True)
+        ]
+        # another dtype is refused later
+        pairs = [(root, given.to(root.dtype)) for root, given in pairs if root.requires_grad]
         if not pairs:
             raise modules.LoadError("structure", _NO_GRADIENTS)
-        found = torch.autograd.grad([r for r, _ in pairs], sources, [g for _, g in pairs], allow_unused=True)
+        found = torch.autograd.grad(
+            [r for r, _ in pairs], sources, [g for _, g in pairs], allow_unused=True
+        )
         return [o.detach() for o in outputs] + [
             torch.zeros_like(s) if g is None else g for g, s in zip(found, sources, strict=True)
         ]
@@ -83,14 +97,17 @@ def forward(model: Callable[..., Any], upstream: Sequence[int] = (), form: str =
     return backward
 
 
-def in_layout(call: Callable[[Any], list[Any]], outputs: buffers.Layout) -> Callable[[Any], list[Any]]:
-    """The same call, with outputs contiguous or in the reference's own strides, and no value left to be computed by who reads it: what that
-    takes is a part of the call."""
+def in_layout(
+    call: Callable[[Any], list[Any]], outputs: buffers.Layout
+) -> Callable[[Any], list[Any]]:
+    """The same call, with outputs contiguous or in the reference's own strides, and no value left
+    to be computed by who reads it: what that takes is a part of the call."""
     wanted = [tuple(leaf.get("as", leaf["stride"])) for leaf in outputs["leaves"]]
 
     def made(inputs: Any) -> list[Any]:
         found = call(inputs)
-        for number, (tensor, stride) in enumerate(zip(found, wanted, strict=False)):  # how many there must be is looked at later
+        # how many there must be is looked at later
+        for number, (tensor, stride) in enumerate(zip(found, wanted, strict=False)):
             if tensor.is_conj() or tensor.is_neg():
                 tensor = found[number] = tensor.resolve_conj().resolve_neg()
             if tensor.stride() != stride and not tensor.is_contiguous():
@@ -101,7 +118,8 @@ def in_layout(call: Callable[[Any], list[Any]], outputs: buffers.Layout) -> Call
 
 
 def roots(model: Callable[..., Any], inputs: Any) -> dict[int, Any]:
-    """The outputs, by number, from which gradients flow back: those of a task decide. Raises LoadError("structure") without one."""
+    """The outputs, by number, from which gradients flow back: those of a task decide. Raises
+    LoadError("structure") without one."""
     outputs = flatten(model(*_leaves(inputs)))
     if found := {number: o.detach() for number, o in enumerate(outputs) if o.requires_grad}:
         return found
@@ -118,21 +136,28 @@ def _leaves(inputs: Any) -> list[Any]:
 def _root(outputs: list[Any], number: int, given: Any) -> Any:
     """The output that a gradient is with respect to."""
     if number >= len(outputs):
-        raise modules.LoadError("structure", f"{len(outputs)} outputs; the reference has a differentiable output {number}")
+        raise modules.LoadError(
+            "structure",
+            f"{len(outputs)} outputs; the reference has a differentiable output {number}",
+        )
     if outputs[number].shape != given.shape:
         raise modules.LoadError("shape", _other_shape(number, outputs[number], given))
     return outputs[number]
 
 
 def _other_shape(number: int, tensor: Any, wanted: Any) -> str:
-    return f"output {number} has shape {tuple(tensor.shape)}, the reference's has {tuple(wanted.shape)}"
+    return (
+        f"output {number} has shape {tuple(tensor.shape)}, the reference's has "
+        f"{tuple(wanted.shape)}"
+    )
 
 
 TENSOR = "a tensor"
 
 
 def form_of(value: Any) -> str:
-    """What forward returns, in words: "a tensor", "(a tensor, a tensor)", "{'loss': a tensor}". A list is as good as a tuple."""
+    """What forward returns, in words: "a tensor", "(a tensor, a tensor)", "{'loss': a tensor}". A
+    list is as good as a tuple."""
     if isinstance(value, (list, tuple)):
         return f"({', '.join(map(form_of, value))})"
     if isinstance(value, dict):
@@ -141,21 +166,28 @@ def form_of(value: Any) -> str:
 
 
 def flatten(value: Any, form: str = "") -> list[Any]:
-    """The tensors of an output in order. Raises LoadError("structure") for anything that is not a plain tensor, and for another form than
-    `form` (see form_of) where one is given."""
+    """The tensors of an output in order. Raises LoadError("structure") for anything that is not a
+    plain tensor, and for another form than `form` (see form_of) where one is given."""
     import torch
 
-    if type(value) in (torch.Tensor, torch.nn.Parameter) and not value.__dict__ and form in ("", TENSOR):
+    if (
+        type(value) in (torch.Tensor, torch.nn.Parameter)
+        and not value.__dict__
+        and form in ("", TENSOR)
+    ):
         return [value]
     if form and (found := form_of(value)) != form:
-        raise modules.LoadError("structure", f"forward returns {found:.200}; the reference returns {form:.200}")
+        raise modules.LoadError(
+            "structure", f"forward returns {found:.200}; the reference returns {form:.200}"
+        )
     if isinstance(value, (list, tuple)):
         return [t for v in value for t in flatten(v)]
     if isinstance(value, dict):
         return [t for k in sorted(value) for t in flatten(value[k])]
     raise modules.LoadError(
         "structure",
-        f"an output is a {type(value).__name__}{_attributes(value)}; only plain tensors (in lists, tuples, dicts) count",
+        f"an output is a {type(value).__name__}{_attributes(value)}; only plain tensors (in "
+        "lists, tuples, dicts) count",
     )
 
 
@@ -165,7 +197,8 @@ def _attributes(value: Any) -> str:
 
 
 class Host(ShownHost):
-    """Serves commands from one socket until it closes. Subclasses add commands as methods `on_NAME`."""
+    """Serves commands from one socket until it closes. Subclasses add commands as methods
+    `on_NAME`."""
 
     def __init__(self, sock: socket.socket, text_fd: int) -> None:
         self._sock = sock
@@ -173,7 +206,8 @@ class Host(ShownHost):
         self._sequence = 0
         self._clocks: dict[str, placement.HostClock | placement.DeviceClock] = {}
         self.prepared: dict[str, Prepared] = {}
-        self.guarded = False  # whether this worker checks what is written around tensors; never while something is timed
+        # whether this worker checks what is written around tensors; never while something is timed
+        self.guarded = False
 
     def serve(self) -> None:
         """Returns when the judge closes the socket."""
@@ -195,20 +229,33 @@ class Host(ShownHost):
             finally:
                 for fd in fds:
                     os.close(fd)
-                with contextlib.suppress(OSError, ValueError):  # the log is full, or the text replaced sys.stdout
+                # the log is full, or the text replaced sys.stdout
+                with contextlib.suppress(OSError, ValueError):
                     sys.stdout.flush()
 
     def reply(self, code: int, data: Any = None, values: tuple[int, ...] = ()) -> None:
         """Answer, with `data` as JSON in the text buffer."""
-        self._sock.send(frames.Reply(code, self._sequence, 0 if data is None else self.put(json.dumps(data)), values).pack())
+        self._sock.send(
+            frames.Reply(
+                code, self._sequence, 0 if data is None else self.put(json.dumps(data)), values
+            ).pack()
+        )
 
     def tell(self, address: int, nbytes: int, fd: int) -> None:
         """Hand an allocation of this process's device memory over."""
-        socket.send_fds(self._sock, [frames.Reply(frames.MEMORY, self._sequence, 0, (address, nbytes)).pack()], [fd])
+        socket.send_fds(
+            self._sock,
+            [frames.Reply(frames.MEMORY, self._sequence, 0, (address, nbytes)).pack()],
+            [fd],
+        )
 
     def fail(self, kind: str, message: str) -> None:
         """Answer with an error of ERROR_KINDS."""
-        self._sock.send(frames.Reply(frames.ERROR, self._sequence, self.put(message), (ERROR_KINDS.index(kind),)).pack())
+        self._sock.send(
+            frames.Reply(
+                frames.ERROR, self._sequence, self.put(message), (ERROR_KINDS.index(kind),)
+            ).pack()
+        )
 
     def put(self, text: str) -> int:
         """Leave text for the judge; the number of bytes that fitted."""
@@ -220,7 +267,7 @@ class Host(ShownHost):
     def _unpack(result: Any) -> tuple[Any, tuple[int, ...]]:
         return result if isinstance(result, tuple) else (result, ())
 
-    # ---- commands --------------------------------------------------------------------------------------------------
+    # ---- commands --------------------------------------------------------------------------------
 
     def on_threads(self, fds: list[int], count: int, cpus: list[int]) -> None:
         """Pin this process and set torch's thread count."""
@@ -244,10 +291,11 @@ class Host(ShownHost):
         record: bool = False,
         queue_ns: int = 0,
     ) -> tuple[Any, tuple[int, ...]]:
-        """Say READY, receive the input sets with the start signal, call the model once for each entry of `order`, copy the
-        outputs to their slots. sets: of each the number of its file, where it starts there, the number of its layout. queue_ns: how long
-        a device waits for its launches to be queued, at least. values: nanoseconds, minor faults, major faults, involuntary context
-        switches of the calls alone."""
+        """Say READY, receive the input sets with the start signal, call the model once for each
+        entry of `order`, copy the outputs to their slots. sets: of each the number of its file,
+        where it starts there, the number of its layout. queue_ns: how long a device waits for its
+        launches to be queued, at least. values: nanoseconds, minor faults, major faults,
+        involuntary context switches of the calls alone."""
         model = self.prepared[key]
         slots, clock = model.views(len(order)), self.clock(model.device)
         recorder = operators.Recorder() if record else None
@@ -283,14 +331,18 @@ class Host(ShownHost):
         results: int,
         upstream: list[int],
     ) -> None:
-        """Say READY, then make calls one by one as the judge orders. Descriptors: the gate and, for packets, their socket; or the memory in
-        which inputs appear and the event that wakes."""
+        """Say READY, then make calls one by one as the judge orders. Descriptors: the gate and, for
+        packets, their socket; or the memory in which inputs appear and the event that wakes."""
         import torch
 
         models = [self.prepared[key].call for key in keys]
         task = gate.Task(layout, gate.expected(outputs), results, upstream)
         count = len(task.outputs)
-        link = gate.Packets(fds[1], layout, count) if len(fds) == 2 else gate.Asleep(fds[1], fds[2], count)
+        link = (
+            gate.Packets(fds[1], layout, count)
+            if len(fds) == 2
+            else gate.Asleep(fds[1], fds[2], count)
+        )
         door = gate.Gate(fds[0], count)
         with torch.set_grad_enabled(bool(upstream)), heap.without_holes():
             self.reply(frames.READY)
@@ -308,8 +360,9 @@ class Host(ShownHost):
     def on_hot(
         self, fds: list[int], key: str, layout: buffers.Layout, base: int, calls: int, queue_ns: int
     ) -> tuple[Any, tuple[int, ...]]:
-        """Call the model over and over on one input set, whose outputs nobody sees. values: nanoseconds of all calls with warm caches, of all
-        calls when each is waited for, and what an exported package takes to find its kernel for them (0 for others)."""
+        """Call the model over and over on one input set, whose outputs nobody sees. values:
+        nanoseconds of all calls with warm caches, of all calls when each is waited for, and what an
+        exported package takes to find its kernel for them (0 for others)."""
         model = self.prepared[key]
         clock = self.clock(model.device)
         if fds:
@@ -329,13 +382,23 @@ class Host(ShownHost):
 
 
 def _inputs(
-    files: list[int], layouts: list[buffers.Layout], sets: list[tuple[int, int, int]], device: str, guard: guards.Guard | None
+    files: list[int],
+    layouts: list[buffers.Layout],
+    sets: list[tuple[int, int, int]],
+    device: str,
+    guard: guards.Guard | None,
 ) -> list[Any]:
     """Input sets where the model wants them."""
     if guard is None:
         maps = [buffers.mapped(fd) for fd in files]
-        return [placement.move(buffers.build(layouts[layout], maps[file], base), device) for file, base, layout in sets]
-    read = [buffers.read(files[file], layouts[layout], guards.protect, base) for file, base, layout in sets]
+        return [
+            placement.move(buffers.build(layouts[layout], maps[file], base), device)
+            for file, base, layout in sets
+        ]
+    read = [
+        buffers.read(files[file], layouts[layout], guards.protect, base)
+        for file, base, layout in sets
+    ]
     return [guards.inputs(value, device, guard) for value in read]
 
 
@@ -346,7 +409,9 @@ def _hand_over(tensors: list[Any], slots: list[Any]) -> None:
         if tensor.shape != slot.shape:
             raise modules.LoadError("shape", _other_shape(number, tensor, slot))
         if tensor.dtype != slot.dtype:
-            raise modules.LoadError("dtype", f"output {number} is {tensor.dtype}, the reference's is {slot.dtype}")
+            raise modules.LoadError(
+                "dtype", f"output {number} is {tensor.dtype}, the reference's is {slot.dtype}"
+            )
         slot.copy_(tensor.detach())
 
 
@@ -366,24 +431,36 @@ def _kind(error: Exception) -> str:
 
 
 def _triton_kind(error: BaseException) -> str:
-    """Triton's interpreter wraps whatever a kernel raises: names, shapes and types are its grammar, the rest is a crash."""
+    """Triton's interpreter wraps whatever a kernel raises: names, shapes and types are its grammar,
+    the rest is a crash."""
     inner = error.__cause__
     if type(error).__name__ != "InterpreterError" or inner is None:
         return "compile"
-    return "compile" if isinstance(inner, (NameError, AttributeError, ValueError, TypeError)) else "exception"
+    return (
+        "compile"
+        if isinstance(inner, (NameError, AttributeError, ValueError, TypeError))
+        else "exception"
+    )
 
 
 def _trace(error: BaseException) -> str:
     """The error, then the innermost frames of the loaded text."""
     inside = ("/harness/", "/triton/", "/torch/nn/modules/")
-    frames_ = [f for f in traceback.extract_tb(error.__traceback__) if not any(i in f.filename for i in inside)]
+    frames_ = [
+        f
+        for f in traceback.extract_tb(error.__traceback__)
+        if not any(i in f.filename for i in inside)
+    ]
     own = [f for f in frames_ if not os.path.isabs(f.filename)] or frames_[-1:]
-    where = "".join(f"\n  {f.filename}, line {f.lineno}, in {f.name}: {f.line or ''}" for f in own[-6:])
+    where = "".join(
+        f"\n  {f.filename}, line {f.lineno}, in {f.name}: {f.line or ''}" for f in own[-6:]
+    )
     return f"{type(error).__name__}: {error}{_causes(error)}{where}"
 
 
 def _causes(error: BaseException) -> str:
-    """What the compiler says about functions that a kernel calls stands in the causes of its error."""
+    """What the compiler says about functions that a kernel calls stands in the causes of its
+    error."""
     said, inner = "", error.__cause__
     while inner is not None and any(c.__name__ == "CompilationError" for c in type(error).__mro__):
         said += f"\n{type(inner).__name__}: {inner}"

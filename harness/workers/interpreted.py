@@ -1,4 +1,5 @@
-"""The process that runs one Triton candidate without a device: kernels go through Triton's interpreter, on host memory."""
+"""The process that runs one Triton candidate without a device: kernels go through Triton's
+interpreter, on host memory."""
 
 from __future__ import annotations
 
@@ -8,36 +9,43 @@ from typing import Any
 from . import candidate, driver, mapped, modules
 
 NUMPY = (
-    "this release of Triton's interpreter does not work with this release of numpy where the bound of a loop is an argument of the "
-    "kernel: install numpy below 2.4 or a newer triton, or make the bound a tl.constexpr"
+    "this release of Triton's interpreter does not work with this release of numpy where the bound "
+    "of a loop is an argument of the kernel: install numpy below 2.4 or a newer triton, or make "
+    "the bound a tl.constexpr"
 )
-_NUMPY = ("0-dimensional", "only integer scalar arrays", "only length-1 arrays", "numpy")  # of its message
+# of its message
+_NUMPY = ("0-dimensional", "only integer scalar arrays", "only length-1 arrays", "numpy")
 NARROW = ("bfloat16", "float8")  # the interpreter computes these wrongly without saying so
 
 
 class InterpretedHost(candidate.CandidateHost):
-    """Two commands besides those of a candidate's worker: `device`, before everything else, and `configure`."""
+    """Two commands besides those of a candidate's worker: `device`, before everything else, and
+    `configure`."""
 
     _choice: Configurations | None = None
 
     def on_device(self, fds: list[int], device: mapped.Device, target: list[Any]) -> None:
         """What programs that ask about a device are told."""
         mapped.install(device, zero=False)
-        pretended = driver.Driver((target[0], target[1], target[2]), device, 0, _nothing_loaded, _nothing_launched)
+        pretended = driver.Driver(
+            (target[0], target[1], target[2]), device, 0, _nothing_loaded, _nothing_launched
+        )
         pretended.benchmark = _first  # type: ignore[method-assign]  # an interpreted call is slow, and its time says nothing
         driver.install(pretended)
         _refuse_what_misleads()
         self._choice = Configurations()
 
     def on_configure(self, fds: list[int], number: int) -> dict[str, list[str]]:
-        """From now on every autotuned kernel runs in the configuration of that number, counted round. Returns, by kernel, the
-        configurations that its launches since the last such command could have chosen from."""
+        """From now on every autotuned kernel runs in the configuration of that number, counted
+        round. Returns, by kernel, the configurations that its launches since the last such command
+        could have chosen from."""
         assert self._choice is not None
         return self._choice.take(number)
 
 
 class Configurations:
-    """Which configuration Triton's autotuner settles on, in place of the fastest: there is no time to go by."""
+    """Which configuration Triton's autotuner settles on, in place of the fastest: there is no time
+    to go by."""
 
     def __init__(self) -> None:
         from triton.runtime.autotuner import Autotuner
@@ -67,7 +75,8 @@ class Configurations:
 
 
 def _refuse_what_misleads() -> None:
-    """Narrow types reach kernels by way of tensors, too; and older interpreters trip over newer releases of numpy."""
+    """Narrow types reach kernels by way of tensors, too; and older interpreters trip over newer
+    releases of numpy."""
     from triton.runtime.errors import InterpreterError
     from triton.runtime.interpreter import InterpretedFunction
 
@@ -78,12 +87,16 @@ def _refuse_what_misleads() -> None:
             kind = str(getattr(value, "dtype", ""))
             if any(narrow in kind for narrow in NARROW):
                 raise modules.LoadError(
-                    "unfit", f"a {kind} tensor reached Triton's interpreter, which computes such values wrongly without an error"
+                    "unfit",
+                    f"a {kind} tensor reached Triton's interpreter, which computes such values "
+                    "wrongly without an error",
                 )
         try:
             return run(function, *arguments, **named)
         except InterpreterError as error:
-            if isinstance(error.__cause__, TypeError) and any(word in str(error) for word in _NUMPY):
+            if isinstance(error.__cause__, TypeError) and any(
+                word in str(error) for word in _NUMPY
+            ):
                 raise modules.LoadError("unfit", f"{NUMPY} ({error})") from error
             raise
 

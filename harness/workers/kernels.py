@@ -1,4 +1,5 @@
-"""The kernels that a candidate launched: what a worker notes about each, and how it hands that to the judge."""
+"""The kernels that a candidate launched: what a worker notes about each, and how it hands that to
+the judge."""
 
 from __future__ import annotations
 
@@ -17,12 +18,14 @@ TEXT_CHARS = 400_000  # of one listing
 
 @dataclass(frozen=True)
 class Captured:
-    """One compiled kernel. Sizes in bytes, `grid` of its first launch, `constants` the values it was specialized for.
+    """One compiled kernel. Sizes in bytes, `grid` of its first launch, `constants` the values it
+    was specialized for.
 
-    tuning: it was compiled only to be tried by the autotuner. refused: why the driver would refuse to load it ("" if it loads).
-    texts: "ptx", "sass" or "amdgcn". resources: the words of cuobjdump, or of ptxas in the same form. block: threads by dimension,
-    where host code says it. binary, symbol: which kernel of which build (of the judge's service) it is; then `shared` is what the
-    launch asked for besides the kernel's own.
+    tuning: it was compiled only to be tried by the autotuner. refused: why the driver would refuse
+    to load it ("" if it loads). texts: "ptx", "sass" or "amdgcn". resources: the words of
+    cuobjdump, or of ptxas in the same form. block: threads by dimension, where host code says it.
+    binary, symbol: which kernel of which build (of the judge's service) it is; then `shared` is
+    what the launch asked for besides the kernel's own.
     """
 
     name: str
@@ -83,7 +86,8 @@ class Recorder:
 
 
 def hand_over(found: Sequence[Captured], fd: int) -> tuple[int, int]:
-    """Write them as JSON into a file of fixed size, without the longest texts where they do not fit. (bytes, kernels left out)."""
+    """Write them as JSON into a file of fixed size, without the longest texts where they do not
+    fit. (bytes, kernels left out)."""
     entries, left_out, room = [to_json(k) for k in found], 0, os.fstat(fd).st_size
     data = json.dumps(entries).encode()
     while len(data) > room and entries:

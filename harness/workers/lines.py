@@ -6,7 +6,18 @@ import ast
 
 FORWARD = ("Model.forward", "Model", "reference")
 CONSTRUCTOR = ("Model.__init__", "Model", "reference")
-_ENDINGS = {"_exit", "exit", "quit", "abort", "kill", "killpg", "raise_signal", "execv", "execve", "execvp"}
+_ENDINGS = {
+    "_exit",
+    "exit",
+    "quit",
+    "abort",
+    "kill",
+    "killpg",
+    "raise_signal",
+    "execv",
+    "execve",
+    "execvp",
+}
 
 
 class Lines:
@@ -15,7 +26,8 @@ class Lines:
     def __init__(self, source: str, filename: str) -> None:
         self.filename = filename
         self.last = max(1, len(source.splitlines()))
-        self.first: dict[str, int] = {}  # "Model", "Model.forward", "CASES", "CASES['large']" -> line
+        # "Model", "Model.forward", "CASES", "CASES['large']" -> line
+        self.first: dict[str, int] = {}
         self.ending = 0  # of the first call that ends a process, 0 without one
         try:
             tree = ast.parse(source)
@@ -50,7 +62,9 @@ class Lines:
                         self._entries(scope + target.id, node.value)
             else:  # if, try, with …: what they hold is defined as well
                 for inner in ("body", "orelse", "handlers", "finalbody"):
-                    self._read([s for s in getattr(node, inner, []) if isinstance(s, ast.stmt)], scope)
+                    self._read(
+                        [s for s in getattr(node, inner, []) if isinstance(s, ast.stmt)], scope
+                    )
 
     def _entries(self, name: str, value: ast.expr | None) -> None:
         entries = value.keys if isinstance(value, ast.Dict) else getattr(value, "elts", [])

@@ -1,8 +1,9 @@
-"""A device that is not here: `device="cuda"`, `.cuda()` and torch.cuda.* of a candidate are mapped to tensors in host memory.
+"""A device that is not here: `device="cuda"`, `.cuda()` and torch.cuda.* of a candidate are mapped
+to tensors in host memory.
 
-Only what a kernel's host code commonly asks for: where tensors live, what the device is called and how large it is, streams,
-events and synchronization. Nothing is imitated that would have to be computed (graphs, memory statistics); such calls fail as
-they do without a device.
+Only what a kernel's host code commonly asks for: where tensors live, what the device is called and
+how large it is, streams, events and synchronization. Nothing is imitated that would have to be
+computed (graphs, memory statistics); such calls fail as they do without a device.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ Device = dict[str, Any]  # of Architecture.describe_device; plain JSON because i
 
 
 def install(device: Device, *, zero: bool) -> None:
-    """For the rest of this process. zero: uninitialized memory is zero instead, so that host code which reads what a kernel would
-    have written does the same every time."""
+    """For the rest of this process. zero: uninitialized memory is zero instead, so that host code
+    which reads what a kernel would have written does the same every time."""
     _patch_cuda(device)
     mode = _mode(zero)
     _follow_into_backward(mode)
@@ -26,7 +27,8 @@ def install(device: Device, *, zero: bool) -> None:
 
 
 def _follow_into_backward(mode: Any) -> None:
-    """While torch.autograd.grad itself is handled, modes are off; what a candidate's `backward` does must be mapped all the same."""
+    """While torch.autograd.grad itself is handled, modes are off; what a candidate's `backward`
+    does must be mapped all the same."""
     import torch
 
     for owner in (torch.autograd, getattr(torch.autograd, "graph", None)):
@@ -56,7 +58,9 @@ def _mode(zero: bool) -> Any:
         return "cpu" if isinstance(value, str) and value.split(":")[0] in ("cuda", "hip") else value
 
     class Mapped(TorchFunctionMode):
-        def __torch_function__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_function__(
+            self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             kwargs = dict(kwargs or {})
             name = getattr(func, "__name__", "")
             if name == "__get__":
@@ -119,7 +123,10 @@ def _patch_cuda(device: Device) -> None:
         "Event": _Event,
         "device": lambda *_: contextlib.nullcontext(),
         "device_of": lambda *_: contextlib.nullcontext(),
-        **dict.fromkeys(("init", "_lazy_init", "synchronize", "set_device", "set_stream", "empty_cache"), _nothing),
+        **dict.fromkeys(
+            ("init", "_lazy_init", "synchronize", "set_device", "set_stream", "empty_cache"),
+            _nothing,
+        ),
     }
     for name, value in answers.items():
         setattr(torch.cuda, name, value)
@@ -154,7 +161,8 @@ class _Stream:
 
 
 class _Event:
-    """An event that has happened; a millisecond lies between any two, so that loops which divide by it end."""
+    """An event that has happened; a millisecond lies between any two, so that loops which divide by
+    it end."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass

@@ -1,4 +1,5 @@
-"""Loading a task's or a candidate's text as a module, constructing its model, and giving it parameters: the same on both sides."""
+"""Loading a task's or a candidate's text as a module, constructing its model, and giving it
+parameters: the same on both sides."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from typing import Any
 
 
 class LoadError(Exception):
-    """kind: a word of the judge's table (`no_entry_point`, `syntax_error`, `constructor` …); the text says the rest."""
+    """kind: a word of the judge's table (`no_entry_point`, `syntax_error`, `constructor` …); the
+    text says the rest."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -20,7 +22,8 @@ class LoadError(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """The names under which a file offers its implementation: a class, or a plain function as sugar."""
+    """The names under which a file offers its implementation: a class, or a plain function as
+    sugar."""
 
     class_name: str
     function_name: str
@@ -31,13 +34,15 @@ CANDIDATE = Entry("ModelNew", "kernel")
 
 
 def load(source: str, name: str, filename: str) -> types.ModuleType:
-    """Execute the text as a new module. Raises LoadError("syntax_error") or what the text raises."""
+    """Execute the text as a new module. Raises LoadError("syntax_error") or what the text
+    raises."""
     try:
         code = compile(source, filename, "exec")
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
         raise LoadError("syntax_error", f"{filename}, line {line}: {error.args[0]}") from error
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)  # Triton reads its kernels' text
+    # Triton reads its kernels' text
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     module = types.ModuleType(name)
     module.__file__ = filename
     sys.modules[name] = module  # dataclasses and pickling look their module up
@@ -56,14 +61,17 @@ def construct(module: types.ModuleType, entry: Entry, init: Any, seed: int) -> C
             return function  # type: ignore[no-any-return]
         raise LoadError(
             "no_entry_point",
-            f"neither class {entry.class_name}(nn.Module) nor a function {entry.function_name}(*inputs) is defined",
+            f"neither class {entry.class_name}(nn.Module) nor a function "
+            f"{entry.function_name}(*inputs) is defined",
         )
     torch.manual_seed(seed)
     try:
         return build(**init) if isinstance(init, dict) else build(*init)  # type: ignore[no-any-return]
     except TypeError as error:
         raise LoadError(
-            "constructor", f"{entry.class_name} cannot be constructed with the task's init inputs {_short(init)}: {error}"
+            "constructor",
+            f"{entry.class_name} cannot be constructed with the task's init inputs "
+            f"{_short(init)}: {error}",
         ) from error
 
 
@@ -78,10 +86,12 @@ def state(model: Any) -> dict[str, Any]:
 
 
 def match_state(wanted: dict[str, tuple[list[int], str]], model: Any) -> dict[str, Any]:
-    """The model's tensor for each of the reference's names: by name, else by position if count, shapes and dtypes agree.
+    """The model's tensor for each of the reference's names: by name, else by position if count,
+    shapes and dtypes agree.
 
-    wanted: name -> (shape, dtype). Raises LoadError("parameter_mismatch") with the difference. A model without any state is
-    accepted only where the reference has none, because otherwise its result could not follow the parameters.
+    wanted: name -> (shape, dtype). Raises LoadError("parameter_mismatch") with the difference. A
+    model without any state is accepted only where the reference has none, because otherwise its
+    result could not follow the parameters.
     """
     have = state(model)
     if not wanted:
@@ -102,7 +112,10 @@ def match_state(wanted: dict[str, tuple[list[int], str]], model: Any) -> dict[st
         "the parameters do not match the reference's by name, nor by position:\n"
         + "\n".join(lines)
         + (f"\n  only in the candidate: {', '.join(extra)}" if extra else "")
-        + "\nKeep the reference's constructor (names and shapes of parameters) and change only forward.",
+        + (
+            "\nKeep the reference's constructor (names and shapes of parameters) and change only "
+            "forward."
+        ),
     )
 
 

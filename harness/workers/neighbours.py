@@ -1,4 +1,5 @@
-"""What a task takes from its own folder besides its text: it decides what is right as the text does, and so belongs to its identity."""
+"""What a task takes from its own folder besides its text: it decides what is right as the text
+does, and so belongs to its identity."""
 
 from __future__ import annotations
 
@@ -20,10 +21,12 @@ MOST = 2000  # files; more are no helpers of a task
 
 
 class Neighbours:
-    """Files below the task's folder that were imported or read, by relative name, with the SHA-256 of their content.
+    """Files below the task's folder that were imported or read, by relative name, with the SHA-256
+    of their content.
 
-    folder: a real path, "" where the task has none. own: names of files whose text is known otherwise. Installed packages and
-    scratch folders below it do not count: an environment is no part of the task."""
+    folder: a real path, "" where the task has none. own: names of files whose text is known
+    otherwise. Installed packages and scratch folders below it do not count: an environment is no
+    part of the task."""
 
     def __init__(self, folder: str, own: Collection[str]) -> None:
         self._folder = f"{folder.rstrip('/')}/" if folder else ""
@@ -32,7 +35,13 @@ class Neighbours:
         self._pinned: dict[str, str] | None = None
         self._modules = 0  # that were looked at
         self._hashing = threading.local()
-        places = [sys.prefix, sys.exec_prefix, sys.base_prefix, *sysconfig.get_paths().values(), tempfile.gettempdir()]
+        places = [
+            sys.prefix,
+            sys.exec_prefix,
+            sys.base_prefix,
+            *sysconfig.get_paths().values(),
+            tempfile.gettempdir(),
+        ]
         places.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
         real = {f"{os.path.realpath(place).rstrip('/')}/" for place in places}
         self._foreign = tuple(p for p in real if p.startswith(self._folder) and p != self._folder)
@@ -40,7 +49,8 @@ class Neighbours:
             _read_sources(self._folder, self._foreign)
 
     def watch(self) -> None:
-        """From now on see every file that is opened, for good: a process that is timed is not watched, but compared."""
+        """From now on see every file that is opened, for good: a process that is timed is not
+        watched, but compared."""
         if self._folder:
             sys.addaudithook(self._heard)
 
@@ -55,31 +65,35 @@ class Neighbours:
         return {name: digest for name, (_, digest) in sorted(self._seen.items())}
 
     def pin(self, known: Mapping[str, str] | None = None) -> dict[str, str]:
-        """What there is of it now, which must stay all. known: what another process with this task found, instead.
-        Raises LoadError("task") for too many."""
+        """What there is of it now, which must stay all. known: what another process with this task
+        found, instead. Raises LoadError("task") for too many."""
         for name in known or ():
             self._take(self._folder + name)
         found = self.found()
         if len(found) > MOST:
             raise LoadError(
                 "task",
-                f"the task loads {len(found)} files from its folder, and at most {MOST} can belong to it; "
-                "install what it needs where the evaluator runs",
+                f"the task loads {len(found)} files from its folder, and at most {MOST} can "
+                "belong to it; install what it needs where the evaluator runs",
             )
         self._pinned = dict(found if known is None else known)
         return found
 
     def problem(self) -> str:
-        """What the task took from its folder since `pin` that is no part of its identity, and the fix; "" for nothing."""
+        """What the task took from its folder since `pin` that is no part of its identity, and the
+        fix; "" for nothing."""
         if self._pinned is None:
             return ""
         found = self.found()
-        if changed := ", ".join(n for n, digest in found.items() if self._pinned.get(n, digest) != digest):
+        if changed := ", ".join(
+            n for n, digest in found.items() if self._pinned.get(n, digest) != digest
+        ):
             return f"{changed} beside the task changed since it was opened; open the task again"
         if new := ", ".join(n for n in found if n not in self._pinned):
             return (
-                f"{new} beside the task was first loaded after the task had been opened, too late to belong to its identity; "
-                "import or read it at module level, at the top of the task file"
+                f"{new} beside the task was first loaded after the task had been opened, too late "
+                "to belong to its identity; import or read it at module level, at the top of the "
+                "task file"
             )
         return ""
 
@@ -87,7 +101,9 @@ class Neighbours:
         if event != "open" or getattr(self._hashing, "on", False):
             return
         path, flags = arguments[0], arguments[2]
-        if isinstance(path, (str, bytes, os.PathLike)) and not (isinstance(flags, int) and flags & os.O_WRONLY):
+        if isinstance(path, (str, bytes, os.PathLike)) and not (
+            isinstance(flags, int) and flags & os.O_WRONLY
+        ):
             with contextlib.suppress(ValueError):  # no file has such a name
                 self._take(os.fsdecode(path))
 
@@ -98,7 +114,13 @@ class Neighbours:
         self._hashing.on = True
         try:
             about = os.stat(path)
-            stamp = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+            stamp = (
+                about.st_dev,
+                about.st_ino,
+                about.st_size,
+                about.st_mtime_ns,
+                about.st_ctime_ns,
+            )
             if stat.S_ISREG(about.st_mode) and self._seen.get(name, ((),))[0] != stamp:
                 self._seen[name] = (stamp, _digest(path))
         except OSError:  # whoever opens it will hear of that
@@ -124,12 +146,14 @@ def _digest(path: str) -> str:
 
 
 def _read_sources(folder: str, foreign: tuple[str, ...]) -> None:
-    """Import what lies below a folder from its source: bytecode beside it may be older, of an edit within the same second."""
+    """Import what lies below a folder from its source: bytecode beside it may be older, of an edit
+    within the same second."""
     usual = SourceFileLoader.path_stats
 
     def path_stats(self: SourceFileLoader, path: str) -> Mapping[str, Any]:
         if path.startswith(folder) and not path.startswith(foreign):
-            raise OSError("imported from its source")  # which is how a loader says that there is no bytecode
+            # which is how a loader says that there is no bytecode
+            raise OSError("imported from its source")
         return usual(self, path)
 
     SourceFileLoader.path_stats = path_stats  # type: ignore[method-assign]

@@ -1,4 +1,5 @@
-"""Which of the framework's operators a call executes: the signature of a task, and who did the work in a candidate."""
+"""Which of the framework's operators a call executes: the signature of a task, and who did the work
+in a candidate."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _FREE_NAMES = """
     permute expand slice select squeeze unsqueeze flatten unflatten unbind split split_with_sizes chunk narrow diagonal
     contiguous clone copy_ _to_copy to lift_fresh lift resize_ set_ arange scalar_tensor view_as_real view_as_complex
     unfold movedim is_same_size _local_scalar_dense item is_nonzero linspace
-"""
+"""  # noqa: E501
 _FREE = frozenset(_FREE_NAMES.split())
 
 # Operators that move, choose or compare values: nothing is rounded, so there is one right result.
@@ -28,13 +29,16 @@ _EXACT_NAMES = """
     pixel_shuffle pixel_unshuffle eq ne lt le gt ge logical_and logical_or logical_not logical_xor bitwise_and bitwise_or
     bitwise_not bitwise_xor isnan isinf isfinite floor ceil trunc round sort topk kthvalue cummax cummin searchsorted bucketize
     nonzero one_hot any all
-"""
+"""  # noqa: E501
 _EXACT = frozenset(_EXACT_NAMES.split())
-_OPEN_TIES = frozenset(["sort", "argsort", "topk", "kthvalue", "median", "nanmedian", "mode", "unique_dim", "_unique2"])
+_OPEN_TIES = frozenset(
+    ["sort", "argsort", "topk", "kthvalue", "median", "nanmedian", "mode", "unique_dim", "_unique2"]
+)
 
 
 def is_exact(names: Iterable[str]) -> bool:
-    """Whether operators with these names can only have one right result, bit for bit up to the sign of zero."""
+    """Whether operators with these names can only have one right result, bit for bit up to the sign
+    of zero."""
     return all(is_free(name) or name.split(".")[1] in _EXACT for name in names)
 
 
@@ -49,16 +53,19 @@ def is_free(name: str) -> bool:
 
 
 class Recorder:
-    """Counts the operators dispatched inside the `with` block, by full name such as "aten.mean.dim", with elements written and the
-    host's nanoseconds."""
+    """Counts the operators dispatched inside the `with` block, by full name such as
+    "aten.mean.dim", with elements written and the host's nanoseconds."""
 
     def __init__(self) -> None:
         self._calls: Counter[str] = Counter()
         self._elements: Counter[str] = Counter()
         self._ns: Counter[str] = Counter()
         self._mode: Any = None
-        self.pointwise = True  # whether each element of a result comes from one element of each argument
-        self.terms = 0  # how many, one after the other, can meet in an element: the sum of what each operator adds up
+        # whether each element of a result comes from one element of each argument
+        self.pointwise = True
+        # how many, one after the other, can meet in an element: the sum of what each operator adds
+        # up
+        self.terms = 0
 
     def __enter__(self) -> Recorder:
         from torch import Tag
@@ -67,7 +74,9 @@ class Recorder:
         calls, elements, spent, recorder = self._calls, self._elements, self._ns, self
 
         class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
-            def __torch_dispatch__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+            def __torch_dispatch__(
+                self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
+            ) -> Any:
                 start = time.perf_counter_ns()
                 result = func(*args, **(kwargs or {}))
                 name = str(func)
@@ -88,14 +97,22 @@ class Recorder:
 
     def counts(self) -> dict[str, list[int]]:
         """name -> [calls, elements written, nanoseconds]."""
-        return {name: [count, self._elements[name], self._ns[name]] for name, count in self._calls.items()}
+        return {
+            name: [count, self._elements[name], self._ns[name]]
+            for name, count in self._calls.items()
+        }
 
 
 def _terms(name: str, args: Any, result: Any) -> int:
-    """How many products or elements one operator adds up for an element of its result, 0 for those that add nothing: by the ratio of sizes
-    unless its kind is known. A softmax reads one axis and keeps the size; whoever asks counts the longest axis anyway."""
+    """How many products or elements one operator adds up for an element of its result, 0 for those
+    that add nothing: by the ratio of sizes unless its kind is known. A softmax reads one axis and
+    keeps the size; whoever asks counts the longest axis anyway."""
     given = [t.numel() for t in args if hasattr(t, "numel")]
-    made = [t.numel() for t in (result if isinstance(result, (list, tuple)) else [result]) if hasattr(t, "numel") and t.numel()]
+    made = [
+        t.numel()
+        for t in (result if isinstance(result, (list, tuple)) else [result])
+        if hasattr(t, "numel") and t.numel()
+    ]
     if not given or not made or is_free(name):
         return 0
     kind = name.split(".")[1]
@@ -112,7 +129,8 @@ def _terms(name: str, args: Any, result: Any) -> int:
 
 
 def counted(call: Callable[[Any], T], inputs: Any) -> tuple[T, int]:
-    """What one call gives, and its floating-point operations, as the framework counts those of products and convolutions."""
+    """What one call gives, and its floating-point operations, as the framework counts those of
+    products and convolutions."""
     from torch.utils.flop_counter import FlopCounterMode
 
     counter = FlopCounterMode(display=False)

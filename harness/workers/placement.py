@@ -1,4 +1,5 @@
-"""Where a worker's tensors live while it runs: host memory, or a device with its own clock and caches."""
+"""Where a worker's tensors live while it runs: host memory, or a device with its own clock and
+caches."""
 
 from __future__ import annotations
 
@@ -35,8 +36,9 @@ def finish(device: str) -> None:
 
 
 def arrive() -> None:
-    """First thing in a process that may use a GPU: torch counts devices as the driver does. By itself it asks the management library,
-    which from within a sandbox names none, and then torch.compile and Triton find no device."""
+    """First thing in a process that may use a GPU: torch counts devices as the driver does. By
+    itself it asks the management library, which from within a sandbox names none, and then
+    torch.compile and Triton find no device."""
     import torch
 
     for name in NO_DEVICE_YET:
@@ -46,8 +48,9 @@ def arrive() -> None:
 
 
 def use_threads(count: int) -> None:
-    """Set torch's thread count, and let new threads make their first call on something that nobody looks at: in 2 of 100 forked processes the
-    first vectorized tanh of a thread was off by 5e-5 (torch 2.13 with MKL), and right from the second on."""
+    """Set torch's thread count, and let new threads make their first call on something that nobody
+    looks at: in 2 of 100 forked processes the first vectorized tanh of a thread was off by 5e-5
+    (torch 2.13 with MKL), and right from the second on."""
     import torch
 
     torch.set_num_threads(count)
@@ -82,8 +85,9 @@ class HostClock:
 
 
 class DeviceClock:
-    """Device events around the calls, after a spin that lets the host queue them: a kernel of a few microseconds is not
-    judged by the gaps that launching from Python leaves. The caches are flushed before."""
+    """Device events around the calls, after a spin that lets the host queue them: a kernel of a few
+    microseconds is not judged by the gaps that launching from Python leaves. The caches are flushed
+    before."""
 
     def __init__(self, device: str, _now: Callable[[], int] = time.perf_counter_ns) -> None:
         import torch
@@ -96,8 +100,8 @@ class DeviceClock:
         self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
 
     def prepare(self, queue_ns: int, *, cold: bool = True) -> None:
-        """Wait for copies; give back what was set aside of the L2 to persist; if `cold`, evict what else is in it. queue_ns: spin at
-        least so long."""
+        """Wait for copies; give back what was set aside of the L2 to persist; if `cold`, evict what
+        else is in it. queue_ns: spin at least so long."""
         self._queue_ns = queue_ns
         _forget_persisting_lines()
         if cold:
@@ -110,14 +114,16 @@ class DeviceClock:
         self._start = self._now()
 
     def stop(self) -> tuple[int, int]:
-        """Nanoseconds between the events once the device is idle, and those that the host took to queue the calls."""
+        """Nanoseconds between the events once the device is idle, and those that the host took to
+        queue the calls."""
         queued = self._now() - self._start
         self._end.record()
         self._cuda.synchronize(self._device)
         return int(self._begin.elapsed_time(self._end) * 1e6), queued
 
     def waiting(self, call: Callable[[Any], Any], arguments: list[Any]) -> int:
-        """Nanoseconds of calls that are waited for one by one: launching, running and hearing of the end."""
+        """Nanoseconds of calls that are waited for one by one: launching, running and hearing of
+        the end."""
         start = self._now()
         for inputs in arguments:
             call(inputs)
@@ -129,8 +135,9 @@ _PERSISTING_L2_CACHE_SIZE = 6  # CUlimit of cuda.h
 
 
 def _forget_persisting_lines() -> None:
-    """A part of the L2 that a kernel reserved, and lines marked persisting, would outlive every flush. Of the current context; devices
-    without the feature refuse, and have nothing to forget."""
+    """A part of the L2 that a kernel reserved, and lines marked persisting, would outlive every
+    flush. Of the current context; devices without the feature refuse, and have nothing to
+    forget."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -1,4 +1,5 @@
-"""The process that tries a device out: a small computation whose answer is known. It loads nobody's code."""
+"""The process that tries a device out: a small computation whose answer is known. It loads nobody's
+code."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ class ProbeHost(host.Host):
     """One command: `probe`."""
 
     def on_probe(self, fds: list[int], device: str) -> tuple[Any, tuple[int, ...]]:
-        """values: what the device makes of `expected`, integer and floating-point units once each."""
+        """values: what the device makes of `expected`, integer and floating-point units once
+        each."""
         import torch
 
         numbers = torch.arange(COUNT, dtype=torch.int64, device=device)

@@ -1,6 +1,8 @@
-"""The reference worker: imports the task, makes inputs and high-precision results, runs the baselines. Confined, long-lived.
+"""The reference worker: imports the task, makes inputs and high-precision results, runs the
+baselines. Confined, long-lived.
 
-What it says about the task is the task's own word: its author decides what is right. It can do nothing else to the judge.
+What it says about the task is the task's own word: its author decides what is right. It can do
+nothing else to the judge.
 """
 
 from __future__ import annotations
@@ -19,7 +21,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from . import buffers, compiled, dataflow, device_memory, families, host, modules, operators, placement, task_file
+from . import (
+    buffers,
+    compiled,
+    dataflow,
+    device_memory,
+    families,
+    host,
+    modules,
+    operators,
+    placement,
+    task_file,
+)
 from .lines import CONSTRUCTOR, FORWARD, Lines
 from .neighbours import Neighbours
 from .task_file import CaseSpec, TaskFile, TaskProblem
@@ -32,8 +45,8 @@ _Write = Callable[..., None]  # layout, tensors, where to begin
 
 @dataclass
 class Live:
-    """One case: the model in the working dtype and in double precision, its initial state, the outputs' layout, the outputs from which
-    gradients flow back, the inputs' specs."""
+    """One case: the model in the working dtype and in double precision, its initial state, the
+    outputs' layout, the outputs from which gradients flow back, the inputs' specs."""
 
     spec: CaseSpec
     model: Callable[..., Any]
@@ -41,7 +54,8 @@ class Live:
     init: Any
     initial_state: dict[str, Any]
     outputs: buffers.Layout
-    doubled: bool  # False where the reference cannot run in float64: its own dtype is then the best there is
+    # False where the reference cannot run in float64: its own dtype is then the best there is
+    doubled: bool
     upstream: Sequence[int] = ()
     specs: list[Any] = field(default_factory=list)
 
@@ -50,7 +64,8 @@ class ReferenceHost(host.Host):
     """Commands of the reference worker, besides those of every host."""
 
     _settled = False  # whether its threads have made a first call
-    _drawn_on = "cpu"  # where inputs are drawn: on the device, if that is shared with the judge and the task bears it
+    # where inputs are drawn: on the device, if that is shared with the judge and the task bears it
+    _drawn_on = "cpu"
     file: TaskFile
     live: dict[str, Live]
     lines: Lines
@@ -70,9 +85,10 @@ class ReferenceHost(host.Host):
     ) -> dict[str, Any]:
         """Load the task and learn the declared cases and options.
 
-        Descriptors: the text; its held-out companion; where the stack of a crash goes, or of a step that takes longer than
-        `patience_s`; what an earlier process compiled. All but the first may be empty. folder: the task's, "" where it is not
-        to be seen. search_path: of programs, for inductor's compiler. known: what another process with this task took from its folder, for
+        Descriptors: the text; its held-out companion; where the stack of a crash goes, or of a step
+        that takes longer than `patience_s`; what an earlier process compiled. All but the first may
+        be empty. folder: the task's, "" where it is not to be seen. search_path: of programs, for
+        inductor's compiler. known: what another process with this task took from its folder, for
         one that is compared with it; None for one that learns it.
         """
         import torch
@@ -87,11 +103,19 @@ class ReferenceHost(host.Host):
             self._neighbours.watch()
         text, held_out = (buffers.read_all(fd).decode() for fd in fds[:2])
         self.lines = Lines(text, filename)
-        self.file = self._problem(lambda: task_file.read(text, filename, held_out, held_out_name, seed))
+        self.file = self._problem(
+            lambda: task_file.read(text, filename, held_out, held_out_name, seed)
+        )
         self.live = {}
         return {
             "cases": [
-                {"name": c.name, "arguments": c.arguments, "weight": c.weight, "protected": c.protected, "held_out": c.held_out}
+                {
+                    "name": c.name,
+                    "arguments": c.arguments,
+                    "weight": c.weight,
+                    "protected": c.protected,
+                    "held_out": c.held_out,
+                }
                 for c in self.file.cases
             ],
             "tolerance": self.file.tolerance,
@@ -101,7 +125,8 @@ class ReferenceHost(host.Host):
         }
 
     def on_neighbours(self, fds: list[int]) -> dict[str, str]:
-        """What the task took from its folder so far: names and digests. It may take nothing else from now on."""
+        """What the task took from its folder so far: names and digests. It may take nothing else
+        from now on."""
         return self._problem(self._neighbours.pin)  # type: ignore[no-any-return]
 
     def on_describe(self, fds: list[int], case: str, seed: int) -> dict[str, Any]:
@@ -113,25 +138,46 @@ class ReferenceHost(host.Host):
         return found
 
     def on_construct(
-        self, fds: list[int], case: str, seed: int, outputs: buffers.Layout, doubled: bool, upstream: list[int]
+        self,
+        fds: list[int],
+        case: str,
+        seed: int,
+        outputs: buffers.Layout,
+        doubled: bool,
+        upstream: list[int],
     ) -> None:
-        """Construct one case's model as another process has, which described it with this seed: the rest is what it answered."""
+        """Construct one case's model as another process has, which described it with this seed: the
+        rest is what it answered."""
 
         def construct() -> None:
             spec, init, model = self._model(case, seed)
             kept = {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
-            self.live[case] = Live(spec, model, _double(model) if doubled else model, init, kept, outputs, doubled, upstream)
+            self.live[case] = Live(
+                spec,
+                model,
+                _double(model) if doubled else model,
+                init,
+                kept,
+                outputs,
+                doubled,
+                upstream,
+            )
 
         self._problem(construct)
 
     def on_graph(self, fds: list[int], case: str, seed: int) -> dict[str, Any]:
-        """What a described case computes, as `dataflow.graph` has it; none, and why, where it does not bear to be taken apart."""
+        """What a described case computes, as `dataflow.graph` has it; none, and why, where it does
+        not bear to be taken apart."""
         try:
             return {"graph": self._graph(self.live[case], seed), "problem": ""}
-        except Exception as error:  # of the task or of the framework; the task can be judged without
+        # of the task or of the framework; the task can be judged without
+        except Exception as error:
             return {
                 "graph": [],
-                "problem": f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else 'no reason given'}",
+                "problem": (
+                    f"{type(error).__name__}: "
+                    f"{str(error).splitlines()[0][:200] if str(error) else 'no reason given'}"
+                ),
             }
 
     def on_init(self, fds: list[int], case: str) -> None:
@@ -146,11 +192,19 @@ class ReferenceHost(host.Host):
         live = self.live[case]
         generator = torch.Generator().manual_seed(seed)
         before = live.initial_state
-        values = [families.changed_state(name, v, generator) if seed else v for name, v in before.items()]
-        if any(new is not old and not _continuous(old) for new, old in zip(values, before.values(), strict=True)):
+        values = [
+            families.changed_state(name, v, generator) if seed else v for name, v in before.items()
+        ]
+        if any(
+            new is not old and not _continuous(old)
+            for new, old in zip(values, before.values(), strict=True)
+        ):
             self._take(case, values)
             if not self._bears(live, seed):
-                values = [new if _continuous(old) else old for new, old in zip(values, before.values(), strict=True)]
+                values = [
+                    new if _continuous(old) else old
+                    for new, old in zip(values, before.values(), strict=True)
+                ]
         self._take(case, values)
         buffers.write(fds[0], buffers.plan(values), values)
 
@@ -159,9 +213,12 @@ class ReferenceHost(host.Host):
         layout = buffers.plan(list(self.live[case].initial_state.values()))
         self._take(case, list(buffers.read(fds[0], layout)))
 
-    def on_make_set(self, fds: list[int], case: str, seed: int, family: str, sizes: Sequence[int] = ()) -> dict[str, Any]:
-        """Draw one input set, and its expected outputs in float64 where they are floating. Descriptors: inputs, expected, the
-        framework's own result. sizes: of memory on the device, where they are that, in bytes."""
+    def on_make_set(
+        self, fds: list[int], case: str, seed: int, family: str, sizes: Sequence[int] = ()
+    ) -> dict[str, Any]:
+        """Draw one input set, and its expected outputs in float64 where they are floating.
+        Descriptors: inputs, expected, the framework's own result. sizes: of memory on the device,
+        where they are that, in bytes."""
         return self._problem(lambda: self._make_set(_writers(fds, sizes), case, seed, family))  # type: ignore[no-any-return]
 
     def on_make_group(
@@ -175,25 +232,31 @@ class ReferenceHost(host.Host):
         framework: list[int],
         sizes: Sequence[int] = (),
     ) -> list[buffers.Layout]:
-        """Draw input sets, a seed and a family each, `stride` bytes apart, and their expected outputs, rounded to the outputs' dtypes, in slots of
-        their own. Descriptors: inputs, expected and the framework's own of the outputs numbered `framework`, if any; sizes: as in
+        """Draw input sets, a seed and a family each, `stride` bytes apart, and their expected
+        outputs, rounded to the outputs' dtypes, in slots of their own. Descriptors: inputs,
+        expected and the framework's own of the outputs numbered `framework`, if any; sizes: as in
         `on_make_set`. The sets' layouts."""
         write = _writers(fds, sizes)
 
         def one(number: int) -> buffers.Layout:
             base, expected_base = number * stride, number * slot_bytes
-            return self._make_one(write, case, seeds[number], families[number], base, expected_base, framework)
+            return self._make_one(
+                write, case, seeds[number], families[number], base, expected_base, framework
+            )
 
         with self._all_threads() if stride + slot_bytes > SMALL_BYTES else contextlib.nullcontext():
             layouts = [self._problem(partial(one, number)) for number in range(len(seeds))]
         self._complete()
         return layouts
 
-    def on_baseline(self, fds: list[int], case: str, name: str, slots: int, slot_bytes: int) -> None:
-        """Prepare a baseline of a case under the key "case/name". Descriptor: output slots, unless outputs are shown where they lie."""
+    def on_baseline(
+        self, fds: list[int], case: str, name: str, slots: int, slot_bytes: int
+    ) -> None:
+        """Prepare a baseline of a case under the key "case/name". Descriptor: output slots, unless
+        outputs are shown where they lie."""
         self._problem(lambda: self._baseline(fds, case, name, slots, slot_bytes))
 
-    # ---- behind the commands ---------------------------------------------------------------------------------------
+    # ---- behind the commands ---------------------------------------------------------------------
 
     def _bears(self, live: Live, seed: int) -> bool:
         """Whether the reference gives finite results with the parameters that it has now."""
@@ -204,7 +267,8 @@ class ReferenceHost(host.Host):
             return False
 
     def _draws_on_device(self, case: str, seed: int) -> bool:
-        """Whether get_inputs can be called with the device as its default: a task may have a generator of the host's."""
+        """Whether get_inputs can be called with the device as its default: a task may have a
+        generator of the host's."""
         import torch
 
         spec = next(c for c in self.file.cases if c.name == case)
@@ -218,7 +282,8 @@ class ReferenceHost(host.Host):
 
     def _take(self, case: str, values: list[Any]) -> None:
         live = self.live[case]
-        modules.copy_state(modules.state(live.model), values)  # copies to the device where the model is
+        # copies to the device where the model is
+        modules.copy_state(modules.state(live.model), values)
         modules.copy_state(modules.state(live.precise), values)
         for key, prepared in self.prepared.items():
             if key.startswith(f"{case}/") and prepared.targets:
@@ -230,7 +295,9 @@ class ReferenceHost(host.Host):
         with self._all_threads():
             init = self.file.init_inputs(spec)
             model = task_file.attempt(
-                lambda: modules.construct(self.file.module, modules.TASK, copy.deepcopy(init), seed),
+                lambda: modules.construct(
+                    self.file.module, modules.TASK, copy.deepcopy(init), seed
+                ),
                 "Model(*get_init_inputs())",
                 self.lines,
                 *CONSTRUCTOR,
@@ -250,7 +317,12 @@ class ReferenceHost(host.Host):
             if self.file.gradients:
                 roots = task_file.attempt(lambda: host.roots(model, inputs), _CALL, lines, *FORWARD)
             upstream = list(roots)
-            given = [*drawn, *families.upstream([(list(o.shape), o.dtype) for o in roots.values()], seed, self._drawn_on)]
+            given = [
+                *drawn,
+                *families.upstream(
+                    [(list(o.shape), o.dtype) for o in roots.values()], seed, self._drawn_on
+                ),
+            ]
             layout = buffers.plan(given)
             inputs = placement.move(given, self._device)
             call = host.forward(model, upstream)
@@ -260,32 +332,46 @@ class ReferenceHost(host.Host):
                 first = task_file.attempt(lambda: call(inputs), _CALL, lines, *FORWARD)
             if not first:
                 raise TaskProblem(
-                    f"{lines.at(*FORWARD)}: forward returns no tensor; at least one output tensor is needed to judge a candidate"
+                    f"{lines.at(*FORWARD)}: forward returns no tensor; at least one output tensor "
+                    "is needed to judge a candidate"
                 )
-            if any(not _same(a, b) for a, b in zip(before, buffers.tensors_of(inputs), strict=True)):
+            if any(
+                not _same(a, b) for a, b in zip(before, buffers.tensors_of(inputs), strict=True)
+            ):
                 raise TaskProblem(
-                    f"{lines.at(*FORWARD)}: forward changes its inputs in place; a task must leave them alone (clone first)"
+                    f"{lines.at(*FORWARD)}: forward changes its inputs in place; a task must leave "
+                    "them alone (clone first)"
                 )
             began = time.perf_counter()
-            again, flops = task_file.attempt(lambda: operators.counted(call, inputs), _CALL, lines, *FORWARD)
+            again, flops = task_file.attempt(
+                lambda: operators.counted(call, inputs), _CALL, lines, *FORWARD
+            )
             placement.finish(self._device)
             call_s = (time.perf_counter() - began) * (self._cpus if self._device == "cpu" else 1)
-            if not _all_close(first, again):  # who counts takes some operators apart, which round differently then
+            # who counts takes some operators apart, which round differently then
+            if not _all_close(first, again):
                 again = task_file.attempt(lambda: call(inputs), _CALL, lines, *FORWARD)
             if not _all_close(first, again):
                 raise TaskProblem(
-                    f"{lines.at(*FORWARD)}: two calls with equal inputs differ; a reference must be deterministic "
-                    "(random numbers? dropout? call self.eval() in __init__)"
+                    f"{lines.at(*FORWARD)}: two calls with equal inputs differ; a reference must "
+                    "be deterministic (random numbers? dropout? call self.eval() in __init__)"
                 )
             kept = {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
             with torch.no_grad():
                 returned = model(*inputs[: len(drawn)])
             outputs = {**buffers.dense(buffers.plan(first)), "form": host.form_of(returned)}
-            state = {k: [list(v.shape), str(v.dtype).removeprefix("torch.")] for k, v in modules.state(model).items()}
+            state = {
+                k: [list(v.shape), str(v.dtype).removeprefix("torch.")]
+                for k, v in modules.state(model).items()
+            }
             precise, doubled = self._precise(model, upstream, inputs)
-            self.live[name] = Live(spec, model, precise, init, kept, outputs, doubled, upstream, _specs(drawn))
+            self.live[name] = Live(
+                spec, model, precise, init, kept, outputs, doubled, upstream, _specs(drawn)
+            )
         counts = recorder.counts()
-        elementwise = sum(elements for op, (_, elements, _) in counts.items() if not operators.is_free(op))
+        elementwise = sum(
+            elements for op, (_, elements, _) in counts.items() if not operators.is_free(op)
+        )
         return {
             "inputs": layout,
             "init": init_layout,
@@ -306,7 +392,9 @@ class ReferenceHost(host.Host):
         import torch
 
         roots = [live.outputs["leaves"][number] for number in live.upstream]
-        upstream = families.upstream([(leaf["shape"], getattr(torch, leaf["dtype"])) for leaf in roots], seed, self._drawn_on)
+        upstream = families.upstream(
+            [(leaf["shape"], getattr(torch, leaf["dtype"])) for leaf in roots], seed, self._drawn_on
+        )
         with self._all_threads():
             inputs = placement.move([*self._draw(live.spec, seed), *upstream], self._device)
             return dataflow.graph(host.forward(live.model, live.upstream), inputs)
@@ -325,14 +413,17 @@ class ReferenceHost(host.Host):
 
         torch.manual_seed(seed)
         random.seed(seed)
-        if (numpy := sys.modules.get("numpy")) is not None:  # a task may draw with it; torch loads it where it is installed
+        # a task may draw with it; torch loads it where it is installed
+        if (numpy := sys.modules.get("numpy")) is not None:
             numpy.random.seed(seed % (1 << 32))
         if self._drawn_on == "cpu":
             return list(placement.move(self.file.inputs(spec), "cpu"))  # they cross as bytes
         with torch.device(self._drawn_on):
             return list(placement.move(self.file.inputs(spec), self._drawn_on))
 
-    def _make_set(self, write: Sequence[_Write], case: str, seed: int, family: str) -> dict[str, Any]:
+    def _make_set(
+        self, write: Sequence[_Write], case: str, seed: int, family: str
+    ) -> dict[str, Any]:
         import torch
 
         live = self.live[case]
@@ -342,10 +433,16 @@ class ReferenceHost(host.Host):
             write[0](layout, inputs)
             finite = all(bool(torch.isfinite(t).all()) for t in expected if t.is_floating_point())
             dtypes = (getattr(torch, leaf["dtype"]) for leaf in live.outputs["leaves"])
-            kept = [(t if d.is_floating_point else t.to(d)).contiguous() for t, d in zip(expected, dtypes, strict=True)]
+            kept = [
+                (t if d.is_floating_point else t.to(d)).contiguous()
+                for t, d in zip(expected, dtypes, strict=True)
+            ]
             expected_layout = buffers.plan(kept)
             write[1](expected_layout, kept)
-            write[2](live.outputs, [t.contiguous() for t in host.forward(live.model, live.upstream)(there)])
+            write[2](
+                live.outputs,
+                [t.contiguous() for t in host.forward(live.model, live.upstream)(there)],
+            )
             self._complete()
         return {"layout": layout, "expected": expected_layout, "finite": finite}
 
@@ -366,34 +463,49 @@ class ReferenceHost(host.Host):
         layout = self._plan(inputs, "get_inputs")
         write[0](layout, inputs, base)
         dtypes = (getattr(torch, leaf["dtype"]) for leaf in live.outputs["leaves"])
-        write[1](live.outputs, [t.to(d).contiguous() for t, d in zip(expected, dtypes, strict=True)], expected_base)
+        write[1](
+            live.outputs,
+            [t.to(d).contiguous() for t, d in zip(expected, dtypes, strict=True)],
+            expected_base,
+        )
         if framework:
             own = [t.contiguous() for t in host.forward(live.model, live.upstream)(there)]
             leaves = [live.outputs["leaves"][number] for number in framework]
-            write[2]({**live.outputs, "leaves": leaves}, [own[number] for number in framework], expected_base)
+            write[2](
+                {**live.outputs, "leaves": leaves},
+                [own[number] for number in framework],
+                expected_base,
+            )
         return layout
 
     def _answer(self, live: Live, seed: int, family: str) -> tuple[list[Any], list[Any], list[Any]]:
-        """Inputs, upstream gradients among them, the same on the device, and what the reference in high precision makes of them."""
+        """Inputs, upstream gradients among them, the same on the device, and what the reference in
+        high precision makes of them."""
         import torch
 
         drawn = self._draw(live.spec, seed)
         if _specs(drawn) != live.specs:
             raise TaskProblem(
-                f"{self.lines.at('get_inputs')}: get_inputs(): shapes, strides or dtypes differ from draw to draw; they must be fixed for a case "
-                "(shapes vary through CASES)"
+                f"{self.lines.at('get_inputs')}: get_inputs(): shapes, strides or dtypes differ "
+                "from draw to draw; they must be fixed for a case (shapes vary through CASES)"
             )
         roots = [live.outputs["leaves"][number] for number in live.upstream]
-        upstream = families.upstream([(leaf["shape"], getattr(torch, leaf["dtype"])) for leaf in roots], seed + 2, self._drawn_on)
+        upstream = families.upstream(
+            [(leaf["shape"], getattr(torch, leaf["dtype"])) for leaf in roots],
+            seed + 2,
+            self._drawn_on,
+        )
         inputs = families.vary([*drawn, *upstream], family, seed + 1)
         call = host.forward(live.precise, live.upstream)
         there = placement.move(inputs, self._device)
         arguments = _doubled(there) if live.doubled else there
-        expected = task_file.attempt(lambda: call(arguments), f"{_CALL} in float64", self.lines, *FORWARD)
+        expected = task_file.attempt(
+            lambda: call(arguments), f"{_CALL} in float64", self.lines, *FORWARD
+        )
         if [list(t.shape) for t in expected] != [leaf["shape"] for leaf in live.outputs["leaves"]]:
             raise TaskProblem(
-                f"{self.lines.at(*FORWARD)}: the outputs' shapes depend on the inputs' values; they must be fixed for a case "
-                "(shapes vary through CASES)"
+                f"{self.lines.at(*FORWARD)}: the outputs' shapes depend on the inputs' values; "
+                "they must be fixed for a case (shapes vary through CASES)"
             )
         return inputs, there, expected
 
@@ -412,17 +524,25 @@ class ReferenceHost(host.Host):
             build = self.file.baselines[name]
             what = f"BASELINES[{name!r}]"
             anchors = (self.lines, what, "BASELINES")
-            model = task_file.attempt(lambda: build(**init) if isinstance(init, dict) else build(*init), what, *anchors)
-            wanted = {k: (list(v.shape), str(v.dtype).removeprefix("torch.")) for k, v in live.initial_state.items()}
+            model = task_file.attempt(
+                lambda: build(**init) if isinstance(init, dict) else build(*init), what, *anchors
+            )
+            wanted = {
+                k: (list(v.shape), str(v.dtype).removeprefix("torch."))
+                for k, v in live.initial_state.items()
+            }
             targets = task_file.attempt(lambda: modules.match_state(wanted, model), what, *anchors)
             modules.copy_state(targets, [modules.state(live.model)[k] for k in wanted])
             if hasattr(model, "to"):
                 model = model.to(self._device)
                 targets = modules.match_state(wanted, model)
-        form = live.outputs["form"] if name in ("eager", "compile") else ""  # the user chose the others
+        # the user chose the others
+        form = live.outputs["form"] if name in ("eager", "compile") else ""
         call = host.forward(model, live.upstream, form)
         mapped = buffers.shared(fds[0], slots * slot_bytes) if fds else None
-        self.prepared[f"{case}/{name}"] = host.Prepared(call, live.outputs, mapped, slot_bytes, self._device, targets)
+        self.prepared[f"{case}/{name}"] = host.Prepared(
+            call, live.outputs, mapped, slot_bytes, self._device, targets
+        )
 
     def _precise(self, model: Any, upstream: list[int], inputs: list[Any]) -> tuple[Any, bool]:
         """The model in float64, if it can run so."""
@@ -437,10 +557,13 @@ class ReferenceHost(host.Host):
         try:
             return buffers.plan(value)
         except TypeError as error:
-            raise TaskProblem(f"{self.lines.at(function)}: {function}(): {error}; return those") from error
+            raise TaskProblem(
+                f"{self.lines.at(function)}: {function}(): {error}; return those"
+            ) from error
 
     def _problem(self, action: Callable[[], Any]) -> Any:
-        """One step of the task's own code: problems are reported as such, and where it hangs is written down for the judge."""
+        """One step of the task's own code: problems are reported as such, and where it hangs is
+        written down for the judge."""
         os.ftruncate(self._stack, 0)
         os.lseek(self._stack, 0, os.SEEK_SET)
         faulthandler.dump_traceback_later(self._patience_s, file=self._stack)
@@ -474,7 +597,9 @@ def _writers(fds: Sequence[int], sizes: Sequence[int]) -> list[_Write]:
     """How tensors are written where each descriptor leads: to a file, or to memory on a device."""
     if not sizes:
         return [partial(_to_file, fd) for fd in fds]
-    there = [device_memory.opened(fd, size, writable=True) for fd, size in zip(fds, sizes, strict=True)]
+    there = [
+        device_memory.opened(fd, size, writable=True) for fd, size in zip(fds, sizes, strict=True)
+    ]
     return [partial(buffers.put, each) for each in there]
 
 
@@ -497,7 +622,10 @@ def _continuous(value: Any) -> bool:
 
 
 def _doubled(inputs: list[Any]) -> list[Any]:
-    return [t.double() if hasattr(t, "is_floating_point") and t.is_floating_point() else t for t in inputs]
+    return [
+        t.double() if hasattr(t, "is_floating_point") and t.is_floating_point() else t
+        for t in inputs
+    ]
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -518,7 +646,8 @@ def _all_close(some: list[Any], others: list[Any]) -> bool:
 
 
 class _Printed(io.TextIOBase):
-    """What a task prints goes to the log while it has room, and is then dropped: a noisy task may be a good one."""
+    """What a task prints goes to the log while it has room, and is then dropped: a noisy task may
+    be a good one."""
 
     def write(self, text: str) -> int:
         with contextlib.suppress(OSError):  # full
@@ -533,9 +662,11 @@ def _settle(folder: str, search_path: str, compiled_fd: int) -> None:
     if os.fstat(compiled_fd).st_size:
         compiled.unpack(compiled_fd)
     if folder:
-        with contextlib.suppress(OSError):  # not readable for whom this process has become: the import will say so
+        # not readable for whom this process has become: the import will say so
+        with contextlib.suppress(OSError):
             os.chdir(folder)
-        sys.path.insert(1, folder)  # a task may import its neighbours; our own packages stand before it
+        # a task may import its neighbours; our own packages stand before it
+        sys.path.insert(1, folder)
 
 
 def serve(sock: socket.socket, text_fd: int) -> None:

@@ -12,8 +12,13 @@ from typing import Any
 from . import placement
 
 
-def run(call: Callable[[Any], list[Any]], arguments: list[Any], clock: placement.HostClock | placement.DeviceClock) -> Any:
-    """Call once for each argument list, holding every output. (outputs, (ns, minor faults, major faults, switches))."""
+def run(
+    call: Callable[[Any], list[Any]],
+    arguments: list[Any],
+    clock: placement.HostClock | placement.DeviceClock,
+) -> Any:
+    """Call once for each argument list, holding every output. (outputs, (ns, minor faults, major
+    faults, switches))."""
     outputs: list[list[Any]] = []
     keep = outputs.append
     gc.disable()
@@ -31,9 +36,15 @@ MOST_RUNS, ENOUGH_NS = 5, 50_000_000  # of one call over and over
 DECISIONS = 20  # pairs of runs, and calls of each
 
 
-def over_and_over(call: Callable[[Any], Any], inputs: Any, count: int, clock: placement.HostClock | placement.DeviceClock) -> int:
-    """Nanoseconds of `count` calls on the same inputs: the median of a few runs. Each call gives its outputs back before the next begins, so that
-    one stretch of memory serves for all: with outputs that were held, fresh pages were timed here and not where the verdict is. On a CPU it is
+def over_and_over(
+    call: Callable[[Any], Any],
+    inputs: Any,
+    count: int,
+    clock: placement.HostClock | placement.DeviceClock,
+) -> int:
+    """Nanoseconds of `count` calls on the same inputs: the median of a few runs. Each call gives
+    its outputs back before the next begins, so that one stretch of memory serves for all: with
+    outputs that were held, fresh pages were timed here and not where the verdict is. On a CPU it is
     processor time, as in the verdict: others who want the core lengthen neither."""
     if isinstance(clock, placement.HostClock):
         clock = placement.HostClock(time.process_time_ns)
@@ -54,8 +65,8 @@ def over_and_over(call: Callable[[Any], Any], inputs: Any, count: int, clock: pl
 
 
 def deciding(without_kernel: Callable[..., Any], inputs: Any) -> int:
-    """Nanoseconds that an exported package takes to find its kernel, beyond those of calling a module: the median of paired runs, with warm
-    caches. 0 where it goes to the reference."""
+    """Nanoseconds that an exported package takes to find its kernel, beyond those of calling a
+    module: the median of paired runs, with warm caches. 0 where it goes to the reference."""
     import torch
 
     idle, nothing, clock = without_kernel(*inputs), torch.nn.Module(), placement.HostClock()
@@ -65,13 +76,19 @@ def deciding(without_kernel: Callable[..., Any], inputs: Any) -> int:
     costs = []
     with torch.no_grad():
         for _ in range(DECISIONS):
-            whole, part = (over_and_over(lambda given, m=m: m(*given), inputs, DECISIONS, clock) for m in (idle, nothing))  # type: ignore[misc]
+            whole, part = (
+                over_and_over(lambda given, m=m: m(*given), inputs, DECISIONS, clock)
+                for m in (idle, nothing)
+            )  # type: ignore[misc]
             costs.append((whole - part) / DECISIONS)
     return max(1, round(median(costs)))
 
 
-def figures(elapsed: int, before: resource.struct_rusage, after: resource.struct_rusage, queued: int) -> tuple[int, ...]:
-    """What a worker says of a burst: nanoseconds, minor faults, major faults, involuntary switches, nanoseconds until all was queued."""
+def figures(
+    elapsed: int, before: resource.struct_rusage, after: resource.struct_rusage, queued: int
+) -> tuple[int, ...]:
+    """What a worker says of a burst: nanoseconds, minor faults, major faults, involuntary switches,
+    nanoseconds until all was queued."""
     return (
         elapsed,
         after.ru_minflt - before.ru_minflt,

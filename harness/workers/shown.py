@@ -1,4 +1,5 @@
-"""Commands of a worker on a device that shares memory with the judge: inputs appear in a window, outputs are shown where they lie."""
+"""Commands of a worker on a device that shares memory with the judge: inputs appear in a window,
+outputs are shown where they lie."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class ShownHost:
     _events: Any = None
 
     def on_window(self: Any, fds: list[int], nbytes: int) -> None:
-        """Descriptors: memory in which inputs will appear; the first time words, too. What torch allocates must bear being shown."""
+        """Descriptors: memory in which inputs will appear; the first time words, too. What torch
+        allocates must bear being shown."""
         import torch
 
         if self.window is not None:
@@ -41,8 +43,9 @@ class ShownHost:
         record: bool = False,
         queue_ns: int = 0,
     ) -> tuple[Any, tuple[int, ...]]:
-        """Say READY, wait for the start signal, with which the inputs have appeared, call the model once for each entry of `order`, and say where
-        the outputs lie. sets: of each where it starts in the window, and the number of its layout. The rest is as in `on_burst`."""
+        """Say READY, wait for the start signal, with which the inputs have appeared, call the model
+        once for each entry of `order`, and say where the outputs lie. sets: of each where it starts
+        in the window, and the number of its layout. The rest is as in `on_burst`."""
         model = self.prepared[key]
         clock, recorder = self.clock(model.device), operators.Recorder() if record else None
         self.reply(frames.READY)
@@ -68,10 +71,16 @@ class ShownHost:
         return {"outputs": said, "operators": recorder.counts() if recorder else None}, figures
 
     def on_queued(
-        self: Any, fds: list[int], key: str, layouts: list[buffers.Layout], sets: list[tuple[int, int]], number: int
+        self: Any,
+        fds: list[int],
+        key: str,
+        layouts: list[buffers.Layout],
+        sets: list[tuple[int, int]],
+        number: int,
     ) -> tuple[Any, tuple[int, ...]]:
-        """Put calls on the sets into the stream, behind a wait for the judge's word `number` and before the same word of its own; say READY with
-        where the outputs will lie, and OK when all is done. Without a key nothing is called. values: as in `on_burst`, which inform only."""
+        """Put calls on the sets into the stream, behind a wait for the judge's word `number` and
+        before the same word of its own; say READY with where the outputs will lie, and OK when all
+        is done. Without a key nothing is called. values: as in `on_burst`, which inform only."""
         import torch
 
         if self._events is None:

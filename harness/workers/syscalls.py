@@ -1,7 +1,9 @@
-"""The Linux calls that Python does not offer: namespaces, mounts, landlock, seccomp, capabilities, through ctypes.
+"""The Linux calls that Python does not offer: namespaces, mounts, landlock, seccomp, capabilities,
+through ctypes.
 
-Numbers are from the kernel's syscall tables of x86_64 and aarch64 (include/uapi/asm-generic/unistd.h; -1 for a call that aarch64 does not
-have); structures from include/uapi/linux/{landlock,seccomp,filter}.h.
+Numbers are from the kernel's syscall tables of x86_64 and aarch64
+(include/uapi/asm-generic/unistd.h; -1 for a call that aarch64 does not have); structures from
+include/uapi/linux/{landlock,seccomp,filter}.h.
 """
 
 from __future__ import annotations
@@ -23,68 +25,85 @@ _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 36, 38
 _MACHINE = platform.machine()
 _ARM = _MACHINE == "aarch64"
 
-# What timed calls are made of is let through first: a candidate's filter is longer than a task's, and equal kernels differed by 5 %.
+# What timed calls are made of is let through first: a candidate's filter is longer than a task's,
+# and equal kernels differed by 5 %.
 _TIMED = {"recvmsg": (47, 212), "sendmsg": (46, 211), "read": (0, 63)}
 # name: (x86_64, aarch64)
 _DENIED = {
-    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "perf_event_open": (298, 241),
-    "bpf": (321, 280), "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218), "mount": (165, 40),
-    "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "unshare": (272, 97), "setns": (308, 268),
-    "userfaultfd": (323, 282), "kexec_load": (246, 104), "kexec_file_load": (320, 294), "init_module": (175, 105),
-    "finit_module": (313, 273), "delete_module": (176, 106), "reboot": (169, 142), "swapon": (167, 224), "swapoff": (168, 225),
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "perf_event_open": (298, 241), "bpf": (321, 280), "keyctl": (250, 219), "add_key": (248, 217),
+    "request_key": (249, 218), "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41),
+    "chroot": (161, 51), "unshare": (272, 97), "setns": (308, 268), "userfaultfd": (323, 282),
+    "kexec_load": (246, 104), "kexec_file_load": (320, 294), "init_module": (175, 105),
+    "finit_module": (313, 273), "delete_module": (176, 106), "reboot": (169, 142),
+    "swapon": (167, 224), "swapoff": (168, 225),
     "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
-    "open_by_handle_at": (304, 265), "kcmp": (312, 272), "pidfd_getfd": (438, 438), "settimeofday": (164, 170),
-    "clock_settime": (227, 112), "clock_adjtime": (305, 266), "adjtimex": (159, 171), "acct": (163, 89), "quotactl": (179, 60),
-    "syslog": (103, 116), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "fsmount": (432, 432),
-    "mount_setattr": (442, 442), "open_tree_attr": (467, 467), "memfd_secret": (447, 447), "name_to_handle_at": (303, 264),
-    "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "msgget": (68, 186),
+    "open_by_handle_at": (304, 265), "kcmp": (312, 272), "pidfd_getfd": (438, 438),
+    "settimeofday": (164, 170), "clock_settime": (227, 112), "clock_adjtime": (305, 266),
+    "adjtimex": (159, 171), "acct": (163, 89), "quotactl": (179, 60), "syslog": (103, 116),
+    "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "fsmount": (432, 432),
+    "mount_setattr": (442, 442), "open_tree_attr": (467, 467), "memfd_secret": (447, 447),
+    "name_to_handle_at": (303, 264), "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195),
+    "semget": (64, 190), "msgget": (68, 186),
 }  # fmt: skip
-# What is kept on a file besides its contents: it outlives the process that leaves it there, and write seals do not cover it; and locks and
-# watches on files that everybody sees, which live as long as a descriptor, also one in flight.
+# What is kept on a file besides its contents: it outlives the process that leaves it there, and
+# write seals do not cover it; and locks and watches on files that everybody sees, which live as
+# long as a descriptor, also one in flight.
 _DENIED_MARKS = {
-    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "getxattr": (191, 8), "lgetxattr": (192, 9),
-    "fgetxattr": (193, 10), "listxattr": (194, 11), "llistxattr": (195, 12), "flistxattr": (196, 13), "removexattr": (197, 14),
-    "lremovexattr": (198, 15), "fremovexattr": (199, 16), "setxattrat": (463, 463), "getxattrat": (464, 464),
-    "listxattrat": (465, 465), "removexattrat": (466, 466), "file_getattr": (468, 468), "file_setattr": (469, 469),
-    "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, -1), "fchown": (93, 55),
-    "lchown": (94, -1), "fchownat": (260, 54), "utime": (132, -1), "utimes": (235, -1), "futimesat": (261, -1),
-    "utimensat": (280, 88), "flock": (73, 32), "inotify_init": (253, -1), "inotify_init1": (294, 26), "inotify_add_watch": (254, 27),
-    "fanotify_init": (300, 262),
+    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "getxattr": (191, 8),
+    "lgetxattr": (192, 9), "fgetxattr": (193, 10), "listxattr": (194, 11), "llistxattr": (195, 12),
+    "flistxattr": (196, 13), "removexattr": (197, 14), "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16), "setxattrat": (463, 463), "getxattrat": (464, 464),
+    "listxattrat": (465, 465), "removexattrat": (466, 466), "file_getattr": (468, 468),
+    "file_setattr": (469, 469), "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53),
+    "fchmodat2": (452, 452), "chown": (92, -1), "fchown": (93, 55), "lchown": (94, -1),
+    "fchownat": (260, 54), "utime": (132, -1), "utimes": (235, -1), "futimesat": (261, -1),
+    "utimensat": (280, 88), "flock": (73, 32), "inotify_init": (253, -1),
+    "inotify_init1": (294, 26), "inotify_add_watch": (254, 27), "fanotify_init": (300, 262),
 }  # fmt: skip
-# What the kernel keeps in memory of files that everybody reads, and counters of locked pages, which outlive the process too.
+# What the kernel keeps in memory of files that everybody reads, and counters of locked pages, which
+# outlive the process too.
 _DENIED_MEMORY = {
-    "fadvise64": (221, 223), "cachestat": (451, 451), "mincore": (27, 232), "process_madvise": (440, 440), "mlock": (149, 228),
-    "munlock": (150, 229), "mlockall": (151, 230), "munlockall": (152, 231), "mlock2": (325, 284),
+    "fadvise64": (221, 223), "cachestat": (451, 451), "mincore": (27, 232),
+    "process_madvise": (440, 440), "mlock": (149, 228), "munlock": (150, 229),
+    "mlockall": (151, 230), "munlockall": (152, 231), "mlock2": (325, 284),
 }  # fmt: skip
 # What signals a process later, which SIGCONT does to one that is stopped as well.
 _DENIED_ALARMS = {
-    "timer_create": (222, 107), "setitimer": (38, 103), "alarm": (37, -1), "timerfd_create": (283, 85), "mq_open": (240, 180),
-    "mq_notify": (244, 184), "io_setup": (206, 0), "io_submit": (209, 2),
+    "timer_create": (222, 107), "setitimer": (38, 103), "alarm": (37, -1),
+    "timerfd_create": (283, 85), "mq_open": (240, 180), "mq_notify": (244, 184),
+    "io_setup": (206, 0), "io_submit": (209, 2),
 }  # fmt: skip
-# name: its number, which argument, values of it: the owner and the signal of a descriptor that announces what happens to it, and hints and
-# flags of a file; the signal at the end of a parent; hiding from whoever counts its files.
+# name: its number, which argument, values of it: the owner and the signal of a descriptor that
+# announces what happens to it, and hints and flags of a file; the signal at the end of a parent;
+# hiding from whoever counts its files.
+# F_GETLK, _SETLK, _SETLKW, _SETOWN, _SETSIG, _SETOWN_EX, _OFD_GETLK, _SETLK, _SETLKW, _SETLEASE,
+# _NOTIFY, _SET(_FILE)_RW_HINT
 _DENIED_REQUESTS = {
     "fcntl": (
         (72, 25),
         1,
         (5, 6, 7, 8, 10, 15, 36, 37, 38, 1024, 1026, 1036, 1038),
-    ),  # F_GETLK, _SETLK, _SETLKW, _SETOWN, _SETSIG, _SETOWN_EX, _OFD_GETLK, _SETLK, _SETLKW, _SETLEASE, _NOTIFY, _SET(_FILE)_RW_HINT
-    "ioctl": ((16, 29), 1, (0x5452, 0x8901, 0x8902, 0x40086602, 0x40046602, 0x401C5820)),  # FIOASYNC, FIOSETOWN, SIOCSPGRP,
+    ),
+    # FIOASYNC, FIOSETOWN, SIOCSPGRP,
+    "ioctl": ((16, 29), 1, (0x5452, 0x8901, 0x8902, 0x40086602, 0x40046602, 0x401C5820)),
     # FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR
     "prctl": ((157, 167), 0, (1, 4)),  # PR_SET_PDEATHSIG, _DUMPABLE
-    "madvise": ((28, 233), 2, (20, 21, 22, 23, 25)),  # MADV_COLD, _PAGEOUT, _POPULATE_READ, _POPULATE_WRITE, _COLLAPSE
+    # MADV_COLD, _PAGEOUT, _POPULATE_READ, _POPULATE_WRITE, _COLLAPSE
+    "madvise": ((28, 233), 2, (20, 21, 22, 23, 25)),
 }
 _F_SETFL, _O_ASYNC = 4, 0o20000
 _PREADV2 = (327, 286)  # its flags say whether a page is in memory, or drop it
 _STARTING = {"fork": (57, -1), "vfork": (58, -1), "execve": (59, 221), "execveat": (322, 281)}
 _CLONE_THREAD, _X32 = 0x10000, 0x40000000
-# What reaches other processes of the same user, which a worker without process ids of its own can name; and how a candidate is scheduled
-# is the judge's affair.
+# What reaches other processes of the same user, which a worker without process ids of its own can
+# name; and how a candidate is scheduled is the judge's affair.
 _DENIED_AMONG_OTHERS = {
-    "setpriority": (141, 140), "sched_setscheduler": (144, 119), "sched_setparam": (142, 118), "sched_setattr": (314, 274),
-    "ioprio_set": (251, 30),
+    "setpriority": (141, 140), "sched_setscheduler": (144, 119), "sched_setparam": (142, 118),
+    "sched_setattr": (314, 274), "ioprio_set": (251, 30),
 }  # fmt: skip
-_OWN_ONLY = {"prlimit64": (302, 261), "sched_setaffinity": (203, 122)}  # the first argument says whose, 0 one's own
+# the first argument says whose, 0 one's own
+_OWN_ONLY = {"prlimit64": (302, 261), "sched_setaffinity": (203, 122)}
 _CLONE, _CLONE3, _SOCKET = (220, 435, 198) if _ARM else (56, 435, 41)
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
@@ -107,16 +126,26 @@ def unshare(flags: int) -> None:
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
     """mount(2). Raises OSError naming the target."""
-    result = _libc.mount(source.encode(), target.encode(), kind.encode() or None, ctypes.c_ulong(flags), options.encode() or None)
+    result = _libc.mount(
+        source.encode(),
+        target.encode(),
+        kind.encode() or None,
+        ctypes.c_ulong(flags),
+        options.encode() or None,
+    )
     _check(result, f"mount {target}")
 
 
 def make_read_only(path: str) -> None:
     """mount_setattr(2) over a whole mount tree: read-only, no set-uid."""
-    attributes = struct.pack("<QQQQ", MS_RDONLY | MS_NOSUID, 0, 0, 0)  # MOUNT_ATTR_RDONLY and _NOSUID have the same values
+    # MOUNT_ATTR_RDONLY and _NOSUID have the same values
+    attributes = struct.pack("<QQQQ", MS_RDONLY | MS_NOSUID, 0, 0, 0)
     at_recursive = 0x8000
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
-    _check(_call(442, -100, path.encode(), at_recursive, buffer, ctypes.c_size_t(len(attributes))), f"read-only {path}")
+    _check(
+        _call(442, -100, path.encode(), at_recursive, buffer, ctypes.c_size_t(len(attributes))),
+        f"read-only {path}",
+    )
 
 
 def pivot_root(new: str, old: str) -> None:
@@ -157,7 +186,8 @@ def become_subreaper() -> None:
 
 
 def set_dumpable(on: bool) -> None:
-    """Off: other processes of the same user can neither trace this one nor read its memory through /proc."""
+    """Off: other processes of the same user can neither trace this one nor read its memory through
+    /proc."""
     _check(_libc.prctl(_PR_SET_DUMPABLE, int(on), 0, 0, 0), "prctl")
 
 
@@ -182,16 +212,20 @@ def landlock_abi() -> int:
 
 
 def landlock(readable: list[str], writable: list[str]) -> None:
-    """From here on only these paths can be opened: read and execute, or everything; and, where the kernel knows how (6.12), only
-    processes that are confined alike can be signalled. Needs no_new_privileges()."""
+    """From here on only these paths can be opened: read and execute, or everything; and, where the
+    kernel knows how (6.12), only processes that are confined alike can be signalled. Needs
+    no_new_privileges()."""
     abi = landlock_abi()
     if abi < 1:
         raise OSError(95, "landlock is not in this kernel")
     rights = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(abi, 16)) - 1
     read = 1 | 4 | 8  # execute, read file, read directory
-    attributes = struct.pack("<Q", rights) if abi < 6 else struct.pack("<QQQ", rights, 0, 3)  # scopes: abstract sockets, signals
+    # scopes: abstract sockets, signals
+    attributes = struct.pack("<Q", rights) if abi < 6 else struct.pack("<QQQ", rights, 0, 3)
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
-    ruleset = _check(_call(444, buffer, ctypes.c_size_t(len(attributes)), 0), "landlock_create_ruleset")
+    ruleset = _check(
+        _call(444, buffer, ctypes.c_size_t(len(attributes)), 0), "landlock_create_ruleset"
+    )
     try:
         for paths, allowed in ((readable, read), (writable, rights)):
             for path in paths:
@@ -224,17 +258,23 @@ _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # where they lie in struct seccom
 _ALLOW, _REFUSE, _MISSING = 0x7FFF0000, 0x00050000 | 1, 0x00050000 | 38
 
 
-def seccomp(*, pinned: bool = False, alone: bool = True, tools: bool = False, forks: bool = True) -> None:
-    """Refuse (EPERM) what no kernel needs: tracing, mounting, namespaces, keys, BPF, perf, memory and queues that outlive it, sockets other
-    than AF_UNIX, calls of other architectures. pinned: and leaving the processors that it may use now. alone: no other process can be named
-    from here. tools: it may leave marks on files and in the kernel's memory of them, change how it is scheduled, and have itself signalled
-    later, as compilers do. forks: it may start processes, not only threads."""
+def seccomp(
+    *, pinned: bool = False, alone: bool = True, tools: bool = False, forks: bool = True
+) -> None:
+    """Refuse (EPERM) what no kernel needs: tracing, mounting, namespaces, keys, BPF, perf, memory
+    and queues that outlive it, sockets other than AF_UNIX, calls of other architectures. pinned:
+    and leaving the processors that it may use now. alone: no other process can be named from here.
+    tools: it may leave marks on files and in the kernel's memory of them, change how it is
+    scheduled, and have itself signalled later, as compilers do. forks: it may start processes, not
+    only threads."""
     if _MACHINE not in _AUDIT_ARCH:
         raise OSError(95, f"no seccomp filter for {_MACHINE}")
     program = _program(pinned=pinned, alone=alone, tools=tools, forks=forks)
     code = b"".join(struct.pack("<HBBI", *step) for step in program)
     buffer = ctypes.create_string_buffer(code, len(code))
-    header = ctypes.create_string_buffer(struct.pack("<HxxxxxxQ", len(program), ctypes.addressof(buffer)), 16)
+    header = ctypes.create_string_buffer(
+        struct.pack("<HxxxxxxQ", len(program), ctypes.addressof(buffer)), 16
+    )
     _check(_libc.prctl(_PR_SET_SECCOMP, 2, header, 0, 0), "seccomp")
 
 
@@ -252,27 +292,37 @@ def _program(*, pinned: bool, alone: bool, tools: bool, forks: bool) -> list[_St
     if not tools:
         for name, (numbers, argument, values) in _DENIED_REQUESTS.items():
             own = _asynchronous() if name == "fcntl" else []
-            program += _only(numbers[_ARM], argument, [*own, *(step for value in values for step in _refused(value))])
+            program += _only(
+                numbers[_ARM],
+                argument,
+                [*own, *(step for value in values for step in _refused(value))],
+            )
         program += _only(_PREADV2[_ARM], 5, [(_EQUAL, 1, 0, 0), (_GIVE, 0, 0, _REFUSE)])
     denied = [
         *_DENIED.values(),
         *([] if alone and tools else _DENIED_AMONG_OTHERS.values()),
         *([_OWN_ONLY["sched_setaffinity"]] if pinned else []),
     ]
-    denied += [] if tools else [*_DENIED_MARKS.values(), *_DENIED_MEMORY.values(), *_DENIED_ALARMS.values()]
+    denied += (
+        []
+        if tools
+        else [*_DENIED_MARKS.values(), *_DENIED_MEMORY.values(), *_DENIED_ALARMS.values()]
+    )
     denied += [] if forks else _STARTING.values()
     for numbers in denied:
         program += _refused(numbers[_ARM]) if numbers[_ARM] >= 0 else []
     for numbers in [] if alone else _OWN_ONLY.values():
         program += _only(numbers[_ARM], 0, [(_EQUAL, 1, 0, 0), (_GIVE, 0, 0, _REFUSE)])
-    program += [(_EQUAL, 0, 1, _CLONE3), (_GIVE, 0, 0, _MISSING)]  # glibc then uses clone, whose flags can be read
+    # glibc then uses clone, whose flags can be read
+    program += [(_EQUAL, 0, 1, _CLONE3), (_GIVE, 0, 0, _MISSING)]
     program += _only(_CLONE, 0, _cloning(tools=tools, forks=forks))
     program += _only(_SOCKET, 0, [(_EQUAL, 1, 0, 1), (_GIVE, 0, 0, _REFUSE)])
     return [*program, (_GIVE, 0, 0, _ALLOW)]
 
 
 def _only(number: int, argument: int, steps: list[_Step]) -> list[_Step]:
-    """A call that goes through unless `steps`, which see the lower half of one argument, refuse it."""
+    """A call that goes through unless `steps`, which see the lower half of one argument, refuse
+    it."""
     body = [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument), *steps, (_GIVE, 0, 0, _ALLOW)]
     return [(_EQUAL, 0, len(body), number), *body]
 
@@ -283,7 +333,12 @@ def _refused(value: int) -> list[_Step]:
 
 def _asynchronous() -> list[_Step]:
     """Of fcntl: flags with which a descriptor signals."""
-    steps = [(_LOAD, 0, 0, _ARGUMENTS + 16), (_ANY_OF, 0, 1, _O_ASYNC), (_GIVE, 0, 0, _REFUSE), (_GIVE, 0, 0, _ALLOW)]
+    steps = [
+        (_LOAD, 0, 0, _ARGUMENTS + 16),
+        (_ANY_OF, 0, 1, _O_ASYNC),
+        (_GIVE, 0, 0, _REFUSE),
+        (_GIVE, 0, 0, _ALLOW),
+    ]
     return [(_EQUAL, 0, len(steps), _F_SETFL), *steps]
 
 

@@ -1,4 +1,5 @@
-"""Reading a task file inside the reference worker: what it offers, its cases, and errors that name the line and the fix."""
+"""Reading a task file inside the reference worker: what it offers, its cases, and errors that name
+the line and the fix."""
 
 from __future__ import annotations
 
@@ -50,14 +51,16 @@ class TaskFile:
         return list(value) if isinstance(value, (list, tuple)) else [value]
 
     def init_inputs(self, case: CaseSpec) -> Any:
-        """get_init_inputs() for a case: a list (positional) or a dict (by keyword); [] without the function."""
+        """get_init_inputs() for a case: a list (positional) or a dict (by keyword); [] without the
+        function."""
         if not hasattr(self.module, "get_init_inputs"):
             return []
         value = self._ask("get_init_inputs", case)
         if not isinstance(value, (list, tuple, dict)):
             raise TaskProblem(
-                f"{self.lines.at('get_init_inputs')}: get_init_inputs() returned a {type(value).__name__}; "
-                "return the constructor's arguments as a list, or as a dict by keyword"
+                f"{self.lines.at('get_init_inputs')}: get_init_inputs() returned a "
+                f"{type(value).__name__}; return the constructor's arguments as a list, or as a "
+                "dict by keyword"
             )
         return value if isinstance(value, dict) else list(value)
 
@@ -71,33 +74,55 @@ class TaskFile:
 
 
 def attempt(action: Callable[[], Any], what: str, lines: Lines, *anchors: str) -> Any:
-    """Run a part of the task; what it raises becomes a TaskProblem with the line of the task file that raised or, where none of
-    its lines took part, of the first anchor there is."""
+    """Run a part of the task; what it raises becomes a TaskProblem with the line of the task file
+    that raised or, where none of its lines took part, of the first anchor there is."""
     try:
         return action()
     except TaskProblem:
         raise
     except modules.LoadError as error:
-        raise TaskProblem(str(error) if error.kind == "syntax_error" else f"{lines.at(*anchors)}: {error}") from error
+        raise TaskProblem(
+            str(error) if error.kind == "syntax_error" else f"{lines.at(*anchors)}: {error}"
+        ) from error
     except BaseException as error:
-        own = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == lines.filename]
+        own = [
+            f.lineno
+            for f in traceback.extract_tb(error.__traceback__)
+            if f.filename == lines.filename
+        ]
         where = f"{lines.filename}, line {own[-1]}" if own else lines.at(*anchors)
-        raise TaskProblem(f"{where}: {what} raised {type(error).__name__}: {error}. {_fix(error, what)}") from error
+        raise TaskProblem(
+            f"{where}: {what} raised {type(error).__name__}: {error}. {_fix(error, what)}"
+        ) from error
 
 
 def _fix(error: BaseException, what: str) -> str:
     if isinstance(error, ImportError):
         return (
-            f"Install it where the evaluator runs ({sys.executable}), or do without it; modules beside the task can be imported."
+            f"Install it where the evaluator runs ({sys.executable}), or do without it; modules "
+            "beside the task can be imported."
         )
     if isinstance(error, OSError):
-        return "A task runs confined: it reads its own folder, writes to its temporary folder, and has no network and no home."
-    if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
+        return (
+            "A task runs confined: it reads its own folder, writes to its temporary folder, and "
+            "has no network and no home."
+        )
+    if (
+        isinstance(error, MemoryError)
+        or "allocate memory" in str(error)
+        or "out of memory" in str(error)
+    ):
         return "Use smaller shapes, or a machine with more memory."
-    return "Fix that line: the file has to import on its own." if what == IMPORTING else f"Make {what} run by itself in Python."
+    return (
+        "Fix that line: the file has to import on its own."
+        if what == IMPORTING
+        else f"Make {what} run by itself in Python."
+    )
 
 
-def read(source: str, filename: str, held_out_source: str = "", held_out_name: str = "", seed: int = 0) -> TaskFile:
+def read(
+    source: str, filename: str, held_out_source: str = "", held_out_name: str = "", seed: int = 0
+) -> TaskFile:
     """Load the file and check its parts. Raises TaskProblem."""
     lines = Lines(source, filename)
     _check_parts(source, lines)
@@ -106,25 +131,39 @@ def read(source: str, filename: str, held_out_source: str = "", held_out_name: s
     cases = _cases(module, lines)
     if held_out_source:
         held_out_lines = Lines(held_out_source, held_out_name)
-        companion = attempt(lambda: modules.load(held_out_source, "task_held_out", held_out_name), IMPORTING, held_out_lines)
+        companion = attempt(
+            lambda: modules.load(held_out_source, "task_held_out", held_out_name),
+            IMPORTING,
+            held_out_lines,
+        )
         cases += _companions(companion, held_out_lines)
     cases += _drawn(module, lines, random.Random(seed))
     _check_arguments(module, cases, lines)
     tolerance = getattr(module, "TOLERANCE", "default")
     if tolerance not in ("default", "bitwise"):
-        raise TaskProblem(f'{lines.at("TOLERANCE")}: TOLERANCE is {tolerance!r}; accepted: "default", "bitwise"')
+        raise TaskProblem(
+            f'{lines.at("TOLERANCE")}: TOLERANCE is {tolerance!r}; accepted: "default", "bitwise"'
+        )
     baselines = getattr(module, "BASELINES", {})
     if not isinstance(baselines, dict) or not all(callable(v) for v in baselines.values()):
         raise TaskProblem(
-            f"{lines.at('BASELINES')}: BASELINES must map names to callables of the init inputs that return a module or function"
+            f"{lines.at('BASELINES')}: BASELINES must map names to callables of the init inputs "
+            "that return a module or function"
         )
     if reserved := {"eager", "compile"} & set(baselines):
         name = min(reserved)
         raise TaskProblem(
-            f"{lines.at(f'BASELINES[{name!r}]', 'BASELINES')}: BASELINES may not use the name {name!r}, which KEvolve measures "
-            "itself; choose another name"
+            f"{lines.at(f'BASELINES[{name!r}]', 'BASELINES')}: BASELINES may not use the name "
+            f"{name!r}, which KEvolve measures itself; choose another name"
         )
-    return TaskFile(module, lines, tuple(cases), tolerance, bool(getattr(module, "GRADIENTS", False)), dict(baselines))
+    return TaskFile(
+        module,
+        lines,
+        tuple(cases),
+        tolerance,
+        bool(getattr(module, "GRADIENTS", False)),
+        dict(baselines),
+    )
 
 
 def _check_parts(source: str, lines: Lines) -> None:
@@ -134,7 +173,8 @@ def _check_parts(source: str, lines: Lines) -> None:
     except (SyntaxError, ValueError) as error:
         number = getattr(error, "lineno", None) or 1
         raise TaskProblem(
-            f"{lines.filename}, line {number}: not valid Python: {error.args[0]}; fix the syntax there or just above"
+            f"{lines.filename}, line {number}: not valid Python: {error.args[0]}; fix the syntax "
+            "there or just above"
         ) from error
     if "*" in lines.first:  # from … import *: only running it tells
         return
@@ -153,38 +193,63 @@ def _check_definitions(module: types.ModuleType, lines: Lines) -> None:
 
 def _no_model(lines: Lines) -> str:
     return (
-        f"{lines.end}: neither class Model(nn.Module) nor a function reference(*inputs) is defined; "
-        "a task is a KernelBench file: Model, get_inputs(), get_init_inputs()"
+        f"{lines.end}: neither class Model(nn.Module) nor a function reference(*inputs) is "
+        "defined; a task is a KernelBench file: Model, get_inputs(), get_init_inputs()"
     )
 
 
 def _no_inputs(lines: Lines) -> str:
-    return f"{lines.end}: get_inputs() is not defined; add one that returns the list of forward's arguments"
+    return (
+        f"{lines.end}: get_inputs() is not defined; add one that returns the list of forward's "
+        "arguments"
+    )
 
 
 def _cases(module: types.ModuleType, lines: Lines) -> list[CaseSpec]:
     declared = getattr(module, "CASES", None)
     if declared is None:
         declared = {"default": {}}
-    if not isinstance(declared, dict) or not declared or not all(isinstance(v, dict) for v in declared.values()):
-        raise TaskProblem(f'{lines.at("CASES")}: CASES must map names to keyword arguments, e.g. {{"small": {{"rows": 32}}}}')
+    if (
+        not isinstance(declared, dict)
+        or not declared
+        or not all(isinstance(v, dict) for v in declared.values())
+    ):
+        raise TaskProblem(
+            f'{lines.at("CASES")}: CASES must map names to keyword arguments, e.g. {{"small": '
+            '{"rows": 32}}'
+        )
     weights, protected = getattr(module, "WEIGHTS", {}), _names(module, "PROTECTED", lines)
     held_out = _names(module, "HELD_OUT", lines)
     if not isinstance(weights, dict):
-        raise TaskProblem(f'{lines.at("WEIGHTS")}: WEIGHTS must map case names to numbers, e.g. {{"small": 2.0}}')
-    for label, names in (("WEIGHTS", set(weights)), ("PROTECTED", protected), ("HELD_OUT", held_out)):
+        raise TaskProblem(
+            f'{lines.at("WEIGHTS")}: WEIGHTS must map case names to numbers, e.g. {{"small": 2.0}}'
+        )
+    for label, names in (
+        ("WEIGHTS", set(weights)),
+        ("PROTECTED", protected),
+        ("HELD_OUT", held_out),
+    ):
         if unknown := sorted(map(str, names - set(declared))):
             where = lines.at(f"{label}[{unknown[0]!r}]", label)
-            raise TaskProblem(f"{where}: {label} names {unknown[0]!r}, which is not in CASES; choose of: {', '.join(declared)}")
-    if any(not isinstance(w, (int, float)) or not 0 <= w < float("inf") for w in weights.values()) or all(
-        name in held_out or weights.get(name, 1.0) == 0 for name in declared
-    ):
+            raise TaskProblem(
+                f"{where}: {label} names {unknown[0]!r}, which is not in CASES; choose of: "
+                f"{', '.join(declared)}"
+            )
+    if any(
+        not isinstance(w, (int, float)) or not 0 <= w < float("inf") for w in weights.values()
+    ) or all(name in held_out or weights.get(name, 1.0) == 0 for name in declared):
         raise TaskProblem(
-            f"{lines.at('WEIGHTS', 'HELD_OUT')}: WEIGHTS must be numbers >= 0, with at least one positive weight among the cases "
-            "not held out"
+            f"{lines.at('WEIGHTS', 'HELD_OUT')}: WEIGHTS must be numbers >= 0, with at least one "
+            "positive weight among the cases not held out"
         )
     return [
-        CaseSpec(name, dict(arguments), float(weights.get(name, 1.0)), name in protected, name in held_out)
+        CaseSpec(
+            name,
+            dict(arguments),
+            float(weights.get(name, 1.0)),
+            name in protected,
+            name in held_out,
+        )
         for name, arguments in declared.items()
     ]
 
@@ -193,40 +258,57 @@ def _names(module: types.ModuleType, label: str, lines: Lines) -> set[str]:
     """The case names in PROTECTED or HELD_OUT."""
     value = getattr(module, label, ())
     if not isinstance(value, (list, tuple, set, frozenset)):
-        raise TaskProblem(f'{lines.at(label)}: {label} must be a list, e.g. ["small"], not a {type(value).__name__}')
+        raise TaskProblem(
+            f'{lines.at(label)}: {label} must be a list, e.g. ["small"], not a '
+            f"{type(value).__name__}"
+        )
     return {v for v in value if isinstance(v, str)}
 
 
 def _companions(companion: types.ModuleType, lines: Lines) -> list[CaseSpec]:
     declared = getattr(companion, "CASES", None)
     if not isinstance(declared, dict) or not all(isinstance(v, dict) for v in declared.values()):
-        raise TaskProblem(f"{lines.at('CASES')}: a held-out file has CASES, names with keyword arguments, and nothing else")
+        raise TaskProblem(
+            f"{lines.at('CASES')}: a held-out file has CASES, names with keyword arguments, and "
+            "nothing else"
+        )
     return [CaseSpec(f"held_out:{k}", dict(v), held_out=True) for k, v in declared.items()]
 
 
 def _check_arguments(module: types.ModuleType, cases: list[CaseSpec], lines: Lines) -> None:
-    """Every keyword of a case must be named by get_inputs or get_init_inputs; else a typing error would pass in silence."""
-    functions = [getattr(module, n) for n in ("get_inputs", "get_init_inputs") if hasattr(module, n)]
+    """Every keyword of a case must be named by get_inputs or get_init_inputs; else a typing error
+    would pass in silence."""
+    functions = [
+        getattr(module, n) for n in ("get_inputs", "get_init_inputs") if hasattr(module, n)
+    ]
     parameters = [p for f in functions for p in inspect.signature(f).parameters.values()]
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return
     named = {p.name for p in parameters}
     for case in cases:
         if unknown := sorted(set(case.arguments) - named):
-            where = lines.at(f"CASES[{case.name!r}]", "HELD_OUT" if case.held_out else "CASES", "CASES")
+            where = lines.at(
+                f"CASES[{case.name!r}]", "HELD_OUT" if case.held_out else "CASES", "CASES"
+            )
             raise TaskProblem(
-                f"{where}: case {case.name!r} gives {unknown[0]!r}, which neither get_inputs nor get_init_inputs takes "
-                f"(they take: {', '.join(sorted(named)) or 'nothing'})"
+                f"{where}: case {case.name!r} gives {unknown[0]!r}, which neither get_inputs nor "
+                f"get_init_inputs takes (they take: {', '.join(sorted(named)) or 'nothing'})"
             )
 
 
 def _drawn(module: types.ModuleType, lines: Lines, rng: random.Random) -> list[CaseSpec]:
-    """Cases from the ranges of HELD_OUT: {"rows": (1, 4096)} draws uniformly, a list chooses, anything else stays."""
+    """Cases from the ranges of HELD_OUT: {"rows": (1, 4096)} draws uniformly, a list chooses,
+    anything else stays."""
     drawn = []
-    for position, entry in enumerate(h for h in getattr(module, "HELD_OUT", ()) if not isinstance(h, str)):
+    for position, entry in enumerate(
+        h for h in getattr(module, "HELD_OUT", ()) if not isinstance(h, str)
+    ):
         if not isinstance(entry, dict):
             where = lines.at(f"HELD_OUT[{entry!r}]", "HELD_OUT")
-            raise TaskProblem(f'{where}: HELD_OUT takes case names or ranges such as {{"rows": (1, 4096)}}, not {entry!r}')
+            raise TaskProblem(
+                f'{where}: HELD_OUT takes case names or ranges such as {{"rows": (1, 4096)}}, not '
+                f"{entry!r}"
+            )
         for number in range(_DRAWN):
             arguments = {k: _draw(v, rng) for k, v in entry.items()}
             drawn.append(CaseSpec(f"held_out:{position}.{number}", arguments, held_out=True))

@@ -1,5 +1,6 @@
-"""The process that runs one CUDA C++ candidate for a device that need not be here: kernels are built for it by the build service,
-`forward` runs once for each case on host memory, and every launch is noted instead of being made."""
+"""The process that runs one CUDA C++ candidate for a device that need not be here: kernels are
+built for it by the build service, `forward` runs once for each case on host memory, and every
+launch is noted instead of being made."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from . import buffers, candidate, kernels, mapped
 
 
 class TracedHost(candidate.CandidateHost):
-    """Commands besides those of a candidate's worker: `device` before everything else, `capture` for a case."""
+    """Commands besides those of a candidate's worker: `device` before everything else, `capture`
+    for a case."""
 
     def on_device(self, fds: list[int], device: mapped.Device, target: list[Any]) -> None:
         """What programs that ask about a device are told."""

@@ -1,4 +1,5 @@
-"""The process beside a confined worker: it waits, bounds the memory of the worker and all its descendants, and reports how it ended."""
+"""The process beside a confined worker: it waits, bounds the memory of the worker and all its
+descendants, and reports how it ended."""
 
 from __future__ import annotations
 
@@ -13,10 +14,12 @@ LOOK_S = 0.25  # between two looks at the memory in use
 
 
 def watch(worker: int, status_fd: int, *, resident_bytes: int, namespace: bool) -> None:
-    """Never returns. Reports "M bytes" if it ended the worker because all of it together held more than `resident_bytes`
-    (0: no limit), then "S wait-status peak-bytes", the peak of the worker alone. namespace: this process is the first of a PID
-    namespace, and everything in the namespace ends with it; otherwise it is a subreaper."""
-    syscalls.only_ended_children()  # the judge stops workers again and again, and each look at the memory takes time
+    """Never returns. Reports "M bytes" if it ended the worker because all of it together held more
+    than `resident_bytes` (0: no limit), then "S wait-status peak-bytes", the peak of the worker
+    alone. namespace: this process is the first of a PID namespace, and everything in the namespace
+    ends with it; otherwise it is a subreaper."""
+    # the judge stops workers again and again, and each look at the memory takes time
+    syscalls.only_ended_children()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     status, peak = 0, 0
     with contextlib.suppress(ChildProcessError):
@@ -39,8 +42,13 @@ def watch(worker: int, status_fd: int, *, resident_bytes: int, namespace: bool) 
 
 
 def _resident(namespace: bool) -> int:
-    """Bytes: what each process holds for itself, the largest share of what can be shared, and memory in files, mapped or not."""
-    pids = [int(p) for p in os.listdir("/proc") if p.isdigit() and p != "1"] if namespace else _descendants()
+    """Bytes: what each process holds for itself, the largest share of what can be shared, and
+    memory in files, mapped or not."""
+    pids = (
+        [int(p) for p in os.listdir("/proc") if p.isdigit() and p != "1"]
+        if namespace
+        else _descendants()
+    )
     own, libraries, mapped = 0, 0, 0
     files: dict[int, int] = {}
     for pid in pids:

@@ -1,7 +1,9 @@
-"""A device worker's side of what it shares with the judge: inputs appear in a window that it can only read, outputs stay where they are.
+"""A device worker's side of what it shares with the judge: inputs appear in a window that it can
+only read, outputs stay where they are.
 
-Where outputs lie is said by address, and the allocations around them are handed over as descriptors, each once. What the judge makes of it is
-its own business: it copies the bytes before it believes in any.
+Where outputs lie is said by address, and the allocations around them are handed over as
+descriptors, each once. What the judge makes of it is its own business: it copies the bytes before
+it believes in any.
 """
 
 from __future__ import annotations
@@ -23,9 +25,11 @@ class Window:
 
         self._bytes = device_memory.opened(memory, nbytes, writable=False)
         self.words = device_memory.SharedWords(words)
-        self._known: dict[int, device_memory.DevicePage] = {}  # by the number of a step of addresses
+        # by the number of a step of addresses
+        self._known: dict[int, device_memory.DevicePage] = {}
         self._tiny = torch.zeros(1, device="cuda")
-        self.words.hold_on(torch.cuda.current_stream().cuda_stream, device_memory.GO, 0)  # what is loaded late is loaded now
+        # what is loaded late is loaded now
+        self.words.hold_on(torch.cuda.current_stream().cuda_stream, device_memory.GO, 0)
         self.nothing()
 
     def replace(self, memory: int, nbytes: int) -> None:
@@ -41,17 +45,24 @@ class Window:
         self._tiny.add_(1)
 
     def show(self, calls: list[list[Any]], expected: gate.Outputs, tell: Tell) -> list[list[Any]]:
-        """Where the outputs of all calls lie, one after the other: address and, unless it is contiguous, strides in elements. One in memory that
-        cannot be shown is replaced by a copy, in the lists as well."""
+        """Where the outputs of all calls lie, one after the other: address and, unless it is
+        contiguous, strides in elements. One in memory that cannot be shown is replaced by a copy,
+        in the lists as well."""
         said = []
         for outputs in calls:
             if len(outputs) != len(expected):
-                raise modules.LoadError("structure", f"{len(outputs)} outputs instead of {len(expected)}")
-            for number, (tensor, (shape, dtype, _)) in enumerate(zip(outputs, expected, strict=True)):
+                raise modules.LoadError(
+                    "structure", f"{len(outputs)} outputs instead of {len(expected)}"
+                )
+            for number, (tensor, (shape, dtype, _)) in enumerate(
+                zip(outputs, expected, strict=True)
+            ):
                 if tensor.shape != shape or tensor.dtype != dtype:
                     raise gate.misfit(tensor, shape, dtype)
                 found = outputs[number] = self._shown(tensor, tell)
-                said.append([found.data_ptr(), None if found.is_contiguous() else list(found.stride())])
+                said.append(
+                    [found.data_ptr(), None if found.is_contiguous() else list(found.stride())]
+                )
         return said
 
     def _shown(self, tensor: Any, tell: Tell) -> Any:
@@ -60,16 +71,21 @@ class Window:
         if found.numel() == 0:
             return found
         if gate.spread_bytes(found.shape, found.stride(), found.itemsize) != found.nbytes:
-            found = found.contiguous()  # with gaps, or one element several times: to be copied by whoever made it so
+            # with gaps, or one element several times: to be copied by whoever made it so
+            found = found.contiguous()
         if not (found.is_cuda and self._is_known(found, tell)):
             found = found.to("cuda", copy=True)
             if not self._is_known(found, tell):
-                text = "its outputs lie in device memory that cannot be shown to the judge: leave torch's allocator as it is"
+                text = (
+                    "its outputs lie in device memory that cannot be shown to the judge: leave "
+                    "torch's allocator as it is"
+                )
                 raise modules.LoadError("exception", text)
         return found
 
     def _is_known(self, tensor: Any, tell: Tell) -> bool:
-        """Whether the judge knows all the memory around a tensor, now that it was told what is new."""
+        """Whether the judge knows all the memory around a tensor, now that it was told what is
+        new."""
         start = tensor.data_ptr()
         end = start + gate.spread_bytes(tensor.shape, tensor.stride(), tensor.itemsize)
         while start < end:
@@ -85,7 +101,10 @@ class Window:
                     tell(page.address, page.nbytes, fd)
                 finally:
                     os.close(fd)
-                steps = range(page.address // device_memory.STEP, (page.address + page.nbytes) // device_memory.STEP)
+                steps = range(
+                    page.address // device_memory.STEP,
+                    (page.address + page.nbytes) // device_memory.STEP,
+                )
                 self._known.update(dict.fromkeys(steps, page))
             start = page.address + page.nbytes
         return True

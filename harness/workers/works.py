@@ -1,7 +1,8 @@
 """Whose work it is: counts, times and silences the kernels that a candidate itself built.
 
-All of it happens in the candidate's own process, so counts and times inform. Silencing proves more: where outputs stay right on
-inputs never seen before although no kernel of the candidate ran, the kernels are a decoy, whatever the process says about itself.
+All of it happens in the candidate's own process, so counts and times inform. Silencing proves more:
+where outputs stay right on inputs never seen before although no kernel of the candidate ran, the
+kernels are a decoy, whatever the process says about itself.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ Mode = Literal["count", "meter", "silence"]
 
 
 class Works:
-    """Wraps the launch methods of this process. `calls`: launches of own kernels since `switch`. `called`: of C++ functions, by library
-    and name, since the beginning."""
+    """Wraps the launch methods of this process. `calls`: launches of own kernels since `switch`.
+    `called`: of C++ functions, by library and name, since the beginning."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -31,9 +32,14 @@ class Works:
             setattr(owner, name, self._watched(getattr(owner, name)))
 
     def switch(self, mode: Mode) -> tuple[int, int]:
-        """(launches, nanoseconds spent in own kernels) since the last switch; then go on in `mode`. Time passes in mode "meter" only:
-        on the host around a call, on a device between events around a launch."""
-        on_device = sum(begin.elapsed_time(end) for begin, end in self._events) * 1e6 if self._events else 0.0
+        """(launches, nanoseconds spent in own kernels) since the last switch; then go on in `mode`.
+        Time passes in mode "meter" only: on the host around a call, on a device between events
+        around a launch."""
+        on_device = (
+            sum(begin.elapsed_time(end) for begin, end in self._events) * 1e6
+            if self._events
+            else 0.0
+        )
         found = self.calls, self._host_ns + int(on_device)
         self.calls, self._host_ns, self._events, self._mode = 0, 0, [], mode
         return found
@@ -51,7 +57,9 @@ class Works:
 
         return launch
 
-    def _timed(self, run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    def _timed(
+        self, run: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> Any:
         import torch
 
         if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
@@ -70,9 +78,13 @@ class Works:
 
 
 def _launchers() -> list[tuple[Any, str]]:
-    """Class and method by which kernels of each language start. What this process has not loaded has nothing to launch."""
+    """Class and method by which kernels of each language start. What this process has not loaded
+    has nothing to launch."""
     found: list[tuple[Any, str]] = [(native.Function, "__call__"), (native.Sized, "__call__")]
-    for module, name in (("triton.runtime.jit", "JITFunction"), ("triton.runtime.interpreter", "InterpretedFunction")):
+    for module, name in (
+        ("triton.runtime.jit", "JITFunction"),
+        ("triton.runtime.interpreter", "InterpretedFunction"),
+    ):
         if (kind := getattr(sys.modules.get(module), name, None)) is not None:
             found.append((kind, "run"))
     return found

@@ -15,16 +15,24 @@ from .person import at_home, name_of
 def approve(
     session: SessionId,
     node: NodeId,
-    by: Annotated[str, typer.Option("--by", help="Who looked at it. Default: the user's login name.")] = "",
-    note: Annotated[str, typer.Option("--note", help="Why it may pass; kept with the approval.")] = "",
+    by: Annotated[
+        str, typer.Option("--by", help="Who looked at it. Default: the user's login name.")
+    ] = "",
+    note: Annotated[
+        str, typer.Option("--note", help="Why it may pass; kept with the approval.")
+    ] = "",
     json: Json = False,
 ) -> None:
-    """Let a node pass that you have looked at: one that needs a review counts again, and a session with review may export it."""
-    approval = at_home("an approval is given", lambda service: service.approve(session, node, name_of(by), note))
+    """Let a node pass that you have looked at: one that needs a review counts again, and a session
+    with review may export it."""
+    approval = at_home(
+        "an approval is given", lambda service: service.approve(session, node, name_of(by), note)
+    )
     found = dataclasses.asdict(approval)
     if json:
         typer.echo(jsonlib.dumps(found, ensure_ascii=False, indent=2))
     else:
         typer.echo(
-            f"{node} of {session} is approved by {name_of(by)}. `kevolve export {session} {node}` confirms and exports it."
+            f"{node} of {session} is approved by {name_of(by)}. `kevolve export {session} {node}` "
+            "confirms and exports it."
         )

@@ -1,4 +1,5 @@
-"""`kevolve connect`: the configuration with which a coding agent starts this installation's server, printed or written."""
+"""`kevolve connect`: the configuration with which a coding agent starts this installation's server,
+printed or written."""
 
 from __future__ import annotations
 
@@ -18,14 +19,24 @@ from kevolve_mcp.errors import UsageError
 Name = Literal["claude", "codex", "cursor", "vscode"]
 # clients start servers with an environment of their own
 PASSED_ON = tuple(
-    f"KEVOLVE_{name}" for name in ("HOME", "CACHE", "DATABASE", "PYTHON", "SKILLS", "VECTORS", "VECTORS_SERVER", "TIMING_EFFORT")
+    f"KEVOLVE_{name}"
+    for name in (
+        "HOME",
+        "CACHE",
+        "DATABASE",
+        "PYTHON",
+        "SKILLS",
+        "VECTORS",
+        "VECTORS_SERVER",
+        "TIMING_EFFORT",
+    )
 )
 
 
 @dataclass(frozen=True)
 class Client:
-    """file: where its configuration stands, below the current folder or (~) the user's. key: of the object with all servers. more: what
-    its entry has besides command and arguments."""
+    """file: where its configuration stands, below the current folder or (~) the user's. key: of the
+    object with all servers. more: what its entry has besides command and arguments."""
 
     file: str
     key: str
@@ -34,18 +45,26 @@ class Client:
 
 CLIENTS: dict[Name, Client] = {
     "claude": Client(".mcp.json", "mcpServers"),
-    "codex": Client("~/.codex/config.toml", "mcp_servers", {"startup_timeout_sec": 60, "tool_timeout_sec": 600}),
+    "codex": Client(
+        "~/.codex/config.toml", "mcp_servers", {"startup_timeout_sec": 60, "tool_timeout_sec": 600}
+    ),
     "cursor": Client(".cursor/mcp.json", "mcpServers"),
     "vscode": Client(".vscode/mcp.json", "servers", {"type": "stdio"}),
 }
 
 
 def connect(
-    client: Annotated[Name, typer.Argument(help="The coding agent: claude, codex, cursor or vscode.")],
+    client: Annotated[
+        Name, typer.Argument(help="The coding agent: claude, codex, cursor or vscode.")
+    ],
     write: Annotated[
         bool,
         typer.Option(
-            "--write", help="Write it into the agent's file: of this folder, for codex of the user; other entries stay."
+            "--write",
+            help=(
+                "Write it into the agent's file: of this folder, for codex of the user; other "
+                "entries stay."
+            ),
         ),
     ] = False,
 ) -> None:
@@ -57,7 +76,9 @@ def connect(
         typer.echo(entry(known))
         return
     before = _read(file)
-    after = _in_toml(before, known, file) if file.suffix == ".toml" else _in_json(before, known, file)
+    after = (
+        _in_toml(before, known, file) if file.suffix == ".toml" else _in_json(before, known, file)
+    )
     if after == before:
         typer.echo(f"{file} has it already")
         return
@@ -70,7 +91,12 @@ def server(client: Client) -> dict[str, Any]:
     from .connect import SERVER
 
     env = {name: os.environ[name] for name in PASSED_ON if os.environ.get(name)}
-    return {"command": sys.executable, "args": list(SERVER), **client.more, **({"env": env} if env else {})}
+    return {
+        "command": sys.executable,
+        "args": list(SERVER),
+        **client.more,
+        **({"env": env} if env else {}),
+    }
 
 
 def entry(client: Client) -> str:
@@ -82,9 +108,15 @@ def entry(client: Client) -> str:
 
 def _table(values: dict[str, Any], key: str) -> str:
     """JSON's strings and lists of strings are TOML's, too."""
-    lines = [f"[{key}.kevolve]"] + [f"{name} = {json.dumps(value)}" for name, value in values.items() if name != "env"]
+    lines = [f"[{key}.kevolve]"] + [
+        f"{name} = {json.dumps(value)}" for name, value in values.items() if name != "env"
+    ]
     if "env" in values:
-        lines += ["", f"[{key}.kevolve.env]", *(f"{name} = {json.dumps(value)}" for name, value in values["env"].items())]
+        lines += [
+            "",
+            f"[{key}.kevolve.env]",
+            *(f"{name} = {json.dumps(value)}" for name, value in values["env"].items()),
+        ]
     return "\n".join(lines)
 
 
@@ -93,11 +125,15 @@ def _in_json(before: str, client: Client, file: Path) -> str:
         data = json.loads(before or "{}")
     except ValueError as error:
         raise UsageError(
-            f"{file} is not plain JSON: {error}", "Without --write the entry is printed, to be put in by hand."
+            f"{file} is not plain JSON: {error}",
+            "Without --write the entry is printed, to be put in by hand.",
         ) from None
     servers = data.setdefault(client.key, {}) if isinstance(data, dict) else None
     if not isinstance(servers, dict):
-        raise UsageError(f"{file} has no object {client.key!r}", "Without --write the entry is printed, to be put in by hand.")
+        raise UsageError(
+            f"{file} has no object {client.key!r}",
+            "Without --write the entry is printed, to be put in by hand.",
+        )
     if servers.get("kevolve") == server(client):
         return before
     servers["kevolve"] = server(client)
@@ -109,11 +145,15 @@ def _in_toml(before: str, client: Client, file: Path) -> str:
     try:
         there = tomllib.loads(before).get(client.key, {}).get("kevolve")
     except (tomllib.TOMLDecodeError, AttributeError) as error:
-        raise UsageError(f"{file} cannot be read: {error}", "Fix it, or put the printed entry in by hand.") from None
+        raise UsageError(
+            f"{file} cannot be read: {error}", "Fix it, or put the printed entry in by hand."
+        ) from None
     if there == server(client):
         return before
     if there is not None:
-        raise UsageError(f"{file} has another entry [{client.key}.kevolve]", "Remove it, then call again.")
+        raise UsageError(
+            f"{file} has another entry [{client.key}.kevolve]", "Remove it, then call again."
+        )
     return f"{before.rstrip()}\n\n{entry(client)}\n".lstrip()
 
 
@@ -124,7 +164,8 @@ def _read(file: Path) -> str:
         return ""
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"{file} cannot be read: {error}", "Without --write the entry is printed, to be put in by hand."
+            f"{file} cannot be read: {error}",
+            "Without --write the entry is printed, to be put in by hand.",
         ) from None
 
 
@@ -141,5 +182,6 @@ def _replace(file: Path, text: str) -> None:
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise UsageError(
-            f"{file} cannot be written: {error.strerror}", "Without --write the entry is printed, to be put in by hand."
+            f"{file} cannot be written: {error.strerror}",
+            "Without --write the entry is printed, to be put in by hand.",
         ) from None

@@ -17,17 +17,27 @@ from .terminal import print_json
 def compile(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="[TASK] CANDIDATE", help="The file to build, after the task it is for."),
+        typer.Argument(
+            metavar="[TASK] CANDIDATE", help="The file to build, after the task it is for."
+        ),
     ],
-    session: Annotated[str, typer.Option("--session", metavar="SESSION", help="The session it is for, instead of a task.")] = "",
+    session: Annotated[
+        str,
+        typer.Option(
+            "--session", metavar="SESSION", help="The session it is for, instead of a task."
+        ),
+    ] = "",
     target: Annotated[str, typer.Option("--target", help="Default: the session's, else cpu.")] = "",
-    language: Annotated[str, typer.Option("--language", help="Default: the session's, else the target's usual one.")] = "",
+    language: Annotated[
+        str, typer.Option("--language", help="Default: the session's, else the target's usual one.")
+    ] = "",
     python: Python = "",
     server: Server = "",
     token: Token = "",
     json: Json = False,
 ) -> None:
-    """Build only: compiler diagnostics and static facts such as vector width and spills. Runs and proves nothing."""
+    """Build only: compiler diagnostics and static facts such as vector width and spills. Runs and
+    proves nothing."""
     from .connect import work
     from .files import find_task, read_text
     from .looking import for_people
@@ -37,7 +47,10 @@ def compile(
     text = read_text(candidate, "candidate")
     remote = place(server, token)
     if remote is not None and python:
-        raise UsageError("--python is for this machine", "A running server has its own: whoever starts it sets KEVOLVE_PYTHON.")
+        raise UsageError(
+            "--python is for this machine",
+            "A running server has its own: whoever starts it sets KEVOLVE_PYTHON.",
+        )
     found = find_task(task) if task else None
     if remote is None:
         files = {"path": str(candidate.expanduser().absolute()), "task_path": str(found or "")}
@@ -49,7 +62,12 @@ def compile(
         "target": target,
         "language": language,
     }
-    answer = work("kernel_compile", {name: value for name, value in arguments.items() if value}, remote, python=python)
+    answer = work(
+        "kernel_compile",
+        {name: value for name, value in arguments.items() if value},
+        remote,
+        python=python,
+    )
     result = dict(answer.data.get("result") or {})
     evaluation = result.get("evaluation", {})
     if json:
@@ -63,7 +81,10 @@ def compile(
 def _task_and_candidate(paths: list[Path], session: str) -> tuple[Path | None, Path]:
     """Raises UsageError unless there is one task, named or the session's, and one candidate."""
     if len(paths) == 1 and not session:
-        raise UsageError("a candidate is built for a task", "kevolve compile TASK CANDIDATE, or add --session SESSION.")
+        raise UsageError(
+            "a candidate is built for a task",
+            "kevolve compile TASK CANDIDATE, or add --session SESSION.",
+        )
     if len(paths) > 2 or (len(paths) == 2 and session):
         raise UsageError(
             f"{len(paths)} files were named{' beside --session' if session else ''}",

@@ -1,16 +1,18 @@
 """How the command line reaches the server.
 
-`optimize` starts the server as a process of its own and talks to it over stdio, as every other client does: the two sides can
-then be killed independently. When the server dies, the driver starts another one on the same home and goes on; when the
-driver dies, the server's stdin closes, it ends and takes its workers with it. The process is started as
-`python -P -m kevolve_mcp.server.main` with this interpreter: -P keeps the current folder (which may hold a `harness/` of the
-user's own) off the import path, while -I would also lose packages installed for the user alone.
+`optimize` starts the server as a process of its own and talks to it over stdio, as every other
+client does: the two sides can then be killed independently. When the server dies, the driver starts
+another one on the same home and goes on; when the driver dies, the server's stdin closes, it ends
+and takes its workers with it. The process is started as `python -P -m kevolve_mcp.server.main` with
+this interpreter: -P keeps the current folder (which may hold a `harness/` of the user's own) off
+the import path, while -I would also lose packages installed for the user alone.
 
-Commands that start a job and wait for it build the server in this process and call it in memory: one import instead of two
-processes, the same tools and the same answers. Those that only look something up need no protocol: see lookup.
+Commands that start a job and wait for it build the server in this process and call it in memory:
+one import instead of two processes, the same tools and the same answers. Those that only look
+something up need no protocol: see lookup.
 
-Both use a running server instead where one is named (--server, KEVOLVE_SERVER). It may be on another machine, so files are
-read here and sent as text, and packages come back as text.
+Both use a running server instead where one is named (--server, KEVOLVE_SERVER). It may be on
+another machine, so files are read here and sent as text, and packages come back as text.
 """
 
 from __future__ import annotations
@@ -39,14 +41,17 @@ SERVER = ("-P", "-m", "kevolve_mcp.server.main")
 
 @contextmanager
 def open_log(home: Path) -> Iterator[TextIO]:
-    """The file that takes the server's stderr during `optimize`, so that it does not disturb the display. One in which
-    nothing was written is removed. Raises StoreError."""
+    """The file that takes the server's stderr during `optimize`, so that it does not disturb the
+    display. One in which nothing was written is removed. Raises StoreError."""
     path = home / "logs" / f"server-{os.getpid()}.log"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         log = path.open("a", encoding="utf-8")
     except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror}", "Set KEVOLVE_HOME to a folder on a local disk.") from None
+        raise StoreError(
+            f"{path} cannot be written: {error.strerror}",
+            "Set KEVOLVE_HOME to a folder on a local disk.",
+        ) from None
     with log:
         yield log
     if path.stat().st_size == 0:
@@ -54,9 +59,12 @@ def open_log(home: Path) -> Iterator[TextIO]:
 
 
 def stdio(log: TextIO) -> OpenClient:
-    """Each client that this makes starts a server and ends it again. log: takes its stderr; must have a file descriptor."""
+    """Each client that this makes starts a server and ends it again. log: takes its stderr; must
+    have a file descriptor."""
     server = StdioServerParameters(command=sys.executable, args=list(SERVER), env=dict(os.environ))
-    return lambda: Client(stdio_client(server, errlog=log), client_info=_identity("kevolve optimize"))
+    return lambda: Client(
+        stdio_client(server, errlog=log), client_info=_identity("kevolve optimize")
+    )
 
 
 def in_memory(*, python: str = "") -> OpenClient:
@@ -92,14 +100,19 @@ async def tools(remote: Remote | None = None, *, python: str = "") -> AsyncItera
         yield connection
 
 
-def work(tool: str, arguments: dict[str, Any], remote: Remote | None = None, *, python: str = "") -> Answer:
-    """One call of a tool that starts a job, which is waited for. python: of a server in this process. Raises as `look_up`."""
+def work(
+    tool: str, arguments: dict[str, Any], remote: Remote | None = None, *, python: str = ""
+) -> Answer:
+    """One call of a tool that starts a job, which is waited for. python: of a server in this
+    process. Raises as `look_up`."""
 
     async def run() -> Answer:
         async with tools(remote, python=python) as server:
             answer = await server.call(tool, arguments)
             while answer.data.get("state") == "running":
-                answer = await server.call("job_wait", {"job_id": answer.data["job_id"], "wait_s": 20})
+                answer = await server.call(
+                    "job_wait", {"job_id": answer.data["job_id"], "wait_s": 20}
+                )
             return answer
 
     return anyio.run(run)

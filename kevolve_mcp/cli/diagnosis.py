@@ -1,4 +1,5 @@
-"""What this machine can do and lacks: gathered by `diagnose`, judged here, drawn in render/machine.py."""
+"""What this machine can do and lacks: gathered by `diagnose`, judged here, drawn in
+render/machine.py."""
 
 from __future__ import annotations
 
@@ -13,7 +14,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.types import ISOLATION_LEVELS, TASK_ISOLATION, Device, Interpreter, MachineReport, Policy, TargetReport, to_json
+from harness.types import (
+    ISOLATION_LEVELS,
+    TASK_ISOLATION,
+    Device,
+    Interpreter,
+    MachineReport,
+    Policy,
+    TargetReport,
+    to_json,
+)
 from kevolve_mcp import __version__
 from kevolve_mcp.errors import KEvolveError
 from kevolve_mcp.executors.base import Executor
@@ -22,17 +32,23 @@ from kevolve_mcp.settings import Settings
 
 State = Literal["ok", "warning", "missing"]
 COMPILERS = ("g++", "clang++")
-COMPILER_REMEDY = "Install a C++ compiler, e.g. `apt install g++`, `dnf install gcc-c++` or `pacman -S gcc`."
-TORCH_REMEDY = (
-    "Install torch into the interpreter that shall evaluate, e.g. `pip install 'kevolve-mcp[torch]'`, "
-    "or name one that has it: --python PATH or KEVOLVE_PYTHON."
+COMPILER_REMEDY = (
+    "Install a C++ compiler, e.g. `apt install g++`, `dnf install gcc-c++` or `pacman -S gcc`."
 )
-LINUX_REMEDY = 'Evaluate on a Linux machine through SSH: "command": "ssh", "args": ["HOST", "uvx", "kevolve-mcp"].'
+TORCH_REMEDY = (
+    "Install torch into the interpreter that shall evaluate, e.g. `pip install "
+    "'kevolve-mcp[torch]'`, or name one that has it: --python PATH or KEVOLVE_PYTHON."
+)
+LINUX_REMEDY = (
+    'Evaluate on a Linux machine through SSH: "command": "ssh", "args": ["HOST", "uvx", '
+    '"kevolve-mcp"].'
+)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """ok: there. warning: something works less well. missing: needed for evaluating. remedy: how to get it."""
+    """ok: there. warning: something works less well. missing: needed for evaluating. remedy: how to
+    get it."""
 
     name: str
     state: State
@@ -71,7 +87,14 @@ async def diagnose(executor: Executor, settings: Settings) -> Diagnosis:
     interpreters, report, reason = await _ask(executor)
     findings.append(_torch(interpreters))
     if report is None:
-        findings.append(Finding("judge", "missing", reason, "Fix what the lines above say is missing, then run doctor again."))
+        findings.append(
+            Finding(
+                "judge",
+                "missing",
+                reason,
+                "Fix what the lines above say is missing, then run doctor again.",
+            )
+        )
         return Diagnosis((*findings, _tuning(), _vectors(settings)), interpreters)
     findings += [
         _isolation(report.isolation, report.environment.facts.get(TASK_ISOLATION, "")),
@@ -96,7 +119,11 @@ async def _ask(executor: Executor) -> tuple[tuple[Interpreter, ...], MachineRepo
 
 def _version() -> Finding:
     installed = ", ".join(f"{name} {version(name)}" for name in ("mcp", "SQLAlchemy"))
-    return Finding("kevolve", "ok", f"{__version__} on Python {platform.python_version()} ({sys.executable}); {installed}")
+    return Finding(
+        "kevolve",
+        "ok",
+        f"{__version__} on Python {platform.python_version()} ({sys.executable}); {installed}",
+    )
 
 
 def _platform() -> Finding:
@@ -108,11 +135,15 @@ def _platform() -> Finding:
 
 def _folders(settings: Settings) -> list[Finding]:
     """Where results and builds go."""
-    return [_folder("home", settings.home, "KEVOLVE_HOME"), _folder("cache", settings.cache, "KEVOLVE_CACHE")]
+    return [
+        _folder("home", settings.home, "KEVOLVE_HOME"),
+        _folder("cache", settings.cache, "KEVOLVE_CACHE"),
+    ]
 
 
 def _folder(name: str, folder: Path, variable: str) -> Finding:
-    """Whether the folder, or the nearest one above it that exists, takes a file: permissions alone do not tell."""
+    """Whether the folder, or the nearest one above it that exists, takes a file: permissions alone
+    do not tell."""
     existing = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
     try:
         with tempfile.TemporaryFile(dir=existing):
@@ -129,13 +160,23 @@ def _folder(name: str, folder: Path, variable: str) -> Finding:
 def _compilers() -> list[Finding]:
     found = {name: path for name in COMPILERS if (path := shutil.which(name))}
     if not found:
-        return [Finding("compiler", "missing", f"none of {', '.join(COMPILERS)} is on PATH", COMPILER_REMEDY)]
-    return [Finding("compiler", "ok", "; ".join(f"{path}: {_first_line(path)}" for path in found.values()))]
+        return [
+            Finding(
+                "compiler", "missing", f"none of {', '.join(COMPILERS)} is on PATH", COMPILER_REMEDY
+            )
+        ]
+    return [
+        Finding(
+            "compiler", "ok", "; ".join(f"{path}: {_first_line(path)}" for path in found.values())
+        )
+    ]
 
 
 def _first_line(compiler: str) -> str:
     try:
-        done = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=10, check=False)
+        done = subprocess.run(
+            [compiler, "--version"], capture_output=True, text=True, timeout=10, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"does not answer ({error})"
     return (done.stdout or done.stderr).strip().split("\n")[0]
@@ -144,23 +185,40 @@ def _first_line(compiler: str) -> str:
 def _torch(interpreters: tuple[Interpreter, ...]) -> Finding:
     usable = next((i for i in interpreters if i.usable), None)
     if usable is None:
-        return Finding("torch", "missing", f"none of {len(interpreters)} interpreters can evaluate (reasons below)", TORCH_REMEDY)
+        return Finding(
+            "torch",
+            "missing",
+            f"none of {len(interpreters)} interpreters can evaluate (reasons below)",
+            TORCH_REMEDY,
+        )
     return Finding("torch", "ok", f"{usable.torch or 'found'} in {usable.path} ({usable.origin})")
 
 
 def _isolation(levels: dict[str, str], task: str) -> Finding:
     there = [level for level in ISOLATION_LEVELS if levels.get(level) == "available"]
-    not_there = "; ".join(f"{level}: {levels.get(level, 'not probed')}" for level in ISOLATION_LEVELS if level not in there)
+    not_there = "; ".join(
+        f"{level}: {levels.get(level, 'not probed')}"
+        for level in ISOLATION_LEVELS
+        if level not in there
+    )
     said = (
-        f"{there[0] if there else 'none'}" + (f" ({not_there})" if not_there else "") + (f"; tasks run at {task}" if task else "")
+        f"{there[0] if there else 'none'}"
+        + (f" ({not_there})" if not_there else "")
+        + (f"; tasks run at {task}" if task else "")
     )
     if there and Policy().permits(there[0]):
         return Finding("isolation", "ok", said)
     remedy = (
-        "Allow unprivileged user namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns=0), "
-        "or accept less for code you trust: `kevolve evaluate --isolation process`."
+        "Allow unprivileged user namespaces (sysctl user.max_user_namespaces, "
+        "kernel.apparmor_restrict_unprivileged_userns=0), or accept less for code you trust: "
+        "`kevolve evaluate --isolation process`."
     )
-    return Finding("isolation", "warning", f"{said}: weaker than the default policy requires ({Policy().isolation})", remedy)
+    return Finding(
+        "isolation",
+        "warning",
+        f"{said}: weaker than the default policy requires ({Policy().isolation})",
+        remedy,
+    )
 
 
 def _executable(targets: tuple[TargetReport, ...]) -> Finding:
@@ -173,7 +231,10 @@ def _executable(targets: tuple[TargetReport, ...]) -> Finding:
         return Finding("targets", "ok", said)
     why = "; ".join(f"{t.target}: {t.reason}" for t in targets) or "none is known"
     return Finding(
-        "targets", "missing", f"no target runs here ({why})", "See the reasons; the cpu target needs torch and a compiler."
+        "targets",
+        "missing",
+        f"no target runs here ({why})",
+        "See the reasons; the cpu target needs torch and a compiler.",
     )
 
 
@@ -184,16 +245,26 @@ def _gpus(devices: tuple[Device, ...]) -> Finding:
         return Finding("gpus", "ok", said)
     users = "; ".join(f"GPU {d.index}: {', '.join(d.users)}" for d in shared)
     remedy = "Stop them while kernels are timed, or leave such a GPU out with CUDA_VISIBLE_DEVICES."
-    return Finding("gpus", "warning", f"{said}; other programs are on some of them, which disturbs timing ({users})", remedy)
+    return Finding(
+        "gpus",
+        "warning",
+        f"{said}; other programs are on some of them, which disturbs timing ({users})",
+        remedy,
+    )
 
 
 def _tuning() -> Finding:
     try:
-        return Finding("optuna", "ok", f"{version('optuna')}: parameter search by the offline author")
+        return Finding(
+            "optuna", "ok", f"{version('optuna')}: parameter search by the offline author"
+        )
     except PackageNotFoundError:
         remedy = "pip install 'kevolve-mcp[search]'"
         return Finding(
-            "optuna", "warning", "not installed: the offline author searches TUNABLES without it, less cleverly", remedy
+            "optuna",
+            "warning",
+            "not installed: the offline author searches TUNABLES without it, less cleverly",
+            remedy,
         )
 
 

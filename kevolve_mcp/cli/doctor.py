@@ -12,7 +12,8 @@ from .terminal import print_json, show
 
 
 def doctor(python: Python = "", json: Json = False) -> None:
-    """Say what this machine can do and what it lacks. Exit code 0 if kernels can be evaluated here."""
+    """Say what this machine can do and what it lacks. Exit code 0 if kernels can be evaluated
+    here."""
     import anyio
 
     from kevolve_mcp.settings import Settings

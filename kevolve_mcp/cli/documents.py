@@ -1,4 +1,5 @@
-"""`kevolve knowledge add|list|remove|gaps`: documents of one's own, and what was asked in vain. All of it is of this machine's home."""
+"""`kevolve knowledge add|list|remove|gaps`: documents of one's own, and what was asked in vain. All
+of it is of this machine's home."""
 
 from __future__ import annotations
 
@@ -22,14 +23,24 @@ if TYPE_CHECKING:
 def add(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="DIR", help="A folder with Markdown, AsciiDoc, text, HTML or PDF files; it stays where it is."),
+        typer.Argument(
+            metavar="DIR",
+            help="A folder with Markdown, AsciiDoc, text, HTML or PDF files; it stays where it is.",
+        ),
     ],
-    vendor: Annotated[str, typer.Option("--vendor", help="The family of the target: acme, cpu, cuda, hip …")],
-    arch: Annotated[str, typer.Option("--arch", help="Its architecture, e.g. x1; default: all of the family.")] = "",
-    name: Annotated[str, typer.Option("--name", help="Of the registration; default: vendor-arch.")] = "",
+    vendor: Annotated[
+        str, typer.Option("--vendor", help="The family of the target: acme, cpu, cuda, hip …")
+    ],
+    arch: Annotated[
+        str, typer.Option("--arch", help="Its architecture, e.g. x1; default: all of the family.")
+    ] = "",
+    name: Annotated[
+        str, typer.Option("--name", help="Of the registration; default: vendor-arch.")
+    ] = "",
     json: Json = False,
 ) -> None:
-    """Register hardware documents for a target: from then on searches and asks for it return their passages. Again: read anew."""
+    """Register hardware documents for a target: from then on searches and asks for it return their
+    passages. Again: read anew."""
     from .render.documents import document_table
     from .terminal import show
 
@@ -46,7 +57,9 @@ def add(
 
 
 def list_documents(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="One registration with all its documents.")] = "",
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="One registration with all its documents.")
+    ] = "",
     json: Json = False,
 ) -> None:
     """List registered documents, and what cannot be read of them."""
@@ -58,11 +71,17 @@ def list_documents(
     if name:
         found = tuple(r for r in found if r.name == name)
         if not found:
-            raise UsageError(f"no documents are registered as {name!r:.60}", "`kevolve knowledge list` names all.")
+            raise UsageError(
+                f"no documents are registered as {name!r:.60}",
+                "`kevolve knowledge list` names all.",
+            )
     if json:
         return print_json({"registered": [_as_json(r) for r in found], "problems": list(problems)})
     if not found and not problems:
-        return typer.echo("no documents are registered; kevolve knowledge add DIR --vendor NAME --arch NAME does it")
+        return typer.echo(
+            "no documents are registered; kevolve knowledge add DIR --vendor NAME --arch NAME does "
+            "it"
+        )
     if found:
         show(document_table(found[0]) if name else registration_table(found))
     for problem in [*problems, *(note for r in found for note in r.notes)]:
@@ -71,7 +90,10 @@ def list_documents(
 
 
 def remove(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A registration; see `kevolve knowledge list`.")], json: Json = False
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A registration; see `kevolve knowledge list`.")
+    ],
+    json: Json = False,
 ) -> None:
     """Forget registered documents. The files themselves stay."""
     with _documents() as documents:
@@ -82,7 +104,10 @@ def remove(
 
 
 def gaps(
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many questions [default: 50].")] = 50,
+    limit: Annotated[
+        int,
+        typer.Option("--limit", min=1, max=1000, help="At most so many questions [default: 50]."),
+    ] = 50,
     json: Json = False,
 ) -> None:
     """List what was asked and not found, the most asked first."""
@@ -99,9 +124,20 @@ def gaps(
     try:
         found = Gaps(path).listed(limit)
     except (OSError, sqlite3.Error) as error:
-        raise StoreError(f"{path} cannot be read: {error}.", "Remove it; it is begun anew.") from None
+        raise StoreError(
+            f"{path} cannot be read: {error}.", "Remove it; it is begun anew."
+        ) from None
     if json:
-        rows = [{"words": g.words, "signals": g.signals, "target": g.target, "count": g.count, "last": g.last} for g in found]
+        rows = [
+            {
+                "words": g.words,
+                "signals": g.signals,
+                "target": g.target,
+                "count": g.count,
+                "last": g.last,
+            }
+            for g in found
+        ]
         return print_json({"gaps": rows})
     if not found:
         return typer.echo("every question so far found a page")
@@ -110,7 +146,8 @@ def gaps(
 
 @contextmanager
 def _documents() -> Iterator[Documents]:
-    """The registrations of this home. Raises UsageError in place of the errors of the knowledge package."""
+    """The registrations of this home. Raises UsageError in place of the errors of the knowledge
+    package."""
     from kevolve_mcp.settings import Settings
     from knowledge import Documents, KnowledgeError
 
@@ -134,5 +171,10 @@ def _as_json(found: Registered) -> dict[str, Any]:
         }
         for d in found.documents
     ]
-    head = {"name": found.name, "target": found.target, "folder": str(found.folder), "review": str(found.review)}
+    head = {
+        "name": found.name,
+        "target": found.target,
+        "folder": str(found.folder),
+        "review": str(found.review),
+    }
     return {**head, "documents": documents, "notes": list(found.notes)}

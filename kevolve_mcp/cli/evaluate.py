@@ -1,4 +1,5 @@
-"""`kevolve evaluate`: judge files, or an exported package, without a server and without a database."""
+"""`kevolve evaluate`: judge files, or an exported package, without a server and without a
+database."""
 
 from __future__ import annotations
 
@@ -22,41 +23,65 @@ LibraryCalls = Literal["flag", "allow", "reject"]
 
 
 def evaluate(
-    task: Annotated[Path | None, typer.Argument(metavar="[TASK]", help="A task file, or a folder that holds task.py.")] = None,
-    candidates: Annotated[list[Path] | None, typer.Argument(metavar="[CANDIDATE]...", help="Files with class ModelNew.")] = None,
+    task: Annotated[
+        Path | None,
+        typer.Argument(metavar="[TASK]", help="A task file, or a folder that holds task.py."),
+    ] = None,
+    candidates: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[CANDIDATE]...", help="Files with class ModelNew."),
+    ] = None,
     package: Annotated[
-        Path | None, typer.Option("--package", metavar="DIR", help="Verify and time an exported package instead.")
+        Path | None,
+        typer.Option(
+            "--package", metavar="DIR", help="Verify and time an exported package instead."
+        ),
     ] = None,
     target: Target = "cpu",
     language: Language = "cpp",
     python: Python = "",
     policy: Annotated[
-        str, typer.Option("--policy", metavar="flag|allow|reject", help="What a candidate that lets the framework compute gets.")
+        str,
+        typer.Option(
+            "--policy",
+            metavar="flag|allow|reject",
+            help="What a candidate that lets the framework compute gets.",
+        ),
     ] = "flag",
     isolation: Annotated[
         str,
         typer.Option(
-            "--isolation", metavar="LEVEL", help="The weakest isolation to accept: namespaces, bubblewrap, landlock, process."
+            "--isolation",
+            metavar="LEVEL",
+            help="The weakest isolation to accept: namespaces, bubblewrap, landlock, process.",
         ),
     ] = "landlock",
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", help="One process pair and the strongest baseline, as during a search: seconds, no final verdict."
+            "--quick",
+            help=(
+                "One process pair and the strongest baseline, as during a search: seconds, no "
+                "final verdict."
+            ),
         ),
     ] = False,
     fresh: Annotated[
         bool,
         typer.Option(
-            "--fresh", help="Examine the task and time its baselines anew; what this machine remembers of it is replaced."
+            "--fresh",
+            help=(
+                "Examine the task and time its baselines anew; what this machine remembers of it "
+                "is replaced."
+            ),
         ),
     ] = False,
     json: Json = False,
 ) -> None:
     """Judge candidates: build, verify, time, diagnose. Exit code 0 only if every one is correct.
 
-    Without --quick the measurement is the one that ends a session: fresh process pairs and seeds, held-out cases, every
-    baseline.
+    Without --quick the measurement is the one that ends a session: fresh process pairs and seeds,
+    held-out cases, every baseline.
     """
     import anyio
 
@@ -66,11 +91,15 @@ def evaluate(
 
     allowed = _policy(policy, isolation)
     if package is not None and (task is not None or candidates):
-        raise UsageError("--package takes no TASK and no CANDIDATE", "The package holds both; give either.")
+        raise UsageError(
+            "--package takes no TASK and no CANDIDATE", "The package holds both; give either."
+        )
     if package is not None:
         order = judging.order_package(package, allowed, quick=quick)
     else:
-        order = judging.order_candidates(task, tuple(candidates or ()), allowed, target, language, quick=quick)
+        order = judging.order_candidates(
+            task, tuple(candidates or ()), allowed, target, language, quick=quick
+        )
     verdicts: list[Verdict] = []
 
     async def run() -> None:
@@ -91,9 +120,15 @@ def _policy(library_calls: str, isolation: str) -> Policy:
     from harness.types import ISOLATION_LEVELS, Policy
 
     if library_calls not in get_args(LibraryCalls):
-        raise UsageError(f"unknown policy {library_calls!r}", f"--policy takes one of {', '.join(get_args(LibraryCalls))}.")
+        raise UsageError(
+            f"unknown policy {library_calls!r}",
+            f"--policy takes one of {', '.join(get_args(LibraryCalls))}.",
+        )
     if isolation not in ISOLATION_LEVELS:
-        raise UsageError(f"unknown isolation level {isolation!r}", f"--isolation takes one of {', '.join(ISOLATION_LEVELS)}.")
+        raise UsageError(
+            f"unknown isolation level {isolation!r}",
+            f"--isolation takes one of {', '.join(ISOLATION_LEVELS)}.",
+        )
     return Policy(library_calls=library_calls, isolation=isolation)  # type: ignore[arg-type]
 
 

@@ -9,8 +9,11 @@ from kevolve_mcp.settings import Settings
 
 
 def open_executor(python: str, near: Path | None) -> Executor:
-    """This machine's judge. python: the interpreter that evaluates, "" to look for one near the folder `near`."""
+    """This machine's judge. python: the interpreter that evaluates, "" to look for one near the
+    folder `near`."""
     from kevolve_mcp.executors.local import LocalExecutor
 
     settings = Settings()
-    return LocalExecutor(python or None, cache=settings.cache, near=near, configured=settings.python)
+    return LocalExecutor(
+        python or None, cache=settings.cache, near=near, configured=settings.python
+    )

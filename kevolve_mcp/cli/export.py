@@ -1,4 +1,5 @@
-"""`kevolve export`: re-validate a session's winner, or a node of one's choice, and write the package."""
+"""`kevolve export`: re-validate a session's winner, or a node of one's choice, and write the
+package."""
 
 from __future__ import annotations
 
@@ -14,15 +15,19 @@ from .terminal import announcer, print_json, show
 
 def export(
     session: SessionId,
-    node: Annotated[str, typer.Argument(metavar="[NODE]", help="This node instead of the best one.")] = "",
+    node: Annotated[
+        str, typer.Argument(metavar="[NODE]", help="This node instead of the best one.")
+    ] = "",
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Also copy the package to this folder.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Also copy the package to this folder."),
     ] = None,
     server: Server = "",
     token: Token = "",
     json: Json = False,
 ) -> None:
-    """Finish a session: confirm the winner in fresh processes, export it, time the package as a user calls it."""
+    """Finish a session: confirm the winner in fresh processes, export it, time the package as a
+    user calls it."""
     import anyio
 
     from kevolve_mcp.driver import Ending, Outcome, SessionClient

@@ -1,4 +1,5 @@
-"""How a command ends: its exit code, and for a failure a message and a hint; a trace only with --debug."""
+"""How a command ends: its exit code, and for a failure a message and a hint; a trace only with
+--debug."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Invocation:
 
 
 def leaf(error: BaseException) -> BaseException:
-    """The one exception inside nested groups of one (task groups wrap whatever passes through them)."""
+    """The one exception inside nested groups of one (task groups wrap whatever passes through
+    them)."""
     while isinstance(error, builtins.BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
@@ -50,10 +52,16 @@ def _as_dict(error: BaseException) -> dict[str, Any]:
         said = error.format_message().rstrip(".")
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "kevolve"
-        return _error("usage", said[:1].lower() + said[1:], f"`{command} --help` shows what it takes.")
+        return _error(
+            "usage", said[:1].lower() + said[1:], f"`{command} --help` shows what it takes."
+        )
     if isinstance(error, OSError):
         what = error.filename or "the answer could not be written"
-        return _error("io", f"{what}: {error.strerror or error}", "Fix that, then run it again; what was measured is kept.")
+        return _error(
+            "io",
+            f"{what}: {error.strerror or error}",
+            "Fix that, then run it again; what was measured is kept.",
+        )
     hint = "This is a defect of KEvolve; run again with `kevolve --debug ...` for the trace."
     return _error("internal", f"{type(error).__name__}: {error}", hint)
 
@@ -68,7 +76,8 @@ def exit_code(error: BaseException) -> int:
 
 
 def report(error: BaseException, *, as_json: bool) -> None:
-    """Print the failure: for a person on stderr, for a script as one JSON object on stdout, where that can be written."""
+    """Print the failure: for a person on stderr, for a script as one JSON object on stdout, where
+    that can be written."""
     said = as_dict(error)
     if as_json and said["code"] != "io":
         typer.echo(json.dumps({"error": said}))
@@ -79,7 +88,8 @@ def report(error: BaseException, *, as_json: bool) -> None:
 
 
 class TeachingGroup(TyperGroup):
-    """The root group: turns whatever a command raises, and a command line that says nothing, into words and an exit code."""
+    """The root group: turns whatever a command raises, and a command line that says nothing, into
+    words and an exit code."""
 
     def main(
         self,
@@ -99,7 +109,9 @@ class TeachingGroup(TyperGroup):
             sys.stdout.flush()
         except Exception as error:
             reason = leaf(error)
-            if "--debug" in options and not isinstance(reason, BrokenPipeError | typer.TyperException):
+            if "--debug" in options and not isinstance(
+                reason, BrokenPipeError | typer.TyperException
+            ):
                 raise
             code = _ended_by(reason, as_json="--json" in options)
         sys.exit(code or 0)
@@ -107,7 +119,8 @@ class TeachingGroup(TyperGroup):
 
 def _ended_by(reason: BaseException, *, as_json: bool) -> int:
     """Say why, unless nobody listens any more. The exit code."""
-    if not isinstance(reason, BrokenPipeError) and str(reason):  # a group called without a command has shown its help
+    # a group called without a command has shown its help
+    if not isinstance(reason, BrokenPipeError) and str(reason):
         report(reason, as_json=as_json)
     if isinstance(reason, OSError) and not reason.filename:
         _give_up_stdout()

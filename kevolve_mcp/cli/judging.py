@@ -1,4 +1,5 @@
-"""Judging a list of candidates through an executor: what `kevolve evaluate` does, apart from printing."""
+"""Judging a list of candidates through an executor: what `kevolve evaluate` does, apart from
+printing."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Order:
-    """What to judge, under which task and how. reference_cases: of a package, the cases that it hands to the reference."""
+    """What to judge, under which task and how. reference_cases: of a package, the cases that it
+    hands to the reference."""
 
     task: Path
     entries: tuple[Entry, ...]
@@ -38,25 +40,42 @@ class Order:
 
 
 def order_candidates(
-    task: Path | None, candidates: tuple[Path, ...], policy: Policy, target: str, language: str, *, quick: bool
+    task: Path | None,
+    candidates: tuple[Path, ...],
+    policy: Policy,
+    target: str,
+    language: str,
+    *,
+    quick: bool,
 ) -> Order:
-    """Files under a task. A file that cannot be read becomes an entry of its own; raises UsageError for anything else."""
+    """Files under a task. A file that cannot be read becomes an entry of its own; raises UsageError
+    for anything else."""
     try:
         TargetName.parse(target)
     except ValueError as error:
-        raise UsageError(str(error), "`kevolve doctor` lists the targets of this machine.") from None
+        raise UsageError(
+            str(error), "`kevolve doctor` lists the targets of this machine."
+        ) from None
     if task is None:
-        raise UsageError("no task named", "kevolve evaluate TASK CANDIDATE...  or  kevolve evaluate --package DIR")
+        raise UsageError(
+            "no task named",
+            "kevolve evaluate TASK CANDIDATE...  or  kevolve evaluate --package DIR",
+        )
     if not candidates:
-        raise UsageError("no candidate named", "kevolve evaluate TASK CANDIDATE...; `kevolve template TASK` writes a first one.")
+        raise UsageError(
+            "no candidate named",
+            "kevolve evaluate TASK CANDIDATE...; `kevolve template TASK` writes a first one.",
+        )
     entries = tuple(_entry(path, language) for path in candidates)
     return Order(find_task(task), entries, policy, target, "search" if quick else "confirm")
 
 
 def order_package(folder: Path, policy: Policy, *, quick: bool) -> Order:
-    """An exported package, called as a user calls it. Raises NotFound and Conflict when it is none or was changed.
+    """An exported package, called as a user calls it. Raises NotFound and Conflict when it is none
+    or was changed.
 
-    Library calls are allowed in it: by design it hands cases that its kernel does not win to the reference.
+    Library calls are allowed in it: by design it hands cases that its kernel does not win to the
+    reference.
     """
     from kevolve_mcp.export import package_candidate, read_package
 
@@ -65,7 +84,9 @@ def order_package(folder: Path, policy: Policy, *, quick: bool) -> Order:
     allowed = replace(policy, library_calls="allow")
     manifest = package.manifest
     purpose: Purpose = "search" if quick else "export"
-    return Order(package.task_path, (entry,), allowed, manifest.target, purpose, manifest.reference_cases)
+    return Order(
+        package.task_path, (entry,), allowed, manifest.target, purpose, manifest.reference_cases
+    )
 
 
 def _entry(path: Path, language: str) -> Entry:
@@ -78,7 +99,8 @@ def _entry(path: Path, language: str) -> Entry:
 async def judge(
     executor: Executor, what: Order, announce: Callable[[str], None], *, fresh: bool = False
 ) -> AsyncIterator[Verdict]:
-    """One verdict per candidate, in order. A candidate that cannot be read or judged does not stop the others. fresh: see Executor.open_task.
+    """One verdict per candidate, in order. A candidate that cannot be read or judged does not stop
+    the others. fresh: see Executor.open_task.
 
     Raises TaskRefused and Unavailable: then nothing can be judged.
     """
@@ -88,7 +110,9 @@ async def judge(
 
     announce(f"opening {what.task}")
     source = read_text(what.task, "task")
-    task = await executor.open_task(source, str(what.task), what.target, fresh=fresh, progress=progress)
+    task = await executor.open_task(
+        source, str(what.task), what.target, fresh=fresh, progress=progress
+    )
     for entry in what.entries:
         if isinstance(entry.candidate, UsageError):
             yield Verdict(entry.label, "unreadable", entry.candidate.message, entry.candidate.hint)
@@ -104,7 +128,12 @@ async def judge(
 
 
 async def _evaluate(
-    executor: Executor, task: Task, request: EvaluationRequest, target: str, progress: Progress, attempts: int = ATTEMPTS
+    executor: Executor,
+    task: Task,
+    request: EvaluationRequest,
+    target: str,
+    progress: Progress,
+    attempts: int = ATTEMPTS,
 ) -> Evaluation:
     """Up to `attempts` times. Raises the EvaluatorUnavailable of the last one."""
     try:

@@ -1,5 +1,5 @@
-"""`kevolve knowledge`: the pages and skills that every author is given, and what earlier sessions found; documents of one's own stand in
-documents.py."""
+"""`kevolve knowledge`: the pages and skills that every author is given, and what earlier sessions
+found; documents of one's own stand in documents.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from .terminal import announcer, print_json
 if TYPE_CHECKING:
     from kevolve_mcp.sessions.types import SimilarView
 
-app = typer.Typer(help="Find and read what is known: constraints, guidance, hardware, samples, skills.", no_args_is_help=True)
+app = typer.Typer(
+    help="Find and read what is known: constraints, guidance, hardware, samples, skills.",
+    no_args_is_help=True,
+)
 app.command()(documents.add)
 app.command("list")(documents.list_documents)
 app.command()(documents.remove)
@@ -26,13 +29,18 @@ app.command()(documents.gaps)
 
 @app.command()
 def search(
-    query: Annotated[list[str] | None, typer.Argument(metavar="[WORDS]...", help="What to look for.")] = None,
+    query: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORDS]...", help="What to look for.")
+    ] = None,
     signal: Annotated[
-        list[str] | None, typer.Option("--signal", help="A finding to explain, e.g. memory_bound; repeatable.")
+        list[str] | None,
+        typer.Option("--signal", help="A finding to explain, e.g. memory_bound; repeatable."),
     ] = None,
     target: Annotated[str, typer.Option("--target", help="e.g. cpu; default: any.")] = "",
     language: Annotated[str, typer.Option("--language", help="e.g. cpp; default: any.")] = "",
-    limit: Annotated[int, typer.Option("--limit", min=1, max=50, help="At most so many pages [default: 5].")] = 5,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=50, help="At most so many pages [default: 5].")
+    ] = 5,
     server: Server = "",
     token: Token = "",
     json: Json = False,
@@ -43,18 +51,38 @@ def search(
 
     words = " ".join(query or ())
     if not words and not signal:
-        raise UsageError("nothing to search for", "Give words, or --signal NAME; `kevolve knowledge read index` lists all pages.")
-    arguments = {"query": words, "signals": signal or [], "target": target, "language": language, "limit": limit}
+        raise UsageError(
+            "nothing to search for",
+            "Give words, or --signal NAME; `kevolve knowledge read index` lists all pages.",
+        )
+    arguments = {
+        "query": words,
+        "signals": signal or [],
+        "target": target,
+        "language": language,
+        "limit": limit,
+    }
     answer = look_up("knowledge_search", arguments, place(server, token))
     if json:
-        print_json({"hits": answer.data["hits"], "note": answer.data.get("note", ""), "fits": answer.data.get("fits", True)})
+        print_json(
+            {
+                "hits": answer.data["hits"],
+                "note": answer.data.get("note", ""),
+                "fits": answer.data.get("fits", True),
+            }
+        )
     else:
         typer.echo(for_people(answer.text))
 
 
 @app.command()
 def read(
-    page: Annotated[str, typer.Argument(metavar="PAGE", help="A page's id, e.g. guidance/vectorization; index lists all.")],
+    page: Annotated[
+        str,
+        typer.Argument(
+            metavar="PAGE", help="A page's id, e.g. guidance/vectorization; index lists all."
+        ),
+    ],
     server: Server = "",
     token: Token = "",
     json: Json = False,
@@ -74,14 +102,19 @@ def read(
 
 @app.command()
 def similar(
-    task: Annotated[Path, typer.Argument(metavar="TASK", help="A task file, or a folder that holds task.py.")],
+    task: Annotated[
+        Path, typer.Argument(metavar="TASK", help="A task file, or a folder that holds task.py.")
+    ],
     target: Target = "cpu",
     language: Language = "cpp",
-    limit: Annotated[int, typer.Option("--limit", min=1, max=50, help="At most so many kernels [default: 5].")] = 5,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=50, help="At most so many kernels [default: 5].")
+    ] = 5,
     python: Python = "",
     json: Json = False,
 ) -> None:
-    """Find out who solved a similar task before, in the sessions of this home: how well, on which device, by which node.
+    """Find out who solved a similar task before, in the sessions of this home: how well, on which
+    device, by which node.
 
     Opens the task to see what it computes; times nothing.
     """
@@ -92,8 +125,10 @@ def similar(
 
     if Settings().server:
         raise UsageError(
-            "earlier sessions are looked through on the machine where the home is, not through a server.",
-            "Run it there, without KEVOLVE_SERVER; session_open names similar tasks through a server, too.",
+            "earlier sessions are looked through on the machine where the home is, not through a "
+            "server.",
+            "Run it there, without KEVOLVE_SERVER; session_open names similar tasks through a "
+            "server, too.",
         )
     name, found = _similar(find_task(task), target, language, limit, python, quiet=json)
     if json:

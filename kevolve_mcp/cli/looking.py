@@ -16,11 +16,16 @@ from .terminal import show as show_view
 if TYPE_CHECKING:
     from .remote import Remote
 
-EVALUATION = re.compile(r"e\d+")  # no session's id looks like that: they end in a dash and four digits of a hash
+# no session's id looks like that: they end in a dash and four digits of a hash
+EVALUATION = re.compile(r"e\d+")
 Section = Annotated[
     str,
     typer.Option(
-        "--section", help="summary, source, log, profile, assembly, cases, stages, or context (what its author was shown)."
+        "--section",
+        help=(
+            "summary, source, log, profile, assembly, cases, stages, or context (what its author "
+            "was shown)."
+        ),
     ),
 ]
 
@@ -48,12 +53,24 @@ def tree(session: SessionId, server: Server = "", token: Token = "", json: Json 
     data, rows = pages({"session_id": session}, "nodes", place(server, token))
     if json:
         return print_json({"session": data.get("session"), "nodes": rows})
-    return show_view(tree_view(read(SessionFacts, data.get("session")), [read(NodeFacts, row) for row in rows]))
+    return show_view(
+        tree_view(read(SessionFacts, data.get("session")), [read(NodeFacts, row) for row in rows])
+    )
 
 
 def show(
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="A session's id; or an evaluation's, e.g. e11, alone.")],
-    node: Annotated[str, typer.Argument(metavar="[NODE]", help="A node's id, e.g. n17, or an evaluation's, e.g. e11.")] = "",
+    session: Annotated[
+        str,
+        typer.Argument(
+            metavar="SESSION", help="A session's id; or an evaluation's, e.g. e11, alone."
+        ),
+    ],
+    node: Annotated[
+        str,
+        typer.Argument(
+            metavar="[NODE]", help="A node's id, e.g. n17, or an evaluation's, e.g. e11."
+        ),
+    ] = "",
     section: Section = "",
     server: Server = "",
     token: Token = "",
@@ -62,17 +79,27 @@ def show(
     """Show one node, or one evaluation: its verdict, cases and signals, or one section of it."""
     from .lookup import place
 
-    if evaluation := next((name for name in (node, session) if name and EVALUATION.fullmatch(name)), ""):
+    if evaluation := next(
+        (name for name in (node, session) if name and EVALUATION.fullmatch(name)), ""
+    ):
         return _show({"evaluation_id": evaluation, "section": section}, place(server, token), json)
     if not node:
-        raise UsageError("no node named", f"kevolve show {session} NODE; `kevolve tree {session}` lists the nodes.")
-    return _show({"session_id": session, "node_id": node, "section": section}, place(server, token), json)
+        raise UsageError(
+            "no node named",
+            f"kevolve show {session} NODE; `kevolve tree {session}` lists the nodes.",
+        )
+    return _show(
+        {"session_id": session, "node_id": node, "section": section}, place(server, token), json
+    )
 
 
 def diff(
     session: SessionId,
     node: NodeId,
-    other: Annotated[str, typer.Argument(metavar="[OTHER]", help='The node to compare with; "parent" by default.')] = "parent",
+    other: Annotated[
+        str,
+        typer.Argument(metavar="[OTHER]", help='The node to compare with; "parent" by default.'),
+    ] = "parent",
     server: Server = "",
     token: Token = "",
     json: Json = False,
@@ -83,7 +110,9 @@ def diff(
     _show({"session_id": session, "node_id": node, "diff_base": other}, place(server, token), json)
 
 
-def pages(arguments: dict[str, Any], field: str, remote: Remote | None = None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def pages(
+    arguments: dict[str, Any], field: str, remote: Remote | None = None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """All pages of a tree_view: the data of the first, and the rows of `field` of all."""
     from .lookup import look_up
 
@@ -107,7 +136,9 @@ def _show(arguments: dict[str, Any], remote: Remote | None, json: bool) -> None:
     text: list[str] = []
     data: dict[str, Any] = {}
     while True:
-        answer = look_up("tree_view", {**{k: v for k, v in arguments.items() if v}, "cursor": cursor}, remote)
+        answer = look_up(
+            "tree_view", {**{k: v for k, v in arguments.items() if v}, "cursor": cursor}, remote
+        )
         said = for_people(answer.text)
         text.append(said.partition("\n")[2] if cursor else said)  # each piece has the heading again
         data = data or dict(answer.data["data"])

@@ -1,7 +1,8 @@
-"""How commands that only look get their answers: from the service in this process, or from a running server.
+"""How commands that only look get their answers: from the service in this process, or from a
+running server.
 
-In this process no protocol lies between, since importing one takes longer than any of them: the same views, in the same words. That
-service runs no job; it would be gone before the end.
+In this process no protocol lies between, since importing one takes longer than any of them: the
+same views, in the same words. That service runs no job; it would be gone before the end.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 
 def place(server: str, token: str) -> Remote | None:
-    """The running server that the options or the environment name. Raises UsageError, StoreError."""
+    """The running server that the options or the environment name. Raises UsageError,
+    StoreError."""
     from kevolve_mcp.settings import Settings
 
     if not (server or token or Settings().server):
@@ -47,8 +49,11 @@ def look_up(tool: str, arguments: dict[str, Any], remote: Remote | None = None) 
     return anyio.run(run)
 
 
-def look_through(tool: str, arguments: dict[str, Any], remote: Remote | None = None) -> list[Answer]:
-    """All parts of an answer that comes in several, each of which says where the next one begins. Raises as `look_up`."""
+def look_through(
+    tool: str, arguments: dict[str, Any], remote: Remote | None = None
+) -> list[Answer]:
+    """All parts of an answer that comes in several, each of which says where the next one begins.
+    Raises as `look_up`."""
 
     async def run() -> list[Answer]:
         parts: list[Answer] = []
@@ -68,12 +73,18 @@ class _Here:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    async def call(self, tool: str, arguments: dict[str, Any], progress: ProgressListener | None = None) -> Answer:
+    async def call(
+        self, tool: str, arguments: dict[str, Any], progress: ProgressListener | None = None
+    ) -> Answer:
         from kevolve_mcp.driver.tools import Answer
         from kevolve_mcp.server import looking
         from knowledge import KnowledgeError
 
-        looks = {"tree_view": looking.tree, "knowledge_search": looking.search, "knowledge_read": looking.read}
+        looks = {
+            "tree_view": looking.tree,
+            "knowledge_search": looking.search,
+            "knowledge_read": looking.read,
+        }
         try:
             phrase, reply = await looks[tool](self._service, **arguments)  # type: ignore[operator]
         except KnowledgeError as error:

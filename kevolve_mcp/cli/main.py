@@ -9,7 +9,18 @@ import typer
 from kevolve_mcp import __version__
 
 from . import approve as approving
-from . import clients, doctor, evaluate, export, knowledge, looking, optimize, serve, skills, template
+from . import (
+    clients,
+    doctor,
+    evaluate,
+    export,
+    knowledge,
+    looking,
+    optimize,
+    serve,
+    skills,
+    template,
+)
 from . import compile as compiling
 from .failures import Invocation, TeachingGroup
 
@@ -33,9 +44,14 @@ def _version(value: bool) -> None:
 def root(
     ctx: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", callback=_version, is_eager=True
+        ),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="On failure print the trace; show the server's log.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="On failure print the trace; show the server's log.")
+    ] = False,
 ) -> None:
     ctx.obj = Invocation(debug=debug)
 

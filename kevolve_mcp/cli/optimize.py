@@ -13,54 +13,103 @@ from .failures import EXIT_FAILURE, EXIT_INTERRUPTED
 from .options import Json, Language, Python, Server, Target, Token
 from .terminal import print_json, show
 
-DESCRIBING = ("task", "start", "target", "language", "goal", "selection", "seed", "inject", "new", "python")  # what a session is
+# what a session is
+DESCRIBING = (
+    "task",
+    "start",
+    "target",
+    "language",
+    "goal",
+    "selection",
+    "seed",
+    "inject",
+    "new",
+    "python",
+)
 
 
 def optimize(
     ctx: typer.Context,
     task: Annotated[
         Path | None,
-        typer.Argument(metavar="[TASK]", help="A task file, or a folder with task.py (and start.py, start_LANGUAGE.py)."),
+        typer.Argument(
+            metavar="[TASK]",
+            help="A task file, or a folder with task.py (and start.py, start_LANGUAGE.py).",
+        ),
     ] = None,
-    start: Annotated[Path | None, typer.Option("--start", metavar="FILE", help="A kernel to start from.")] = None,
+    start: Annotated[
+        Path | None, typer.Option("--start", metavar="FILE", help="A kernel to start from.")
+    ] = None,
     target: Target = "cpu",
     language: Language = "cpp",
-    goal: Annotated[str, typer.Option("--goal", help="best, speedup:2, latency_us:50, roofline:0.8")] = "best",
+    goal: Annotated[
+        str, typer.Option("--goal", help="best, speedup:2, latency_us:50, roofline:0.8")
+    ] = "best",
     evaluations: Annotated[
-        int | None, typer.Option("--evaluations", min=1, help="Stop after so many evaluations [default: 40].")
+        int | None,
+        typer.Option("--evaluations", min=1, help="Stop after so many evaluations [default: 40]."),
     ] = None,
     minutes: Annotated[
         float | None,
         typer.Option(
             "--minutes",
             min=0.01,
-            help="Stop searching after so many minutes [default: 1.25, with other authors than offline 30; none with --evaluations].",
+            help=(
+                "Stop searching after so many minutes [default: 1.25, with other authors than "
+                "offline 30; none with --evaluations]."
+            ),
         ),
     ] = None,
-    no_skills: Annotated[bool, typer.Option("--no-skills", help="Borrow no starting kernel from skills.")] = False,
+    no_skills: Annotated[
+        bool, typer.Option("--no-skills", help="Borrow no starting kernel from skills.")
+    ] = False,
     author: Annotated[
         str,
         typer.Option(
             "--author",
-            help="Who writes the candidates: offline, openai:MODEL, anthropic:MODEL, google:MODEL, claude, codex, gemini "
-            "or 'cmd: COMMAND'.",
+            help=(
+                "Who writes the candidates: offline, openai:MODEL, anthropic:MODEL, google:MODEL, "
+                "claude, codex, gemini or 'cmd: COMMAND'."
+            ),
         ),
     ] = "offline",
     base_url: Annotated[
-        str, typer.Option("--base-url", metavar="URL", help="An OpenAI-compatible server for --author openai:MODEL.")
+        str,
+        typer.Option(
+            "--base-url",
+            metavar="URL",
+            help="An OpenAI-compatible server for --author openai:MODEL.",
+        ),
     ] = "",
-    tokens: Annotated[int | None, typer.Option("--tokens", min=1, help="Stop after the author used so many tokens.")] = None,
-    usd: Annotated[float | None, typer.Option("--usd", min=0.0001, help="Stop after the author used so many US dollars.")] = None,
+    tokens: Annotated[
+        int | None,
+        typer.Option("--tokens", min=1, help="Stop after the author used so many tokens."),
+    ] = None,
+    usd: Annotated[
+        float | None,
+        typer.Option("--usd", min=0.0001, help="Stop after the author used so many US dollars."),
+    ] = None,
     price_in: Annotated[
         float | None,
-        typer.Option("--price-in", min=0, help="US dollars per million tokens that the model reads. Default: a price table."),
+        typer.Option(
+            "--price-in",
+            min=0,
+            help="US dollars per million tokens that the model reads. Default: a price table.",
+        ),
     ] = None,
-    price_out: Annotated[float | None, typer.Option("--price-out", min=0, help="The same for tokens that it writes.")] = None,
+    price_out: Annotated[
+        float | None, typer.Option("--price-out", min=0, help="The same for tokens that it writes.")
+    ] = None,
     author_minutes: Annotated[
-        float | None, typer.Option("--author-minutes", min=0.01, help="Time for one proposal [default: 10].")
+        float | None,
+        typer.Option("--author-minutes", min=0.01, help="Time for one proposal [default: 10]."),
     ] = None,
     selection: Annotated[
-        str, typer.Option("--selection", help="Selection policy: greedy, evolutionary, or one that an installed package brings.")
+        str,
+        typer.Option(
+            "--selection",
+            help="Selection policy: greedy, evolutionary, or one that an installed package brings.",
+        ),
     ] = "",
     seed: Annotated[int | None, typer.Option("--seed", help="The search's random seed.")] = None,
     inject: Annotated[
@@ -69,16 +118,29 @@ def optimize(
             "--inject",
             min=0,
             max=1,
-            help="How often an ask shows a kernel of a similar task of an earlier session [default: 0.1].",
+            help=(
+                "How often an ask shows a kernel of a similar task of an earlier session [default: "
+                "0.1]."
+            ),
         ),
     ] = None,
-    parallel: Annotated[int, typer.Option("--parallel", min=1, max=16, help="Asks in flight at once.")] = 1,
+    parallel: Annotated[
+        int, typer.Option("--parallel", min=1, max=16, help="Asks in flight at once.")
+    ] = 1,
     resume: Annotated[
-        str, typer.Option("--resume", metavar="SESSION", help="Go on with this session; limits then count from here.")
+        str,
+        typer.Option(
+            "--resume",
+            metavar="SESSION",
+            help="Go on with this session; limits then count from here.",
+        ),
     ] = "",
-    new: Annotated[bool, typer.Option("--new", help="Open another session even where an equal one is open.")] = False,
+    new: Annotated[
+        bool, typer.Option("--new", help="Open another session even where an equal one is open.")
+    ] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Also copy the package to this folder.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Also copy the package to this folder."),
     ] = None,
     python: Python = "",
     server: Server = "",
@@ -87,7 +149,8 @@ def optimize(
 ) -> None:
     """Search for a faster kernel, prove that it is faster, export it.
 
-    Ctrl-C stops cleanly and keeps everything; --resume goes on. Running the same command again joins the open session.
+    Ctrl-C stops cleanly and keeps everything; --resume goes on. Running the same command again
+    joins the open session.
     """
     from . import running
 
@@ -146,13 +209,20 @@ def optimize(
 
 def _check(ctx: typer.Context, task: Path | None, resume: str) -> None:
     if task is None and not resume:
-        raise UsageError("no task named", "kevolve optimize TASK  or  kevolve optimize --resume SESSION")
+        raise UsageError(
+            "no task named", "kevolve optimize TASK  or  kevolve optimize --resume SESSION"
+        )
     sources = {name: ctx.get_parameter_source(name) for name in DESCRIBING}
-    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    given = [
+        name
+        for name, source in sources.items()
+        if source is not None and source.name == "COMMANDLINE"
+    ]
     if resume and given:
         word = "TASK" if given[0] == "task" else f"--{given[0]}"
         raise UsageError(
             f"--resume takes no {word}",
-            "The session knows what it searches for and how. --evaluations, --minutes, --tokens and --usd say how much more it may "
-            "spend; the author's options, --parallel, --output, --json and the server's can be given anew.",
+            "The session knows what it searches for and how. --evaluations, --minutes, --tokens "
+            "and --usd say how much more it may spend; the author's options, --parallel, "
+            "--output, --json and the server's can be given anew.",
         )

@@ -8,26 +8,49 @@ from typing import Annotated
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
-Target = Annotated[str, typer.Option("--target", help="Where the kernel runs: cpu, cuda, cuda:sm_90, hip:gfx942 …")]
+Target = Annotated[
+    str, typer.Option("--target", help="Where the kernel runs: cpu, cuda, cuda:sm_90, hip:gfx942 …")
+]
 Language = Annotated[str, typer.Option("--language", help="What candidates are written in.")]
 Python = Annotated[
     str,
-    typer.Option("--python", help="The interpreter that evaluates (one with torch). Default: found; see `kevolve doctor`."),
+    typer.Option(
+        "--python",
+        help=(
+            "The interpreter that evaluates (one with torch). Default: found; see `kevolve doctor`."
+        ),
+    ),
 ]
 Server = Annotated[
     str,
     typer.Option(
-        "--server", metavar="URL", help="Ask this running server (`kevolve serve --http`). Default: KEVOLVE_SERVER, or none."
+        "--server",
+        metavar="URL",
+        help="Ask this running server (`kevolve serve --http`). Default: KEVOLVE_SERVER, or none.",
     ),
 ]
 Token = Annotated[
     str,
     typer.Option(
-        "--token", help="The server's bearer token. Default: KEVOLVE_TOKEN, or the one in the home for a server on this machine."
+        "--token",
+        help=(
+            "The server's bearer token. Default: KEVOLVE_TOKEN, or the one in the home for a "
+            "server on this machine."
+        ),
     ),
 ]
 TaskPath = Annotated[
-    Path, typer.Argument(metavar="TASK", help="A task file in KernelBench's format, or a folder that holds task.py.")
+    Path,
+    typer.Argument(
+        metavar="TASK", help="A task file in KernelBench's format, or a folder that holds task.py."
+    ),
 ]
-SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="A session's id, e.g. rmsnorm-7f3a; see `kevolve sessions`.")]
-NodeId = Annotated[str, typer.Argument(metavar="NODE", help="A node's id, e.g. n17; see `kevolve tree SESSION`.")]
+SessionId = Annotated[
+    str,
+    typer.Argument(
+        metavar="SESSION", help="A session's id, e.g. rmsnorm-7f3a; see `kevolve sessions`."
+    ),
+]
+NodeId = Annotated[
+    str, typer.Argument(metavar="NODE", help="A node's id, e.g. n17; see `kevolve tree SESSION`.")
+]

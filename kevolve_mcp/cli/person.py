@@ -1,4 +1,5 @@
-"""What only a person says, on the machine where the home is: who says it, and how it reaches the home. No tool of the server does it."""
+"""What only a person says, on the machine where the home is: who says it, and how it reaches the
+home. No tool of the server does it."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ T = TypeVar("T")
 
 
 def at_home(what: str, work: Callable[[Service], Awaitable[T]]) -> T:
-    """The answer of a service on this machine's home that runs no job. what: "an approval is given". Raises UsageError where a server is
-    named: then the home is elsewhere."""
+    """The answer of a service on this machine's home that runs no job. what: "an approval is
+    given". Raises UsageError where a server is named: then the home is elsewhere."""
     import anyio
 
     from kevolve_mcp.sessions import Service
@@ -24,7 +25,8 @@ def at_home(what: str, work: Callable[[Service], Awaitable[T]]) -> T:
 
     if Settings().server:
         raise UsageError(
-            f"{what} on the machine where the server's home is, not through the server.", "Run it there, without KEVOLVE_SERVER."
+            f"{what} on the machine where the server's home is, not through the server.",
+            "Run it there, without KEVOLVE_SERVER.",
         )
 
     async def run() -> T:
@@ -35,8 +37,11 @@ def at_home(what: str, work: Callable[[Service], Awaitable[T]]) -> T:
 
 
 def name_of(by: str) -> str:
-    """The name that was given, else the user's login name. Raises UsageError where there is neither."""
+    """The name that was given, else the user's login name. Raises UsageError where there is
+    neither."""
     try:
         return by or getpass.getuser()
     except (KeyError, OSError):  # no entry for this user, as in some containers
-        raise UsageError("this user has no name on this machine.", "Say who decides: --by NAME.") from None
+        raise UsageError(
+            "this user has no name on this machine.", "Say who decides: --by NAME."
+        ) from None

@@ -38,7 +38,8 @@ class Remote:
         if self.local or self.url.startswith("https:"):
             return ""
         return (
-            f"the token and everything else crosses the network in clear on its way to {self.url}; prefer an SSH tunnel or https"
+            f"the token and everything else crosses the network in clear on its way to {self.url}; "
+            "prefer an SSH tunnel or https"
         )
 
     def __repr__(self) -> str:
@@ -46,7 +47,8 @@ class Remote:
 
     @contextmanager
     def inherited(self) -> Iterator[None]:
-        """Inside, the environment names this server: an author that is a command finds the session with `kevolve`, too."""
+        """Inside, the environment names this server: an author that is a command finds the session
+        with `kevolve`, too."""
         before = dict(os.environ)
         os.environ.update(KEVOLVE_SERVER=self.url, KEVOLVE_TOKEN=self.token)
         try:
@@ -59,27 +61,41 @@ class Remote:
 
 
 def find_remote(server: str, token: str) -> Remote | None:
-    """The server that the options or KEVOLVE_SERVER name, None where none is named. token: else KEVOLVE_TOKEN, else, for a
-    server on this machine, the one stored in the home. Raises UsageError, StoreError."""
+    """The server that the options or KEVOLVE_SERVER name, None where none is named. token: else
+    KEVOLVE_TOKEN, else, for a server on this machine, the one stored in the home. Raises
+    UsageError, StoreError."""
     settings = Settings()
     if not server and not settings.server:
         if token:
             raise UsageError("--token is for a server", "Name it, too: --server URL.")
         return None
     url, local = _endpoint(server or settings.server)
-    known = token or settings.token.get_secret_value() or (read_token(settings.home) if local else "")
+    known = (
+        token or settings.token.get_secret_value() or (read_token(settings.home) if local else "")
+    )
     if not known:
-        where = "none lies in this home either" if local else "the one in this home is not sent elsewhere"
-        raise UsageError(f"no token for {url} ({where})", "Set KEVOLVE_TOKEN (or --token) to the token of that server.")
+        where = (
+            "none lies in this home either"
+            if local
+            else "the one in this home is not sent elsewhere"
+        )
+        raise UsageError(
+            f"no token for {url} ({where})",
+            "Set KEVOLVE_TOKEN (or --token) to the token of that server.",
+        )
     if not known.isascii() or not known.isprintable() or " " in known:
         raise UsageError(
-            "the token has characters that no bearer token has", "Copy it again, without quotes, spaces or line ends."
+            "the token has characters that no bearer token has",
+            "Copy it again, without quotes, spaces or line ends.",
         )
     return Remote(url, known, local)
 
 
-def http(remote: Remote, identity: Implementation) -> Callable[[], AbstractAsyncContextManager[Client]]:
-    """Each client that this makes connects anew. A server that is not there, or no longer, is a ConnectionError."""
+def http(
+    remote: Remote, identity: Implementation
+) -> Callable[[], AbstractAsyncContextManager[Client]]:
+    """Each client that this makes connects anew. A server that is not there, or no longer, is a
+    ConnectionError."""
 
     @asynccontextmanager
     async def connected() -> AsyncIterator[Client]:
@@ -88,10 +104,13 @@ def http(remote: Remote, identity: Implementation) -> Callable[[], AbstractAsync
                 httpx2.AsyncClient(
                     headers={"authorization": f"Bearer {remote.token}"},
                     timeout=httpx2.Timeout(CONNECT_S, read=READ_S),
-                    trust_env=not remote.local,  # a proxy of the environment must not see what stays on this machine
+                    # a proxy of the environment must not see what stays on this machine
+                    trust_env=not remote.local,
                 ) as transport,
                 Client(
-                    streamable_http_client(remote.url, http_client=transport, max_sse_event_size=MAX_ANSWER),
+                    streamable_http_client(
+                        remote.url, http_client=transport, max_sse_event_size=MAX_ANSWER
+                    ),
                     client_info=identity,
                 ) as client,
             ):
@@ -100,7 +119,9 @@ def http(remote: Remote, identity: Implementation) -> Callable[[], AbstractAsync
             reason = _lost(error)
             if reason is None:
                 raise
-            raise ConnectionError(f"{remote.url}: {str(reason) or type(reason).__name__}") from error
+            raise ConnectionError(
+                f"{remote.url}: {str(reason) or type(reason).__name__}"
+            ) from error
 
     return connected
 
@@ -117,7 +138,8 @@ def _endpoint(text: str) -> tuple[str, bool]:
         raise UsageError(f"{text!r} is not the URL of a server over HTTP", example)
     if parts.username or parts.password or parts.query or parts.fragment:
         raise UsageError(
-            "the server's URL carries more than host, port and path", f"The token goes into KEVOLVE_TOKEN. {example}"
+            "the server's URL carries more than host, port and path",
+            f"The token goes into KEVOLVE_TOKEN. {example}",
         )
     path = parts.path if parts.path.strip("/") else PATH
     return urlunsplit((parts.scheme, parts.netloc, path, "", "")), _is_local(host)

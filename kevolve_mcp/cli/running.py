@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from .remote import Remote
 
 REDRAW_PER_S = 4
-DEFAULT_BUDGET = Budget(evaluations=40, seconds=75)  # a first result within minutes; re-validation comes on top
-THINKING_BUDGET = Budget(evaluations=40, seconds=1800)  # of authors that need a minute for one candidate
+# a first result within minutes; re-validation comes on top
+DEFAULT_BUDGET = Budget(evaluations=40, seconds=75)
+# of authors that need a minute for one candidate
+THINKING_BUDGET = Budget(evaluations=40, seconds=1800)
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,9 @@ class Run:
     def said(self) -> Budget:
         """The limits that were named."""
         seconds = self.minutes * 60 if self.minutes else None
-        return Budget(evaluations=self.evaluations, seconds=seconds, tokens=self.tokens, usd=self.usd)
+        return Budget(
+            evaluations=self.evaluations, seconds=seconds, tokens=self.tokens, usd=self.usd
+        )
 
     @property
     def budget(self) -> Budget:
@@ -99,11 +103,13 @@ class Run:
         )
 
     def options(self, remote: Remote | None = None) -> tuple[Options, list[str]]:
-        """What the driver is asked, and remarks for the reader. remote: the server need not see our files: it gets their texts.
-        Raises UsageError for what the user can fix."""
+        """What the driver is asked, and remarks for the reader. remote: the server need not see our
+        files: it gets their texts. Raises UsageError for what the user can fix."""
         contents = self.contents and remote is not None
         if self.resume:
-            return Options(resume=self.resume, budget=self.said, parallel=self.parallel, contents=contents), []
+            return Options(
+                resume=self.resume, budget=self.said, parallel=self.parallel, contents=contents
+            ), []
         assert self.task is not None
         remarks: list[str] = []
         task = find_task(self.task)
@@ -113,9 +119,13 @@ class Run:
         except ValueError as error:
             raise UsageError(str(error), "`kevolve optimize --help` shows examples.") from None
         start = self.start.expanduser().absolute() if self.start else None
-        if start is None and (beside := companion_start(str(task), self.language or usual_language(self.target))):
+        if start is None and (
+            beside := companion_start(str(task), self.language or usual_language(self.target))
+        ):
             start = Path(beside)
-            remarks.append(f"starting from {start}, which lies beside the task (another one: --start FILE)")
+            remarks.append(
+                f"starting from {start}, which lies beside the task (another one: --start FILE)"
+            )
         if remote is not None and (companion := task.with_name(f"{task.stem}.heldout.py")).exists():
             remarks.append(f"{companion} is not sent: held-out cases come from the task's own text")
         task_text = read_text(task, "task") if remote is not None else ""
@@ -146,7 +156,8 @@ class Run:
 
 
 class Watcher:
-    """Folds events into a board and shows it: redrawn on a terminal, line by line elsewhere. A context manager."""
+    """Folds events into a board and shows it: redrawn on a terminal, line by line elsewhere. A
+    context manager."""
 
     def __init__(self, *, live: bool) -> None:
         self.board = Board()
@@ -161,11 +172,20 @@ class Watcher:
             from rich.live import Live
 
             self._display = self._stack.enter_context(
-                Live(console=self._console, refresh_per_second=REDRAW_PER_S, get_renderable=lambda: board_view(self.board))
+                Live(
+                    console=self._console,
+                    refresh_per_second=REDRAW_PER_S,
+                    get_renderable=lambda: board_view(self.board),
+                )
             )
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._stack.close()
         self._display = None
 
@@ -201,8 +221,11 @@ def execute(run: Run, watcher: Watcher) -> Outcome:
         return anyio.run(drive)
 
 
-def _connection(run: Run, remote: Remote | None, watcher: Watcher, stack: ExitStack) -> AbstractAsyncContextManager[Connection]:
-    """To the running server, or to one that is started now, whose log stays open as long as the stack."""
+def _connection(
+    run: Run, remote: Remote | None, watcher: Watcher, stack: ExitStack
+) -> AbstractAsyncContextManager[Connection]:
+    """To the running server, or to one that is started now, whose log stays open as long as the
+    stack."""
 
     def restarted(text: str) -> None:
         watcher(events.Remark(text))
@@ -219,11 +242,15 @@ def how_to_resume(session_id: str, server: str = "") -> str:
     if not session_id:
         return "Stopped before the session was open; nothing was lost."
     there = f" --server {server}" if server else ""
-    return f"Stopped. Everything measured is kept; go on with: kevolve optimize --resume {session_id}{there}"
+    return (
+        "Stopped. Everything measured is kept; go on with: kevolve optimize --resume "
+        f"{session_id}{there}"
+    )
 
 
 def handed_over(outcome: Outcome) -> tuple[str, ...]:
-    """The cases that the exported package hands to the reference, as far as the package can be read here."""
+    """The cases that the exported package hands to the reference, as far as the package can be read
+    here."""
     from kevolve_mcp.export import read_package
 
     if outcome.ending is None or not outcome.ending.package:
@@ -237,21 +264,28 @@ def handed_over(outcome: Outcome) -> tuple[str, ...]:
 
 
 def check_destination(to: Path | None) -> None:
-    """Raises UsageError when a package cannot be copied to `to`; asked before the work, not after it."""
+    """Raises UsageError when a package cannot be copied to `to`; asked before the work, not after
+    it."""
     if to is None:
         return
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise UsageError(f"{to} exists and is not an empty folder", "Name a folder that does not exist yet.")
+        raise UsageError(
+            f"{to} exists and is not an empty folder", "Name a folder that does not exist yet."
+        )
     existing = next(p for p in (to.absolute(), *to.absolute().parents) if p.exists())
     try:
         with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
-        raise UsageError(f"{to} cannot be made in {existing}: {error.strerror}", "Name a folder that you may write.") from None
+        raise UsageError(
+            f"{to} cannot be made in {existing}: {error.strerror}",
+            "Name a folder that you may write.",
+        ) from None
 
 
 def copy_package(outcome: Outcome, to: Path) -> str:
-    """Copy the exported package; the path of the copy, "" where nothing was exported. Raises UsageError."""
+    """Copy the exported package; the path of the copy, "" where nothing was exported. Raises
+    UsageError."""
     if outcome.ending is None or not outcome.ending.package:
         return ""
     try:
@@ -261,7 +295,8 @@ def copy_package(outcome: Outcome, to: Path) -> str:
             shutil.copytree(outcome.ending.package, to, dirs_exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"the package could not be copied to {to}: {error.strerror or error}", f"It lies in {outcome.ending.package}."
+            f"the package could not be copied to {to}: {error.strerror or error}",
+            f"It lies in {outcome.ending.package}.",
         ) from None
     return str(to.absolute())
 
@@ -270,11 +305,13 @@ _PLAIN = re.compile(r"(native/)?\w[\w.]*")  # of a file of a package: never upwa
 
 
 def _write(contents: dict[str, str], to: Path) -> None:
-    """A package that came as text. Raises UsageError for names that are not plain: they would leave the folder."""
+    """A package that came as text. Raises UsageError for names that are not plain: they would leave
+    the folder."""
     odd = [name for name in contents if not _PLAIN.fullmatch(name)]
     if odd:
         raise UsageError(
-            f"the server named a file of the package {odd[0]!r:.80}", "That is no server of KEvolve; nothing was written."
+            f"the server named a file of the package {odd[0]!r:.80}",
+            "That is no server of KEvolve; nothing was written.",
         )
     to.mkdir(parents=True, exist_ok=True)
     for name, text in contents.items():

@@ -21,17 +21,23 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 app = typer.Typer(
-    help="Look at the skills that searches have learned; accept, retire, send and receive them.", no_args_is_help=True
+    help="Look at the skills that searches have learned; accept, retire, send and receive them.",
+    no_args_is_help=True,
 )
-Name = Annotated[str, typer.Argument(metavar="SKILL", help="A skill's name; see `kevolve skills list`.")]
+Name = Annotated[
+    str, typer.Argument(metavar="SKILL", help="A skill's name; see `kevolve skills list`.")
+]
 By = Annotated[str, typer.Option("--by", help="Who says so. Default: the user's login name.")]
 Note = Annotated[str, typer.Option("--note", help="Why; kept with the decision.")]
-State = Annotated[str, typer.Option("--state", help="Only those: proposed, accepted, contradicted or retired.")]
+State = Annotated[
+    str, typer.Option("--state", help="Only those: proposed, accepted, contradicted or retired.")
+]
 
 
 @app.command("list")
 def list_(state: State = "", json: Json = False) -> None:
-    """List all skills: state, measurements, how often they were shown and used, in how many sessions they helped."""
+    """List all skills: state, measurements, how often they were shown and used, in how many
+    sessions they helped."""
     found = _run(lambda service: service.skills(_state(state)))
     if json:
         return _print({"skills": found})
@@ -54,7 +60,10 @@ def review(json: Json = False) -> None:
         return _print({"skills": found})
     for detail in found:
         _show(detail)
-        typer.echo(f"\nkevolve skills accept {detail.counts.id}, or: kevolve skills retire {detail.counts.id}\n")
+        typer.echo(
+            f"\nkevolve skills accept {detail.counts.id}, or: kevolve skills retire "
+            f"{detail.counts.id}\n"
+        )
     if not found:
         typer.echo("Nothing waits for a decision.")
     return None
@@ -84,10 +93,13 @@ def retire(name: Name, by: By = "", note: Note = "", json: Json = False) -> None
 @app.command()
 def export(
     name: Name,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the skill's folder is written.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Where the skill's folder is written.")
+    ],
     json: Json = False,
 ) -> None:
-    """Write a skill as a folder, in the form of agentskills.io with its evidence, to share by git."""
+    """Write a skill as a folder, in the form of agentskills.io with its evidence, to share by
+    git."""
     written = _run(lambda service: service.export_skill(name, folder.absolute()))
     if json:
         return print_json({"folder": str(written)})
@@ -96,18 +108,27 @@ def export(
 
 @app.command("import")
 def import_(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of one skill: SKILL.md, evidence.json, assets/.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="The folder of one skill: SKILL.md, evidence.json, assets/."
+        ),
+    ],
     by: By = "",
     json: Json = False,
 ) -> None:
-    """Read a skill's folder. It arrives as proposed; its evidence is marked as of elsewhere and accepts nothing by itself."""
+    """Read a skill's folder. It arrives as proposed; its evidence is marked as of elsewhere and
+    accepts nothing by itself."""
     view = _run(lambda service: service.import_skill(folder, name_of(by)))
     if json:
         return _print({"skill": view})
     if view.merged:
-        return typer.echo(f"{view.id} was known ({view.state}); it now has {view.measurements} measurement(s).")
+        return typer.echo(
+            f"{view.id} was known ({view.state}); it now has {view.measurements} measurement(s)."
+        )
     return typer.echo(
-        f"{view.id} is proposed. `kevolve skills show {view.id}` shows it, `kevolve skills accept {view.id}` puts it to use."
+        f"{view.id} is proposed. `kevolve skills show {view.id}` shows it, `kevolve skills accept "
+        f"{view.id}` puts it to use."
     )
 
 
@@ -119,7 +140,10 @@ def _state(text: str) -> SkillState | None:
     from kevolve_mcp.store import SkillState
 
     if text and text not in get_args(SkillState):
-        raise UsageError(f"there is no state {text!r}", f"--state takes one of {', '.join(get_args(SkillState))}.")
+        raise UsageError(
+            f"there is no state {text!r}",
+            f"--state takes one of {', '.join(get_args(SkillState))}.",
+        )
     return text or None  # type: ignore[return-value]
 
 
@@ -133,8 +157,8 @@ def _line(c: SkillCounts) -> str:
     sinks = "" if c.standing == 1 else f", rank x {c.standing:.2f}"
     return (
         f"{c.id}  [{c.state}]  {c.title}\n"
-        f"    {c.measurements} measurement(s); shown in {c.retrievals} ask(s), used by {c.uses} node(s); "
-        f"gained in {c.gained} of {c.sessions} session(s){sinks}"
+        f"    {c.measurements} measurement(s); shown in {c.retrievals} ask(s), used by {c.uses} "
+        f"node(s); gained in {c.gained} of {c.sessions} session(s){sinks}"
     )
 
 
@@ -152,7 +176,9 @@ def _print(data: dict[str, Any]) -> None:
 
     print_json(
         {
-            name: [to_json(v) for v in value] if isinstance(value, (list, tuple)) else to_json(value)
+            name: [to_json(v) for v in value]
+            if isinstance(value, (list, tuple))
+            else to_json(value)
             for name, value in data.items()
         }
     )

@@ -1,4 +1,5 @@
-"""The server's words as the command line's: errors that name tools and their arguments name commands and options here."""
+"""The server's words as the command line's: errors that name tools and their arguments name
+commands and options here."""
 
 from __future__ import annotations
 

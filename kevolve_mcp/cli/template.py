@@ -16,14 +16,16 @@ from .terminal import print_json
 def template(
     task: TaskPath,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write it there instead of to stdout.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write it there instead of to stdout."),
     ] = None,
     target: Target = "cpu",
     language: Language = "cpp",
     python: Python = "",
     json: Json = False,
 ) -> None:
-    """Write a candidate in the right form for a task: its constructor, names and shapes; the kernel's body is left to fill in."""
+    """Write a candidate in the right form for a task: its constructor, names and shapes; the
+    kernel's body is left to fill in."""
     import anyio
 
     from kevolve_mcp.synthesis.templates import template_candidate
@@ -34,19 +36,29 @@ def template(
     path = find_task(task)
     source = read_text(path, "task")
     if output is not None and output.exists():
-        raise UsageError(f"{output} exists already", "Name a file that does not exist yet; nothing is overwritten.")
+        raise UsageError(
+            f"{output} exists already",
+            "Name a file that does not exist yet; nothing is overwritten.",
+        )
 
     async def run() -> str:
         async with open_executor(python, near=path.parent) as executor:
-            return template_candidate(await executor.open_task(source, str(path), target, timed=False), language).source
+            return template_candidate(
+                await executor.open_task(source, str(path), target, timed=False), language
+            ).source
 
     text = anyio.run(run)
     if output is not None:
         try:
             output.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise UsageError(f"{output} cannot be written: {error.strerror}", "Name a file in a folder that exists.") from None
-        typer.echo(f"{output} written; fill it in, then: kevolve evaluate {task} {output}", err=True)
+            raise UsageError(
+                f"{output} cannot be written: {error.strerror}",
+                "Name a file in a folder that exists.",
+            ) from None
+        typer.echo(
+            f"{output} written; fill it in, then: kevolve evaluate {task} {output}", err=True
+        )
     if json:
         print_json({"language": language, "source": text, "path": str(output or "")})
     elif output is None:

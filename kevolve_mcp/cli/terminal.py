@@ -1,4 +1,5 @@
-"""The two streams: how they are set up, the rich consoles on them, and JSON. Anything else is printed through typer.echo."""
+"""The two streams: how they are set up, the rich consoles on them, and JSON. Anything else is
+printed through typer.echo."""
 
 from __future__ import annotations
 
@@ -16,11 +17,23 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 PLAIN_WIDTH = 160  # tables in a pipe or a log file must not be folded at 80 columns
-PLAIN = {"×": "x", "µ": "u", "–": "-", "…": "...", "→": "->", "✓": "+", "✗": "x", "π": "pi", "τ": "tau"}  # units must stay
+# units must stay
+PLAIN = {
+    "×": "x",
+    "µ": "u",
+    "–": "-",
+    "…": "...",
+    "→": "->",
+    "✓": "+",
+    "✗": "x",
+    "π": "pi",
+    "τ": "tau",
+}
 
 
 def settle() -> None:
-    """Let both streams take every text, whatever their encoding: what it lacks is written plainly, or as a question mark."""
+    """Let both streams take every text, whatever their encoding: what it lacks is written plainly,
+    or as a question mark."""
     codecs.register_error("kevolve.plain", _plainly)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

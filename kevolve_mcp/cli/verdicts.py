@@ -14,9 +14,10 @@ CaseRow = dict[str, Any]
 class Verdict:
     """One candidate's outcome.
 
-    candidate: the path as it was given. status: an evaluation's status, or "unreadable" (the file could not be read) or
-    "unavailable" (the evaluator itself failed; nothing is known about the candidate). evaluation: None in those two cases.
-    reference_cases: of a package, the cases that it hands to the reference; None for a candidate.
+    candidate: the path as it was given. status: an evaluation's status, or "unreadable" (the file
+    could not be read) or "unavailable" (the evaluator itself failed; nothing is known about the
+    candidate). evaluation: None in those two cases. reference_cases: of a package, the cases that
+    it hands to the reference; None for a candidate.
     """
 
     candidate: str
@@ -28,8 +29,18 @@ class Verdict:
     reference_cases: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, candidate: str, evaluation: Evaluation, reference_cases: tuple[str, ...] | None = None) -> Verdict:
-        return cls(candidate, evaluation.status, evaluation.message, "", evaluation.signals, evaluation, reference_cases)
+    def of(
+        cls, candidate: str, evaluation: Evaluation, reference_cases: tuple[str, ...] | None = None
+    ) -> Verdict:
+        return cls(
+            candidate,
+            evaluation.status,
+            evaluation.message,
+            "",
+            evaluation.signals,
+            evaluation,
+            reference_cases,
+        )
 
     @property
     def correct(self) -> bool:
@@ -44,8 +55,9 @@ class Verdict:
         return self.evaluation.cases if self.evaluation else ()
 
     def as_json(self) -> dict[str, Any]:
-        """candidate, status, message, hint, signals (names), findings (name, message, evidence), fitness, eligible,
-        cases (every field of CaseResult), stages (stage, ok, seconds, message, log), environment, seconds, device_seconds."""
+        """candidate, status, message, hint, signals (names), findings (name, message, evidence),
+        fitness, eligible, cases (every field of CaseResult), stages (stage, ok, seconds, message,
+        log), environment, seconds, device_seconds."""
         evaluation = self.evaluation
         known: dict[str, Any] = {
             "candidate": self.candidate,
@@ -59,7 +71,12 @@ class Verdict:
             "cases": [to_json(c) for c in self.cases],
         }
         if evaluation is None:
-            return known | {"stages": [], "environment": None, "seconds": 0.0, "device_seconds": 0.0}
+            return known | {
+                "stages": [],
+                "environment": None,
+                "seconds": 0.0,
+                "device_seconds": 0.0,
+            }
         stages = [{k: v for k, v in to_json(s).items() if k != "data"} for s in evaluation.stages]
         return known | {
             "stages": stages,

@@ -1,7 +1,8 @@
 """The driver: the autonomous loop as an MCP client of the server and nothing else.
 
-`connect` opens a connection that survives a killed server, `Driver` runs the loop over it with an author, and whoever listens
-gets a stream of frozen events. The driver keeps nothing that the server does not keep.
+`connect` opens a connection that survives a killed server, `Driver` runs the loop over it with an
+author, and whoever listens gets a stream of frozen events. The driver keeps nothing that the server
+does not keep.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when used: who only shows what is there needs no client, and a client takes half a second to import."""
+    """Loaded when used: who only shows what is there needs no client, and a client takes half a
+    second to import."""
     if name == "events":
         return importlib.import_module(".events", __name__)
     home = next((module for module, names in _HOMES.items() if name in names), None)

@@ -1,7 +1,7 @@
 """What the server's answers mean to the driver: frozen records read from structured content.
 
-Only the fields that the driver uses are read, and a field that is new to it is ignored: an older driver works with a newer
-server.
+Only the fields that the driver uses are read, and a field that is new to it is ignored: an older
+driver works with a newer server.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class UnreadableAnswer(KEvolveError):
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """One node. interval: 95 % interval of the fitness; versus_parent: its fitness over the best parent's."""
+    """One node. interval: 95 % interval of the fitness; versus_parent: its fitness over the best
+    parent's."""
 
     id: str
     status: str
@@ -101,7 +102,8 @@ class EvaluationFacts:
 
 @dataclass(frozen=True)
 class Told:
-    """The answer to kernel_submit. best: the best node afterwards; new_best: this node became it."""
+    """The answer to kernel_submit. best: the best node afterwards; new_best: this node became
+    it."""
 
     evaluation: EvaluationFacts
     node: NodeFacts
@@ -123,8 +125,9 @@ class SkillFacts:
 
 @dataclass(frozen=True)
 class Ending:
-    """The answer to session_finish. measured: the package timed as a user calls it, the figure to report; unmet_goals: where it falls
-    short of the goal, or of the kernel alone, in sentences. contents: the
+    """The answer to session_finish. measured: the package timed as a user calls it, the figure to
+    report; unmet_goals: where it falls short of the goal, or of the kernel alone, in sentences.
+    contents: the
     package's files by name, where they were asked for."""
 
     session: SessionFacts
@@ -142,7 +145,8 @@ class Ending:
 
 
 def read(cls: type[T], data: object, where: str = "") -> T:
-    """`cls` from structured content, unknown fields dropped at every level. Raises UnreadableAnswer naming the field."""
+    """`cls` from structured content, unknown fields dropped at every level. Raises UnreadableAnswer
+    naming the field."""
     try:
         return from_json(cls, _known(cls, data))
     except CodecError as error:

@@ -18,7 +18,8 @@ from .events import Working
 from .options import limits
 from .tools import Answer, ProgressListener, Tools
 
-ENDED = "The search has ended: "  # how the verdict of session_next begins; what follows is the reason
+# how the verdict of session_next begins; what follows is the reason
+ENDED = "The search has ended: "
 REPEATS = 3  # how often a job that was lost or cancelled under our feet is started again
 
 
@@ -27,7 +28,8 @@ ASK_TOKENS = 60_000  # room for the whole history: an author must not repeat wha
 
 @dataclass(frozen=True)
 class Batch:
-    """The answer to session_next. ended: why the search should stop ("" while it goes on), detail: in a sentence."""
+    """The answer to session_next. ended: why the search should stop ("" while it goes on), detail:
+    in a sentence."""
 
     session: SessionFacts
     asks: tuple[AskContext, ...]
@@ -36,7 +38,8 @@ class Batch:
 
 
 class SessionClient:
-    """One session, told and asked over MCP. listen: gets Working while a call waits. wait_s: see Options."""
+    """One session, told and asked over MCP. listen: gets Working while a call waits. wait_s: see
+    Options."""
 
     def __init__(self, tools: Tools, listen: Callable[[Working], None], wait_s: float) -> None:
         self._tools = tools
@@ -44,10 +47,14 @@ class SessionClient:
         self._wait_s = wait_s
 
     async def open(self, arguments: dict[str, Any]) -> tuple[SessionFacts, bool]:
-        """The session once it is ready, and whether it was open before. Raises TaskRefused and its like."""
-        first = await self._tools.call("session_open", {**arguments, "wait_s": self._wait_s}, self._progress("open"))
+        """The session once it is ready, and whether it was open before. Raises TaskRefused and its
+        like."""
+        first = await self._tools.call(
+            "session_open", {**arguments, "wait_s": self._wait_s}, self._progress("open")
+        )
         done = await self._settle("session_open", first, "open")
-        opened = done.get("result") or done  # job_wait hands the result over, session_open spells it out
+        # job_wait hands the result over, session_open spells it out
+        opened = done.get("result") or done
         return read(SessionFacts, opened.get("session"), "session_open"), bool(opened.get("joined"))
 
     async def view(self, session_id: str) -> SessionFacts:
@@ -56,17 +63,30 @@ class SessionClient:
         return read(SessionFacts, answer.data.get("data", {}).get("session"), "tree_view")
 
     async def next(self, session_id: str, budget: Budget | None = None) -> Batch:
-        """The next ask, for an author who has seen none before. budget: the session's from now on."""
-        arguments: dict[str, Any] = {"session_id": session_id, "fresh": True, "max_tokens": ASK_TOKENS}
+        """The next ask, for an author who has seen none before. budget: the session's from now
+        on."""
+        arguments: dict[str, Any] = {
+            "session_id": session_id,
+            "fresh": True,
+            "max_tokens": ASK_TOKENS,
+        }
         if budget is not None:
             arguments["budget"] = limits(budget)
         answer = await self._tools.call("session_next", arguments)
         session = read(SessionFacts, answer.data.get("session"), "session_next")
-        asks = tuple(AskContext.parse(a["context"], answer.text) for a in answer.data.get("asks", ()))
-        return Batch(session, asks, str(answer.data.get("ended", "")), str(answer.data.get("verdict", "")).removeprefix(ENDED))
+        asks = tuple(
+            AskContext.parse(a["context"], answer.text) for a in answer.data.get("asks", ())
+        )
+        return Batch(
+            session,
+            asks,
+            str(answer.data.get("ended", "")),
+            str(answer.data.get("verdict", "")).removeprefix(ENDED),
+        )
 
     async def submit(self, ask: AskContext, proposal: Proposal, spent: Cost = FREE) -> Told:
-        """The evaluated node. Repeating it answers with the same node. spent: to be counted against the session's budget."""
+        """The evaluated node. Repeating it answers with the same node. spent: to be counted against
+        the session's budget."""
         arguments = {
             "session_id": ask.session,
             "ask_id": ask.id,
@@ -79,14 +99,23 @@ class SessionClient:
             arguments["predicted_speedup"] = proposal.predicted_speedup
         if spent:
             arguments["usage"] = {"tokens": spent.tokens, "usd": spent.usd}
-        told = read(Told, await self._until_done("kernel_submit", arguments, ask.id), "kernel_submit")
-        return replace(told, node=replace(told.node, interval=told.node.interval or told.evaluation.interval))
+        told = read(
+            Told, await self._until_done("kernel_submit", arguments, ask.id), "kernel_submit"
+        )
+        return replace(
+            told, node=replace(told.node, interval=told.node.interval or told.evaluation.interval)
+        )
 
     async def finish(self, session_id: str, node_id: str = "", *, contents: bool = False) -> Ending:
-        """Re-validate, export, propose skills. node_id: this node instead of the best. contents: with the package's files."""
+        """Re-validate, export, propose skills. node_id: this node instead of the best. contents:
+        with the package's files."""
         arguments: dict[str, Any] = {"session_id": session_id, "wait_s": self._wait_s}
-        arguments |= ({"node_id": node_id} if node_id else {}) | ({"include_files": True} if contents else {})
-        return read(Ending, await self._until_done("session_finish", arguments, "finish"), "session_finish")
+        arguments |= ({"node_id": node_id} if node_id else {}) | (
+            {"include_files": True} if contents else {}
+        )
+        return read(
+            Ending, await self._until_done("session_finish", arguments, "finish"), "session_finish"
+        )
 
     async def cancel(self, session_id: str) -> None:
         """Stop the session's jobs and kill their workers; nothing that was recorded is lost."""
@@ -110,12 +139,18 @@ class SessionClient:
         )
 
     async def _settle(self, tool: str, answer: Answer, what: str) -> dict[str, Any]:
-        """The answer of a finished job: `answer` itself, or what job_wait gives in the end. Raises the job's error."""
+        """The answer of a finished job: `answer` itself, or what job_wait gives in the end. Raises
+        the job's error."""
         job = str(answer.data.get("job_id", ""))
         while answer.data.get("state") == "running":
-            answer = await self._tools.call("job_wait", {"job_id": job, "wait_s": self._wait_s}, self._progress(what))
+            answer = await self._tools.call(
+                "job_wait", {"job_id": job, "wait_s": self._wait_s}, self._progress(what)
+            )
         if answer.data.get("state") == "failed":
-            raise KEvolveError(f"{tool} failed: {answer.data.get('verdict', '')}", "`kevolve doctor` shows what works here.")
+            raise KEvolveError(
+                f"{tool} failed: {answer.data.get('verdict', '')}",
+                "`kevolve doctor` shows what works here.",
+            )
         return answer.data
 
     def _progress(self, what: str) -> ProgressListener:

@@ -1,7 +1,8 @@
 """A connection to the server that outlives the server: it is opened again when the other side dies.
 
-Every tool that the driver calls may be repeated (opening joins the open session, an ask is answered once, waiting changes
-nothing), so a call that was under way when the connection broke is simply made again on the next one.
+Every tool that the driver calls may be repeated (opening joins the open session, an ask is answered
+once, waiting changes nothing), so a call that was under way when the connection broke is simply
+made again on the next one.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from .failures import from_result
 from .tools import Answer, ProgressListener
 
 RESTARTS = 5  # in a row without one answered call between them
-REMOTE_RESTARTS = 8  # of a server that somebody else starts again: about 50 s with the pauses between
-FORGOTTEN = ("Session not found", "Session terminated")  # what a server over HTTP says of the sessions of its former life
+# of a server that somebody else starts again: about 50 s with the pauses between
+REMOTE_RESTARTS = 8
+# what a server over HTTP says of the sessions of its former life
+FORGOTTEN = ("Session not found", "Session terminated")
 ANSWER_S = 300.0  # the server bounds its waits to 45 s; what takes longer than this hangs
 PAUSE_S = 0.2  # before the first restart; doubled for each further one in a row
 
@@ -49,13 +52,19 @@ class _Generation:
 class Connection:
     """`Tools` over an MCP client that `open_client` makes. Use `connect` to get one.
 
-    Concurrency: calls may be made from many tasks. One task owns the client (its cancel scopes demand that); it opens the
-    next client when a caller found the last one broken. Failure: after RESTARTS broken connections (REMOTE_RESTARTS, or none
-    before the first that held) without an answered call between them every call raises Unavailable.
+    Concurrency: calls may be made from many tasks. One task owns the client (its cancel scopes
+    demand that); it opens the next client when a caller found the last one broken. Failure: after
+    RESTARTS broken connections (REMOTE_RESTARTS, or none before the first that held) without an
+    answered call between them every call raises Unavailable.
     """
 
     def __init__(
-        self, open_client: OpenClient, on_restart: Callable[[str], None] | None = None, why: str = "", *, remote: bool = False
+        self,
+        open_client: OpenClient,
+        on_restart: Callable[[str], None] | None = None,
+        why: str = "",
+        *,
+        remote: bool = False,
     ) -> None:
         self._open_client = open_client
         self._why = why
@@ -68,7 +77,9 @@ class Connection:
         self._in_a_row = 0
         self._life = anyio.CancelScope(shield=True)
 
-    async def call(self, tool: str, arguments: dict[str, Any], progress: ProgressListener | None = None) -> Answer:
+    async def call(
+        self, tool: str, arguments: dict[str, Any], progress: ProgressListener | None = None
+    ) -> Answer:
         while True:
             generation = await self._current()
             try:
@@ -98,7 +109,8 @@ class Connection:
         while True:
             try:
                 reason = await self._live_once()
-            except Exception as error:  # e.g. a server that cannot be built: starting it again would not help
+            # e.g. a server that cannot be built: starting it again would not help
+            except Exception as error:
                 return self._fail(error)
             self._generation = None
             self._in_a_row += 1
@@ -106,7 +118,12 @@ class Connection:
                 return self._fail(Unavailable(f"no server answers: {reason}", self._why))
             if self._in_a_row > (REMOTE_RESTARTS if self._remote else RESTARTS):
                 said = "did not answer" if self._remote else "ended"
-                return self._fail(Unavailable(f"the server {said} {self._in_a_row - 1} times in a row ({reason})", self._why))
+                return self._fail(
+                    Unavailable(
+                        f"the server {said} {self._in_a_row - 1} times in a row ({reason})",
+                        self._why,
+                    )
+                )
             self._on_restart(
                 f"the server was lost ({reason}); connecting again"
                 if self._remote
@@ -123,7 +140,13 @@ class Connection:
                 self._announce()
                 await generation.broken.wait()
                 return "the connection closed"
-        except (MCPError, OSError, anyio.ClosedResourceError, anyio.BrokenResourceError, builtins.BaseExceptionGroup) as error:
+        except (
+            MCPError,
+            OSError,
+            anyio.ClosedResourceError,
+            anyio.BrokenResourceError,
+            builtins.BaseExceptionGroup,
+        ) as error:
             if not _is_connection_error(error):
                 raise
             return _words(error)
@@ -148,13 +171,18 @@ class Connection:
 
 @asynccontextmanager
 async def connect(
-    open_client: OpenClient, on_restart: Callable[[str], None] | None = None, why: str = "", *, remote: bool = False
+    open_client: OpenClient,
+    on_restart: Callable[[str], None] | None = None,
+    why: str = "",
+    *,
+    remote: bool = False,
 ) -> AsyncIterator[Connection]:
     """A connection for the length of the block.
 
-    open_client: makes a new client (and, over stdio, a new server). on_restart: told when that becomes necessary again.
-    why: the hint of the error when no server can be had, e.g. where its log lies. remote: the server runs by itself: one that
-    was never there is an error at once, one that was is waited for longer.
+    open_client: makes a new client (and, over stdio, a new server). on_restart: told when that
+    becomes necessary again. why: the hint of the error when no server can be had, e.g. where its
+    log lies. remote: the server runs by itself: one that was never there is an error at once, one
+    that was is waited for longer.
     """
     connection = Connection(open_client, on_restart, why, remote=remote)
     failure: Exception | None = None
@@ -179,21 +207,30 @@ def read_result(result: CallToolResult) -> Answer:
     return Answer(text, data)
 
 
-async def _call(client: Client, tool: str, arguments: dict[str, Any], listen: ProgressListener | None) -> CallToolResult:
+async def _call(
+    client: Client, tool: str, arguments: dict[str, Any], listen: ProgressListener | None
+) -> CallToolResult:
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         if listen is not None:
             listen(message or "", min(1.0, progress / total if total else progress))
 
     try:
-        return await client.call_tool(tool, arguments, ANSWER_S, progress_callback=on_progress if listen else None)
+        return await client.call_tool(
+            tool, arguments, ANSWER_S, progress_callback=on_progress if listen else None
+        )
     except (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
         if _is_connection_error(error):
             raise _Broken from error
         if isinstance(error, MCPError) and error.code == REQUEST_TIMEOUT:
-            raise Unavailable(f"the server did not answer {tool} within {ANSWER_S:.0f} s", "Stop it, then resume.") from error
+            raise Unavailable(
+                f"the server did not answer {tool} within {ANSWER_S:.0f} s", "Stop it, then resume."
+            ) from error
         if (told := _told(error)) is not None:
             raise told from error
-        raise KEvolveError(f"the server refused the call of {tool}: {error}", "`kevolve doctor` shows what runs here.") from error
+        raise KEvolveError(
+            f"the server refused the call of {tool}: {error}",
+            "`kevolve doctor` shows what runs here.",
+        ) from error
 
 
 def _is_connection_error(error: BaseException) -> bool:
@@ -204,11 +241,14 @@ def _is_connection_error(error: BaseException) -> bool:
         stopping = data.get("code") == Unavailable.code and data.get("retryable") is True
         forgotten = error.code == INVALID_REQUEST and error.error.message in FORGOTTEN
         return error.code == CONNECTION_CLOSED or stopping or forgotten
-    return isinstance(error, (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError, _Broken))
+    return isinstance(
+        error, (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError, _Broken)
+    )
 
 
 def _told(error: BaseException) -> KEvolveError | None:
-    """The KEvolveError that an answer of the protocol carries, e.g. of a server over HTTP that wants another token."""
+    """The KEvolveError that an answer of the protocol carries, e.g. of a server over HTTP that
+    wants another token."""
     error = _leaf(error)
     data = error.error.data if isinstance(error, MCPError) else None
     return from_result("", data) if isinstance(data, dict) and "message" in data else None

@@ -9,7 +9,8 @@ from harness.types import Budget, Spent
 from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, UsageError
 from kevolve_mcp.synthesis.authors import AuthorUnavailable, AuthorUnusable, BudgetSpent
 
-EXHAUSTED_IN_A_ROW = 8  # an author without an idea for one parent may have one for the next that the policy picks
+# an author without an idea for one parent may have one for the next that the policy picks
+EXHAUSTED_IN_A_ROW = 8
 AUTHOR_ERRORS_IN_A_ROW = 3
 EVALUATOR_ERRORS_IN_A_ROW = 3
 IDLE_IN_A_ROW = 20
@@ -17,8 +18,9 @@ IDLE_IN_A_ROW = 20
 
 @dataclass(frozen=True)
 class Standing:
-    """What the decisions depend on. in_flight: asks that are being answered; declined: asks that the author had nothing for,
-    which stay open on the server; the other counts are since the last success."""
+    """What the decisions depend on. in_flight: asks that are being answered; declined: asks that
+    the author had nothing for, which stay open on the server; the other counts are since the last
+    success."""
 
     nodes: int = 0
     in_flight: int = 0
@@ -36,7 +38,8 @@ class GoOn:
 
 @dataclass(frozen=True)
 class Again:
-    """Let the author answer the same ask again: nobody else will, and an ask that stays open is lost to the budget."""
+    """Let the author answer the same ask again: nobody else will, and an ask that stays open is
+    lost to the budget."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +66,16 @@ Step: TypeAlias = GoOn | Again | Pause | Stop | GiveUp
 
 
 def before_asking(standing: Standing, budget: Budget, spent: Spent) -> Step:
-    """Whether one more ask fits the evaluation budget, those under way counted: two authors at work must not overspend it.
+    """Whether one more ask fits the evaluation budget, those under way counted: two authors at work
+    must not overspend it.
 
     With nothing under way the server is asked in any case: it knows best when the search is over.
     """
-    if budget.evaluations is not None and standing.in_flight and spent.evaluations + standing.in_flight >= budget.evaluations:
+    if (
+        budget.evaluations is not None
+        and standing.in_flight
+        and spent.evaluations + standing.in_flight >= budget.evaluations
+    ):
         return Pause()
     return GoOn()
 
@@ -82,8 +90,9 @@ def after_node(standing: Standing) -> Standing:
 
 
 def after_batch(standing: Standing, asks: int, ended: str, detail: str) -> tuple[Standing, Step]:
-    """What session_next's answer means. Without an ask and without an end, what the budget allows is asked for already: by
-    this run, by somebody else, or in asks that this author had nothing for."""
+    """What session_next's answer means. Without an ask and without an end, what the budget allows
+    is asked for already: by this run, by somebody else, or in asks that this author had nothing
+    for."""
     if ended:
         return standing, Stop(ended, detail)
     if asks:
@@ -91,7 +100,9 @@ def after_batch(standing: Standing, asks: int, ended: str, detail: str) -> tuple
     if standing.in_flight:
         return standing, Pause()
     if standing.declined:
-        return standing, Stop("author exhausted", "the author has nothing for the asks that the budget still allows")
+        return standing, Stop(
+            "author exhausted", "the author has nothing for the asks that the budget still allows"
+        )
     standing = replace(standing, idle=standing.idle + 1)
     if standing.idle < IDLE_IN_A_ROW:
         return standing, Pause()
@@ -101,7 +112,10 @@ def after_batch(standing: Standing, asks: int, ended: str, detail: str) -> tuple
 def after_exhausted(standing: Standing, error: KEvolveError) -> tuple[Standing, Step]:
     """The author had nothing for this ask."""
     standing = replace(
-        standing, in_flight=standing.in_flight - 1, declined=standing.declined + 1, exhausted=standing.exhausted + 1
+        standing,
+        in_flight=standing.in_flight - 1,
+        declined=standing.declined + 1,
+        exhausted=standing.exhausted + 1,
     )
     if standing.exhausted < EXHAUSTED_IN_A_ROW:
         return standing, GoOn()
@@ -109,10 +123,12 @@ def after_exhausted(standing: Standing, error: KEvolveError) -> tuple[Standing, 
 
 
 def after_author_error(standing: Standing, error: KEvolveError) -> tuple[Standing, Step]:
-    """The author failed, or what it proposed was not accepted. What another try cannot fix ends the run at once, and where
-    nothing is left to pay the author with, the search."""
+    """The author failed, or what it proposed was not accepted. What another try cannot fix ends the
+    run at once, and where nothing is left to pay the author with, the search."""
     if isinstance(error, BudgetSpent):
-        return replace(standing, in_flight=standing.in_flight - 1), Stop("budget_spent", error.message)
+        return replace(standing, in_flight=standing.in_flight - 1), Stop(
+            "budget_spent", error.message
+        )
     if isinstance(error, (AuthorUnusable, AuthorUnavailable)):
         return replace(standing, in_flight=standing.in_flight - 1), GiveUp(error)
     standing = replace(standing, author_errors=standing.author_errors + 1)
@@ -127,7 +143,9 @@ def after_submit_error(standing: Standing, error: KEvolveError) -> tuple[Standin
         return after_author_error(standing, error)
     if not isinstance(error, EvaluatorUnavailable):
         return replace(standing, in_flight=standing.in_flight - 1), GiveUp(error)
-    standing = replace(standing, in_flight=standing.in_flight - 1, evaluator_errors=standing.evaluator_errors + 1)
+    standing = replace(
+        standing, in_flight=standing.in_flight - 1, evaluator_errors=standing.evaluator_errors + 1
+    )
     if standing.evaluator_errors < EVALUATOR_ERRORS_IN_A_ROW:
         return standing, GoOn()
     return standing, GiveUp(error)

@@ -1,4 +1,5 @@
-"""What happens during a run, as values. The driver emits them in order; whoever listens renders, logs or ignores them."""
+"""What happens during a run, as values. The driver emits them in order; whoever listens renders,
+logs or ignores them."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ class Remark:
 
 @dataclass(frozen=True)
 class Terminated:
-    """The search is over; re-validation begins. reason: the termination rule, or "author exhausted"; detail: a sentence."""
+    """The search is over; re-validation begins. reason: the termination rule, or "author
+    exhausted"; detail: a sentence."""
 
     reason: str
     detail: str = ""
@@ -87,5 +89,14 @@ class Exported:
 
 
 Event: TypeAlias = (
-    Opened | Baseline | Working | NodeEvaluated | Learned | BestImproved | Remark | Terminated | Finished | Exported
+    Opened
+    | Baseline
+    | Working
+    | NodeEvaluated
+    | Learned
+    | BestImproved
+    | Remark
+    | Terminated
+    | Finished
+    | Exported
 )

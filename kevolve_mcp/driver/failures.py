@@ -7,11 +7,13 @@ from typing import Any
 
 from kevolve_mcp.errors import KEvolveError, UsageError
 
-ARGUMENT_CODES = frozenset({"bad_arguments", "unknown_tool"})  # of the server's border: the caller can fix them
+# of the server's border: the caller can fix them
+ARGUMENT_CODES = frozenset({"bad_arguments", "unknown_tool"})
 
 
 def from_result(text: str, data: Mapping[str, Any]) -> KEvolveError:
-    """The KEvolveError of an error result: its class by `code`, message and hint as they were; the text where there are none."""
+    """The KEvolveError of an error result: its class by `code`, message and hint as they were; the
+    text where there are none."""
     if "message" not in data:
         return KEvolveError(text.strip() or "the server reported an error without words")
     code = data.get("code")

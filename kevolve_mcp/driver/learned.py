@@ -7,20 +7,34 @@ from typing import Any
 
 from .answers import Told
 
-WHY = ("memory_bound", "compute_bound", "latency_bound", "launch_bound", "allocation_bound", "near_roofline")
+WHY = (
+    "memory_bound",
+    "compute_bound",
+    "latency_bound",
+    "launch_bound",
+    "allocation_bound",
+    "near_roofline",
+)
 
 
 def lesson(told: Told, parent_params: Mapping[str, Any] | None = None) -> str:
-    """What the node shows against its parent: by how much, which change, what bounds it, whether the prediction held.
+    """What the node shows against its parent: by how much, which change, what bounds it, whether
+    the prediction held.
 
     parent_params: the first parent's parameters, to name only what changed.
     """
     node = told.node
     if node.status != "correct":
-        return f"{change(told, parent_params)}: {node.status}: {_first_sentence(told.evaluation.message)}"
+        return (
+            f"{change(told, parent_params)}: {node.status}: "
+            f"{_first_sentence(told.evaluation.message)}"
+        )
     effect = node.versus_parent if node.versus_parent is not None else node.fitness
     against = "its parent" if node.versus_parent is not None else "the strongest baseline"
-    parts = [f"{change(told, parent_params)}: " + (f"{effect:.2f}× {against}" if effect else "correct, not timed")]
+    parts = [
+        f"{change(told, parent_params)}: "
+        + (f"{effect:.2f}× {against}" if effect else "correct, not timed")
+    ]
     if bound := next((s for s in told.evaluation.signals if s.name in WHY), None):
         parts.append(bound.message or bound.name.replace("_", " "))
     if (held := prediction(node.predicted_speedup, effect)) is not None:

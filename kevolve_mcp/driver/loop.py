@@ -1,7 +1,8 @@
-"""The autonomous loop: ask the server, let the author answer, tell the server, until it says that the search has ended.
+"""The autonomous loop: ask the server, let the author answer, tell the server, until it says that
+the search has ended.
 
-The loop keeps nothing that the server does not keep. Killed at any moment, it goes on from the server's tree: asks that were
-under way are given out again, nodes are there or not there.
+The loop keeps nothing that the server does not keep. Killed at any moment, it goes on from the
+server's tree: asks that were under way are given out again, nodes are there or not there.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ import anyio
 
 from harness.types import Budget
 from kevolve_mcp.errors import Conflict, KEvolveError, UsageError
-from kevolve_mcp.synthesis.authors import FREE, AskContext, Author, AuthorError, BudgetSpent, Exhausted, Proposal
+from kevolve_mcp.synthesis.authors import (
+    FREE,
+    AskContext,
+    Author,
+    AuthorError,
+    BudgetSpent,
+    Exhausted,
+    Proposal,
+)
 
 from . import decisions, events
 from .answers import UNLIMITED, Ending, NodeFacts, SessionFacts, Told
@@ -33,7 +42,8 @@ Listener = Callable[[events.Event], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended. nodes: how many it added. ending: None where nothing could be exported; `reason` says why."""
+    """How a run ended. nodes: how many it added. ending: None where nothing could be exported;
+    `reason` says why."""
 
     session: SessionFacts
     reason: str
@@ -44,12 +54,15 @@ class Outcome:
 class Driver:
     """One run of one session.
 
-    tools: the server (a `Connection`, or anything with its `call`). author: closed by whoever made it. listen: called with
-    every event in order, on the event loop; it must not block. Concurrency: `run` once per Driver. Cancellation: the jobs of
-    this session are cancelled and their workers killed, every finished node stays, and `Options(resume=...)` goes on.
+    tools: the server (a `Connection`, or anything with its `call`). author: closed by whoever made
+    it. listen: called with every event in order, on the event loop; it must not block. Concurrency:
+    `run` once per Driver. Cancellation: the jobs of this session are cancelled and their workers
+    killed, every finished node stays, and `Options(resume=...)` goes on.
     """
 
-    def __init__(self, tools: Tools, author: Author, options: Options, listen: Listener | None = None) -> None:
+    def __init__(
+        self, tools: Tools, author: Author, options: Options, listen: Listener | None = None
+    ) -> None:
         self._author = author
         self._options = options
         self._listen = listen or (lambda event: None)
@@ -64,7 +77,8 @@ class Driver:
         self._alone = anyio.Lock()
 
     async def run(self) -> Outcome:
-        """Raises the KEvolveError that ended the run without ending the session (evaluator gone, task refused …)."""
+        """Raises the KEvolveError that ended the run without ending the session (evaluator gone,
+        task refused …)."""
         session = await self._open()
         try:
             if session.state not in ("open", "opening"):
@@ -72,13 +86,15 @@ class Driver:
             stop = await self._search(session.id)
             if self._extended and stop.reason == "budget_spent" and not self._standing.nodes:
                 raise UsageError(
-                    f"nothing fits into what {session.id} may spend now: {stop.detail}", "Allow more, and resume it again."
+                    f"nothing fits into what {session.id} may spend now: {stop.detail}",
+                    "Allow more, and resume it again.",
                 )
             session = await self._server.view(session.id)
             self._listen(events.Terminated(stop.reason, stop.detail, session.spent))
             return await self._finish(session, stop)
         except anyio.get_cancelled_exc_class():
-            with anyio.move_on_after(CANCEL_S, shield=True), suppress(KEvolveError):  # the end of the server ends them, too
+            # the end of the server ends them, too
+            with anyio.move_on_after(CANCEL_S, shield=True), suppress(KEvolveError):
                 await self._server.cancel(session.id)
             raise
 
@@ -94,13 +110,22 @@ class Driver:
         self._listen(events.Opened(session, resumed))
         self._listen(events.Baseline(session.cases, session.notes))
         if resumed and not self._options.resume and (other := differences(self._options, session)):
-            self._listen(events.Remark(f"the open session {session.id} was joined although {other}; --new opens another"))
+            self._listen(
+                events.Remark(
+                    f"the open session {session.id} was joined although {other}; --new opens "
+                    "another"
+                )
+            )
         return session
 
     async def _over(self, session: SessionFacts) -> Outcome:
         """What a session ended with that was over before this run."""
         reason = f"the session was {session.state} already: {session.reason}".rstrip(": ")
-        ending = await self._server.finish(session.id, contents=self._options.contents) if session.state == "finished" else None
+        ending = (
+            await self._server.finish(session.id, contents=self._options.contents)
+            if session.state == "finished"
+            else None
+        )
         return Outcome(session, reason, 0, ending)
 
     async def _search(self, session_id: str) -> Stop:
@@ -110,17 +135,22 @@ class Driver:
         if lost := self._purse.unbilled:
             paid = f" ({lost.usd:.4g} US dollars)" if lost.usd else ""
             self._listen(
-                events.Remark(f"{lost.tokens:,} tokens{paid} went into proposals without a node; the session does not count them")
+                events.Remark(
+                    f"{lost.tokens:,} tokens{paid} went into proposals without a node; the session "
+                    "does not count them"
+                )
             )
         if isinstance(self._stop, GiveUp):
             raise self._stop.error
         return self._stop or Stop("stopped")
 
     async def _work(self, session_id: str) -> None:
-        """One of `parallel` equal workers: take an ask, answer it, until somebody decides to stop."""
+        """One of `parallel` equal workers: take an ask, answer it, until somebody decides to
+        stop."""
         while self._stop is None:
             try:
-                async with self._taking:  # one at a time: an ask taken after the end was announced would stay open
+                # one at a time: an ask taken after the end was announced would stay open
+                async with self._taking:
                     ask = None if self._stop else await self._take(session_id)
             except KEvolveError as error:
                 return self._decide(GiveUp(error))
@@ -130,16 +160,25 @@ class Driver:
 
     async def _take(self, session_id: str) -> AskContext | None:
         if limit := self._purse.exhausted():
-            self._decide(Stop("budget_spent", f"failed proposals have used up the rest of the limit of {limit}"))
+            self._decide(
+                Stop(
+                    "budget_spent",
+                    f"failed proposals have used up the rest of the limit of {limit}",
+                )
+            )
             return None
-        waits = isinstance(decisions.before_asking(self._standing, self._purse.budget, self._purse.spent), Pause)
+        waits = isinstance(
+            decisions.before_asking(self._standing, self._purse.budget, self._purse.spent), Pause
+        )
         if waits or self._purse.spoken_for():
             await self._server.idle(session_id)
             return None
         batch = await self._server.next(session_id, self._budget)
         self._budget = None  # told once
         self._purse.knows(batch.session.spent)
-        self._standing, step = decisions.after_batch(self._standing, len(batch.asks), batch.ended, batch.detail)
+        self._standing, step = decisions.after_batch(
+            self._standing, len(batch.asks), batch.ended, batch.detail
+        )
         self._decide(step)
         if isinstance(step, Pause):
             await self._server.idle(session_id)
@@ -161,7 +200,8 @@ class Driver:
         try:
             proposal = await self._propose(ask)
         except Exhausted as error:
-            if not self._standing.declined:  # once is enough: it will have nothing for the asks after it, either
+            # once is enough: it will have nothing for the asks after it, either
+            if not self._standing.declined:
                 self._listen(events.Remark(f"{ask.id}: {error.message}"))
             self._standing, step = decisions.after_exhausted(self._standing, error)
             return step
@@ -183,7 +223,8 @@ class Driver:
         return GoOn()
 
     async def _propose(self, ask: AskContext) -> Proposal:
-        """The author's answer. Where an equal part of what is left was too little: with all of it, once nobody else writes."""
+        """The author's answer. Where an equal part of what is left was too little: with all of it,
+        once nobody else writes."""
         parallel = max(1, self._options.parallel)
         try:
             return await self._let_write(ask, parallel)
@@ -211,7 +252,11 @@ class Driver:
 
     def _tell(self, ask: AskContext, told: Told) -> None:
         self._listen(events.NodeEvaluated(told, self._standing.nodes))
-        self._listen(events.Learned(told.node.id, lesson(told, ask.parents[0].params if ask.parents else None)))
+        self._listen(
+            events.Learned(
+                told.node.id, lesson(told, ask.parents[0].params if ask.parents else None)
+            )
+        )
         if told.new_best:
             self._listen(events.BestImproved(told.node, self._best))
             self._best = told.node

@@ -12,11 +12,13 @@ from .answers import UNLIMITED, SessionFacts
 
 @dataclass(frozen=True)
 class Options:
-    """task_path/start_path: absolute on the server's machine; task_source/start_source: the texts instead. goal: as Goal.parse takes it. policy: what session_open takes
-    under `policy`. resume: a session's id; then what describes a session is taken from it, and `budget` is what it may spend on
-    top of what it has spent (nothing named: its own budget holds).
-    new: open another session even where an equal one is open. parallel: asks in flight at once. wait_s: how long one call may
-    wait for a job before it is made again. contents: the outcome holds the package's files, too."""
+    """task_path/start_path: absolute on the server's machine; task_source/start_source: the texts
+    instead. goal: as Goal.parse takes it. policy: what session_open takes under `policy`. resume: a
+    session's id; then what describes a session is taken from it, and `budget` is what it may spend
+    on top of what it has spent (nothing named: its own budget holds).
+    new: open another session even where an equal one is open. parallel: asks in flight at once.
+    wait_s: how long one call may wait for a job before it is made again. contents: the outcome
+    holds the package's files, too."""
 
     task_path: str = ""
     start_path: str = ""
@@ -35,7 +37,8 @@ class Options:
     contents: bool = False
 
     def open_arguments(self) -> dict[str, Any]:
-        """The arguments of session_open; what was not said is left out, so that the server's defaults hold."""
+        """The arguments of session_open; what was not said is left out, so that the server's
+        defaults hold."""
         said: dict[str, Any] = {
             "task_path": self.task_path,
             "task_source": self.task_source,
@@ -58,12 +61,14 @@ def limits(budget: Budget) -> dict[str, Any]:
 
 
 def extended(budget: Budget, spent: Spent, more: Budget) -> Budget:
-    """The budget of a session that may spend `more` from now on. Evaluations and seconds are named together, as when a session
-    is opened: naming one lifts the other."""
+    """The budget of a session that may spend `more` from now on. Evaluations and seconds are named
+    together, as when a session is opened: naming one lifts the other."""
     kept = limits(budget)
     if more.evaluations is not None or more.seconds is not None:
         kept = {name: v for name, v in kept.items() if name not in ("evaluations", "seconds")}
-    return Budget(**{**kept, **{name: getattr(spent, name) + v for name, v in limits(more).items()}})
+    return Budget(
+        **{**kept, **{name: getattr(spent, name) + v for name, v in limits(more).items()}}
+    )
 
 
 def differences(options: Options, session: SessionFacts) -> str:

@@ -1,4 +1,5 @@
-"""What a run may still spend on proposals, told to the author before it writes and to the server after."""
+"""What a run may still spend on proposals, told to the author before it writes and to the server
+after."""
 
 from __future__ import annotations
 
@@ -13,11 +14,12 @@ from .answers import NOTHING_SPENT, UNLIMITED
 
 @dataclass
 class Purse:
-    """The session's limits of tokens, money and time. The server's count is the truth; what it does not know yet is kept here:
-    `unbilled`, used for proposals that became no node, until the next node carries it along, and `under_way`, told with a
-    node that is being evaluated.
+    """The session's limits of tokens, money and time. The server's count is the truth; what it does
+    not know yet is kept here: `unbilled`, used for proposals that became no node, until the next
+    node carries it along, and `under_way`, told with a node that is being evaluated.
 
-    Several authors share what is left: each allowance is an equal part of it, so that together they cannot overspend.
+    Several authors share what is left: each allowance is an equal part of it, so that together they
+    cannot overspend.
     """
 
     budget: Budget = UNLIMITED
@@ -39,7 +41,8 @@ class Purse:
         return Cost(self.spent.tokens, self.spent.usd) + self.unbilled + self.under_way
 
     def exhausted(self) -> str:
-        """The limit that failed proposals have used up without the server's knowing; "" while there is none."""
+        """The limit that failed proposals have used up without the server's knowing; "" while there
+        is none."""
         known = Cost(self.spent.tokens, self.spent.usd)
         return "" if self._over(known) else self._over(known + self.unbilled)
 
@@ -52,12 +55,13 @@ class Purse:
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is being written or counted, so that what is left is exactly known. (Before, a node may be counted
-        twice for a moment: by the server, and as under way here.)"""
+        """Whether nothing is being written or counted, so that what is left is exactly known.
+        (Before, a node may be counted twice for a moment: by the server, and as under way here.)"""
         return not self._lent and not self._telling
 
     def lend(self, workers: int) -> tuple[int, Allowance]:
-        """What one proposal may cost, and a number to give it back under. workers: how many may ask for one at once."""
+        """What one proposal may cost, and a number to give it back under. workers: how many may ask
+        for one at once."""
         others = list(self._lent.values())
         parts = max(1, workers - len(others))
         used = self.used()
@@ -85,9 +89,11 @@ class Purse:
         return bill
 
     def billed(self, bill: Cost, spent: Spent | None) -> None:
-        """The server counted it: its count is now `spent`; None: there was no node, and nothing was counted."""
+        """The server counted it: its count is now `spent`; None: there was no node, and nothing was
+        counted."""
         self._telling -= 1
-        self.under_way = self.under_way - bill if self._telling else FREE  # no rest of a subtraction
+        # no rest of a subtraction
+        self.under_way = self.under_way - bill if self._telling else FREE
         if spent is None:
             self.unbilled += bill
         else:

@@ -12,8 +12,11 @@ ProgressListener = Callable[[str, float], None]  # (message, fraction of the cal
 class Tools(Protocol):
     """What the loop needs of a server: call a tool, get its structured content."""
 
-    async def call(self, tool: str, arguments: dict[str, Any], progress: ProgressListener | None = None) -> Answer:
-        """Raises the KEvolveError that the server answered with, and Unavailable when there is no server."""
+    async def call(
+        self, tool: str, arguments: dict[str, Any], progress: ProgressListener | None = None
+    ) -> Answer:
+        """Raises the KEvolveError that the server answered with, and Unavailable when there is no
+        server."""
 
 
 @dataclass(frozen=True)

@@ -5,4 +5,11 @@ from .fake import FakeExecutor
 from .interpreters import find_interpreters
 from .local import LocalExecutor
 
-__all__ = ["Executor", "FakeExecutor", "LocalExecutor", "Progress", "ProgressEvent", "find_interpreters"]
+__all__ = [
+    "Executor",
+    "FakeExecutor",
+    "LocalExecutor",
+    "Progress",
+    "ProgressEvent",
+    "find_interpreters",
+]

@@ -22,7 +22,8 @@ from harness.types import (
 
 @dataclass(frozen=True)
 class ProgressEvent:
-    """One sign of life. stage: "queue", "open", "build", "verify", "time" …; message: for a person, without the stage.
+    """One sign of life. stage: "queue", "open", "build", "verify", "time" …; message: for a person,
+    without the stage.
 
     fraction: how much of the whole call is done, 0 to 1; it never decreases within one call.
     """
@@ -38,60 +39,88 @@ Progress = Callable[[ProgressEvent], None]
 class Executor(ABC):
     """One way to one judge: this machine, another machine, a cluster.
 
-    Ownership. An async context manager: nothing is started before the first call that needs it, `close` (or leaving the
-    context) ends every process and connection the executor started. After `close` every call raises `EvaluatorUnavailable`.
+    Ownership. An async context manager: nothing is started before the first call that needs it,
+    `close` (or leaving the context) ends every process and connection the executor started. After
+    `close` every call raises `EvaluatorUnavailable`.
 
-    Concurrency. Every method may be awaited by many tasks of one event loop at once. An implementation queues what its device
-    can only do one at a time and says so through `progress` (stage "queue"). `progress` is called on the event loop, must not
-    block, and is not called after the method has returned.
+    Concurrency. Every method may be awaited by many tasks of one event loop at once. An
+    implementation queues what its device can only do one at a time and says so through `progress`
+    (stage "queue"). `progress` is called on the event loop, must not block, and is not called after
+    the method has returned.
 
-    Cancellation. Cancelling the task that awaits `open_task`, `evaluate` or `compare` ends that work and kills the processes that did it
-    before the cancellation leaves the method; other calls in flight are not disturbed.
+    Cancellation. Cancelling the task that awaits `open_task`, `evaluate` or `compare` ends that
+    work and kills the processes that did it before the cancellation leaves the method; other calls
+    in flight are not disturbed.
 
-    Failure. What a candidate does wrong is an `Evaluation` with that status. `EvaluatorUnavailable` means that the evaluator
-    itself failed (device lost, judge killed, disk full) and nothing is known about the candidate; the caller may try again.
-    `TaskRefused` means that the task's text must be fixed. `Unavailable` means that this machine lacks what the call needs.
+    Failure. What a candidate does wrong is an `Evaluation` with that status. `EvaluatorUnavailable`
+    means that the evaluator itself failed (device lost, judge killed, disk full) and nothing is
+    known about the candidate; the caller may try again. `TaskRefused` means that the task's text
+    must be fixed. `Unavailable` means that this machine lacks what the call needs.
 
-    Resume. An executor remembers nothing that matters: after a crash of either side a new one answers the same calls. The
-    same (candidate, task, policy, purpose, through) on the same machine has the same evaluation key.
+    Resume. An executor remembers nothing that matters: after a crash of either side a new one
+    answers the same calls. The same (candidate, task, policy, purpose, through) on the same machine
+    has the same evaluation key.
 
     Units: seconds, microseconds where a name ends in `_us`, bytes.
     """
 
     @abstractmethod
     async def describe(self, *, ceilings: bool = False) -> MachineReport:
-        """What this machine can do and why not the rest. `ceilings` also measures the device (seconds, once per machine)."""
+        """What this machine can do and why not the rest. `ceilings` also measures the device
+        (seconds, once per machine)."""
 
     @abstractmethod
     async def open_task(
-        self, source: str, path: str, target: str, *, timed: bool = True, fresh: bool = False, progress: Progress | None = None
+        self,
+        source: str,
+        path: str,
+        target: str,
+        *,
+        timed: bool = True,
+        fresh: bool = False,
+        progress: Progress | None = None,
     ) -> Task:
         """Import the reference in a worker, examine it, and (if `timed`) time its baselines once.
 
-        Without `timed` it takes a second or two instead of the tens that compiling baselines costs: enough for a check.
-        An executor may answer from what it remembers of an equal task, unless `fresh`: then everything is found out now.
-        source: the task file's text; path: where it lies ("" when it was given as text), for held-out companions and messages.
-        Raises TaskRefused with the line and the fix, Unavailable, EvaluatorUnavailable.
+        Without `timed` it takes a second or two instead of the tens that compiling baselines costs:
+        enough for a check. An executor may answer from what it remembers of an equal task, unless
+        `fresh`: then everything is found out now. source: the task file's text; path: where it lies
+        ("" when it was given as text), for held-out companions and messages. Raises TaskRefused
+        with the line and the fix, Unavailable, EvaluatorUnavailable.
         """
 
     @abstractmethod
     async def evaluate(
-        self, task: Task, request: EvaluationRequest, target: str, *, progress: Progress | None = None
+        self,
+        task: Task,
+        request: EvaluationRequest,
+        target: str,
+        *,
+        progress: Progress | None = None,
     ) -> Evaluation:
-        """Run the request's stages in order and stop at the first that fails. Raises EvaluatorUnavailable, Unavailable."""
+        """Run the request's stages in order and stop at the first that fails. Raises
+        EvaluatorUnavailable, Unavailable."""
 
     @abstractmethod
     async def compare(
-        self, task: Task, request: ComparisonRequest, target: str, *, progress: Progress | None = None
+        self,
+        task: Task,
+        request: ComparisonRequest,
+        target: str,
+        *,
+        progress: Progress | None = None,
     ) -> HeadToHead:
-        """Build and verify several candidates, and time those that are right in the same rounds. Raises as `evaluate` does."""
+        """Build and verify several candidates, and time those that are right in the same rounds.
+        Raises as `evaluate` does."""
 
     @abstractmethod
     async def interpreters(self) -> tuple[Interpreter, ...]:
-        """Every Python that was considered for evaluating, in order of preference, with the reason for or against it."""
+        """Every Python that was considered for evaluating, in order of preference, with the reason
+        for or against it."""
 
     async def devices(self) -> tuple[Device, ...]:
-        """The GPUs that evaluations may use, and who is on them now: not queued behind evaluations. None by default."""
+        """The GPUs that evaluations may use, and who is on them now: not queued behind evaluations.
+        None by default."""
         return ()
 
     @abstractmethod
@@ -101,5 +130,10 @@ class Executor(ABC):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         await self.close()

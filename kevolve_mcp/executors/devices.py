@@ -10,8 +10,8 @@ from harness.types import Device
 
 @dataclass(frozen=True)
 class Seat:
-    """A GPU and its judge. started: whether the judge runs. calls: of ours that it has not answered yet. holds_task: whether it
-    holds the task already."""
+    """A GPU and its judge. started: whether the judge runs. calls: of ours that it has not answered
+    yet. holds_task: whether it holds the task already."""
 
     device: Device
     started: bool = False
@@ -20,21 +20,30 @@ class Seat:
 
 
 def alike(devices: Sequence[Device], target: str) -> tuple[Device, ...]:
-    """The GPUs that may serve a target: of its architecture, and of one model only, that of the first: figures of different models
-    do not compare."""
+    """The GPUs that may serve a target: of its architecture, and of one model only, that of the
+    first: figures of different models do not compare."""
     family, _, arch = target.strip().lower().partition(":")
     fitting = [d for d in devices if family == "cuda" and arch in ("", d.arch)]
     return tuple(
-        d for d in fitting if (d.name, d.arch, d.memory_bytes) == (fitting[0].name, fitting[0].arch, fitting[0].memory_bytes)
+        d
+        for d in fitting
+        if (d.name, d.arch, d.memory_bytes)
+        == (fitting[0].name, fitting[0].arch, fitting[0].memory_bytes)
     )
 
 
 def choose(seats: Sequence[Seat]) -> Seat:
-    """The one that is free, or will be soonest: fewest calls, nobody else's programs, no timing of another evaluator; then the one
-    that holds the task, then one whose judge runs already, then the lowest index."""
+    """The one that is free, or will be soonest: fewest calls, nobody else's programs, no timing of
+    another evaluator; then the one that holds the task, then one whose judge runs already, then the
+    lowest index."""
     return min(
         seats,
-        key=lambda s: (s.calls + 2 * bool(s.device.users) + _timed_by_others(s), not s.holds_task, not s.started, s.device.index),
+        key=lambda s: (
+            s.calls + 2 * bool(s.device.users) + _timed_by_others(s),
+            not s.holds_task,
+            not s.started,
+            s.device.index,
+        ),
     )
 
 

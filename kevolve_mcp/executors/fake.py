@@ -1,15 +1,17 @@
-"""An executor without a judge: deterministic answers scripted by markers in the texts, for tests of the floors above.
+"""An executor without a judge: deterministic answers scripted by markers in the texts, for tests of
+the floors above.
 
 Markers are comment lines `# fake: NAME=VALUE`, in a candidate:
 
 * `status=incorrect` (any status), `signals=memory_bound,not_vectorized`
-* `speedup=1.8` (otherwise drawn from a hash, 0.8 to 1.6), scaled by PARAMS where the source has some
+* `speedup=1.8` (otherwise drawn from a hash, 0.8 to 1.6), scaled by PARAMS where the source has
+  some
 * `confirm=incorrect`: the status that only the purposes "confirm" and "export" find
 * `compared=1.4`: the speed-up that only a comparison finds
 * `seconds=0.2`: how long one evaluation takes; `unavailable=2`: how many evaluations fail first
 
-and in a task: `refused=REASON`, `cases=small,large`, `operators=aten.mul,aten.add`, `seconds=0.2`, `held_out=edge`,
-`imports=helper.py` (of its folder).
+and in a task: `refused=REASON`, `cases=small,large`, `operators=aten.mul,aten.add`, `seconds=0.2`,
+`held_out=edge`, `imports=helper.py` (of its folder).
 """
 
 from __future__ import annotations
@@ -63,7 +65,12 @@ from .base import Executor, Progress, ProgressEvent
 
 ENVIRONMENT = Environment("cpu:fake", "fake 1", "namespaces", "fresh", 1)
 _MARKER = re.compile(r"^\s*#\s*fake:\s*(\w+)\s*=\s*(.+?)\s*$", re.MULTILINE)
-_FAILED_STAGE: dict[str, Stage] = {"invalid": "build", "build_failed": "build", "reward_hack": "time", "needs_review": "time"}
+_FAILED_STAGE: dict[str, Stage] = {
+    "invalid": "build",
+    "build_failed": "build",
+    "reward_hack": "time",
+    "needs_review": "time",
+}
 _SIGNALS: dict[str, str] = {
     "invalid": "policy.library_calls",
     "build_failed": "compile_error",
@@ -76,8 +83,9 @@ _SIGNALS: dict[str, str] = {
 
 
 class FakeExecutor(Executor):
-    """`started`, `evaluated` and `cancelled` hold candidate digests in the order of events, for assertions. Shared by nobody:
-    two executors answer alike because the texts decide. mode: of the target cpu; isolation: the strongest level there is."""
+    """`started`, `evaluated` and `cancelled` hold candidate digests in the order of events, for
+    assertions. Shared by nobody: two executors answer alike because the texts decide. mode: of the
+    target cpu; isolation: the strongest level there is."""
 
     def __init__(self, mode: Mode = "execute", isolation: IsolationLevel = "namespaces") -> None:
         self.mode = mode
@@ -98,15 +106,32 @@ class FakeExecutor(Executor):
         executes = self.mode == "execute"
         targets = (
             TargetReport(
-                "cpu", "execute" if executes else "absent", "" if executes else "switched off", ("cpp",), ("bandwidth",)
+                "cpu",
+                "execute" if executes else "absent",
+                "" if executes else "switched off",
+                ("cpp",),
+                ("bandwidth",),
             ),
             TargetReport("cuda", "absent", "no NVIDIA driver answered"),
         )
-        measured = Ceilings({"memory": 1e10}, {"memory": 5e9}, {"float32": 1e11}, {"memory": 1 << 30}) if ceilings else None
-        return MachineReport(self.environment, targets, _isolation(self.environment.isolation), measured)
+        measured = (
+            Ceilings({"memory": 1e10}, {"memory": 5e9}, {"float32": 1e11}, {"memory": 1 << 30})
+            if ceilings
+            else None
+        )
+        return MachineReport(
+            self.environment, targets, _isolation(self.environment.isolation), measured
+        )
 
     async def open_task(
-        self, source: str, path: str, target: str, *, timed: bool = True, fresh: bool = False, progress: Progress | None = None
+        self,
+        source: str,
+        path: str,
+        target: str,
+        *,
+        timed: bool = True,
+        fresh: bool = False,
+        progress: Progress | None = None,
     ) -> Task:
         self._check_open()
         markers = _markers(source)
@@ -115,14 +140,18 @@ class FakeExecutor(Executor):
         if "refused" in markers:
             raise TaskRefused(markers["refused"], "Fix the task file.")
         if "class Model" not in source and "def reference" not in source:
-            raise TaskRefused("the task defines neither class Model nor reference(*inputs)", "Add one of them.")
+            raise TaskRefused(
+                "the task defines neither class Model nor reference(*inputs)", "Add one of them."
+            )
         _tell(progress, "open", "importing the reference", 0.1)
         await anyio.sleep(float(markers.get("seconds", 0)))
         _tell(progress, "open", "timing baselines", 0.9)
         companion = Path(path).with_name(f"{Path(path).stem}.heldout.py") if path else None
         imported = [Path(path).with_name(name) for name in _words(markers.get("imports", ""))]
         neighbours = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in imported}
-        digest = task_digest(source, companion.read_text() if companion and companion.is_file() else "", neighbours)
+        digest = task_digest(
+            source, companion.read_text() if companion and companion.is_file() else "", neighbours
+        )
         self.opened.append(digest)
         self.fresh += fresh
         name = re.sub(r"\W+", "_", path.rsplit("/", 1)[-1].removesuffix(".py")) or "task"
@@ -142,7 +171,12 @@ class FakeExecutor(Executor):
         )
 
     async def evaluate(
-        self, task: Task, request: EvaluationRequest, target: str, *, progress: Progress | None = None
+        self,
+        task: Task,
+        request: EvaluationRequest,
+        target: str,
+        *,
+        progress: Progress | None = None,
     ) -> Evaluation:
         self._check_open()
         candidate = request.candidate
@@ -162,15 +196,30 @@ class FakeExecutor(Executor):
             self._failures[candidate.digest] += 1
             raise EvaluatorUnavailable("the fake judge was told to fail", "Try again.")
         self.evaluated.append(candidate.digest)
-        return replace(_evaluation(task, request, target, markers, seconds), environment=self.environment)
+        return replace(
+            _evaluation(task, request, target, markers, seconds), environment=self.environment
+        )
 
     async def compare(
-        self, task: Task, request: ComparisonRequest, target: str, *, progress: Progress | None = None
+        self,
+        task: Task,
+        request: ComparisonRequest,
+        target: str,
+        *,
+        progress: Progress | None = None,
     ) -> HeadToHead:
         self._check_open()
         self.compared.append(request)
-        found = [await self.evaluate(task, request.single(c), target, progress=progress) for c in request.candidates]
-        duels = [_duel(i, j, found) for i in range(len(found)) for j in range(i) if found[i].fitness and found[j].fitness]
+        found = [
+            await self.evaluate(task, request.single(c), target, progress=progress)
+            for c in request.candidates
+        ]
+        duels = [
+            _duel(i, j, found)
+            for i in range(len(found))
+            for j in range(i)
+            if found[i].fitness and found[j].fitness
+        ]
         return HeadToHead(tuple(found), tuple(duels), 3, sum(e.seconds for e in found))
 
     async def interpreters(self) -> tuple[Interpreter, ...]:
@@ -188,17 +237,26 @@ class FakeExecutor(Executor):
 def _isolation(level: str) -> dict[str, str]:
     """The level and the weaker ones are available, the stronger ones not."""
     here = ISOLATION_LEVELS.index(level)
-    return {name: "available" if place >= here else "not here" for place, name in enumerate(ISOLATION_LEVELS)}
+    return {
+        name: "available" if place >= here else "not here"
+        for place, name in enumerate(ISOLATION_LEVELS)
+    }
 
 
-def _evaluation(task: Task, request: EvaluationRequest, target: str, markers: dict[str, str], seconds: float) -> Evaluation:
+def _evaluation(
+    task: Task, request: EvaluationRequest, target: str, markers: dict[str, str], seconds: float
+) -> Evaluation:
     candidate, status = request.candidate, _status(request, markers)
     right = status in ("correct", "needs_review")
     ablated = request.purpose == "ablation" and status == "incorrect"
     timed = (right or ablated) and STAGES.index(request.through) >= STAGES.index("time")
     verified = (right or ablated) and STAGES.index(request.through) >= STAGES.index("verify")
     everything = request.purpose in ("confirm", "export")
-    shown = [c for c in task.cases if (everything or not c.held_out) and (not request.cases or c.name in request.cases)]
+    shown = [
+        c
+        for c in task.cases
+        if (everything or not c.held_out) and (not request.cases or c.name in request.cases)
+    ]
     speedup = _speedup(candidate, markers)
     if request.purpose == "compare":
         speedup = float(markers.get("compared", speedup))
@@ -206,7 +264,11 @@ def _evaluation(task: Task, request: EvaluationRequest, target: str, markers: di
     cases = tuple(_result(c, speedup, timed, samples.processes) for c in shown) if verified else ()
     if request.purpose == "ablation":
         cases = tuple(replace(c, correct=right, verdict=None) for c in cases)
-    names = _words(markers.get("signals", "memory_bound" if timed else "")) if status == "correct" else [_SIGNALS[status]]
+    names = (
+        _words(markers.get("signals", "memory_bound" if timed else ""))
+        if status == "correct"
+        else [_SIGNALS[status]]
+    )
     return Evaluation(
         candidate=candidate.digest,
         language=candidate.language,
@@ -218,8 +280,15 @@ def _evaluation(task: Task, request: EvaluationRequest, target: str, markers: di
         policy=str(request.policy),
         environment=ENVIRONMENT,
         signals=tuple(Signal(n, f"{n} was scripted") for n in names),
-        fitness=None if request.purpose == "ablation" else 0.0 if status != "correct" else fitness(cases),
-        eligible=timed and request.purpose != "ablation" and status == "correct" and eligible(cases),
+        fitness=None
+        if request.purpose == "ablation"
+        else 0.0
+        if status != "correct"
+        else fitness(cases),
+        eligible=timed
+        and request.purpose != "ablation"
+        and status == "correct"
+        and eligible(cases),
         cases=cases,
         stages=_stages(request, status, samples),
         through=request.through,
@@ -230,7 +299,11 @@ def _evaluation(task: Task, request: EvaluationRequest, target: str, markers: di
 
 def _status(request: EvaluationRequest, markers: dict[str, str]) -> Status:
     later = request.purpose in ("confirm", "export")
-    status = markers.get("confirm", markers.get("status", "correct")) if later else markers.get("status", "correct")
+    status = (
+        markers.get("confirm", markers.get("status", "correct"))
+        if later
+        else markers.get("status", "correct")
+    )
     try:
         request.candidate.params()
     except CandidateError:
@@ -242,16 +315,27 @@ def _status(request: EvaluationRequest, markers: dict[str, str]) -> Status:
 def _samples(request: EvaluationRequest, cases: list[str], speedup: float) -> Samples:
     """Those of before, and three processes with one round each for each unit of effort."""
     new = (((100.0, 100.0 / speedup),),) * round(3 * request.effort)
-    rounds = {name: {"compile": (*request.earlier.rounds.get(name, {}).get("compile", ()), *new)} for name in cases}
+    rounds = {
+        name: {"compile": (*request.earlier.rounds.get(name, {}).get("compile", ()), *new)}
+        for name in cases
+    }
     return Samples(rounds, request.earlier.baselines + 1)
 
 
-def _stages(request: EvaluationRequest, status: Status, samples: Samples) -> tuple[StageReport, ...]:
+def _stages(
+    request: EvaluationRequest, status: Status, samples: Samples
+) -> tuple[StageReport, ...]:
     reports: list[StageReport] = []
     for stage in STAGES[: STAGES.index(request.through) + 1]:
         failed = status != "correct" and stage == _FAILED_STAGE.get(status, "verify")
-        data = {"samples": to_json(samples)} if stage == "time" and not failed and request.purpose == "search" else {}
-        reports.append(StageReport(stage, not failed, 0.0, status if failed else "", f"log of {stage}\n", data))
+        data = (
+            {"samples": to_json(samples)}
+            if stage == "time" and not failed and request.purpose == "search"
+            else {}
+        )
+        reports.append(
+            StageReport(stage, not failed, 0.0, status if failed else "", f"log of {stage}\n", data)
+        )
         if failed:
             break
     return tuple(reports)
@@ -269,7 +353,9 @@ def _speedup(candidate: Candidate, markers: dict[str, str]) -> float:
 
 
 def _result(case: Case, speedup: float, timed: bool, processes: int) -> CaseResult:
-    plain = CaseResult(case.name, case.weight, case.protected, case.held_out, True, 1e-7, 1e-7, 1e-6)
+    plain = CaseResult(
+        case.name, case.weight, case.protected, case.held_out, True, 1e-7, 1e-7, 1e-6
+    )
     if not timed:
         return plain
     half = 0.01 * math.sqrt(3 / processes)
@@ -293,7 +379,13 @@ def _case(name: str) -> Case:
     spec = TensorSpec((4, 8), "float32", (8, 1), 128)
     baselines = {"eager": 120.0, "compile": 100.0}
     return Case(
-        name, inputs=(spec,), outputs=(spec,), bytes_min=256, bytes_written=128, baselines_us=baselines, roofline_time_us=40.0
+        name,
+        inputs=(spec,),
+        outputs=(spec,),
+        bytes_min=256,
+        bytes_written=128,
+        baselines_us=baselines,
+        roofline_time_us=40.0,
     )
 
 

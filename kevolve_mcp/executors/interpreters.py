@@ -20,19 +20,23 @@ def version(name):
     except metadata.PackageNotFoundError: return ""
 print(json.dumps({"python": sys.version.split()[0], "info": list(sys.version_info[:2]), "platform": sys.platform,
                   "torch": version("torch"), "triton": version("triton")}))
-"""
+"""  # noqa: E501
 
 
-def find_interpreters(asked: str | None, configured: str, near: Path | None) -> tuple[Interpreter, ...]:
+def find_interpreters(
+    asked: str | None, configured: str, near: Path | None
+) -> tuple[Interpreter, ...]:
     """Every candidate in order of preference; the first usable one evaluates.
 
-    asked: the `python` argument; configured: KEVOLVE_PYTHON; near: the task's file or folder, whose .venv (or one above) counts.
-    An interpreter that was asked for or configured ends the search, usable or not: nobody wants another one silently.
+    asked: the `python` argument; configured: KEVOLVE_PYTHON; near: the task's file or folder, whose
+    .venv (or one above) counts. An interpreter that was asked for or configured ends the search,
+    usable or not: nobody wants another one silently.
     """
     found: list[Interpreter] = []
     seen: set[tuple[str, str]] = set()
     for path, origin in _places(asked, configured, near):
-        key = (os.path.realpath(os.path.dirname(path)), os.path.realpath(path))  # python and python3 of one environment are one
+        # python and python3 of one environment are one
+        key = (os.path.realpath(os.path.dirname(path)), os.path.realpath(path))
         if key in seen:
             continue
         seen.add(key)
@@ -65,7 +69,9 @@ def _probe(path: str, origin: str) -> Interpreter:
     if not os.path.exists(path):
         return Interpreter(path, origin, False, "there is no such file")
     try:
-        done = subprocess.run([path, "-I", "-c", _PROBE], capture_output=True, text=True, timeout=30, check=True)
+        done = subprocess.run(
+            [path, "-I", "-c", _PROBE], capture_output=True, text=True, timeout=30, check=True
+        )
         facts = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         return Interpreter(path, origin, False, f"it does not run: {str(error)[:200]}")
@@ -76,4 +82,12 @@ def _probe(path: str, origin: str) -> Interpreter:
         reason = f"torch is not installed there; install it with: {path} -m pip install torch"
     elif facts["platform"] != "linux":
         reason = "evaluating needs Linux; run KEvolve on a Linux machine, for instance over ssh"
-    return Interpreter(path, origin, not reason, reason or "has torch", facts["python"], facts["torch"], facts["triton"])
+    return Interpreter(
+        path,
+        origin,
+        not reason,
+        reason or "has torch",
+        facts["python"],
+        facts["torch"],
+        facts["triton"],
+    )

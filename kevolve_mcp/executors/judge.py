@@ -1,4 +1,5 @@
-"""One judge process: started in the user's interpreter, spoken to in JSON lines, ended with its stdin."""
+"""One judge process: started in the user's interpreter, spoken to in JSON lines, ended with its
+stdin."""
 
 from __future__ import annotations
 
@@ -23,9 +24,13 @@ _LINE_BYTES = 256 << 20  # a task's text and logs travel in one line
 
 
 async def start_judge(python: str, cache: Path, gpu: str = "") -> Judge:
-    """python: the interpreter that runs it. gpu: the UUID of the only GPU it shall see; "" for all that we see. Raises Unavailable."""
+    """python: the interpreter that runs it. gpu: the UUID of the only GPU it shall see; "" for all
+    that we see. Raises Unavailable."""
     root = await asyncio.to_thread(_writable_copy, cache)
-    code = f"import sys; sys.path.insert(0, {str(root)!r}); from harness.judge.main import main; main({str(cache.resolve())!r})"
+    code = (
+        f"import sys; sys.path.insert(0, {str(root)!r}); from harness.judge.main import main; "
+        f"main({str(cache.resolve())!r})"
+    )
     process = await asyncio.create_subprocess_exec(
         python,
         "-I",
@@ -70,7 +75,11 @@ class Judge:
         number = next(self._numbers)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._calls and progress is not None:
-            progress(ProgressEvent("queue", f"waiting for {len(self._calls)} evaluation(s) before this one", 0.0))
+            progress(
+                ProgressEvent(
+                    "queue", f"waiting for {len(self._calls)} evaluation(s) before this one", 0.0
+                )
+            )
         self._calls[number] = (answer, progress)
         try:
             await self._send({"id": number, **message})
@@ -79,7 +88,8 @@ class Judge:
             self._calls[number] = (answer, None)
             with contextlib.suppress(EvaluatorUnavailable, KEvolveError):
                 await self._send({"op": "cancel", "id": number})
-                await asyncio.wait([answer], timeout=20)  # its processes are dead when the judge answers
+                # its processes are dead when the judge answers
+                await asyncio.wait([answer], timeout=20)
             raise
         finally:
             self._calls.pop(number, None)
@@ -105,7 +115,8 @@ class Judge:
             if not answer.done():
                 answer.set_exception(
                     EvaluatorUnavailable(
-                        "the judge process ended unexpectedly", "The call can be repeated; a new judge is started."
+                        "the judge process ended unexpectedly",
+                        "The call can be repeated; a new judge is started.",
                     )
                 )
 
@@ -139,7 +150,8 @@ def _raised(error: dict[str, str]) -> KEvolveError:
 
 
 def private_copy(cache: Path) -> Path:
-    """A folder that holds only `harness`, copied by content hash, so that nothing of ours or the user's is importable beside it."""
+    """A folder that holds only `harness`, copied by content hash, so that nothing of ours or the
+    user's is importable beside it."""
     source = Path(harness.__file__).parent
     root = cache.resolve() / "harness" / evaluator_digest(source)[:16]
     if root.is_dir():

@@ -26,8 +26,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Texts:
-    """task: a task's source; refused: one that must be refused. correct, incorrect, slow: candidates; slow must take longer
-    than a second. language: of the candidates."""
+    """task: a task's source; refused: one that must be refused. correct, incorrect, slow:
+    candidates; slow must take longer than a second. language: of the candidates."""
 
     task: str
     refused: str
@@ -47,7 +47,8 @@ class Opened:
 
 
 class ExecutorConformance(ABC):
-    """The tests share one executor, which is used as a server uses it, but for those that need a fresh one."""
+    """The tests share one executor, which is used as a server uses it, but for those that need a
+    fresh one."""
 
     @abstractmethod
     def executor(self) -> Executor:
@@ -88,13 +89,20 @@ class ExecutorConformance(ABC):
     def test_evaluates_and_tells_progress(self, opened: Opened) -> None:
         async def body(executor: Executor) -> None:
             events: list[ProgressEvent] = []
-            task = await executor.open_task(self.texts().task, "", self.texts().target, progress=events.append)
+            task = await executor.open_task(
+                self.texts().task, "", self.texts().target, progress=events.append
+            )
             assert task.cases
             assert events
             seen = len(events)
             request = self._request(self.texts().correct, through="diagnose")
-            evaluation = await executor.evaluate(task, request, self.texts().target, progress=events.append)
-            assert (evaluation.status, evaluation.candidate) == ("correct", request.candidate.digest)
+            evaluation = await executor.evaluate(
+                task, request, self.texts().target, progress=events.append
+            )
+            assert (evaluation.status, evaluation.candidate) == (
+                "correct",
+                request.candidate.digest,
+            )
             assert evaluation.task == task.digest
             fractions = [e.fraction for e in events[seen:]]
             assert fractions == sorted(fractions)
@@ -105,7 +113,9 @@ class ExecutorConformance(ABC):
     def test_a_wrong_candidate_is_an_evaluation(self, opened: Opened) -> None:
         async def body(executor: Executor) -> None:
             task = await self._task(executor)
-            evaluation = await executor.evaluate(task, self._request(self.texts().incorrect), self.texts().target)
+            evaluation = await executor.evaluate(
+                task, self._request(self.texts().incorrect), self.texts().target
+            )
             assert evaluation.status != "correct"
             assert evaluation.fitness == 0.0
             assert evaluation.signals
@@ -116,7 +126,11 @@ class ExecutorConformance(ABC):
     def test_the_same_question_has_the_same_key(self, opened: Opened) -> None:
         async def key(executor: Executor) -> str:
             task = await self._task(executor)
-            return (await executor.evaluate(task, self._request(self.texts().incorrect), self.texts().target)).key
+            return (
+                await executor.evaluate(
+                    task, self._request(self.texts().incorrect), self.texts().target
+                )
+            ).key
 
         async def of_another() -> str:
             async with self.executor() as executor:
@@ -127,12 +141,18 @@ class ExecutorConformance(ABC):
     def test_compares_only_what_is_right(self, opened: Opened) -> None:
         async def body(executor: Executor) -> None:
             task = await self._task(executor)
-            texts = (self.texts().incorrect, self.texts().correct, f"{self.texts().correct}\n# the same again\n")
+            texts = (
+                self.texts().incorrect,
+                self.texts().correct,
+                f"{self.texts().correct}\n# the same again\n",
+            )
             case = task.visible_cases[0].name
             candidates = tuple(Candidate(text, self.texts().language) for text in texts)
             request = ComparisonRequest(candidates, cases=(case,))
             found = await executor.compare(task, request, self.texts().target)
-            assert [e.candidate for e in found.evaluations] == [c.digest for c in request.candidates]
+            assert [e.candidate for e in found.evaluations] == [
+                c.digest for c in request.candidates
+            ]
             assert [e.status == "correct" for e in found.evaluations] == [False, True, True]
             assert [(d.first, d.second) for d in found.duels] == [(2, 1)]
             (duel,) = found.duels
@@ -147,7 +167,9 @@ class ExecutorConformance(ABC):
             task = await self._task(executor)
 
             async def one(source: str) -> None:
-                found[source] = await executor.evaluate(task, self._request(source), self.texts().target)
+                found[source] = await executor.evaluate(
+                    task, self._request(source), self.texts().target
+                )
 
             async with anyio.create_task_group() as group:
                 group.start_soon(one, self.texts().correct)
@@ -163,7 +185,9 @@ class ExecutorConformance(ABC):
             with anyio.move_on_after(0.2) as scope:
                 await executor.evaluate(task, self._request(self.texts().slow), self.texts().target)
             assert scope.cancelled_caught
-            after = await executor.evaluate(task, self._request(self.texts().correct), self.texts().target)
+            after = await executor.evaluate(
+                task, self._request(self.texts().correct), self.texts().target
+            )
             assert after.status == "correct"
 
         opened.run(body(opened.executor))

@@ -1,6 +1,8 @@
-"""What leaves the house: the winner as a package that stands alone, trajectories as training data, a session as a report.
+"""What leaves the house: the winner as a package that stands alone, trajectories as training data,
+a session as a report.
 
-Nothing here imports torch; the packages it writes do. Reading a package verifies every file against its manifest.
+Nothing here imports torch; the packages it writes do. Reading a package verifies every file against
+its manifest.
 """
 
 from .candidate import package_candidate
@@ -9,7 +11,14 @@ from .package import export_package
 from .reading import read_package
 from .recording import record_evaluation
 from .report import SessionFacts, session_report
-from .trajectories import Action, Feedback, Trajectory, TrajectoryStep, trajectories, write_trajectories
+from .trajectories import (
+    Action,
+    Feedback,
+    Trajectory,
+    TrajectoryStep,
+    trajectories,
+    write_trajectories,
+)
 
 __all__ = [
     "Action",

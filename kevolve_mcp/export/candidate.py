@@ -1,4 +1,5 @@
-"""An exported package as one self-contained candidate, so that the evaluator measures what a user calls."""
+"""An exported package as one self-contained candidate, so that the evaluator measures what a user
+calls."""
 
 from __future__ import annotations
 
@@ -33,18 +34,25 @@ kernel.without_kernel = _package.KernelModule().without_kernel
 
 
 def package_candidate(folder: Path | str) -> Candidate:
-    """The package's files embedded as text, with a ModelNew (or kernel) that calls through its face, dispatch and operator.
+    """The package's files embedded as text, with a ModelNew (or kernel) that calls through its
+    face, dispatch and operator.
 
-    The text is the same for the same package, wherever it lies. native/ is not embedded: `harness.native`, of which it is a
-    copy, stands in for it, so that builds go through the evaluator's build service. Evaluate it under a policy with
-    library_calls="allow": cases in which the kernel does not win go to the reference, by design. Without GRADIENTS the
-    parameters are frozen, which is how a user gets the kernel. Raises NotFound and Conflict as `read_package` does.
+    The text is the same for the same package, wherever it lies. native/ is not embedded:
+    `harness.native`, of which it is a copy, stands in for it, so that builds go through the
+    evaluator's build service. Evaluate it under a policy with library_calls="allow": cases in which
+    the kernel does not win go to the reference, by design. Without GRADIENTS the parameters are
+    frozen, which is how a user gets the kernel. Raises NotFound and Conflict as `read_package`
+    does.
     """
     package = read_package(folder)
     text = template("candidate.py")
     embedded = [name for name in ("__init__.py", *_PARTS, "dispatch.json") if name in package.texts]
     listed = "\n".join(f"    {name!r}: {package.texts[name]!r}," for name in embedded)
-    values = {"@NAME@": identifier(package.manifest.name), "@MODULE@": _module_name(package), "@FILES@": listed}
+    values = {
+        "@NAME@": identifier(package.manifest.name),
+        "@MODULE@": _module_name(package),
+        "@FILES@": listed,
+    }
     for mark, value in values.items():
         text = text.replace(mark, value, 1)
     return Candidate(text + _face(package), package.manifest.language)
@@ -58,4 +66,6 @@ def _face(package: Package) -> str:
     if package.manifest.form == "function":
         return _FUNCTION
     frozen = "" if package.manifest.gradients else "        self.requires_grad_(False)\n"
-    return _MODULE.format(note="" if frozen == "" else ", frozen: the kernel has no gradients", body=frozen)
+    return _MODULE.format(
+        note="" if frozen == "" else ", frozen: the kernel has no gradients", body=frozen
+    )

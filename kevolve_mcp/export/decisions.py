@@ -1,4 +1,5 @@
-"""Which case goes to the kernel: pure functions from the evaluation to dispatch.json and to words."""
+"""Which case goes to the kernel: pure functions from the evaluation to dispatch.json and to
+words."""
 
 from __future__ import annotations
 
@@ -20,8 +21,9 @@ class Decision:
 
 
 def decide(task: Task, evaluation: Evaluation) -> tuple[Decision, ...]:
-    """The kernel where its verdict is "faster", or where it clearly beats what would run in its place: the reference, in eager
-    mode, which is often slower than the compiled baseline that the verdict is about. Else the reference, untimed cases included."""
+    """The kernel where its verdict is "faster", or where it clearly beats what would run in its
+    place: the reference, in eager mode, which is often slower than the compiled baseline that the
+    verdict is about. Else the reference, untimed cases included."""
     results = {result.name: result for result in evaluation.cases}
     return tuple(_decide(case, results.get(case.name)) for case in task.cases)
 
@@ -36,9 +38,21 @@ def _decide(case: Case, result: CaseResult | None) -> Decision:
         return Decision(case, "kernel", why)
     eager, own = result.baselines.get("eager"), result.latency_us
     if result.baseline != "eager" and eager and own and own * FALLBACK_MARGIN < eager:
-        return Decision(case, "kernel", f"{why}; {eager / own:.2f}x over the reference, which would run in its place")
-    if result.baseline == "eager" and result.interval is not None and result.interval[0] > FALLBACK_MARGIN:
-        return Decision(case, "kernel", f"{why}, the whole interval above the reference, which would run in its place")
+        return Decision(
+            case,
+            "kernel",
+            f"{why}; {eager / own:.2f}x over the reference, which would run in its place",
+        )
+    if (
+        result.baseline == "eager"
+        and result.interval is not None
+        and result.interval[0] > FALLBACK_MARGIN
+    ):
+        return Decision(
+            case,
+            "kernel",
+            f"{why}, the whole interval above the reference, which would run in its place",
+        )
     return Decision(case, "reference", why)
 
 
@@ -47,7 +61,9 @@ def speedup_text(result: CaseResult) -> str:
     if result.speedup is None:
         return "-"
     interval = f" [{result.interval[0]:.2f}, {result.interval[1]:.2f}]" if result.interval else ""
-    return f"{result.speedup:.2f}x{interval}" + (f" over {result.baseline}" if result.baseline else "")
+    return f"{result.speedup:.2f}x{interval}" + (
+        f" over {result.baseline}" if result.baseline else ""
+    )
 
 
 def torch_device(target: str) -> str:
@@ -55,7 +71,9 @@ def torch_device(target: str) -> str:
     return "cpu" if Target.parse(target).family == "cpu" else "cuda"
 
 
-def dispatch_data(decisions: tuple[Decision, ...], *, operator: str, device: str, gradients: bool) -> dict[str, Any]:
+def dispatch_data(
+    decisions: tuple[Decision, ...], *, operator: str, device: str, gradients: bool
+) -> dict[str, Any]:
     """The content of dispatch.json, which the package's code reads."""
     return {
         "operator": operator,
@@ -68,7 +86,10 @@ def dispatch_data(decisions: tuple[Decision, ...], *, operator: str, device: str
                 "why": d.why,
                 "held_out": d.case.held_out,
                 "arguments": to_json(d.case.arguments),
-                "inputs": [{"shape": list(s.shape), "dtype": s.dtype, "stride": list(s.stride)} for s in d.case.inputs],
+                "inputs": [
+                    {"shape": list(s.shape), "dtype": s.dtype, "stride": list(s.stride)}
+                    for s in d.case.inputs
+                ],
             }
             for d in decisions
         ],

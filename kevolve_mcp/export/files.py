@@ -24,7 +24,8 @@ def sha256(text: str) -> str:
 
 
 def write_folder(wanted: Path, texts: dict[str, str]) -> Path:
-    """Write the files into a temporary folder beside the destination, then rename it: no half folder is ever seen.
+    """Write the files into a temporary folder beside the destination, then rename it: no half
+    folder is ever seen.
 
     A taken name gets a number ("name_2"); the path that was used is returned. Raises StoreError.
     """
@@ -33,7 +34,8 @@ def write_folder(wanted: Path, texts: dict[str, str]) -> Path:
         building = Path(tempfile.mkdtemp(prefix=".export-", dir=wanted.parent))
     except OSError as error:
         raise StoreError(
-            f"cannot write a package into {wanted.parent}: {error}", "choose another folder or free some space"
+            f"cannot write a package into {wanted.parent}: {error}",
+            "choose another folder or free some space",
         ) from error
     try:
         for name, text in texts.items():
@@ -42,7 +44,10 @@ def write_folder(wanted: Path, texts: dict[str, str]) -> Path:
         building.chmod(0o755)
         return _publish(building, wanted)
     except OSError as error:
-        raise StoreError(f"cannot write the package {wanted}: {error}", "choose another folder or free some space") from error
+        raise StoreError(
+            f"cannot write the package {wanted}: {error}",
+            "choose another folder or free some space",
+        ) from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
 
@@ -73,5 +78,6 @@ def replace_file(file: Path, text: str) -> None:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(
-            f"cannot write {file}: {error}", "choose another path, free some space or check the permissions"
+            f"cannot write {file}: {error}",
+            "choose another path, free some space or check the permissions",
         ) from error

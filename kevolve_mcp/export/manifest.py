@@ -12,7 +12,8 @@ FORMAT = 1  # raise it when a package of today could no longer be read
 
 @dataclass(frozen=True)
 class LineageStep:
-    """One node on the way to the winner, in order. origin: where a borrowed start came from, None for a step of the search."""
+    """One node on the way to the winner, in order. origin: where a borrowed start came from, None
+    for a step of the search."""
 
     node: str
     origin: str | None = None
@@ -23,7 +24,8 @@ class LineageStep:
 
 @dataclass(frozen=True)
 class Edit:
-    """One place where kernel.py differs from the evaluated text: `new`, at character `start` of kernel.py, stands for `old`."""
+    """One place where kernel.py differs from the evaluated text: `new`, at character `start` of
+    kernel.py, stands for `old`."""
 
     start: int
     new: str
@@ -34,10 +36,12 @@ class Edit:
 class Manifest:
     """Everything that identifies a package.
 
-    task, candidate: digests. key: the evaluation's key that justified the export. operator: its name in torch.ops.
-    approved_by, approved_at: who let it pass and when (ISO 8601, UTC), "" where nobody was asked.
-    form: "module" or "function", how the task defines its reference. case_inputs: what the table shows per case. kernel_cases /
-    reference_cases: the dispatch decisions by name. goal: of the session, as Goal.parse takes it. files: SHA-256 by file name, the manifest itself excepted.
+    task, candidate: digests. key: the evaluation's key that justified the export. operator: its
+    name in torch.ops. approved_by, approved_at: who let it pass and when (ISO 8601, UTC), "" where
+    nobody was asked. form: "module" or "function", how the task defines its reference. case_inputs:
+    what the table shows per case. kernel_cases / reference_cases: the dispatch decisions by name.
+    goal: of the session, as Goal.parse takes it. files: SHA-256 by file name, the manifest itself
+    excepted.
     """
 
     name: str
@@ -77,8 +81,9 @@ class ExportResult:
 class Package:
     """A package that was read and found whole.
 
-    task_source / task_path: the reference, usable as a task. candidate: the text that was evaluated, its digest proved.
-    evaluation: of the candidate, before the export. as_called: of the package as a user calls it, None before that was recorded.
+    task_source / task_path: the reference, usable as a task. candidate: the text that was
+    evaluated, its digest proved. evaluation: of the candidate, before the export. as_called: of the
+    package as a user calls it, None before that was recorded.
     """
 
     path: Path

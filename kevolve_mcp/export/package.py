@@ -18,7 +18,16 @@ from .readme import package_readme, template
 from .sources import identifier, importable, native_sources, packaged, task_form
 
 BEST = Goal()
-GLUE = ("__init__.py", "calls.py", "modules.py", "dispatch.py", "quick.py", "op.py", "bench.py", "test_kernel.py")
+GLUE = (
+    "__init__.py",
+    "calls.py",
+    "modules.py",
+    "dispatch.py",
+    "quick.py",
+    "op.py",
+    "bench.py",
+    "test_kernel.py",
+)
 
 
 def export_package(
@@ -36,37 +45,52 @@ def export_package(
 ) -> ExportResult:
     """Write the winner as a Python package that needs torch and nothing of KEvolve.
 
-    folder: where; its last part becomes an importable name ("rmsnorm-7f3a" -> "rmsnorm_7f3a"), with a number appended if
-    taken; the path that was used is in the result. task.cases: all cases of the evaluation, held-out ones included; the
-    dispatch table knows only these. The folder appears complete or not at all. goal: of the session; the README says where the
-    package misses it.
-    approved_by, approved_at: who looked at it and when; a kernel that needs a review needs it, and a policy with `review`.
-    Raises UsageError (evaluation of something else, not correct), Conflict (a review is required), StoreError (disk).
+    folder: where; its last part becomes an importable name ("rmsnorm-7f3a" -> "rmsnorm_7f3a"), with
+    a number appended if taken; the path that was used is in the result. task.cases: all cases of
+    the evaluation, held-out ones included; the dispatch table knows only these. The folder appears
+    complete or not at all. goal: of the session; the README says where the package misses it.
+    approved_by, approved_at: who looked at it and when; a kernel that needs a review needs it, and
+    a policy with `review`. Raises UsageError (evaluation of something else, not correct), Conflict
+    (a review is required), StoreError (disk).
     """
     _check(task, candidate, evaluation, policy or Policy(), approved_by)
     decisions = decide(task, evaluation)
     approval = (approved_by, approved_at)
     texts, manifest = _compose(
-        task, candidate, evaluation, decisions, tuple(lineage), session, policy or Policy(), approval, goal
+        task,
+        candidate,
+        evaluation,
+        decisions,
+        tuple(lineage),
+        session,
+        policy or Policy(),
+        approval,
+        goal,
     )
     destination = Path(folder).expanduser().absolute()
     path = write_folder(destination.with_name(importable(destination.name)), texts)
     return ExportResult(path, tuple(sorted(texts)), manifest)
 
 
-def _check(task: Task, candidate: Candidate, evaluation: Evaluation, policy: Policy, approved_by: str) -> None:
+def _check(
+    task: Task, candidate: Candidate, evaluation: Evaluation, policy: Policy, approved_by: str
+) -> None:
     if evaluation.candidate != candidate.digest or evaluation.task != task.digest:
         raise UsageError(
-            "the evaluation is of another candidate or task", "pass the evaluation of exactly this candidate and task"
+            "the evaluation is of another candidate or task",
+            "pass the evaluation of exactly this candidate and task",
         )
     if evaluation.status != "correct" and not (evaluation.status == "needs_review" and approved_by):
         raise UsageError(
-            f"only a correct kernel can be exported; this one is {evaluation.status}: {evaluation.message}",
-            "choose another node; one that needs a review can be exported once a person approved it",
+            f"only a correct kernel can be exported; this one is {evaluation.status}: "
+            f"{evaluation.message}",
+            "choose another node; one that needs a review can be exported once a person approved "
+            "it",
         )
     if policy.review and not approved_by:
         raise Conflict(
-            "the session's policy asks for a review before an export", "pass approved_by with the name of who approved it"
+            "the session's policy asks for a review before an export",
+            "pass approved_by with the name of who approved it",
         )
 
 
@@ -90,9 +114,16 @@ def _compose(
         "kernel.py": kernel,
         **native_sources(),
         "reference.py": task.source,
-        "dispatch.json": json_text(dispatch_data(decisions, operator=operator, device=device, gradients=task.gradients)),
+        "dispatch.json": json_text(
+            dispatch_data(decisions, operator=operator, device=device, gradients=task.gradients)
+        ),
         "measurements.json": json_text(
-            {"session": session, "policy": to_json(policy), "evaluation": to_json(evaluation), "as_called": None}
+            {
+                "session": session,
+                "policy": to_json(policy),
+                "evaluation": to_json(evaluation),
+                "as_called": None,
+            }
         ),
     }
     manifest = Manifest(
@@ -114,7 +145,11 @@ def _compose(
         case_inputs={d.case.name: ", ".join(map(str, d.case.inputs)) for d in decisions},
         lineage=lineage,
         edits=edits,
-        versions={"kevolve": __version__, "protocol": str(PROTOCOL_VERSION), "toolchain": evaluation.environment.toolchain},
+        versions={
+            "kevolve": __version__,
+            "protocol": str(PROTOCOL_VERSION),
+            "toolchain": evaluation.environment.toolchain,
+        },
         files={},
         goal=str(goal),
     )

@@ -1,4 +1,5 @@
-"""README.md of a package: a pure function of what the package knows; its fixed words stand in templates/README.md.txt."""
+"""README.md of a package: a pure function of what the package knows; its fixed words stand in
+templates/README.md.txt."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from .manifest import LineageStep, Manifest
 
 def template(name: str) -> str:
     """The text of a file under templates/."""
-    return (resources("kevolve_mcp.export") / "templates" / f"{name}.txt").read_text(encoding="utf-8")
+    return (resources("kevolve_mcp.export") / "templates" / f"{name}.txt").read_text(
+        encoding="utf-8"
+    )
 
 
 def package_readme(manifest: Manifest, evaluation: Evaluation, as_called: Evaluation | None) -> str:
@@ -26,7 +29,9 @@ def package_readme(manifest: Manifest, evaluation: Evaluation, as_called: Evalua
         usage=_usage(manifest),
         training="" if manifest.gradients else _NO_GRADIENTS,
         operator=manifest.operator.replace("::", "."),
-        gradients="gradients" if manifest.gradients else "without gradients, since the task asks for none",
+        gradients="gradients"
+        if manifest.gradients
+        else "without gradients, since the task asks for none",
         dispatch=_dispatch(as_called),
         rows="\n".join(_rows(manifest, evaluation, as_called)),
         naive=_naive(as_called or evaluation),
@@ -39,12 +44,15 @@ def package_readme(manifest: Manifest, evaluation: Evaluation, as_called: Evalua
         key=manifest.key[:16],
         isolation=evaluation.environment.isolation,
         policy=evaluation.policy,
-        approved=f" Approved by {manifest.approved_by}, {manifest.approved_at}." if manifest.approved_by else "",
+        approved=f" Approved by {manifest.approved_by}, {manifest.approved_at}."
+        if manifest.approved_by
+        else "",
     )
 
 
 _NO_GRADIENTS = (
-    "The kernel has no gradients: it is used under `torch.no_grad()` and `torch.inference_mode()`, or where nothing requires a\n"
+    "The kernel has no gradients: it is used under `torch.no_grad()` and `torch.inference_mode()`, "
+    "or where nothing requires a\n"
     "gradient; in training the reference is.\n"
 )
 
@@ -52,36 +60,54 @@ _NO_GRADIENTS = (
 def _claim(evaluation: Evaluation, as_called: Evaluation | None) -> str:
     if as_called is None:
         return (
-            "The package as a user calls it has not been measured yet, so nothing is claimed. The table shows the kernel alone."
+            "The package as a user calls it has not been measured yet, so nothing is claimed. The "
+            "table shows the kernel alone."
         )
     if as_called.status != "correct":
-        return f"**The package failed its own evaluation ({as_called.status}): {as_called.message} Do not use it.**"
+        return (
+            f"**The package failed its own evaluation ({as_called.status}): {as_called.message} Do "
+            "not use it.**"
+        )
     if as_called.fitness is None:
         return "The package was verified as a user calls it; it was not timed."
-    alone = f"; the kernel alone, before the export: {evaluation.fitness:.2f}x" if evaluation.fitness else ""
+    alone = (
+        f"; the kernel alone, before the export: {evaluation.fitness:.2f}x"
+        if evaluation.fitness
+        else ""
+    )
     return (
-        f"Measured as a user calls it, dispatch included: **{as_called.fitness:.2f}x** over the strongest baseline of each case "
-        f"(weighted geometric mean{alone})."
+        f"Measured as a user calls it, dispatch included: **{as_called.fitness:.2f}x** over the "
+        f"strongest baseline of each case (weighted geometric mean{alone})."
     )
 
 
 def _unmet_goals(manifest: Manifest, evaluation: Evaluation, as_called: Evaluation | None) -> str:
     if as_called is None or as_called.status != "correct" or as_called.fitness is None:
         return ""
-    return "".join(f"\n\n**{text}**" for text in unmet_goals(Goal.parse(manifest.goal), as_called.cases, evaluation.cases))
+    return "".join(
+        f"\n\n**{text}**"
+        for text in unmet_goals(Goal.parse(manifest.goal), as_called.cases, evaluation.cases)
+    )
 
 
 def _usage(manifest: Manifest) -> str:
     if manifest.form == "function":
         return "y = PACKAGE.functional(*inputs)"
-    return "model = PACKAGE.KernelModule(*init_args)  # takes the reference's state_dict\ny = model(*inputs)"
+    return (
+        "model = PACKAGE.KernelModule(*init_args)  # takes the reference's state_dict\n"
+        "y = model(*inputs)"
+    )
 
 
 def _rows(manifest: Manifest, evaluation: Evaluation, as_called: Evaluation | None) -> list[str]:
     called = {case.name: case for case in as_called.cases} if as_called else {}
     rows = []
     for case in evaluation.cases:
-        label = case.name + (" (held out)" if case.held_out else "") + (" (protected)" if case.protected else "")
+        label = (
+            case.name
+            + (" (held out)" if case.held_out else "")
+            + (" (protected)" if case.protected else "")
+        )
         cells = (
             label,
             manifest.case_inputs.get(case.name, "-"),
@@ -89,7 +115,8 @@ def _rows(manifest: Manifest, evaluation: Evaluation, as_called: Evaluation | No
             _measured(called[case.name]) if case.name in called else "-",
             _measured(case),
             f"{case.latency_us:.1f}" if case.latency_us is not None else "-",
-            ", ".join(f"{name} {value:.1f}" for name, value in sorted(case.baselines.items())) or "-",
+            ", ".join(f"{name} {value:.1f}" for name, value in sorted(case.baselines.items()))
+            or "-",
         )
         rows.append("| " + " | ".join(map(_cell, cells)) + " |")
     return rows
@@ -100,34 +127,51 @@ def _measured(case: CaseResult) -> str:
 
 
 def _dispatch(as_called: Evaluation | None) -> str:
-    figures = [f"{case.name} {case.dispatch_us:.1f}" for case in as_called.cases if case.dispatch_us] if as_called else []
+    figures = (
+        [f"{case.name} {case.dispatch_us:.1f}" for case in as_called.cases if case.dispatch_us]
+        if as_called
+        else []
+    )
     if not figures:
         return ""
     return (
-        f"Finding the kernel takes, in microseconds a call with warm caches: {', '.join(figures)} (measured with a kernel that does nothing;\n"
-        "several times that where caches are cold). `model.kernel_alone()` decides nothing: it is for inputs of the measured kinds only.\n\n"
+        f"Finding the kernel takes, in microseconds a call with warm caches: {', '.join(figures)} "
+        "(measured with a kernel that does nothing;\n"
+        "several times that where caches are cold). `model.kernel_alone()` decides nothing: it is "
+        "for inputs of the measured kinds only.\n\n"
     )
 
 
 def _naive(evaluation: Evaluation) -> str:
-    figures = [f"{c.name} {c.naive_speedup:.2f}x" for c in evaluation.cases if c.naive_speedup is not None]
+    figures = [
+        f"{c.name} {c.naive_speedup:.2f}x" for c in evaluation.cases if c.naive_speedup is not None
+    ]
     if not figures:
         return ""
     return (
-        f"**Not claimed:** timed without equal allocation behaviour on both sides, the figures would read {', '.join(figures)}.\n"
-        "There one side pays page faults for fresh output memory that the other reuses; that difference is the allocator's, not\n"
-        "the kernel's, and it vanishes in a process that reuses its memory. `python bench.py --naive` shows it.\n\n"
+        "**Not claimed:** timed without equal allocation behaviour on both sides, the figures "
+        f"would read {', '.join(figures)}.\n"
+        "There one side pays page faults for fresh output memory that the other reuses; that "
+        "difference is the allocator's, not\n"
+        "the kernel's, and it vanishes in a process that reuses its memory. `python bench.py "
+        "--naive` shows it.\n\n"
     )
 
 
 def _lineage(lineage: tuple[LineageStep, ...]) -> str:
     if not lineage:
         return ""
-    rows = ["## How it came about\n", "| node | from | hypothesis | status | F |", "|---|---|---|---|---|"]
+    rows = [
+        "## How it came about\n",
+        "| node | from | hypothesis | status | F |",
+        "|---|---|---|---|---|",
+    ]
     for step in lineage:
         origin = f"**borrowed: {_cell(step.origin)}**" if step.origin else "search"
         fitness = "-" if step.fitness is None else f"{step.fitness:.2f}"
-        rows.append(f"| {step.node} | {origin} | {_cell(step.hypothesis)} | {step.status} | {fitness} |")
+        rows.append(
+            f"| {step.node} | {origin} | {_cell(step.hypothesis)} | {step.status} | {fitness} |"
+        )
     return "\n".join(rows) + "\n\n"
 
 

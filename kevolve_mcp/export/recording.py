@@ -17,23 +17,33 @@ from .readme import package_readme
 
 
 def record_evaluation(folder: Path | str, evaluation: Evaluation) -> ExportResult:
-    """Record the evaluation of `package_candidate(folder)`: the package as a user calls it, the figure that may be claimed.
+    """Record the evaluation of `package_candidate(folder)`: the package as a user calls it, the
+    figure that may be claimed.
 
-    Rewrites measurements.json, README.md and manifest.json; code and dispatch table stay as they were evaluated.
-    Raises UsageError when the evaluation belongs to something else, NotFound and Conflict as `read_package` does.
+    Rewrites measurements.json, README.md and manifest.json; code and dispatch table stay as they
+    were evaluated. Raises UsageError when the evaluation belongs to something else, NotFound and
+    Conflict as `read_package` does.
     """
     package = read_package(folder)
-    if evaluation.candidate != package_candidate(folder).digest or evaluation.task != package.manifest.task:
+    if (
+        evaluation.candidate != package_candidate(folder).digest
+        or evaluation.task != package.manifest.task
+    ):
         raise UsageError(
             "this evaluation is not of the package's candidate under the package's task",
             "evaluate package_candidate(folder) under the task of the session",
         )
-    measurements = json.loads(package.texts["measurements.json"]) | {"as_called": to_json(evaluation)}
+    measurements = json.loads(package.texts["measurements.json"]) | {
+        "as_called": to_json(evaluation)
+    }
     rewritten = {
         "measurements.json": json_text(measurements),
         "README.md": package_readme(package.manifest, package.evaluation, evaluation),
     }
-    manifest = replace(package.manifest, files=package.manifest.files | {name: sha256(text) for name, text in rewritten.items()})
+    manifest = replace(
+        package.manifest,
+        files=package.manifest.files | {name: sha256(text) for name, text in rewritten.items()},
+    )
     for name, text in {**rewritten, "manifest.json": json_text(to_json(manifest))}.items():
         replace_file(package.path / name, text)
     return ExportResult(package.path, tuple(sorted({*package.texts, "manifest.json"})), manifest)

@@ -12,13 +12,15 @@ from kevolve_mcp.search.tree import ROOT, Node, Tree
 
 from .decisions import speedup_text
 
-_SHOWN = 200  # nodes drawn in the tree; a longer session keeps the best path and says how many are left out
+# nodes drawn in the tree; a longer session keeps the best path and says how many are left out
+_SHOWN = 200
 
 
 @dataclass(frozen=True)
 class SessionFacts:
-    """What a report needs. evaluations: by evaluation id. confirmed: the clean re-validation of the winner; exported: the
-    evaluation of the package as a user calls it, the only figure that is claimed. winner: its node id."""
+    """What a report needs. evaluations: by evaluation id. confirmed: the clean re-validation of the
+    winner; exported: the evaluation of the package as a user calls it, the only figure that is
+    claimed. winner: its node id."""
 
     id: str
     task: Task
@@ -41,12 +43,22 @@ class SessionFacts:
 
 def session_report(facts: SessionFacts) -> str:
     """The report of a session, open or finished."""
-    parts = [_head(facts), _result(facts), _cases(facts), _path(facts), _failures(facts), _tree(facts), _notes(facts)]
+    parts = [
+        _head(facts),
+        _result(facts),
+        _cases(facts),
+        _path(facts),
+        _failures(facts),
+        _tree(facts),
+        _notes(facts),
+    ]
     return "\n".join(part for part in parts if part)
 
 
 def _head(facts: SessionFacts) -> str:
-    limits = [(f.name, getattr(facts.spent, f.name), getattr(facts.budget, f.name)) for f in fields(Spent)]
+    limits = [
+        (f.name, getattr(facts.spent, f.name), getattr(facts.budget, f.name)) for f in fields(Spent)
+    ]
     spent = ", ".join(
         f"{name} {_number(used)}" + (f" of {_number(limit)}" if limit is not None else "")
         for name, used, limit in limits
@@ -56,11 +68,13 @@ def _head(facts: SessionFacts) -> str:
     task = facts.task
     return (
         f"# Session {facts.id}\n\n"
-        f"* Task: {task.name} (`{task.digest[:12]}`), {len(task.cases)} cases, tolerance {task.tolerance}\n"
+        f"* Task: {task.name} (`{task.digest[:12]}`), {len(task.cases)} cases, tolerance "
+        f"{task.tolerance}\n"
         f"* Target and language: {facts.target}, {facts.language}\n"
         f"* Goal: {facts.goal}; policy: {facts.policy or '-'}; seed {facts.seed}\n"
         f"* State: {facts.state}{ended}\n"
-        f"* Spent: {spent or 'nothing yet'}; {len(facts.tree.nodes)} nodes, {len(facts.tree.asks)} asks\n"
+        f"* Spent: {spent or 'nothing yet'}; {len(facts.tree.nodes)} nodes, {len(facts.tree.asks)} "
+        "asks\n"
     )
 
 
@@ -71,14 +85,20 @@ def _number(value: float) -> str:
 def _result(facts: SessionFacts) -> str:
     best = _winner(facts)
     if best is None:
-        return f"## Result\n\nNothing was exported: {no_winner(sum(n.status == 'correct' for n in facts.tree.nodes))}.\n"
+        return (
+            "## Result\n\n"
+            "Nothing was exported: "
+            f"{no_winner(sum(n.status == 'correct' for n in facts.tree.nodes))}.\n"
+        )
     lines = [f"## Result\n\nWinner: {best.id}, found at F = {best.score:.2f} during the search."]
     for label, evaluation in (
         ("Confirmed in fresh processes with fresh seeds", facts.confirmed),
         ("As a user calls the package", facts.exported),
     ):
         if evaluation is not None:
-            figure = f"F = {evaluation.fitness:.2f}" if evaluation.fitness is not None else "not timed"
+            figure = (
+                f"F = {evaluation.fitness:.2f}" if evaluation.fitness is not None else "not timed"
+            )
             lines.append(f"{label}: {evaluation.status}, {figure}.")
     if facts.exported is None:
         lines.append("No package was evaluated, so no figure is claimed.")
@@ -93,7 +113,11 @@ def _winner(facts: SessionFacts) -> Node | None:
 
 def _cases(facts: SessionFacts) -> str:
     best = _winner(facts)
-    evaluation = facts.exported or facts.confirmed or (facts.evaluations.get(best.evaluation) if best else None)
+    evaluation = (
+        facts.exported
+        or facts.confirmed
+        or (facts.evaluations.get(best.evaluation) if best else None)
+    )
     if evaluation is None or not evaluation.cases:
         return ""
     rows = [
@@ -102,10 +126,17 @@ def _cases(facts: SessionFacts) -> str:
         "|---|---|---|---|---|",
     ]
     for case in evaluation.cases:
-        marks = "".join(f" ({mark})" for mark, on in (("protected", case.protected), ("held out", case.held_out)) if on)
+        marks = "".join(
+            f" ({mark})"
+            for mark, on in (("protected", case.protected), ("held out", case.held_out))
+            if on
+        )
         latency = "-" if case.latency_us is None else f"{case.latency_us:.1f}"
         share = "-" if case.roofline_fraction is None else f"{100 * case.roofline_fraction:.0f} %"
-        rows.append(f"| {case.name}{marks} | {case.verdict or '-'} | {speedup_text(case)} | {latency} | {share} |")
+        rows.append(
+            f"| {case.name}{marks} | {case.verdict or '-'} | {speedup_text(case)} | {latency} | "
+            f"{share} |"
+        )
     return "\n".join(rows) + "\n"
 
 
@@ -116,20 +147,32 @@ def _path(facts: SessionFacts) -> str:
     lines = ["## How the winner came about\n"]
     for node in facts.tree.trajectory(best.id):
         origin = f" **borrowed: {node.origin}**" if node.origin else ""
-        lines.append(f"1. {node.id} ({node.role}){origin} {_score(node)}: {_line(node.hypothesis) or 'no hypothesis was given'}")
+        lines.append(
+            f"1. {node.id} ({node.role}){origin} {_score(node)}: "
+            f"{_line(node.hypothesis) or 'no hypothesis was given'}"
+        )
         if node.predicted_speedup is not None:
             lines.append(f"   predicted {node.predicted_speedup:.2f}x over its parent")
     return "\n".join(lines) + "\n"
 
 
 def _failures(facts: SessionFacts) -> str:
-    signals = Counter(name for node in facts.tree.nodes if node.status != "correct" for name in node.signals)
+    signals = Counter(
+        name for node in facts.tree.nodes if node.status != "correct" for name in node.signals
+    )
     statuses = Counter(node.status for node in facts.tree.nodes)
     if not statuses:
         return ""
-    lines = ["## What happened\n", ", ".join(f"{count} {status}" for status, count in statuses.most_common()) + "."]
+    lines = [
+        "## What happened\n",
+        ", ".join(f"{count} {status}" for status, count in statuses.most_common()) + ".",
+    ]
     if signals:
-        lines.append("Most frequent findings among failures: " + ", ".join(f"{n} ({c})" for n, c in signals.most_common(8)) + ".")
+        lines.append(
+            "Most frequent findings among failures: "
+            + ", ".join(f"{n} ({c})" for n, c in signals.most_common(8))
+            + "."
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -144,7 +187,12 @@ def _tree(facts: SessionFacts) -> str:
         if node.id in seen:  # a child of two parents is drawn once
             continue
         seen.add(node.id)
-        lines.append(f"{'  ' * min(depth, 30)}{node.id} {node.role} {_score(node)} {_line(node.hypothesis)[:80]}".rstrip())
+        lines.append(
+            (
+                f"{'  ' * min(depth, 30)}{node.id} {node.role} {_score(node)} "
+                f"{_line(node.hypothesis)[:80]}"
+            ).rstrip()
+        )
         pending += [(child, depth + 1) for child in reversed(facts.tree.children(node.id))]
     left = len(facts.tree.nodes) - len(seen)
     more = f"\n({left} more nodes)" if left else ""
@@ -152,11 +200,21 @@ def _tree(facts: SessionFacts) -> str:
 
 
 def _notes(facts: SessionFacts) -> str:
-    return "## Notes on the task\n\n" + "\n".join(f"* {note}" for note in facts.task.notes) + "\n" if facts.task.notes else ""
+    return (
+        "## Notes on the task\n\n" + "\n".join(f"* {note}" for note in facts.task.notes) + "\n"
+        if facts.task.notes
+        else ""
+    )
 
 
 def _score(node: Node) -> str:
-    return node.status if node.status != "correct" else "correct, untimed" if node.fitness is None else f"F={node.fitness:.2f}"
+    return (
+        node.status
+        if node.status != "correct"
+        else "correct, untimed"
+        if node.fitness is None
+        else f"F={node.fitness:.2f}"
+    )
 
 
 def _line(text: str) -> str:

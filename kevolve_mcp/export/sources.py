@@ -1,4 +1,5 @@
-"""Text work on task and candidate: names, forms, and the candidate's one import pointed at the package's copy."""
+"""Text work on task and candidate: names, forms, and the candidate's one import pointed at the
+package's copy."""
 
 from __future__ import annotations
 
@@ -13,7 +14,10 @@ from kevolve_mcp.errors import Unavailable, UsageError
 from .manifest import Edit
 
 _OURS = {"harness", "kevolve_mcp", "knowledge"}
-_ACCEPTED = "a candidate imports `from harness.native import load_cpp` (or load_cuda) and nothing else of KEvolve"
+_ACCEPTED = (
+    "a candidate imports `from harness.native import load_cpp` (or load_cuda) and nothing else of "
+    "KEvolve"
+)
 
 
 def identifier(text: str) -> str:
@@ -28,28 +32,41 @@ def importable(name: str) -> str:
 
 
 def task_form(source: str) -> str:
-    """ "module" for a task with class Model, "function" for one with reference(*inputs). Raises UsageError."""
-    names = {node.name for node in _parse(source, "task").body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    """ "module" for a task with class Model, "function" for one with reference(*inputs). Raises
+    UsageError."""
+    names = {
+        node.name
+        for node in _parse(source, "task").body
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef))
+    }
     if "Model" in names:
         return "module"
     if "reference" in names:
         return "function"
     raise UsageError(
-        "the task defines neither class Model nor reference(*inputs)", "export the task's own text, as it was opened"
+        "the task defines neither class Model nor reference(*inputs)",
+        "export the task's own text, as it was opened",
     )
 
 
 def native_sources() -> dict[str, str]:
-    """The texts of harness/native/ by their place in a package, read without importing it. Raises Unavailable."""
+    """The texts of harness/native/ by their place in a package, read without importing it. Raises
+    Unavailable."""
     spec = importlib.util.find_spec("harness.native")
     if spec is None or spec.origin is None:
-        raise Unavailable("harness/native is missing from this installation", "install kevolve-mcp again")
+        raise Unavailable(
+            "harness/native is missing from this installation", "install kevolve-mcp again"
+        )
     folder = Path(spec.origin).parent
-    return {f"{folder.name}/{file.name}": file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.py"))}
+    return {
+        f"{folder.name}/{file.name}": file.read_text(encoding="utf-8")
+        for file in sorted(folder.glob("*.py"))
+    }
 
 
 def packaged(source: str) -> tuple[str, tuple[Edit, ...]]:
-    """The candidate's text with imports of harness.native made relative, and the edits that undo it. Raises UsageError."""
+    """The candidate's text with imports of harness.native made relative, and the edits that undo
+    it. Raises UsageError."""
     starts = _line_starts(source)
     found = []
     for node in ast.walk(_parse(source, "candidate")):
@@ -65,7 +82,8 @@ def packaged(source: str) -> tuple[str, tuple[Edit, ...]]:
 
 
 def unpackaged(text: str, edits: tuple[Edit, ...]) -> str:
-    """The inverse of `packaged`. Raises UsageError when the text is not the one the edits belong to."""
+    """The inverse of `packaged`. Raises UsageError when the text is not the one the edits belong
+    to."""
     for edit in reversed(edits):
         end = edit.start + len(edit.new)
         if text[edit.start : end] != edit.new:
@@ -78,7 +96,9 @@ def _parse(source: str, what: str) -> ast.Module:
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError) as error:
-        raise UsageError(f"the {what} is not valid Python: {error}", "only evaluated text can be exported") from error
+        raise UsageError(
+            f"the {what} is not valid Python: {error}", "only evaluated text can be exported"
+        ) from error
 
 
 def _concerns_us(node: ast.Import | ast.ImportFrom) -> bool:
@@ -96,14 +116,21 @@ def _relative(node: ast.Import | ast.ImportFrom, text: str) -> str:
     elif [alias.name for alias in node.names] == ["harness.native"]:
         if name := node.names[0].asname:
             return f"from . import native as {name}"
-        return "from . import native as _native; import types as _types; harness = _types.SimpleNamespace(native=_native)"
+        return (
+            "from . import native as _native; import types as _types; harness = "
+            "_types.SimpleNamespace(native=_native)"
+        )
     raise UsageError(
-        f"line {node.lineno}: `{text}` cannot be exported: {_ACCEPTED}", "change the import and submit the kernel again"
+        f"line {node.lineno}: `{text}` cannot be exported: {_ACCEPTED}",
+        "change the import and submit the kernel again",
     )
 
 
 def _span(node: ast.stmt) -> tuple[tuple[int, int], tuple[int, int]]:
-    return (node.lineno, node.col_offset), (node.end_lineno or node.lineno, node.end_col_offset or 0)
+    return (node.lineno, node.col_offset), (
+        node.end_lineno or node.lineno,
+        node.end_col_offset or 0,
+    )
 
 
 def _line_starts(source: str) -> list[int]:

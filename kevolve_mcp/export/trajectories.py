@@ -1,4 +1,5 @@
-"""Root-to-leaf paths of a session's tree as training data: (context, action, feedback, reward), one JSON line a path."""
+"""Root-to-leaf paths of a session's tree as training data: (context, action, feedback, reward), one
+JSON line a path."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from .files import replace_file
 
 @dataclass(frozen=True)
 class Action:
-    """What the author did. origin: where a borrowed start came from, None for the author's own work."""
+    """What the author did. origin: where a borrowed start came from, None for the author's own
+    work."""
 
     role: str
     source: str
@@ -39,8 +41,9 @@ class Feedback:
 
 @dataclass(frozen=True)
 class TrajectoryStep:
-    """context: the text of the ask without passages of a person's documents, empty for a node told without one. reward: fitness; 0 for anything not proved correct,
-    None where nothing was timed. gain: reward over the parent's, None where either lacks one."""
+    """context: the text of the ask without passages of a person's documents, empty for a node told
+    without one. reward: fitness; 0 for anything not proved correct, None where nothing was timed.
+    gain: reward over the parent's, None where either lacks one."""
 
     node: str
     context: str
@@ -72,13 +75,16 @@ def trajectories(
     evaluations: Mapping[str, Evaluation],
     shown: Mapping[int, str],
 ) -> tuple[Trajectory, ...]:
-    """One path for each node without children, in the order of insertion; failures included, since they teach, too.
+    """One path for each node without children, in the order of insertion; failures included, since
+    they teach, too.
 
-    candidates: by digest. evaluations: by evaluation id. shown: the text of each ask by its seq. A path follows first parents.
-    Raises KeyError for a node whose candidate or evaluation is missing.
+    candidates: by digest. evaluations: by evaluation id. shown: the text of each ask by its seq. A
+    path follows first parents. Raises KeyError for a node whose candidate or evaluation is missing.
     """
     leaves = [node for node in tree.nodes if not tree.children(node.id)]
-    return tuple(_path(tree, leaf, session, task, target, candidates, evaluations, shown) for leaf in leaves)
+    return tuple(
+        _path(tree, leaf, session, task, target, candidates, evaluations, shown) for leaf in leaves
+    )
 
 
 def _path(
@@ -100,7 +106,11 @@ def _path(
 
 
 def _step(
-    node: Node, parent: Node | None, candidate: Candidate, evaluation: Evaluation, shown: Mapping[int, str]
+    node: Node,
+    parent: Node | None,
+    candidate: Candidate,
+    evaluation: Evaluation,
+    shown: Mapping[int, str],
 ) -> TrajectoryStep:
     both = node.fitness is not None and parent is not None and parent.fitness
     return TrajectoryStep(
@@ -116,7 +126,9 @@ def _step(
             dict(node.params),
             node.origin,
         ),
-        Feedback(evaluation.status, evaluation.message, {s.name: s.message for s in evaluation.signals}),
+        Feedback(
+            evaluation.status, evaluation.message, {s.name: s.message for s in evaluation.signals}
+        ),
         node.fitness,
         node.score / parent.score if both and parent is not None else None,
     )
@@ -125,5 +137,7 @@ def _step(
 def write_trajectories(path: Path | str, found: tuple[Trajectory, ...]) -> Path:
     """Write one JSON object a line, complete or not at all. Raises StoreError."""
     file = Path(path).expanduser().absolute()
-    replace_file(file, "".join(json.dumps(to_json(one), ensure_ascii=False) + "\n" for one in found))
+    replace_file(
+        file, "".join(json.dumps(to_json(one), ensure_ascii=False) + "\n" for one in found)
+    )
     return file

@@ -1,8 +1,10 @@
-"""Passages and their vectors in Chroma: in this process's memory, or on a Chroma server that a team shares.
+"""Passages and their vectors in Chroma: in this process's memory, or on a Chroma server that a team
+shares.
 
-Embedded Chroma is not made for several processes on one folder, so nothing of it lies on a disk here. On a server a collection is named by
-its generation, the hash of the model and of every passage: what is there under that name with the right number of rows is right, and two
-that build it at once write the same rows.
+Embedded Chroma is not made for several processes on one folder, so nothing of it lies on a disk
+here. On a server a collection is named by its generation, the hash of the model and of every
+passage: what is there under that name with the right number of rows is right, and two that build it
+at once write the same rows.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ from knowledge import Near, Passage
 if TYPE_CHECKING:
     from .models import Vectors
 
-NEAREST = (
-    400  # passages asked for at once: enough of them are usually on the shelf, and a filter by page costs four times as much
-)
+# passages asked for at once: enough of them are usually on the shelf, and a filter by page costs
+# four times as much
+NEAREST = 400
 FEW = 10  # pages; with fewer the index is asked again, with the filter
 _SPACE = {"hnsw": {"space": "cosine", "ef_search": 200}}
 
@@ -29,8 +31,15 @@ _SPACE = {"hnsw": {"space": "cosine", "ef_search": 200}}
 class Index:
     """Safe to use from several threads. Raises what Chroma raises."""
 
-    def __init__(self, passages: Sequence[Passage], identity: str, make: Callable[[], Vectors | None], url: str = "") -> None:
-        """make: the passages' vectors, asked for only where they are missing; None when it was told to stop, which leaves the index short."""
+    def __init__(
+        self,
+        passages: Sequence[Passage],
+        identity: str,
+        make: Callable[[], Vectors | None],
+        url: str = "",
+    ) -> None:
+        """make: the passages' vectors, asked for only where they are missing; None when it was told
+        to stop, which leaves the index short."""
         self._passages = tuple(passages)
         self._owned = not url
         self._client = _client(url)
@@ -61,9 +70,13 @@ class Index:
             near = self._query(vector, wanted, {"where": {"page": {"$in": sorted(wanted)}}})
         return dict(list(near.items())[:limit])
 
-    def _query(self, vector: Vectors, wanted: frozenset[str], filters: dict[str, Any]) -> dict[str, Near]:
+    def _query(
+        self, vector: Vectors, wanted: frozenset[str], filters: dict[str, Any]
+    ) -> dict[str, Near]:
         count = min(NEAREST, len(self._passages))
-        found = self._collection.query(query_embeddings=[vector], n_results=count, include=["distances"], **filters)
+        found = self._collection.query(
+            query_embeddings=[vector], n_results=count, include=["distances"], **filters
+        )
         near: dict[str, Near] = {}
         for row, distance in zip(found["ids"][0], found["distances"][0], strict=True):
             passage = self._passages[int(row)]
@@ -103,8 +116,18 @@ def address(url: str) -> tuple[str, int, bool]:
         port = parts.port
     except ValueError:
         port = 0
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or parts.path.strip("/"):
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or port == 0
+        or parts.path.strip("/")
+    ):
         raise UsageError(
-            f"KEVOLVE_VECTORS_SERVER is {url!r}, which is no address of a server.", "Give one such as http://localhost:8000."
+            f"KEVOLVE_VECTORS_SERVER is {url!r}, which is no address of a server.",
+            "Give one such as http://localhost:8000.",
         )
-    return parts.hostname, port or (443 if parts.scheme == "https" else 8000), parts.scheme == "https"
+    return (
+        parts.hostname,
+        port or (443 if parts.scheme == "https" else 8000),
+        parts.scheme == "https",
+    )

@@ -1,7 +1,8 @@
 """Vectors kept in a file, so that a process does not make again what another one made.
 
-One row is one text by one model, found by the hash of both: a changed page costs its own passages only, processes may write at once, and
-one that is killed loses what it had not committed. The file may be deleted at any time.
+One row is one text by one model, found by the hash of both: a changed page costs its own passages
+only, processes may write at once, and one that is killed loses what it had not committed. The file
+may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -21,25 +22,34 @@ if TYPE_CHECKING:
 CHUNK = 32  # texts made and committed at once: about a second of work for a small model
 BUSY_S = 10.0
 _SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL, check_sum INTEGER NOT NULL) WITHOUT ROWID"
+    "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL, check_sum "
+    "INTEGER NOT NULL) WITHOUT ROWID"
 )
 _log = logging.getLogger(__name__)
 
 
-def vectors(file: Path, encoder: Encoder, texts: Sequence[str], goes_on: Callable[[], bool] = lambda: True) -> Vectors | None:
-    """One row a text: those that the file holds, the others made and put there. None once `goes_on` says no. A damaged file is made
-    anew, damaged rows are; where it cannot be written, the vectors are made and not kept."""
+def vectors(
+    file: Path, encoder: Encoder, texts: Sequence[str], goes_on: Callable[[], bool] = lambda: True
+) -> Vectors | None:
+    """One row a text: those that the file holds, the others made and put there. None once `goes_on`
+    says no. A damaged file is made anew, damaged rows are; where it cannot be written, the vectors
+    are made and not kept."""
     import numpy as np
 
     keys = [hashlib.sha256(f"{encoder.identity}\0{text}".encode()).digest() for text in texts]
     found = _read(file, set(keys), encoder.dimension)
     # of like length together, since the texts of a batch are filled up to the longest
-    missing = sorted((n for n, key in enumerate(keys) if key not in found), key=lambda n: len(texts[n]))
+    missing = sorted(
+        (n for n, key in enumerate(keys) if key not in found), key=lambda n: len(texts[n])
+    )
     for begin in range(0, len(missing), CHUNK):
         if not goes_on():
             return None
         chunk = missing[begin : begin + CHUNK]
-        made = {keys[n]: row.tobytes() for n, row in zip(chunk, encoder.encode([texts[n] for n in chunk]), strict=True)}
+        made = {
+            keys[n]: row.tobytes()
+            for n, row in zip(chunk, encoder.encode([texts[n] for n in chunk]), strict=True)
+        }
         _write(file, made)
         found |= made
     joined = b"".join(found[key] for key in keys)
@@ -60,7 +70,11 @@ def _read(file: Path, wanted: set[bytes], dimension: int) -> dict[bytes, bytes]:
         file.unlink(missing_ok=True)
         return {}
     size = 4 * dimension
-    return {key: vector for key, vector, check in rows if key in wanted and len(vector) == size and zlib.crc32(vector) == check}
+    return {
+        key: vector
+        for key, vector, check in rows
+        if key in wanted and len(vector) == size and zlib.crc32(vector) == check
+    }
 
 
 def _write(file: Path, made: dict[bytes, bytes]) -> None:
@@ -71,4 +85,6 @@ def _write(file: Path, made: dict[bytes, bytes]) -> None:
             db.execute(_SCHEMA)
             db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
     except (OSError, sqlite3.Error) as error:
-        _log.warning("vectors cannot be kept, so the next process makes them again: %s: %s", file, error)
+        _log.warning(
+            "vectors cannot be kept, so the next process makes them again: %s: %s", file, error
+        )

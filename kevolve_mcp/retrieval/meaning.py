@@ -1,4 +1,5 @@
-"""What the library asks for neighbours: a model and an index that are made in a thread of their own at the first question."""
+"""What the library asks for neighbours: a model and an index that are made in a thread of their own
+at the first question."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from .models import Encoder, load
 if TYPE_CHECKING:
     from .models import Vectors
 
-WAIT_S = 15.0  # a question waits so long for what is being made, then it is answered by words and signals
+# a question waits so long for what is being made, then it is answered by words and signals
+WAIT_S = 15.0
 KEPT_IN = "vectors.sqlite"
 _log = logging.getLogger(__name__)
 
@@ -46,7 +48,13 @@ class Meaning:
         server: str = "",
         wait_s: float = WAIT_S,
     ) -> None:
-        self._passages, self._load, self._file, self._server, self._wait_s = passages, load, file, server, wait_s
+        self._passages, self._load, self._file, self._server, self._wait_s = (
+            passages,
+            load,
+            file,
+            server,
+            wait_s,
+        )
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._made: Future[Made] | None = None
@@ -57,32 +65,41 @@ class Meaning:
             (vector,) = made.encoder.encode([query])
             near = made.index.nearest(vector, pages, limit)
         except TimeoutError:
-            return Neighbours(note="vectors are still being prepared, so words and signals answered alone")
-        except (
-            Exception
-        ) as error:  # the model, the hub and the index raise whatever they like; words and signals answer, and the note says why
+            return Neighbours(
+                note="vectors are still being prepared, so words and signals answered alone"
+            )
+        # the model, the hub and the index raise whatever they like; words and signals answer, and
+        # the note says why
+        except Exception as error:
             _log.warning("vectors cannot be used: %s", error)
-            return Neighbours(note=f"vectors cannot be used, so words and signals answered alone: {_said(error)}")
+            return Neighbours(
+                note=f"vectors cannot be used, so words and signals answered alone: {_said(error)}"
+            )
         closest = max((page.closeness for page in near.values()), default=1.0)
         return Neighbours(near, strange=closest < made.encoder.strange_below)
 
     def close(self) -> None:
-        """Tells what is being made to stop, and frees what was made; the next question makes it again."""
+        """Tells what is being made to stop, and frees what was made; the next question makes it
+        again."""
         with self._lock:
             self._stop.set()
             made, self._made = self._made, None
         if made is not None:
             made.add_done_callback(_freed)
 
-    def __del__(self) -> None:  # a library that was renewed is closed by nobody, since others may still read it
+    # a library that was renewed is closed by nobody, since others may still read it
+    def __del__(self) -> None:
         self.close()
 
     def _start(self) -> Future[Made]:
         with self._lock:
             if self._made is None:
                 self._made, self._stop = Future(), threading.Event()
-                # No daemon: a thread inside torch while the interpreter ends aborts the process. It looks whether to go on instead.
-                threading.Thread(target=self._make, args=(self._made, self._stop), name="vectors").start()
+                # No daemon: a thread inside torch while the interpreter ends aborts the process. It
+                # looks whether to go on instead.
+                threading.Thread(
+                    target=self._make, args=(self._made, self._stop), name="vectors"
+                ).start()
             return self._made
 
     def _make(self, promise: Future[Made], stop: threading.Event) -> None:
@@ -96,7 +113,9 @@ class Meaning:
             def make() -> Vectors | None:
                 return kept.vectors(self._file, encoder, texts, goes_on)
 
-            promise.set_result(Made(encoder, Index(self._passages, encoder.identity, make, self._server)))
+            promise.set_result(
+                Made(encoder, Index(self._passages, encoder.identity, make, self._server))
+            )
         except BaseException as error:  # it belongs to whoever asks
             promise.set_exception(error)
 
@@ -107,7 +126,11 @@ def _freed(made: Future[Made]) -> None:
 
 
 def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, KEvolveError) else f"{type(error).__name__}: {str(error)[:200]}"
+    return (
+        str(error)
+        if isinstance(error, KEvolveError)
+        else f"{type(error).__name__}: {str(error)[:200]}"
+    )
 
 
 def nearness(settings: Settings) -> MakeNearness | None:
@@ -115,5 +138,8 @@ def nearness(settings: Settings) -> MakeNearness | None:
     model = settings.vectors
     if not model:
         return None
-    encoder = functools.cache(lambda: load(model))  # one for all libraries that are made while this process lives
-    return lambda passages: Meaning(passages, encoder, settings.cache / KEPT_IN, settings.vectors_server)
+    # one for all libraries that are made while this process lives
+    encoder = functools.cache(lambda: load(model))
+    return lambda passages: Meaning(
+        passages, encoder, settings.cache / KEPT_IN, settings.vectors_server
+    )

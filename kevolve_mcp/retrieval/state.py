@@ -1,4 +1,5 @@
-"""Whether passages can be found by meaning here, and what it would bring: for `kevolve doctor`. Loads nothing."""
+"""Whether passages can be found by meaning here, and what it would bring: for `kevolve doctor`.
+Loads nothing."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ from .models import PACKAGES, lacking, place, remedy
 
 # from benchmarks/results/retrieval.json; a test compares
 GAIN = (
-    "words and signals find an acceptable page among the first five in 94.4 % and notice in 80 % that no page answers; vectors make that "
-    "95.3 % and 85 %; where pages do not say how they are asked for, 92.7 % becomes 94.4 %"
+    "words and signals find an acceptable page among the first five in 94.4 % and notice in 80 % "
+    "that no page answers; vectors make that 95.3 % and 85 %; where pages do not say how they are "
+    "asked for, 92.7 % becomes 94.4 %"
 )
 
 
@@ -31,7 +33,11 @@ def state(settings: Settings) -> State:
     model = settings.vectors
     if not model:
         missing = lacking(PACKAGES[0])
-        how = f"{remedy(missing)}; then KEVOLVE_VECTORS={PACKAGES[0]}" if missing else f"KEVOLVE_VECTORS={PACKAGES[0]}"
+        how = (
+            f"{remedy(missing)}; then KEVOLVE_VECTORS={PACKAGES[0]}"
+            if missing
+            else f"KEVOLVE_VECTORS={PACKAGES[0]}"
+        )
         return State(True, f"off: {GAIN}. To have them: {how}")
     try:
         where = place(model)
@@ -42,8 +48,13 @@ def state(settings: Settings) -> State:
     if missing := lacking(model):
         return State(
             False,
-            f"KEVOLVE_VECTORS={model}, but not installed: {', '.join(missing)}; words and signals find alone",
+            f"KEVOLVE_VECTORS={model}, but not installed: {', '.join(missing)}; words and signals "
+            "find alone",
             remedy(missing),
         )
-    kept = f"the Chroma server {settings.vectors_server}" if settings.vectors_server else "this process's memory"
+    kept = (
+        f"the Chroma server {settings.vectors_server}"
+        if settings.vectors_server
+        else "this process's memory"
+    )
     return State(True, f"{model} ({where}), index in {kept}")

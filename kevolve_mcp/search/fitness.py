@@ -1,8 +1,9 @@
 """F: how good a node is, and what may be said about one node against another.
 
-F itself is defined with the evaluation (harness.types.fitness). Here stand its interval, the figures that goals name, and
-comparisons that do not mistake noise for progress. Ratios are compared on the log scale; the 95 % intervals of two nodes
-are combined as independent errors (root of the sum of squares).
+F itself is defined with the evaluation (harness.types.fitness). Here stand its interval, the
+figures that goals name, and comparisons that do not mistake noise for progress. Ratios are compared
+on the log scale; the 95 % intervals of two nodes are combined as independent errors (root of the
+sum of squares).
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ MARGIN = 1.02  # ratios nearer to 1 are not progress: the CPU margin of the timi
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one evaluation. latency_us: weighted mean over the cases, microseconds. roofline_fraction: the smallest achieved fraction of
-    the measured ceiling over the cases. None where a case lacks the figure."""
+    """Of one evaluation. latency_us: weighted mean over the cases, microseconds. roofline_fraction:
+    the smallest achieved fraction of the measured ceiling over the cases. None where a case lacks
+    the figure."""
 
     latency_us: float | None = None
     roofline_fraction: float | None = None
@@ -32,8 +34,9 @@ class Figures:
 
 @dataclass(frozen=True)
 class Prediction:
-    """predicted and observed: F. log_error: ln(observed / predicted), so 0 is exact and positive means better than predicted.
-    direction: whether the node moved from its parent the way that was predicted (None where the parent has no F)."""
+    """predicted and observed: F. log_error: ln(observed / predicted), so 0 is exact and positive
+    means better than predicted. direction: whether the node moved from its parent the way that was
+    predicted (None where the parent has no F)."""
 
     predicted: float
     observed: float
@@ -42,10 +45,12 @@ class Prediction:
 
 
 def interval(cases: Sequence[CaseResult]) -> tuple[float, float] | None:
-    """The interval of F from the cases' 95 % intervals: exp(sum of w_c * ln(bound_c)), for either bound.
+    """The interval of F from the cases' 95 % intervals: exp(sum of w_c * ln(bound_c)), for either
+    bound.
 
-    Adding the bounds holds whatever the correlation between cases (they share one machine and moment), so it is never too
-    narrow. None when F is None or 0, or when a timed case has no interval.
+    Adding the bounds holds whatever the correlation between cases (they share one machine and
+    moment), so it is never too narrow. None when F is None or 0, or when a timed case has no
+    interval.
     """
     if not fitness(cases):
         return None
@@ -67,19 +72,28 @@ def figures(cases: Sequence[CaseResult]) -> Figures:
     rooflines = [c.roofline_fraction for c in seen if c.roofline_fraction is not None]
     total = sum(c.weight for c in seen)
     complete = bool(seen) and len(latencies) == len(seen)
-    mean = sum(c.weight * t for c, t in zip(seen, latencies, strict=True)) / total if complete else None
+    mean = (
+        sum(c.weight * t for c, t in zip(seen, latencies, strict=True)) / total
+        if complete
+        else None
+    )
     return Figures(mean, min(rooflines) if seen and len(rooflines) == len(seen) else None)
 
 
 def compare(node: Node, other: Node, margin: float = MARGIN) -> Change:
     """What the measurements say of `node` against `other`.
 
-    improved: the interval of the ratio F(node) / F(other) lies above `margin`; regressed: below 1 / margin; same: inside;
-    inconclusive: it reaches across, or one of the two was never timed. A node without an interval counts as exact, so that the
-    margin alone decides. Proved correct against not proved correct is improved, whatever the speed.
+    improved: the interval of the ratio F(node) / F(other) lies above `margin`; regressed: below 1 /
+    margin; same: inside; inconclusive: it reaches across, or one of the two was never timed. A node
+    without an interval counts as exact, so that the margin alone decides. Proved correct against
+    not proved correct is improved, whatever the speed.
     """
     if node.failed or other.failed:
-        return "equivalent" if node.failed and other.failed else ("regressed" if node.failed else "improved")
+        return (
+            "equivalent"
+            if node.failed and other.failed
+            else ("regressed" if node.failed else "improved")
+        )
     if node.score <= 0 or other.score <= 0:
         return "inconclusive"
     ratio = math.log(node.score / other.score)
@@ -125,17 +139,22 @@ def against_parent(tree: Tree, node: Node, margin: float = MARGIN) -> Change:
 
 
 def rank(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Best first: eligible before not eligible, then by the F that is assured, then by F, then the earlier one."""
-    return tuple(sorted(nodes, key=lambda n: (not (n.eligible and n.score > 0), -n.assured, -n.score, n.seq)))
+    """Best first: eligible before not eligible, then by the F that is assured, then by F, then the
+    earlier one."""
+    return tuple(
+        sorted(nodes, key=lambda n: (not (n.eligible and n.score > 0), -n.assured, -n.score, n.seq))
+    )
 
 
 def dominates(node: Node, other: Node, margin: float = MARGIN) -> bool:
-    """Whether nothing speaks for `other`: it is clearly slower (or not proved correct) and not the only eligible one."""
+    """Whether nothing speaks for `other`: it is clearly slower (or not proved correct) and not the
+    only eligible one."""
     return compare(node, other, margin) == "improved" and (node.eligible or not other.eligible)
 
 
 def undominated(nodes: Iterable[Node], margin: float = MARGIN) -> tuple[Node, ...]:
-    """The correct nodes that no other dominates, best first: those that a confirmation may still tell apart."""
+    """The correct nodes that no other dominates, best first: those that a confirmation may still
+    tell apart."""
     correct = rank(n for n in nodes if not n.failed)
     return tuple(n for n in correct if not any(dominates(other, n, margin) for other in correct))
 
@@ -143,26 +162,35 @@ def undominated(nodes: Iterable[Node], margin: float = MARGIN) -> tuple[Node, ..
 def progress(nodes: Sequence[Node], margin: float = MARGIN) -> tuple[Node, ...]:
     """The nodes that moved the best beyond noise when they were inserted, in that order.
 
-    Each is compared with the last of them and not with the best of the moment, so small steps add up and lucky ones do not.
+    Each is compared with the last of them and not with the best of the moment, so small steps add
+    up and lucky ones do not.
     """
     steps: list[Node] = []
     for node in nodes:
-        if node.eligible and node.score > 0 and (not steps or compare(node, steps[-1], margin) == "improved"):
+        if (
+            node.eligible
+            and node.score > 0
+            and (not steps or compare(node, steps[-1], margin) == "improved")
+        ):
             steps.append(node)
     return tuple(steps)
 
 
 def stalled_for(nodes: Sequence[Node], margin: float = MARGIN) -> int:
-    """How many nodes were evaluated since the best last moved beyond noise; all of them if it never did."""
+    """How many nodes were evaluated since the best last moved beyond noise; all of them if it never
+    did."""
     steps = progress(nodes, margin)
     return sum(1 for n in nodes if n.seq > steps[-1].seq) if steps else len(nodes)
 
 
 def prediction(tree: Tree, node: Node) -> Prediction | None:
-    """What the author foretold (a factor on the best parent's F; on 1 without one) against what was measured; None without both."""
+    """What the author foretold (a factor on the best parent's F; on 1 without one) against what was
+    measured; None without both."""
     if not node.predicted_speedup or node.predicted_speedup <= 0 or node.score <= 0:
         return None
-    parents = [p.score for i in node.parents if (p := tree.by_id.get(i)) is not None and p.score > 0]
+    parents = [
+        p.score for i in node.parents if (p := tree.by_id.get(i)) is not None and p.score > 0
+    ]
     before = max(parents, default=0.0)
     foretold = node.predicted_speedup * (before or 1.0)
     direction = (foretold > before) == (node.score > before) if before else None

@@ -1,7 +1,9 @@
-"""Memory operators: what of the tree the author of the next candidate sees, and the rule that chooses among them.
+"""Memory operators: what of the tree the author of the next candidate sees, and the rule that
+chooses among them.
 
-none: nothing, a clean slate. parent: the trajectory from the root to the parent. siblings: what was already made from the
-same parents. both: the two together. Failures are never left out of what an operator covers: they are negative memory.
+none: nothing, a clean slate. parent: the trajectory from the root to the parent. siblings: what was
+already made from the same parents. both: the two together. Failures are never left out of what an
+operator covers: they are negative memory.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ PATIENCE = 8  # evaluated nodes without progress before the stagnation rule sets
 class History:
     """Node ids, each list in the order of insertion.
 
-    trajectory: root to parent, the parent included; for two parents, both trajectories. siblings: earlier children of the
-    same parents (for a draft, the other roots). failures: what did not work, namely the failed nodes of both lists and the
-    failed attempts that left the trajectory.
+    trajectory: root to parent, the parent included; for two parents, both trajectories. siblings:
+    earlier children of the same parents (for a draft, the other roots). failures: what did not
+    work, namely the failed nodes of both lists and the failed attempts that left the trajectory.
     """
 
     trajectory: tuple[str, ...] = ()
@@ -34,7 +36,8 @@ class History:
 
 
 def history(tree: Tree, expansion: Expansion) -> History:
-    """Apply the expansion's memory operator. Parents that the tree does not hold are an error (KeyError)."""
+    """Apply the expansion's memory operator. Parents that the tree does not hold are an error
+    (KeyError)."""
     for parent in expansion.parents:
         tree.by_id[parent]
     if expansion.memory == "none":
@@ -44,10 +47,14 @@ def history(tree: Tree, expansion: Expansion) -> History:
     if expansion.memory in ("parent", "both"):
         path = {n.id for parent in expansion.parents for n in tree.trajectory(parent)}
     if expansion.memory in ("siblings", "both"):
-        siblings = {n.id for parent in expansion.parents or (ROOT,) for n in tree.children(parent)} - path
+        siblings = {
+            n.id for parent in expansion.parents or (ROOT,) for n in tree.children(parent)
+        } - path
     dead_ends = {child.id for node in path for child in tree.children(node)}
     failures = {n for n in path | siblings | dead_ends if tree.by_id[n].failed}
-    return History(*(tuple(sorted(ids, key=lambda i: tree.by_id[i].seq)) for ids in (path, siblings, failures)))
+    return History(
+        *(tuple(sorted(ids, key=lambda i: tree.by_id[i].seq)) for ids in (path, siblings, failures))
+    )
 
 
 def decide(
@@ -61,13 +68,14 @@ def decide(
 ) -> MemoryOperator:
     """The memory operator for the next child of `parents` in `role`.
 
-    Drafts and starts see nothing. A repair sees the way to the failure, and after a failed attempt also that attempt. Tuning
-    sees which settings were tried. A crossover sees both ways. An improvement sees the trajectory, and as soon as the parent
-    has children those too, lest the author repeat them.
+    Drafts and starts see nothing. A repair sees the way to the failure, and after a failed attempt
+    also that attempt. Tuning sees which settings were tried. A crossover sees both ways. An
+    improvement sees the trajectory, and as soon as the parent has children those too, lest the
+    author repeat them.
 
-    Stagnation: once `stalled_for` nodes (fitness.stalled_for) reach `patience`, improvements take turns between a clean
-    slate, siblings without the trajectory that led here, and both. Open asks move the turn on, so that several authors who
-    ask at once are not all sent the same way.
+    Stagnation: once `stalled_for` nodes (fitness.stalled_for) reach `patience`, improvements take
+    turns between a clean slate, siblings without the trajectory that led here, and both. Open asks
+    move the turn on, so that several authors who ask at once are not all sent the same way.
     """
     if role in ("draft", "start"):
         return "none"

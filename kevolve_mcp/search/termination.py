@@ -14,7 +14,8 @@ from .tree import Ask, Node, Tree
 Reason = Literal["goal_reached", "roofline_reached", "stalled", "budget_spent"]
 
 STALL_AFTER = 20  # evaluated nodes without progress
-ROOFLINE = 0.95  # of the measured ceiling in every case: what is left is within the noise of the ceiling itself
+# of the measured ceiling in every case: what is left is within the noise of the ceiling itself
+ROOFLINE = 0.95
 
 _UNITS = {
     "evaluations": "evaluations",
@@ -47,27 +48,36 @@ def terminate(
 ) -> Termination | None:
     """Whether the search is over; None while it is not.
 
-    best: `fitness.figures` of the evaluation of `tree.best()`; without it latency and roofline goals are never reached.
-    stall_after: evaluated nodes without progress beyond noise (`margin`), failures included; None to go on for ever.
-    roofline_fraction: the achieved fraction of the ceiling, in every case, at which any goal is done; None for never. Open asks do
-    not keep a search alive; the sentence mentions them, and what they yield is still recorded.
+    best: `fitness.figures` of the evaluation of `tree.best()`; without it latency and roofline
+    goals are never reached. stall_after: evaluated nodes without progress beyond noise (`margin`),
+    failures included; None to go on for ever. roofline_fraction: the achieved fraction of the
+    ceiling, in every case, at which any goal is done; None for never. Open asks do not keep a
+    search alive; the sentence mentions them, and what they yield is still recorded.
 
-    For a given tree, a search that is over stays over, for the same reason, however much more is spent.
+    For a given tree, a search that is over stays over, for the same reason, however much more is
+    spent.
     """
     node = tree.best()
     found = None
     if node is not None:
-        found = _goal(node, goal, best or Figures()) or _roofline(node, best or Figures(), roofline_fraction)
+        found = _goal(node, goal, best or Figures()) or _roofline(
+            node, best or Figures(), roofline_fraction
+        )
     found = found or _stall(tree, node, stall_after, margin) or _budget(tree, node, budget, spent)
     if found is None or not open_asks:
         return found
     count = len(open_asks)
-    still = "1 ask is still open; its result" if count == 1 else f"{count} asks are still open; their results"
+    still = (
+        "1 ask is still open; its result"
+        if count == 1
+        else f"{count} asks are still open; their results"
+    )
     return Termination(found.reason, f"{found.sentence} {still} will be recorded.")
 
 
 def no_winner(correct: int) -> str:
-    """Why there is no best node among so many correct ones: what regresses a protected case cannot win, however fast."""
+    """Why there is no best node among so many correct ones: what regresses a protected case cannot
+    win, however fast."""
     if correct == 0:
         return "no candidate was proved correct"
     if correct == 1:
@@ -81,7 +91,8 @@ def _no_winner(tree: Tree) -> str:
 
 
 def room(budget: Budget, spent: Spent, open_asks: Sequence[Ask]) -> int | None:
-    """How many more asks fit the evaluation budget when every open one is answered; None where it is unlimited."""
+    """How many more asks fit the evaluation budget when every open one is answered; None where it
+    is unlimited."""
     if budget.evaluations is None:
         return None
     return max(0, budget.evaluations - spent.evaluations - len(open_asks))
@@ -89,12 +100,25 @@ def room(budget: Budget, spent: Spent, open_asks: Sequence[Ask]) -> int | None:
 
 def _goal(node: Node, goal: Goal, best: Figures) -> Termination | None:
     if goal.kind == "speedup" and node.score >= goal.value:
-        return Termination("goal_reached", f"Goal reached: {_name(node)} against the {goal.value:g}x that was asked for.")
+        return Termination(
+            "goal_reached",
+            f"Goal reached: {_name(node)} against the {goal.value:g}x that was asked for.",
+        )
     if goal.kind == "latency_us" and best.latency_us is not None and best.latency_us <= goal.value:
-        text = f"Goal reached: {node.id} takes {best.latency_us:.4g} us (weighted mean), {goal.value:g} us were asked for."
+        text = (
+            f"Goal reached: {node.id} takes {best.latency_us:.4g} us (weighted mean), "
+            f"{goal.value:g} us were asked for."
+        )
         return Termination("goal_reached", text)
-    if goal.kind == "roofline" and best.roofline_fraction is not None and best.roofline_fraction >= goal.value:
-        text = f"Goal reached: {node.id} is at {best.roofline_fraction:.0%} of the ceiling in its worst case, {goal.value:.0%} was asked for."
+    if (
+        goal.kind == "roofline"
+        and best.roofline_fraction is not None
+        and best.roofline_fraction >= goal.value
+    ):
+        text = (
+            f"Goal reached: {node.id} is at {best.roofline_fraction:.0%} of the ceiling in its "
+            f"worst case, {goal.value:.0%} was asked for."
+        )
         return Termination("goal_reached", text)
     return None
 
@@ -103,7 +127,8 @@ def _roofline(node: Node, best: Figures, threshold: float | None) -> Termination
     if threshold is None or best.roofline_fraction is None or best.roofline_fraction < threshold:
         return None
     text = (
-        f"Roofline reached: {_name(node)}, at {best.roofline_fraction:.0%} of this device's measured ceiling in its worst case."
+        f"Roofline reached: {_name(node)}, at {best.roofline_fraction:.0%} of this device's "
+        "measured ceiling in its worst case."
     )
     return Termination("roofline_reached", text)
 
@@ -117,7 +142,8 @@ def _stall(tree: Tree, node: Node | None, after: int | None, margin: float) -> T
     else:
         last = progress(tree.nodes, margin)[-1]
         text = (
-            f"Progress stalled: none of the last {idle} candidates was faster than {last.id} beyond noise. Best: {_name(node)}."
+            f"Progress stalled: none of the last {idle} candidates was faster than {last.id} "
+            f"beyond noise. Best: {_name(node)}."
         )
     return Termination("stalled", text)
 
@@ -127,17 +153,30 @@ def _budget(tree: Tree, node: Node | None, budget: Budget, spent: Spent) -> Term
     outcome = f"Best: {_name(node)}." if node is not None else _no_winner(tree)
     if name is not None:
         used, limit = getattr(spent, name), getattr(budget, name)
-        return Termination("budget_spent", f"Budget spent: {_amount(used)} of {_amount(limit)} {_UNITS[name]}. {outcome}")
-    if budget.seconds is not None and budget.seconds - spent.seconds < (longest := _seconds(tree, spent)) / 2:
-        used, left = f"{_amount(spent.seconds)} of {_amount(budget.seconds)} seconds", budget.seconds - spent.seconds
-        text = f"Budget spent: {used}; in the {_amount(left)} that are left no node fits, which takes up to {_amount(longest)}."
+        return Termination(
+            "budget_spent",
+            f"Budget spent: {_amount(used)} of {_amount(limit)} {_UNITS[name]}. {outcome}",
+        )
+    if (
+        budget.seconds is not None
+        and budget.seconds - spent.seconds < (longest := _seconds(tree, spent)) / 2
+    ):
+        used, left = (
+            f"{_amount(spent.seconds)} of {_amount(budget.seconds)} seconds",
+            budget.seconds - spent.seconds,
+        )
+        text = (
+            f"Budget spent: {used}; in the {_amount(left)} that are left no node fits, which takes "
+            f"up to {_amount(longest)}."
+        )
         return Termination("budget_spent", f"{text} {outcome}")
     return None
 
 
 def _seconds(tree: Tree, spent: Spent) -> float:
-    """What a node can take: one that would mostly lie beyond the limit is not begun. The second longest evaluation so far, which another
-    node never makes less (what is over stays over), and no more than was spent at all: answers from the store cost nothing."""
+    """What a node can take: one that would mostly lie beyond the limit is not begun. The second
+    longest evaluation so far, which another node never makes less (what is over stays over), and no
+    more than was spent at all: answers from the store cost nothing."""
     taken = sorted((n.seconds for n in tree.nodes), reverse=True)
     return min(taken[1], spent.seconds) if len(taken) > 1 else 0.0
 
@@ -148,5 +187,9 @@ def _amount(value: float) -> str:
 
 
 def _name(node: Node) -> str:
-    between = f" (95 % interval {node.interval[0]:.3g} to {node.interval[1]:.3g})" if node.interval is not None else ""
+    between = (
+        f" (95 % interval {node.interval[0]:.3g} to {node.interval[1]:.3g})"
+        if node.interval is not None
+        else ""
+    )
     return f"{node.id} is {node.score:.3g}x{between}"

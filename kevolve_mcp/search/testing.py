@@ -1,4 +1,5 @@
-"""For whoever writes a selection policy: a conformance suite to inherit, and random trees to try a policy on.
+"""For whoever writes a selection policy: a conformance suite to inherit, and random trees to try a
+policy on.
 
     from kevolve_mcp.search.testing import PolicyConformance
 
@@ -6,7 +7,8 @@
         def policy(self):
             return MyPolicy()
 
-The suite needs no test framework beyond one that collects classes named Test and methods named test_*.
+The suite needs no test framework beyond one that collects classes named Test and methods named
+test_*.
 """
 
 from __future__ import annotations
@@ -44,8 +46,9 @@ _FOREIGN: tuple[dict[str, Any], ...] = (
 
 
 def random_tree(rng: random.Random, size: int) -> tuple[Tree, tuple[Ask, ...]]:
-    """A tree of `size` nodes and its open asks: every status, crossovers, starts, nodes told without an ask, asks that were
-    abandoned, asks answered late, and annotations that no policy here wrote."""
+    """A tree of `size` nodes and its open asks: every status, crossovers, starts, nodes told
+    without an ask, asks that were abandoned, asks answered late, and annotations that no policy
+    here wrote."""
     nodes: list[Node] = []
     asks: list[Ask] = []
     waiting: list[Ask] = []
@@ -56,7 +59,9 @@ def random_tree(rng: random.Random, size: int) -> tuple[Tree, tuple[Ask, ...]]:
         elif waiting and rng.random() < 0.2:
             waiting.pop(rng.randrange(len(waiting)))  # abandoned
         if rng.random() < 0.7:
-            ask = waiting.pop(rng.randrange(len(waiting))) if waiting and rng.random() < 0.9 else None
+            ask = (
+                waiting.pop(rng.randrange(len(waiting))) if waiting and rng.random() < 0.9 else None
+            )
             nodes.append(_random_node(rng, nodes, len(nodes) + 1, ask))
     return Tree(tuple(nodes), tuple(asks)), tuple(waiting)
 
@@ -74,7 +79,9 @@ def _random_ask(rng: random.Random, nodes: Sequence[Node], seq: int) -> Ask:
         parents = tuple(rng.sample(correct, 2))
     elif role not in ("draft", "start"):
         parents = (rng.choice(failed if role == "repair" else correct),)
-    return Ask(seq, parents, rng.choice(_MEMORY) if parents else "none", role, dict(rng.choice(_FOREIGN)))
+    return Ask(
+        seq, parents, rng.choice(_MEMORY) if parents else "none", role, dict(rng.choice(_FOREIGN))
+    )
 
 
 def _random_node(rng: random.Random, nodes: Sequence[Node], seq: int, ask: Ask | None) -> Node:
@@ -85,7 +92,11 @@ def _random_node(rng: random.Random, nodes: Sequence[Node], seq: int, ask: Ask |
         role = "improve" if parents else "draft"
     status = rng.choice(_STATUSES)
     score = round(rng.uniform(0.2, 3.0), 3) if status == "correct" else 0.0
-    params = {name: rng.choice(choices) for name, choices in _CHOICES.items()} if rng.random() < 0.4 else {}
+    params = (
+        {name: rng.choice(choices) for name, choices in _CHOICES.items()}
+        if rng.random() < 0.4
+        else {}
+    )
     width = rng.choice((1.0, 1.01, 1.2))
     return Node(
         id=f"n{seq}",
@@ -106,7 +117,9 @@ def _random_node(rng: random.Random, nodes: Sequence[Node], seq: int, ask: Ask |
     )
 
 
-def unmet(tree: Tree, open_asks: Sequence[Ask], chosen: Sequence[Expansion], n: int) -> tuple[str, ...]:
+def unmet(
+    tree: Tree, open_asks: Sequence[Ask], chosen: Sequence[Expansion], n: int
+) -> tuple[str, ...]:
     """What of the contract of `SelectionPolicy.select` an answer breaks, one sentence each."""
     found = []
     if len(chosen) > n:
@@ -122,7 +135,13 @@ def unmet(tree: Tree, open_asks: Sequence[Ask], chosen: Sequence[Expansion], n: 
             found.append(f"the same parent twice: {e}")
         if e.role == "start":
             found.append(f"starts are the session's to give: {e}")
-        expected = {"draft": (0,), "crossover": (2,), "improve": (1,), "tune": (1,), "repair": (1,)}.get(e.role, (0, 1, 2))
+        expected = {
+            "draft": (0,),
+            "crossover": (2,),
+            "improve": (1,),
+            "tune": (1,),
+            "repair": (1,),
+        }.get(e.role, (0, 1, 2))
         if len(e.parents) not in expected:
             found.append(f"a {e.role} with {len(e.parents)} parents: {e}")
         if e.role == "draft" and e.memory != "none":
@@ -136,11 +155,14 @@ def unmet(tree: Tree, open_asks: Sequence[Ask], chosen: Sequence[Expansion], n: 
 
 def as_asks(chosen: Sequence[Expansion], seq: int) -> tuple[Ask, ...]:
     """The asks that a session makes of a policy's answer, the first with this seq."""
-    return tuple(Ask(seq + i, e.parents, e.memory, e.role, dict(e.annotations)) for i, e in enumerate(chosen))
+    return tuple(
+        Ask(seq + i, e.parents, e.memory, e.role, dict(e.annotations)) for i, e in enumerate(chosen)
+    )
 
 
 class PolicyConformance:
-    """Inherit as class Test…, give `policy`. Each test states one clause of SelectionPolicy's contract."""
+    """Inherit as class Test…, give `policy`. Each test states one clause of SelectionPolicy's
+    contract."""
 
     seeds = range(60)
 
@@ -169,8 +191,13 @@ class PolicyConformance:
         for tree, open_asks, n, seed in self.situations():
             first = kept.select(tree, open_asks, ask_random(seed, 1), Spent(), n)
             assert kept.select(tree, open_asks, ask_random(seed, 1), Spent(), n) == first
-            rebuilt = Tree(tuple(replace(x) for x in tree.nodes), tuple(replace(a) for a in tree.asks))
-            assert self.policy().select(rebuilt, tuple(open_asks), ask_random(seed, 1), Spent(), n) == first
+            rebuilt = Tree(
+                tuple(replace(x) for x in tree.nodes), tuple(replace(a) for a in tree.asks)
+            )
+            assert (
+                self.policy().select(rebuilt, tuple(open_asks), ask_random(seed, 1), Spent(), n)
+                == first
+            )
 
     def test_leaves_its_arguments_alone(self) -> None:
         for tree, open_asks, n, seed in self.situations():
@@ -198,11 +225,22 @@ class PolicyConformance:
         assert self.policy().select(Tree((), asks), (), ask_random(0, len(asks) + 1), Spent(), 1)
 
     def test_survives_nothing_but_failures(self) -> None:
-        """An author who never succeeds: the policy goes on asking, and never builds upon a failure."""
+        """An author who never succeeds: the policy goes on asking, and never builds upon a
+        failure."""
         tree = Tree()
         for seq in range(1, 40):
             chosen = self.policy().select(tree, (), ask_random(0, seq), Spent(evaluations=seq), 1)
             assert not unmet(tree, (), chosen, 1), unmet(tree, (), chosen, 1)
             (ask,) = as_asks(chosen, seq)
-            node = Node(f"n{seq}", seq, ask.parents, f"c{seq}", f"e{seq}", "build_failed", 0.0, ask=seq, role=ask.role)
+            node = Node(
+                f"n{seq}",
+                seq,
+                ask.parents,
+                f"c{seq}",
+                f"e{seq}",
+                "build_failed",
+                0.0,
+                ask=seq,
+                role=ask.role,
+            )
             tree = Tree((*tree.nodes, node), (*tree.asks, ask))

@@ -1,7 +1,7 @@
 """The search tree: insert-only nodes and asks, and the questions one can put to them.
 
-All search state is derived from nodes and asks; nothing here changes after it was inserted, so a tree loaded from the store
-after a crash is the tree that was.
+All search state is derived from nodes and asks; nothing here changes after it was inserted, so a
+tree loaded from the store after a crash is the tree that was.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ Role = Literal["start", "draft", "improve", "repair", "tune", "crossover"]
 
 @dataclass(frozen=True)
 class Node:
-    """id: "n17" with seq 17. fitness: None where nothing was timed, 0.0 for anything not proved correct.
+    """id: "n17" with seq 17. fitness: None where nothing was timed, 0.0 for anything not proved
+    correct.
 
-    parents: ids of earlier nodes, () for a root, never ROOT. interval: the 95 % interval of F where known. origin: where a
-    start came from ("user file", "skill: NAME", "task: NAME"), None for a node that the search made. predicted_speedup: the
-    author's forecast of F as a factor on the parent's (on 1 without a parent). tunables: the choices that the candidate's TUNABLES name, {} where none are known.
-    seconds/device_seconds: what the evaluation cost. approved_by: who let it pass; one that needs a review then counts as correct.
+    parents: ids of earlier nodes, () for a root, never ROOT. interval: the 95 % interval of F where
+    known. origin: where a start came from ("user file", "skill: NAME", "task: NAME"), None for a
+    node that the search made. predicted_speedup: the author's forecast of F as a factor on the
+    parent's (on 1 without a parent). tunables: the choices that the candidate's TUNABLES name, {}
+    where none are known. seconds/device_seconds: what the evaluation cost. approved_by: who let it
+    pass; one that needs a review then counts as correct.
     """
 
     id: str
@@ -48,7 +51,8 @@ class Node:
     rationale: str = ""
     annotations: dict[str, Any] = field(default_factory=dict)
     params: dict[str, Any] = field(default_factory=dict)
-    structure: str = ""  # digest of the source with PARAMS blanked: nodes of one structure differ only in parameters
+    # digest of the source with PARAMS blanked: nodes of one structure differ only in parameters
+    structure: str = ""
     created: float = 0.0
     interval: tuple[float, float] | None = None
     tunables: dict[str, Any] = field(default_factory=dict)
@@ -63,7 +67,8 @@ class Node:
 
     @property
     def family(self) -> str:
-        """Equal for nodes that differ only in parameters; the candidate itself where the structure is not known."""
+        """Equal for nodes that differ only in parameters; the candidate itself where the structure
+        is not known."""
         return self.structure or self.candidate
 
     @property
@@ -73,14 +78,15 @@ class Node:
 
     @property
     def assured(self) -> float:
-        """The lower end of F's interval, F itself where none is known: nodes are chosen by what is known of them, not by a lucky median."""
+        """The lower end of F's interval, F itself where none is known: nodes are chosen by what is
+        known of them, not by a lucky median."""
         return min(self.score, self.interval[0]) if self.interval is not None else self.score
 
 
 @dataclass(frozen=True)
 class Ask:
-    """One request for a next candidate. `lease_until` (seconds, the clock of `created`): after it the ask may be given again. taken: when its
-    present author took it, None while it is free."""
+    """One request for a next candidate. `lease_until` (seconds, the clock of `created`): after it
+    the ask may be given again. taken: when its present author took it, None while it is free."""
 
     seq: int
     parents: tuple[str, ...]
@@ -152,19 +158,27 @@ class Tree:
         return tuple(reversed(path))
 
     def siblings(self, node_id: str) -> tuple[Node, ...]:
-        """The other children of this node's parents, in the order of insertion; of a root: the other roots."""
+        """The other children of this node's parents, in the order of insertion; of a root: the
+        other roots."""
         node = self.by_id.get(node_id)
         if node is None:
             return ()
-        found = {s.id: s for parent in node.parents or (ROOT,) for s in self.children(parent) if s.id != node_id}
+        found = {
+            s.id: s
+            for parent in node.parents or (ROOT,)
+            for s in self.children(parent)
+            if s.id != node_id
+        }
         return tuple(sorted(found.values(), key=lambda n: n.seq))
 
     def depth(self, node_id: str) -> int:
-        """Edges between ROOT and the node along first parents: 0 for ROOT, 1 for drafts and starts."""
+        """Edges between ROOT and the node along first parents: 0 for ROOT, 1 for drafts and
+        starts."""
         return len(self.trajectory(node_id))
 
     def ancestors(self, node_id: str) -> frozenset[str]:
-        """All nodes this one was made from, through every parent; neither the node itself nor ROOT."""
+        """All nodes this one was made from, through every parent; neither the node itself nor
+        ROOT."""
         return self._closure(node_id, lambda i: self.by_id[i].parents if i in self.by_id else ())
 
     def descendants(self, node_id: str) -> frozenset[str]:
@@ -181,8 +195,13 @@ class Tree:
         return frozenset(seen - {start})
 
     def frontier(self) -> tuple[Node, ...]:
-        """The nodes worth building on: every correct one, best first by what is assured, the earlier one of equals."""
-        return tuple(sorted((n for n in self.nodes if not n.failed), key=lambda n: (-n.assured, -n.score, n.seq)))
+        """The nodes worth building on: every correct one, best first by what is assured, the
+        earlier one of equals."""
+        return tuple(
+            sorted(
+                (n for n in self.nodes if not n.failed), key=lambda n: (-n.assured, -n.score, n.seq)
+            )
+        )
 
     def failures(self) -> tuple[Node, ...]:
         """Negative memory: every node that was not proved correct, in the order of insertion."""
@@ -204,32 +223,46 @@ class Tree:
         return max(0, math.prod(len(choices) for choices in node.tunables.values()) - len(tried))
 
     def annotation(self, node: Node, name: str) -> Any:
-        """What was noted under `name` when the node was asked for, else what the node itself carries, else None."""
+        """What was noted under `name` when the node was asked for, else what the node itself
+        carries, else None."""
         ask = self.asks_by_seq.get(node.ask) if node.ask is not None else None
         if ask is not None and name in ask.annotations:
             return ask.annotations[name]
         return node.annotations.get(name)
 
     def defects(self) -> tuple[str, ...]:
-        """What contradicts an insert-only history, one sentence each; () for every tree that a store may return."""
+        """What contradicts an insert-only history, one sentence each; () for every tree that a
+        store may return."""
         found = []
-        for what, seqs in (("node", [n.seq for n in self.nodes]), ("ask", [a.seq for a in self.asks])):
+        for what, seqs in (
+            ("node", [n.seq for n in self.nodes]),
+            ("ask", [a.seq for a in self.asks]),
+        ):
             if any(b <= a for a, b in itertools.pairwise(seqs)):
                 found.append(f"{what}s are not in strictly increasing order of seq: {seqs}")
         if len(self.by_id) != len(self.nodes) or ROOT in self.by_id:
             found.append(f"node ids must be unique and differ from {ROOT}")
         seen: set[str] = set()
         for node in self.nodes:
-            found += [f"{node.id} names the parent {p}, which no earlier node is" for p in node.parents if p not in seen]
+            found += [
+                f"{node.id} names the parent {p}, which no earlier node is"
+                for p in node.parents
+                if p not in seen
+            ]
             if node.ask is not None and node.ask not in self.asks_by_seq:
                 found.append(f"{node.id} answers ask {node.ask}, which does not exist")
             seen.add(node.id)
         for ask in self.asks:
-            found += [f"{ask.id} names the parent {p}, which does not exist" for p in ask.parents if p not in self.by_id]
+            found += [
+                f"{ask.id} names the parent {p}, which does not exist"
+                for p in ask.parents
+                if p not in self.by_id
+            ]
         return tuple(found)
 
     def best(self) -> Node | None:
-        """The eligible node whose fitness is assured to be the highest; the earlier one of equals."""
+        """The eligible node whose fitness is assured to be the highest; the earlier one of
+        equals."""
         ranked = [n for n in self.nodes if n.eligible and n.score > 0]
         return max(ranked, key=lambda n: (n.assured, n.score, -n.seq), default=None)
 

@@ -1,4 +1,5 @@
-"""Where the package as a user calls it falls short of what was asked for, or of what the kernel alone had reached, in words."""
+"""Where the package as a user calls it falls short of what was asked for, or of what the kernel
+alone had reached, in words."""
 
 from __future__ import annotations
 
@@ -9,55 +10,83 @@ from harness.types import CaseResult, Goal, fitness
 from .fitness import figures
 
 KEPT = 0.5  # of what the kernel alone gains: a package that keeps less has lost it
-MOST_DISPATCH_US = 8.0  # for finding the kernel: 5 on a CPU, 8 on a GPU is what packages are built for
+# for finding the kernel: 5 on a CPU, 8 on a GPU is what packages are built for
+MOST_DISPATCH_US = 8.0
 REMEDY = (
-    "What helps: more work a call (a larger batch), fewer tensors among arguments and parameters (each is compared), no lists of "
-    "tensors; or module.kernel_alone(), which decides nothing and is right for measured inputs only."
+    "What helps: more work a call (a larger batch), fewer tensors among arguments and parameters "
+    "(each is compared), no lists of tensors; or module.kernel_alone(), which decides nothing and "
+    "is right for measured inputs only."
 )
 
 
-def unmet_goals(goal: Goal, called: Sequence[CaseResult], alone: Sequence[CaseResult]) -> tuple[str, ...]:
-    """One sentence each; () where there is nothing to confess. called: the cases as a user calls the package; alone: those of
-    the kernel before the export."""
+def unmet_goals(
+    goal: Goal, called: Sequence[CaseResult], alone: Sequence[CaseResult]
+) -> tuple[str, ...]:
+    """One sentence each; () where there is nothing to confess. called: the cases as a user calls
+    the package; alone: those of the kernel before the export."""
     found = []
     if (missed := _missed(goal, called)) is not None:
-        reached = "" if _missed(goal, alone) is not None else ", although the kernel alone reached it"
+        reached = (
+            "" if _missed(goal, alone) is not None else ", although the kernel alone reached it"
+        )
         found.append(f"The goal {goal} is missed as a user calls it{reached}: {missed}.")
     value = fitness(called)
     if value is not None and value < 1:
-        found.append(f"As called, the package is slower than the strongest baselines: {value:.2f}x.")
+        found.append(
+            f"As called, the package is slower than the strongest baselines: {value:.2f}x."
+        )
     before = {case.name: case for case in alone}
     for case in called:
         kernel = before.get(case.name)
         if kernel is not None and (loss := _lost(case, kernel)):
             found.append(loss)
         if case.protected and case.verdict == "slower" and case.speedup is not None:
-            had = f"; the kernel alone: {kernel.speedup:.2f}x" if kernel is not None and kernel.speedup is not None else ""
-            found.append(f"The protected case {case.name} is slower as called: {case.speedup:.2f}x over {case.baseline}{had}.")
+            had = (
+                f"; the kernel alone: {kernel.speedup:.2f}x"
+                if kernel is not None and kernel.speedup is not None
+                else ""
+            )
+            found.append(
+                f"The protected case {case.name} is slower as called: {case.speedup:.2f}x over "
+                f"{case.baseline}{had}."
+            )
     return tuple(found)
 
 
 def _lost(called: CaseResult, alone: CaseResult) -> str:
-    """Whether finding the kernel takes what the kernel wins, or more than it may; "" where it does not, or was not measured."""
+    """Whether finding the kernel takes what the kernel wins, or more than it may; "" where it does
+    not, or was not measured."""
     if called.dispatch_us is None or called.speedup is None or alone.speedup is None:
         return ""
-    eaten = alone.speedup > 1 and called.speedup - 1 < KEPT * (alone.speedup - 1) and called.verdict != "faster"
+    eaten = (
+        alone.speedup > 1
+        and called.speedup - 1 < KEPT * (alone.speedup - 1)
+        and called.verdict != "faster"
+    )
     if not eaten and called.dispatch_us <= MOST_DISPATCH_US:
         return ""
     return (
-        f"Case {called.name}: {called.speedup:.2f}x as called, {alone.speedup:.2f}x alone; finding the kernel takes {called.dispatch_us:.1f} us a "
-        f"call with warm caches, several times that with cold ones. {REMEDY}"
+        f"Case {called.name}: {called.speedup:.2f}x as called, {alone.speedup:.2f}x alone; finding "
+        f"the kernel takes {called.dispatch_us:.1f} us a call with warm caches, several times that "
+        f"with cold ones. {REMEDY}"
     )
 
 
 def _missed(goal: Goal, cases: Sequence[CaseResult]) -> str | None:
-    """What was measured instead of the goal; None where it is reached, or the goal names no figure."""
+    """What was measured instead of the goal; None where it is reached, or the goal names no
+    figure."""
     seen, value = figures(cases), fitness(cases)
     if goal.kind == "speedup" and (value is None or value < goal.value):
         return "nothing was timed" if value is None else f"{value:.3g}x"
     if goal.kind == "latency_us" and (seen.latency_us is None or seen.latency_us > goal.value):
-        return "nothing was timed" if seen.latency_us is None else f"{seen.latency_us:.4g} us (weighted mean)"
-    if goal.kind == "roofline" and (seen.roofline_fraction is None or seen.roofline_fraction < goal.value):
+        return (
+            "nothing was timed"
+            if seen.latency_us is None
+            else f"{seen.latency_us:.4g} us (weighted mean)"
+        )
+    if goal.kind == "roofline" and (
+        seen.roofline_fraction is None or seen.roofline_fraction < goal.value
+    ):
         return (
             "nothing was timed"
             if seen.roofline_fraction is None

@@ -25,8 +25,10 @@ Language = Annotated[str, Field(description="cpp, triton ...")]
 
 @dataclass(frozen=True)
 class PolicyOptions:
-    """What a session permits, and how it searches. selection: a selection policy's name; skills: whether skills lend starts;
-    seed: of the search's random choices (default: from the session's id); inject: how often an ask shows a kernel of a similar task, 0..1; the rest as in harness.types.Policy."""
+    """What a session permits, and how it searches. selection: a selection policy's name; skills:
+    whether skills lend starts; seed: of the search's random choices (default: from the session's
+    id); inject: how often an ask shows a kernel of a similar task, 0..1; the rest as in
+    harness.types.Policy."""
 
     selection: str = ""
     library_calls: Literal["flag", "allow", "reject"] = "flag"
@@ -44,20 +46,29 @@ class PolicyOptions:
 PolicyArgument = Annotated[
     dict[str, str | bool | int | float] | str | None,
     Field(
-        description='"greedy", "evolutionary", or an object: selection, library_calls (flag, allow, reject), isolation, '
-        "tolerance (default, bitwise), review, skills, seed, inject (0..1)"
+        description=(
+            '"greedy", "evolutionary", or an object: selection, library_calls (flag, allow, '
+            "reject), isolation, tolerance (default, bitwise), review, skills, seed, inject (0..1)"
+        )
     ),
 ]
 BudgetArgument = Annotated[
     dict[str, float] | None,
     Field(
-        description="Limits by name: evaluations, seconds, device_seconds, tokens, usd; default: none, a stall ends the search"
+        description=(
+            "Limits by name: evaluations, seconds, device_seconds, tokens, usd; default: none, a "
+            "stall ends the search"
+        )
     ),
 ]
 
 UsageArgument = Annotated[
     dict[str, float] | None,
-    Field(description='What writing it used, e.g. {"tokens": 5200, "usd": 0.03}; counts against the budget'),
+    Field(
+        description=(
+            'What writing it used, e.g. {"tokens": 5200, "usd": 0.03}; counts against the budget'
+        )
+    ),
 ]
 
 
@@ -65,9 +76,13 @@ def parse_usage(given: dict[str, float] | None) -> Spent:
     """Only what an author uses: tokens and usd. Raises UsageError naming what is accepted."""
     data = given or {}
     if unknown := sorted(data.keys() - {"tokens", "usd"}):
-        raise UsageError(f"usage: unknown field {unknown[0]!r}", 'Example: usage={"tokens": 5200, "usd": 0.03}.')
+        raise UsageError(
+            f"usage: unknown field {unknown[0]!r}", 'Example: usage={"tokens": 5200, "usd": 0.03}.'
+        )
     if any(not 0 <= v < float("inf") for v in data.values()):
-        raise UsageError(f"usage {given}: no figure may be negative or infinite", "Leave out what is not known.")
+        raise UsageError(
+            f"usage {given}: no figure may be negative or infinite", "Leave out what is not known."
+        )
     return Spent(tokens=round(data.get("tokens", 0)), usd=float(data.get("usd", 0.0)))
 
 
@@ -79,7 +94,10 @@ def parse_policy(given: dict[str, str | bool | int | float] | str | None) -> Pol
 
 def parse_budget(given: dict[str, float] | None) -> Budget:
     """Raises UsageError naming what is accepted."""
-    data = {k: int(v) if k in ("evaluations", "tokens") and v == int(v) else v for k, v in (given or {}).items()}
+    data = {
+        k: int(v) if k in ("evaluations", "tokens") and v == int(v) else v
+        for k, v in (given or {}).items()
+    }
     if any(v <= 0 for v in data.values()):
         raise UsageError(f"budget {given}: a limit must be positive", "Leave a limit out for none.")
     return _decoded(Budget, data, "budget", 'Example: budget={"evaluations": 40, "seconds": 600}.')
@@ -89,7 +107,9 @@ def _decoded(cls: type[T], data: Any, name: str, example: str) -> T:
     try:
         return from_json(cls, data)
     except CodecError as error:
-        raise UsageError(f"{name}: {str(error).removeprefix(cls.__name__).lstrip('.: ')}", example) from None
+        raise UsageError(
+            f"{name}: {str(error).removeprefix(cls.__name__).lstrip('.: ')}", example
+        ) from None
 
 
 def parse_goal(text: str) -> Goal:

@@ -20,9 +20,11 @@ from .teach import Teach
 ServiceFactory = Callable[[Settings], Service]
 
 
-def build_server(settings: Settings | None = None, service: ServiceFactory = Service, reach: Reach = ANYWHERE) -> MCPServer[App]:
-    """The MCP server. `service` makes the service of each connection (of the process, over HTTP); its store opens at the first
-    call that needs it. reach: which files callers may name."""
+def build_server(
+    settings: Settings | None = None, service: ServiceFactory = Service, reach: Reach = ANYWHERE
+) -> MCPServer[App]:
+    """The MCP server. `service` makes the service of each connection (of the process, over HTTP);
+    its store opens at the first call that needs it. reach: which files callers may name."""
     chosen = settings or Settings()
 
     @asynccontextmanager

@@ -1,4 +1,5 @@
-"""What a tool call can reach: the service of this process, the settings, and the files that the caller may name."""
+"""What a tool call can reach: the service of this process, the settings, and the files that the
+caller may name."""
 
 from __future__ import annotations
 
@@ -45,15 +46,16 @@ def author(ctx: Context[Any]) -> str:
 
 
 def caller(ctx: Context[Any]) -> str:
-    """Who takes asks and hands in kernels: the author, over HTTP with a mark of its connection, since clients of one name share the
-    server."""
+    """Who takes asks and hands in kernels: the author, over HTTP with a mark of its connection,
+    since clients of one name share the server."""
     connection = _connection(ctx)
     mark = f" #{hashlib.sha256(connection.encode()).hexdigest()[:8]}" if connection else ""
     return f"{author(ctx)}{mark}"
 
 
 def told_apart(ctx: Context[Any]) -> bool:
-    """Whether two clients that call are two callers. Over HTTP without connections they may look the same."""
+    """Whether two clients that call are two callers. Over HTTP without connections they may look
+    the same."""
     return ctx.headers is None or bool(_connection(ctx))
 
 

@@ -1,4 +1,5 @@
-"""A job as an answer: the same result reads the same, whether its own tool or job_wait hands it over."""
+"""A job as an answer: the same result reads the same, whether its own tool or job_wait hands it
+over."""
 
 from __future__ import annotations
 
@@ -19,7 +20,12 @@ def open_answer(job: JobView) -> CallToolResult:
     phrase = phrased(job)
     session = job.result.session if isinstance(job.result, Opened) else None
     joined = isinstance(job.result, Opened) and job.result.joined
-    return answer(phrase, SessionReply(**_common(job, phrase), session=to_json(session) if session else None, joined=joined))
+    return answer(
+        phrase,
+        SessionReply(
+            **_common(job, phrase), session=to_json(session) if session else None, joined=joined
+        ),
+    )
 
 
 def evaluation_answer(job: JobView) -> CallToolResult:

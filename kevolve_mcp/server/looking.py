@@ -42,7 +42,9 @@ async def tree(
     for name in ("text", "next_cursor", "kind"):
         data.pop(name)
     data = {name: value for name, value in data.items() if value}
-    reply = ViewReply(verdict=verdict, next=call, kind=view.kind, data=data, next_cursor=view.next_cursor)
+    reply = ViewReply(
+        verdict=verdict, next=call, kind=view.kind, data=data, next_cursor=view.next_cursor
+    )
     return Phrase(verdict, call, [more] if more else []), reply
 
 
@@ -57,7 +59,12 @@ async def search(
 ) -> tuple[Phrase, KnowledgeReply]:
     """knowledge_search."""
     found = await service.search(
-        query, signals=tuple(signals or ()), target=target, language=language, limit=limit, cursor=cursor
+        query,
+        signals=tuple(signals or ()),
+        target=target,
+        language=language,
+        limit=limit,
+        cursor=cursor,
     )
     phrase = rest.hits(found)
     reply = KnowledgeReply(
@@ -75,5 +82,7 @@ async def read(service: Service, page_id: str, offset: int = 0) -> tuple[Phrase,
     """knowledge_read."""
     view = await service.read(page_id, offset=offset)
     phrase = rest.page(view)
-    reply = KnowledgeReply(verdict=phrase.verdict, next=phrase.next, page_id=view.id, next_cursor=view.next_offset)
+    reply = KnowledgeReply(
+        verdict=phrase.verdict, next=phrase.next, page_id=view.id, next_cursor=view.next_offset
+    )
     return phrase, reply

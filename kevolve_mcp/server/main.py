@@ -1,4 +1,5 @@
-"""Start the server. Imports little: what must be checked before anything else is imported is checked here."""
+"""Start the server. Imports little: what must be checked before anything else is imported is
+checked here."""
 
 from __future__ import annotations
 
@@ -22,14 +23,27 @@ if TYPE_CHECKING:
 
     from .http import HttpOptions
 
-HTTP_ONLY = ("host", "port", "token", "allow_remote", "allow_host", "root", "allow_python", "tasks_from_root")
+HTTP_ONLY = (
+    "host",
+    "port",
+    "token",
+    "allow_remote",
+    "allow_host",
+    "root",
+    "allow_python",
+    "tasks_from_root",
+)
 
 
 def serve(settings: Settings | None = None, http: HttpOptions | None = None) -> None:
-    """Serve stdio until the client closes it; with `http`, serve that until a signal. Raises KEvolveError when it cannot start.
+    """Serve stdio until the client closes it; with `http`, serve that until a signal. Raises
+    KEvolveError when it cannot start.
 
-    The token leaves the environment: what this process starts, and what that runs, need not know it."""
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    The token leaves the environment: what this process starts, and what that runs, need not know
+    it."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
+    )
     check_shadowing("harness", "knowledge")
     from kevolve_mcp.settings import Settings
 
@@ -52,7 +66,8 @@ def serve(settings: Settings | None = None, http: HttpOptions | None = None) -> 
 
 @contextmanager
 def _nothing_is_garbage() -> Iterator[None]:
-    """While the server is imported and built: collecting took a tenth of the time until its first answer."""
+    """While the server is imported and built: collecting took a tenth of the time until its first
+    answer."""
     gc.disable()
     try:
         yield
@@ -62,8 +77,13 @@ def _nothing_is_garbage() -> Iterator[None]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """`kevolve-mcp`: serve stdio, or HTTP. Messages go to stderr; stdout belongs to the protocol."""
-    given = {name: value for name, value in vars(_parser().parse_args(arguments)).items() if value is not None}
+    """`kevolve-mcp`: serve stdio, or HTTP. Messages go to stderr; stdout belongs to the
+    protocol."""
+    given = {
+        name: value
+        for name, value in vars(_parser().parse_args(arguments)).items()
+        if value is not None
+    }
     try:
         check_shadowing("harness", "knowledge")
         from kevolve_mcp.settings import Settings
@@ -79,11 +99,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _http(given: dict[str, object]) -> HttpOptions | None:
-    """What the options say of HTTP, None for stdio. Raises UsageError for options that have no meaning there."""
+    """What the options say of HTTP, None for stdio. Raises UsageError for options that have no
+    meaning there."""
     stray = [f"--{name.replace('_', '-')}" for name in HTTP_ONLY if name in given]
     if not given.get("http"):
         if stray:
-            raise UsageError(f"{', '.join(stray)} has no meaning over stdio", "Add --http, or leave it out.")
+            raise UsageError(
+                f"{', '.join(stray)} has no meaning over stdio", "Add --http, or leave it out."
+            )
         return None
     from .http import HttpOptions
 
@@ -99,20 +122,49 @@ def _http(given: dict[str, object]) -> HttpOptions | None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="kevolve-mcp", description="KEvolve's MCP server, over stdio unless --http is given; settings: KEVOLVE_*."
+        prog="kevolve-mcp",
+        description="KEvolve's MCP server, over stdio unless --http is given; settings: KEVOLVE_*.",
     )
     parser.add_argument("--version", action="version", version=f"kevolve-mcp {__version__}")
     parser.add_argument("--home", help="folder of database, artifacts and exports")
     parser.add_argument("--python", help="interpreter that evaluates")
-    parser.add_argument("--http", action="store_true", default=None, help="serve streamable HTTP; see docs/http.md")
+    parser.add_argument(
+        "--http", action="store_true", default=None, help="serve streamable HTTP; see docs/http.md"
+    )
     parser.add_argument("--host", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, help="port to listen on (8765); 0 takes a free one")
-    parser.add_argument("--token", help="the bearer token; better: KEVOLVE_TOKEN; default: one kept in the home")
-    parser.add_argument("--root", type=Path, action="append", help="paths name files below it (the current folder); repeatable")
-    parser.add_argument("--allow-remote", action="store_true", default=None, help="listen on an address that others reach")
-    parser.add_argument("--allow-host", action="append", help="a further name of this machine that clients use; repeatable")
-    parser.add_argument("--allow-python", action="store_true", default=None, help="callers may choose the interpreter")
-    parser.add_argument("--tasks-from-root", action="store_true", default=None, help="callers may not send the text of a task")
+    parser.add_argument(
+        "--token", help="the bearer token; better: KEVOLVE_TOKEN; default: one kept in the home"
+    )
+    parser.add_argument(
+        "--root",
+        type=Path,
+        action="append",
+        help="paths name files below it (the current folder); repeatable",
+    )
+    parser.add_argument(
+        "--allow-remote",
+        action="store_true",
+        default=None,
+        help="listen on an address that others reach",
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        help="a further name of this machine that clients use; repeatable",
+    )
+    parser.add_argument(
+        "--allow-python",
+        action="store_true",
+        default=None,
+        help="callers may choose the interpreter",
+    )
+    parser.add_argument(
+        "--tasks-from-root",
+        action="store_true",
+        default=None,
+        help="callers may not send the text of a task",
+    )
     return parser
 
 

@@ -10,7 +10,8 @@ MAX_CHARACTERS = 36_000  # about 9,000 tokens; clients warn at 10,000
 
 @dataclass(frozen=True)
 class Phrase:
-    """verdict: the first line. lines: what follows. next: the call to make now. links: (uri, name, media type)."""
+    """verdict: the first line. lines: what follows. next: the call to make now. links: (uri, name,
+    media type)."""
 
     verdict: str
     next: str

@@ -27,7 +27,7 @@ def optimize_kernel(
    hypothesis with a predicted speed-up, and kernel_submit it with the ask_id. Use kernel_check while a kernel is not yet right.
 3. Read the signals of every answer; knowledge_search(signals=[...]) explains them. Do not repeat what the tree shows as tried.
 4. When session_next says the search has ended, session_finish. Report its measured figure and nothing faster than it.
-"""
+"""  # noqa: E501
 
 
 def port_kernel(
@@ -44,4 +44,4 @@ def port_kernel(
    kernel_check it until it is correct, then kernel_submit it.
 3. Go on with session_next and kernel_submit: what was fast on the old target need not be on the new one; follow the signals.
 4. session_finish, and report its measured figure.
-"""
+"""  # noqa: E501

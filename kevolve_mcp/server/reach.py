@@ -1,7 +1,8 @@
 """What the paths of a caller may name.
 
-Over stdio the caller started this process and may read what it may read. Over HTTP the caller is whoever holds the token,
-perhaps on another machine: its paths name Python files below the folders that the server was started for, and nothing else.
+Over stdio the caller started this process and may read what it may read. Over HTTP the caller is
+whoever holds the token, perhaps on another machine: its paths name Python files below the folders
+that the server was started for, and nothing else.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from kevolve_mcp.sessions.types import Text
 
 
 class Reach:
-    """Every file of this machine that the process can read, and every interpreter. note: what a client is told about it."""
+    """Every file of this machine that the process can read, and every interpreter. note: what a
+    client is told about it."""
 
     note = ""
 
     async def text(self, path: str, source: str, name: str = "") -> Text:
-        """A path or a source. name: the arguments' prefix in messages ("task_"). Raises UsageError for what may not be named."""
+        """A path or a source. name: the arguments' prefix in messages ("task_"). Raises UsageError
+        for what may not be named."""
         if path and source:
             raise UsageError(f"{name}path and {name}source were both given", "Give one of them.")
         return Text(path, source)
@@ -41,14 +44,21 @@ ANYWHERE = Reach()
 class Below(Reach):
     """Python files below `roots`.
 
-    A path must be absolute and without `..`; it is resolved, and what it leads to must be a regular .py file below a root and
-    outside `closed` (the home: database and token). The same holds for the files that a task brings along: task.py and
-    start.py (start_LANGUAGE.py) beside it, NAME.heldout.py. Nothing outside is looked at, so a refusal does not tell what exists. The resolved
-    path is what goes on; between check and reading, only somebody who can write below a root could exchange it.
+    A path must be absolute and without `..`; it is resolved, and what it leads to must be a regular
+    .py file below a root and outside `closed` (the home: database and token). The same holds for
+    the files that a task brings along: task.py and start.py (start_LANGUAGE.py) beside it,
+    NAME.heldout.py. Nothing outside is looked at, so a refusal does not tell what exists. The
+    resolved path is what goes on; between check and reading, only somebody who can write below a
+    root could exchange it.
     """
 
     def __init__(
-        self, roots: Sequence[Path], *, closed: Sequence[Path] = (), any_python: bool = False, task_texts: bool = True
+        self,
+        roots: Sequence[Path],
+        *,
+        closed: Sequence[Path] = (),
+        any_python: bool = False,
+        task_texts: bool = True,
     ) -> None:
         self.roots = tuple(Path(os.path.realpath(root)) for root in roots)
         self._closed = tuple(Path(os.path.realpath(folder)) for folder in closed)
@@ -56,7 +66,9 @@ class Below(Reach):
         self._task_texts = task_texts
         self._where = " or ".join(map(str, self.roots))
         self.note = f"Here, paths name .py files below {self._where}" + (
-            "; for anything else pass its text.\n" if task_texts else ", tasks always so; kernels may be text.\n"
+            "; for anything else pass its text.\n"
+            if task_texts
+            else ", tasks always so; kernels may be text.\n"
         )
 
     async def text(self, path: str, source: str, name: str = "") -> Text:
@@ -64,29 +76,39 @@ class Below(Reach):
         if given.source and name == "task_" and not self._task_texts:
             raise UsageError(
                 "this server runs no task from a text",
-                f"Its operator chose the tasks: give task_path, the absolute path of a task below {self._where}.",
+                "Its operator chose the tasks: give task_path, the absolute path of a task below "
+                f"{self._where}.",
             )
-        return Text(await to_thread.run_sync(self._checked, given.path, name)) if given.path else given
+        return (
+            Text(await to_thread.run_sync(self._checked, given.path, name)) if given.path else given
+        )
 
     def python(self, python: str) -> str:
         if python and not self._any_python:
             raise UsageError(
-                "the argument python is refused over HTTP: it would start a program of the caller's choice",
-                "Leave it out; who runs the server sets KEVOLVE_PYTHON, or starts it with --allow-python.",
+                "the argument python is refused over HTTP: it would start a program of the "
+                "caller's choice",
+                "Leave it out; who runs the server sets KEVOLVE_PYTHON, or starts it with "
+                "--allow-python.",
             )
         return python
 
     def _checked(self, path: str, name: str) -> str:
-        """The path resolved, with all that would be read along with it looked at. Raises UsageError."""
+        """The path resolved, with all that would be read along with it looked at. Raises
+        UsageError."""
         argument = f"{name}path"
         if "\0" in path:
-            raise UsageError(f"{argument} contains a NUL character", f"Give a plain absolute path below {self._where}.")
+            raise UsageError(
+                f"{argument} contains a NUL character",
+                f"Give a plain absolute path below {self._where}.",
+            )
         parts = Path(path)
         if not parts.is_absolute() or ".." in parts.parts:
             why = "contains '..'" if parts.is_absolute() else "is not absolute"
             raise UsageError(
                 f"{argument} {path!r:.200} {why}",
-                f"Over HTTP a path is absolute, without '..', below {self._where}; or pass the text as {name}source.",
+                f"Over HTTP a path is absolute, without '..', below {self._where}; or pass the "
+                f"text as {name}source.",
             )
         found = self._resolved(path, argument, name)
         if os.path.isdir(found):
@@ -95,13 +117,17 @@ class Below(Reach):
         else:
             task = Path(self._file(found, argument, name))
         if name == "task_":
-            for companion in (*inputs.starts_beside(task, LANGUAGES), task.with_name(f"{task.stem}.heldout.py")):
+            for companion in (
+                *inputs.starts_beside(task, LANGUAGES),
+                task.with_name(f"{task.stem}.heldout.py"),
+            ):
                 if os.path.lexists(companion):
                     self._file(companion, f"{companion.name} beside the task of {argument}", name)
         return found
 
     def _file(self, path: Path | str, what: str, name: str) -> str:
-        """A regular .py file below a root, or one that does not exist: that is told in words by whoever reads it."""
+        """A regular .py file below a root, or one that does not exist: that is told in words by
+        whoever reads it."""
         found = self._resolved(str(path), what, name)
         try:
             kind = os.stat(found).st_mode
@@ -109,7 +135,8 @@ class Below(Reach):
             kind = stat.S_IFREG
         if not stat.S_ISREG(kind) or not found.endswith(".py"):
             raise UsageError(
-                f"{what} is not a Python file (.py)", f"A task or candidate is one; or pass the text as {name}source."
+                f"{what} is not a Python file (.py)",
+                f"A task or candidate is one; or pass the text as {name}source.",
             )
         return found
 
@@ -117,23 +144,27 @@ class Below(Reach):
         try:
             found = Path(os.path.realpath(path))
         except ValueError as error:  # e.g. a lone surrogate: no file system has such a name
-            raise UsageError(f"{what} cannot be a path: {error}", f"Give an absolute path below {self._where}.") from None
+            raise UsageError(
+                f"{what} cannot be a path: {error}", f"Give an absolute path below {self._where}."
+            ) from None
         inside = any(found.is_relative_to(root) for root in self.roots)
         if not inside or any(found.is_relative_to(folder) for folder in self._closed):
             raise UsageError(
                 f"{what} leads outside the folders that this server reads over HTTP",
-                f"It reads .py files below {self._where} (kevolve serve --http --root DIR); or pass the text as {name}source.",
+                f"It reads .py files below {self._where} (kevolve serve --http --root DIR); or "
+                f"pass the text as {name}source.",
             )
         return str(found)
 
 
 def default_root() -> Path:
-    """The current folder. Raises UsageError where that would be far too much: the root of the file system, or a folder that
-    holds the user's home."""
+    """The current folder. Raises UsageError where that would be far too much: the root of the file
+    system, or a folder that holds the user's home."""
     here = Path.cwd().resolve()
     if Path.home().resolve().is_relative_to(here):
         raise UsageError(
             f"the server was started in {here}, and callers could name every Python file below it",
-            "Start it in the folder that holds the tasks, or name that one: --root DIR (repeatable).",
+            "Start it in the folder that holds the tasks, or name that one: --root DIR "
+            "(repeatable).",
         )
     return here

@@ -18,11 +18,17 @@ WHOLE = 10_000_000  # characters
 def register(server: MCPServer[Any]) -> None:
     """Add the resources to the server."""
     server.resource(
-        "kevolve://knowledge/index", name="knowledge_index", title="Index of the knowledge", mime_type="text/markdown"
+        "kevolve://knowledge/index",
+        name="knowledge_index",
+        title="Index of the knowledge",
+        mime_type="text/markdown",
     )(index)
-    server.resource("kevolve://knowledge/{+page_id}", name="knowledge_page", title="A knowledge page", mime_type="text/markdown")(
-        page
-    )
+    server.resource(
+        "kevolve://knowledge/{+page_id}",
+        name="knowledge_page",
+        title="A knowledge page",
+        mime_type="text/markdown",
+    )(page)
     server.resource(
         "kevolve://sessions/{session_id}/nodes/{node_id}/source",
         name="node_source",
@@ -30,13 +36,17 @@ def register(server: MCPServer[Any]) -> None:
         mime_type="text/x-python",
     )(node_source)
     server.resource(
-        "kevolve://sessions/{session_id}/report", name="session_report", title="A session's report", mime_type="text/markdown"
+        "kevolve://sessions/{session_id}/report",
+        name="session_report",
+        title="A session's report",
+        mime_type="text/markdown",
     )(report)
 
 
 def index() -> str:
     """All pages of the knowledge base, by category."""
-    return Library.builtin().read("index", 0, WHOLE).text  # a resource without variables cannot reach the service
+    # a resource without variables cannot reach the service
+    return Library.builtin().read("index", 0, WHOLE).text
 
 
 async def page(page_id: str, ctx: Context[Any]) -> str:

@@ -1,6 +1,8 @@
-"""The shapes of structured content: small, shared, stable. Inner objects are the dataclasses of `kevolve_mcp.sessions.types`.
+"""The shapes of structured content: small, shared, stable. Inner objects are the dataclasses of
+`kevolve_mcp.sessions.types`.
 
-Every answer has `verdict` (its first line) and `next` (the call to make now). A slow tool adds `state` and `job_id`.
+Every answer has `verdict` (its first line) and `next` (the call to make now). A slow tool adds
+`state` and `job_id`.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class SessionReply(JobReply):
 
 
 class AsksReply(Reply):
-    """asks: AskView each, `context` as AskContext.parse reads it (its text is the content); ended: why to stop, "" to go on."""
+    """asks: AskView each, `context` as AskContext.parse reads it (its text is the content); ended:
+    why to stop, "" to go on."""
 
     session: Obj
     asks: list[Obj]
@@ -74,7 +77,8 @@ class ViewReply(Reply):
 
 
 class KnowledgeReply(Reply):
-    """hits: of a search; note: what of the search was not understood; fits: false when there is no page on this; page_id and next_offset: of a page, whose text is the content."""
+    """hits: of a search; note: what of the search was not understood; fits: false when there is no
+    page on this; page_id and next_offset: of a page, whose text is the content."""
 
     hits: list[Obj] = []
     note: str = ""
@@ -90,7 +94,8 @@ class SkillReply(Reply):
 
 
 class JobsReply(JobReply):
-    """kind: what the job does; result: as the tool that started it would have answered; jobs: when nothing was named."""
+    """kind: what the job does; result: as the tool that started it would have answered; jobs: when
+    nothing was named."""
 
     kind: str = ""
     result: Obj | None = None

@@ -1,8 +1,9 @@
 """Errors that teach, at the border: wrong arguments before a tool runs, KEvolve's own errors after.
 
-The SDK drops unknown arguments silently, shows raw pydantic text for wrong ones, and hides the text of every exception that is
-not its own. This module replaces all three. It is the only one that touches names of the SDK which are not public
-(`_tool_manager`, `fn_metadata`); a test fails loudly when a release moves them.
+The SDK drops unknown arguments silently, shows raw pydantic text for wrong ones, and hides the text
+of every exception that is not its own. This module replaces all three. It is the only one that
+touches names of the SDK which are not public (`_tool_manager`, `fn_metadata`); a test fails loudly
+when a release moves them.
 """
 
 from __future__ import annotations
@@ -33,10 +34,14 @@ def failure(code: str, message: str, hint: str = "", retryable: bool = False) ->
     if retryable:
         text += "\nThe same call may succeed later."
     error = {"code": code, "message": message, "hint": hint, "retryable": retryable}
-    return CallToolResult(is_error=True, content=[TextContent(type="text", text=text)], structured_content=error)
+    return CallToolResult(
+        is_error=True, content=[TextContent(type="text", text=text)], structured_content=error
+    )
 
 
-def teaching(tool: Callable[P, Awaitable[CallToolResult]]) -> Callable[P, Awaitable[CallToolResult]]:
+def teaching(
+    tool: Callable[P, Awaitable[CallToolResult]],
+) -> Callable[P, Awaitable[CallToolResult]]:
     """A tool whose exceptions become errors that a model can act on."""
 
     @functools.wraps(tool)
@@ -64,7 +69,8 @@ def teaching(tool: Callable[P, Awaitable[CallToolResult]]) -> Callable[P, Awaita
 
 
 class Teach(Extension):
-    """Checks every call's name and arguments and answers in words. `attach` the server after construction."""
+    """Checks every call's name and arguments and answers in words. `attach` the server after
+    construction."""
 
     identifier = "io.github.kevolve/teach"
     server: MCPServer[Any]
@@ -73,17 +79,26 @@ class Teach(Extension):
         self.server = server
 
     async def intercept_tool_call(
-        self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+        self,
+        params: CallToolRequestParams,
+        ctx: ServerRequestContext[Any, Any],
+        call_next: CallNext,
     ) -> HandlerResult:
         tool = self.server._tool_manager.get_tool(params.name)
         if tool is None:
             names = [t.name for t in await self.server.list_tools()]
             return failure(
-                "unknown_tool", f"There is no tool {params.name!r:.80}.{_near(params.name, names)}", f"Tools: {', '.join(names)}."
+                "unknown_tool",
+                f"There is no tool {params.name!r:.80}.{_near(params.name, names)}",
+                f"Tools: {', '.join(names)}.",
             )
         known = list(tool.parameters.get("properties", {}))
         arguments = dict(params.arguments or {})
-        wrong = [f"unknown argument {name!r:.80}{_near(name, known)}" for name in arguments if name not in known]
+        wrong = [
+            f"unknown argument {name!r:.80}{_near(name, known)}"
+            for name in arguments
+            if name not in known
+        ]
         try:
             tool.fn_metadata.arg_model.model_validate(tool.fn_metadata.pre_parse_json(arguments))
         except ValidationError as error:
@@ -110,7 +125,8 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 
 def slim(tool: Tool) -> None:
-    """Drop what repeats itself from a tool's schemas: every client pays for it in tokens on every connection."""
+    """Drop what repeats itself from a tool's schemas: every client pays for it in tokens on every
+    connection."""
     _slim(tool.parameters)
     if tool.output_schema is not None:
         _slim(tool.output_schema)
@@ -118,7 +134,8 @@ def slim(tool: Tool) -> None:
 
 
 def _slim(schema: Any) -> None:
-    """Generated titles repeat the names; a default of "" or null says no more than that the argument is optional."""
+    """Generated titles repeat the names; a default of "" or null says no more than that the
+    argument is optional."""
     if isinstance(schema, list):
         for value in schema:
             _slim(value)

@@ -30,7 +30,8 @@ class Failed(KEvolveError):
 
 
 class Notes:
-    """The latest progress of a job, sent to the client every few seconds with a number that only grows."""
+    """The latest progress of a job, sent to the client every few seconds with a number that only
+    grows."""
 
     def __init__(self) -> None:
         self.event = ProgressEvent("queue", "waiting", 0.0)
@@ -75,5 +76,7 @@ async def told(ctx: Context[Any], call: Callable[[Progress], Awaitable[T]]) -> T
 def checked(job: JobView) -> JobView:
     """The job unless it failed. Raises Failed, which is the error that it failed with."""
     if job.state == "failed":
-        raise Failed(job.error or ErrorView("internal", f"job {job.id} failed without a reason"), job.id)
+        raise Failed(
+            job.error or ErrorView("internal", f"job {job.id} failed without a reason"), job.id
+        )
     return job

@@ -1,4 +1,5 @@
-"""The next step: the policy selects, memory and knowledge are gathered, one context is built and stored with the ask."""
+"""The next step: the policy selects, memory and knowledge are gathered, one context is built and
+stored with the ask."""
 
 from __future__ import annotations
 
@@ -7,7 +8,16 @@ from dataclasses import dataclass, replace
 
 from harness.types import Task
 from kevolve_mcp.errors import Conflict, UsageError
-from kevolve_mcp.search import Ask, Expansion, Tree, ask_random, create_policy, figures, room, terminate
+from kevolve_mcp.search import (
+    Ask,
+    Expansion,
+    Tree,
+    ask_random,
+    create_policy,
+    figures,
+    room,
+    terminate,
+)
 from kevolve_mcp.store import SessionRecord, Store
 from kevolve_mcp.synthesis.ask import AskContext
 
@@ -21,7 +31,8 @@ RETRIES = 5  # another process may ask at the same moment
 
 @dataclass(frozen=True)
 class _Call:
-    """One call of `next_asks`. holder: who asks. whole: the asks go to authors who have seen nothing, so nothing is left out."""
+    """One call of `next_asks`. holder: who asks. whole: the asks go to authors who have seen
+    nothing, so nothing is left out."""
 
     shared: Shared
     store: Store
@@ -33,7 +44,8 @@ class _Call:
 
 
 async def next_asks(shared: Shared, request: NextRequest) -> AskBatch:
-    """The author's open ask again, else new ones, or why none. Raises NotFound, Conflict, UsageError."""
+    """The author's open ask again, else new ones, or why none. Raises NotFound, Conflict,
+    UsageError."""
     store = await shared.store()
     record = await shared.thread(store.sessions.get, request.session_id)
     task = await shared.thread(store.tasks.get, record.task)
@@ -44,10 +56,13 @@ async def next_asks(shared: Shared, request: NextRequest) -> AskBatch:
         return await _reread(call, ask_seq(request.ask_id))
     if record.state != "open":
         raise Conflict(
-            f"session {record.id} is {record.state}: {record.reason}", "session_open(..., new=true) starts another one."
+            f"session {record.id} is {record.state}: {record.reason}",
+            "session_open(..., new=true) starts another one.",
         )
     if request.budget is not None:
-        call = replace(call, record=await shared.thread(store.sessions.set_budget, record.id, request.budget))
+        call = replace(
+            call, record=await shared.thread(store.sessions.set_budget, record.id, request.budget)
+        )
     async with shared.asking(record.id):
         return await _ask(call, request.count)
 
@@ -59,12 +74,21 @@ async def _ask(call: _Call, count: int) -> AskBatch:
     spent = await shared.thread(store.sessions.spent, record.id)
     waiting = await shared.thread(store.asks.open, record.id)
     best = tree.best()
-    cases = (await shared.thread(store.evaluations.get, best.evaluation)).evaluation.cases if best else ()
-    over = terminate(tree, record.goal, record.budget, spent, best=figures(cases), open_asks=waiting)
+    cases = (
+        (await shared.thread(store.evaluations.get, best.evaluation)).evaluation.cases
+        if best
+        else ()
+    )
+    over = terminate(
+        tree, record.goal, record.budget, spent, best=figures(cases), open_asks=waiting
+    )
     if over is not None:
         return AskBatch(await looking.session(shared, record), (), over.reason, over.sentence)
     if not call.whole and (open_ask := await _own(call, tree, waiting)) is not None:
-        return AskBatch(await looking.session(shared, record), (await _stored(call, tree, open_ask, repeated=True),))
+        return AskBatch(
+            await looking.session(shared, record),
+            (await _stored(call, tree, open_ask, repeated=True),),
+        )
     views: list[AskView] = []
     while len(views) < count and (free := await _take_free(call, tree)) is not None:
         views.append(await _handed_over(call, tree, free))
@@ -79,29 +103,51 @@ async def _ask(call: _Call, count: int) -> AskBatch:
 async def _own(call: _Call, tree: Tree, waiting: Sequence[Ask]) -> Ask | None:
     """The ask that this author has and neither answered nor put aside, its lease renewed."""
     busy = await _under_way(call.shared, call.record.id)
-    own = [a for a in waiting if a.author == call.holder and a.seq not in busy and not leases.put_aside(tree, a)]
+    own = [
+        a
+        for a in waiting
+        if a.author == call.holder and a.seq not in busy and not leases.put_aside(tree, a)
+    ]
     if not own:
         return None
     take = call.store.asks.take
-    return await call.shared.thread(take, call.record.id, own[-1].seq, author=call.holder, lease_s=leases.LEASE_S)
+    return await call.shared.thread(
+        take, call.record.id, own[-1].seq, author=call.holder, lease_s=leases.LEASE_S
+    )
 
 
 async def _make(call: _Call, taken: frozenset[str]) -> AskView | None:
-    """One new ask; None when the policy would rather wait for the open ones, or the budget is spoken for."""
+    """One new ask; None when the policy would rather wait for the open ones, or the budget is
+    spoken for."""
     shared, store, record = call.shared, call.store, call.record
     policy = create_policy(record.selection)
     for _ in range(RETRIES):
         tree = await shared.thread(shared.trees.load, store, record.id)
         spent = await shared.thread(store.sessions.spent, record.id)
-        waiting = [a for a in await shared.thread(store.asks.open, record.id) if not leases.put_aside(tree, a)]
-        if room(record.budget, spent, _counted(waiting, call.holder, await _under_way(shared, record.id), taken)) == 0:
+        waiting = [
+            a
+            for a in await shared.thread(store.asks.open, record.id)
+            if not leases.put_aside(tree, a)
+        ]
+        if (
+            room(
+                record.budget,
+                spent,
+                _counted(waiting, call.holder, await _under_way(shared, record.id), taken),
+            )
+            == 0
+        ):
             return None
         seq = await shared.thread(store.asks.next_seq, record.id)
         chosen = policy.select(tree, waiting, ask_random(record.seed, seq), spent, 1)
         if not chosen:
             return None
-        expansion = await shared.thread(experience.inspired, store, record, call.task, chosen[0], seq)
-        built = await gathering.build(shared, record, call.task, tree, expansion, seq, await _reader(call, tree, seq))
+        expansion = await shared.thread(
+            experience.inspired, store, record, call.task, chosen[0], seq
+        )
+        built = await gathering.build(
+            shared, record, call.task, tree, expansion, seq, await _reader(call, tree, seq)
+        )
         try:
             ask = await shared.thread(
                 store.asks.add,
@@ -116,12 +162,17 @@ async def _make(call: _Call, taken: frozenset[str]) -> AskView | None:
         except Conflict:
             continue  # another process took this seq: look again
         return AskView(built.context.ask, built.pages, "", ask.lease_until)
-    raise Conflict(f"session {record.id} is being asked by many at once", "Call session_next again.")
+    raise Conflict(
+        f"session {record.id} is being asked by many at once", "Call session_next again."
+    )
 
 
-def _counted(waiting: Sequence[Ask], holder: str, under_way: frozenset[int], taken: frozenset[str]) -> list[Ask]:
-    """The open asks that will still cost an evaluation. Who asks for another one has put aside what it was given before, unless that
-    is being evaluated: an author that had nothing for an ask must not be stopped by it."""
+def _counted(
+    waiting: Sequence[Ask], holder: str, under_way: frozenset[int], taken: frozenset[str]
+) -> list[Ask]:
+    """The open asks that will still cost an evaluation. Who asks for another one has put aside what
+    it was given before, unless that is being evaluated: an author that had nothing for an ask must
+    not be stopped by it."""
     return [a for a in waiting if a.author != holder or a.seq in under_way or a.id in taken]
 
 
@@ -132,7 +183,8 @@ async def _under_way(shared: Shared, session: str) -> frozenset[int]:
 
 
 async def _reread(call: _Call, seq: int) -> AskBatch:
-    """As it was given; written anew, with nothing left out, for whom it was not given to and where another size is wanted."""
+    """As it was given; written anew, with nothing left out, for whom it was not given to and where
+    another size is wanted."""
     ask = await call.shared.thread(call.store.asks.get, call.record.id, seq)
     tree = await call.shared.thread(call.shared.trees.load, call.store, call.record.id)
     if call.whole or call.max_tokens is not None or ask.author != call.holder:
@@ -145,21 +197,27 @@ async def _reread(call: _Call, seq: int) -> AskBatch:
 async def _stored(call: _Call, tree: Tree, ask: Ask, *, repeated: bool = False) -> AskView:
     """An ask with the text that its author was given."""
     text = await call.shared.thread(call.store.asks.shown, call.record.id, ask.seq)
-    view = await _written(call, tree, ask, await _reader(call, _then(tree, ask), ask.seq, earlier=True))
+    view = await _written(
+        call, tree, ask, await _reader(call, _then(tree, ask), ask.seq, earlier=True)
+    )
     return replace(view, context=AskContext.parse(view.context.as_json(), text), repeated=repeated)
 
 
 async def _handed_over(call: _Call, tree: Tree, ask: Ask) -> AskView:
     """An ask that was free, written for the author who took it."""
     view = await _written(call, tree, ask, await _reader(call, tree, ask.seq))
-    await call.shared.thread(call.store.asks.rewrite, call.record.id, ask.seq, view.context.text, author=call.holder)
+    await call.shared.thread(
+        call.store.asks.rewrite, call.record.id, ask.seq, view.context.text, author=call.holder
+    )
     return view
 
 
 async def _written(call: _Call, tree: Tree, ask: Ask, reader: Reader) -> AskView:
     """Text and data as of the moment when the ask was made."""
     expansion = Expansion(ask.parents, ask.memory, ask.role, ask.annotations)
-    built = await gathering.build(call.shared, call.record, call.task, _then(tree, ask), expansion, ask.seq, reader)
+    built = await gathering.build(
+        call.shared, call.record, call.task, _then(tree, ask), expansion, ask.seq, reader
+    )
     answers = [n.id for n in tree.nodes if n.ask == ask.seq]
     return AskView(built.context.ask, built.pages, ", ".join(answers), ask.lease_until)
 
@@ -167,12 +225,17 @@ async def _written(call: _Call, tree: Tree, ask: Ask, reader: Reader) -> AskView
 async def _reader(call: _Call, tree: Tree, seq: int, *, earlier: bool = False) -> Reader:
     if call.whole:
         return Reader(None, call.max_tokens)
-    given = await call.shared.thread(gathering.had, call.store, tree, call.record.id, call.holder, seq=seq, earlier=earlier)
+    given = await call.shared.thread(
+        gathering.had, call.store, tree, call.record.id, call.holder, seq=seq, earlier=earlier
+    )
     return Reader(given, call.max_tokens)
 
 
 def _then(tree: Tree, ask: Ask) -> Tree:
-    return Tree(tuple(n for n in tree.nodes if n.created <= ask.created), tuple(a for a in tree.asks if a.seq <= ask.seq))
+    return Tree(
+        tuple(n for n in tree.nodes if n.created <= ask.created),
+        tuple(a for a in tree.asks if a.seq <= ask.seq),
+    )
 
 
 def _free_abandoned(store: Store, session: str) -> None:
@@ -184,11 +247,15 @@ def _free_abandoned(store: Store, session: str) -> None:
 async def _take_free(call: _Call, tree: Tree) -> Ask | None:
     unwanted = frozenset(a.seq for a in tree.asks if leases.put_aside(tree, a))
     take = call.store.asks.take_expired
-    return await call.shared.thread(take, call.record.id, author=call.holder, lease_s=leases.LEASE_S, without=unwanted)
+    return await call.shared.thread(
+        take, call.record.id, author=call.holder, lease_s=leases.LEASE_S, without=unwanted
+    )
 
 
 def ask_seq(ask_id: str) -> int:
     """ "a12" -> 12. Raises UsageError."""
     if not (ask_id[:1] == "a" and ask_id[1:].isdigit()):
-        raise UsageError(f"{ask_id!r} is no ask id", 'Ask ids look like "a7"; session_next gives them.')
+        raise UsageError(
+            f"{ask_id!r} is no ask id", 'Ask ids look like "a7"; session_next gives them.'
+        )
     return int(ask_id[1:])

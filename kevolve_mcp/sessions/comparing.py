@@ -6,7 +6,16 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from harness.types import MOST_COMPARED, Candidate, ComparisonRequest, Duel, HeadToHead, Policy, from_json, to_json
+from harness.types import (
+    MOST_COMPARED,
+    Candidate,
+    ComparisonRequest,
+    Duel,
+    HeadToHead,
+    Policy,
+    from_json,
+    to_json,
+)
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.store import Job, SessionRecord, Store
@@ -24,13 +33,23 @@ async def compare(shared: Shared, request: CompareRequest) -> JobView:
     record = None
     if request.session_id:
         if request.task:
-            raise UsageError("both session_id and a task were given", "Give one of them; the session has its task.")
+            raise UsageError(
+                "both session_id and a task were given",
+                "Give one of them; the session has its task.",
+            )
         record = await shared.thread(store.sessions.get, request.session_id)
         payload |= {"session": record.id, "target": request.target or record.target}
     else:
         task, target = await shared.thread(inputs.load_task, request.task), request.target or "cpu"
-        payload |= {"source": task.source, "path": task.path, "target": target, "python": request.python}
-    language = request.language or (record.language if record else inputs.usual_language(payload["target"]))
+        payload |= {
+            "source": task.source,
+            "path": task.path,
+            "target": target,
+            "python": request.python,
+        }
+    language = request.language or (
+        record.language if record else inputs.usual_language(payload["target"])
+    )
     kernels = await shared.thread(_kernels, store, record, request, language)
     _check(kernels)
     for candidate in kernels.values():
@@ -49,16 +68,22 @@ class Comparing:
     async def run(self, job: Job, progress: Progress) -> dict[str, Any]:
         shared, p = self._shared, job.payload
         store = await shared.store()
-        candidates = [await shared.thread(store.candidates.get, digest) for digest in p["candidates"]]
+        candidates = [
+            await shared.thread(store.candidates.get, digest) for digest in p["candidates"]
+        ]
         policy = Policy()
         if "session" in p:
             record = await shared.thread(store.sessions.get, p["session"])
-            task, executor = evaluating.place(shared, record, await shared.thread(store.tasks.get, record.task))
+            task, executor = evaluating.place(
+                shared, record, await shared.thread(store.tasks.get, record.task)
+            )
             policy = record.policy
         else:
             task, executor = await evaluating.opened(shared, p, progress, timed=True)
         request = ComparisonRequest(tuple(candidates), policy, p["effort"])
-        found, kept = await evaluating.compared(shared, task, request, p["target"], executor, p.get("session"), progress)
+        found, kept = await evaluating.compared(
+            shared, task, request, p["target"], executor, p.get("session"), progress
+        )
         return {
             "session": p.get("session", ""),
             "evaluations": list(kept),
@@ -70,7 +95,9 @@ class Comparing:
         store, r = await self._shared.store(), job.result
         assert r is not None
         labels = tuple(job.payload["labels"])
-        kept = [await self._shared.thread(store.evaluations.get, number) for number in r["evaluations"]]
+        kept = [
+            await self._shared.thread(store.evaluations.get, number) for number in r["evaluations"]
+        ]
         shown = tuple(views.evaluation_view(e.id, e.evaluation, held_out=False) for e in kept)
         duels = tuple(duel_view(from_json(Duel, duel), labels) for duel in r["duels"])
         return Compared(r["session"], labels, shown, duels, r["processes"])
@@ -79,26 +106,41 @@ class Comparing:
 def in_order(found: HeadToHead) -> list[Duel]:
     """Each candidate over each later one, where both took part."""
     count = len(found.evaluations)
-    duels = [found.duel(first, second) for first in range(count) for second in range(first + 1, count)]
+    duels = [
+        found.duel(first, second) for first in range(count) for second in range(first + 1, count)
+    ]
     return [duel for duel in duels if duel is not None]
 
 
 def duel_view(duel: Duel, labels: tuple[str, ...]) -> DuelView:
-    return DuelView(labels[duel.first], labels[duel.second], duel.ratio, duel.interval, duel.verdict, duel.cases)
+    return DuelView(
+        labels[duel.first], labels[duel.second], duel.ratio, duel.interval, duel.verdict, duel.cases
+    )
 
 
-def _kernels(store: Store, record: SessionRecord | None, request: CompareRequest, language: str) -> dict[str, Candidate]:
+def _kernels(
+    store: Store, record: SessionRecord | None, request: CompareRequest, language: str
+) -> dict[str, Candidate]:
     """By label, the one that the others are held against first."""
     found: dict[str, Candidate] = {}
     given = [request.kernel] if request.kernel else []
     for place, text in enumerate((*given, *request.against)):
         if isinstance(text, str):
             if record is None:
-                raise UsageError(f"{text} names a node, and no session was given", "Give session_id, or paths and texts.")
-            label, candidate = text, store.candidates.get(store.nodes.get(record.id, text).candidate)
+                raise UsageError(
+                    f"{text} names a node, and no session was given",
+                    "Give session_id, or paths and texts.",
+                )
+            label, candidate = (
+                text,
+                store.candidates.get(store.nodes.get(record.id, text).candidate),
+            )
         else:
             loaded = inputs.load_kernel(text)
-            label, candidate = Path(loaded.path).name or f"kernel {place + 1}", inputs.candidate(loaded, language)
+            label, candidate = (
+                Path(loaded.path).name or f"kernel {place + 1}",
+                inputs.candidate(loaded, language),
+            )
         found[label if label not in found else f"{label} ({place + 1})"] = candidate
     return found
 
@@ -106,14 +148,20 @@ def _kernels(store: Store, record: SessionRecord | None, request: CompareRequest
 def _check(kernels: dict[str, Candidate]) -> None:
     if not 2 <= len(kernels) <= MOST_COMPARED:
         given = ", ".join(kernels) or "none"
-        raise UsageError(f"{len(kernels)} kernels were given ({given})", f"Give 2 to {MOST_COMPARED}: node ids, paths or texts.")
+        raise UsageError(
+            f"{len(kernels)} kernels were given ({given})",
+            f"Give 2 to {MOST_COMPARED}: node ids, paths or texts.",
+        )
     seen: dict[str, str] = {}
     for label, candidate in kernels.items():
         if candidate.digest in seen:
-            raise UsageError(f"{seen[candidate.digest]} and {label} are the same text", "Leave one of them out.")
+            raise UsageError(
+                f"{seen[candidate.digest]} and {label} are the same text", "Leave one of them out."
+            )
         seen[candidate.digest] = label
     languages = {candidate.language for candidate in kernels.values()}
     if len(languages) > 1:
         raise UsageError(
-            f"the kernels are of different languages: {', '.join(sorted(languages))}", "Compare those of one language."
+            f"the kernels are of different languages: {', '.join(sorted(languages))}",
+            "Compare those of one language.",
         )

@@ -1,7 +1,9 @@
-"""Which of a session's nodes is confirmed first: those that may be the best are timed against each other in the same rounds.
+"""Which of a session's nodes is confirmed first: those that may be the best are timed against each
+other in the same rounds.
 
-Figures over a baseline that were taken minutes apart do not tell near nodes apart, and the highest of many medians is the luckiest one. So the node
-that ranks first, by the figure that is assured, keeps its place unless another one is certainly faster.
+Figures over a baseline that were taken minutes apart do not tell near nodes apart, and the highest
+of many medians is the luckiest one. So the node that ranks first, by the figure that is assured,
+keeps its place unless another one is certainly faster.
 """
 
 from __future__ import annotations
@@ -24,16 +26,19 @@ CONTENDERS = 4
 
 @dataclass(frozen=True)
 class Contest:
-    """order: all nodes, the one to confirm first before the others. duels: that one over the other contenders. note: why there are none
-    although there were contenders, "" otherwise."""
+    """order: all nodes, the one to confirm first before the others. duels: that one over the other
+    contenders. note: why there are none although there were contenders, "" otherwise."""
 
     order: tuple[Node, ...]
     duels: tuple[DuelView, ...] = ()
     note: str = ""
 
 
-async def hold(shared: Shared, record: SessionRecord, task: Task, nodes: tuple[Node, ...], progress: Progress) -> Contest:
-    """nodes: best first. Those that no other dominates are timed, if there are several; it costs no budget."""
+async def hold(
+    shared: Shared, record: SessionRecord, task: Task, nodes: tuple[Node, ...], progress: Progress
+) -> Contest:
+    """nodes: best first. Those that no other dominates are timed, if there are several; it costs no
+    budget."""
     some = contenders(nodes)
     if len(some) < 2:
         return Contest(nodes)
@@ -44,27 +49,40 @@ async def hold(shared: Shared, record: SessionRecord, task: Task, nodes: tuple[N
     task, executor = evaluating.place(shared, record, task)
     request = ComparisonRequest(tuple(candidates), record.policy)
     try:
-        found, _ = await evaluating.compared(shared, task, request, record.target, executor, None, progress)
+        found, _ = await evaluating.compared(
+            shared, task, request, record.target, executor, None, progress
+        )
     except (EvaluatorUnavailable, Unavailable) as error:
         return Contest(
-            nodes, note=f"{names} could not be timed against each other ({error.message}): the assured figures decided."
+            nodes,
+            note=(
+                f"{names} could not be timed against each other ({error.message}): the assured "
+                "figures decided."
+            ),
         )
     first = winner(found)
     order = (some[first], *(node for node in nodes if node.id != some[first].id))
     labels = tuple(node.id for node in some)
     duels = [found.duel(first, other) for other in range(len(some)) if other != first]
     shown = tuple(comparing.duel_view(duel, labels) for duel in duels if duel is not None)
-    out = [f"{node.id} ({e.status})" for node, e in zip(some, found.evaluations, strict=True) if e.status != "correct"]
+    out = [
+        f"{node.id} ({e.status})"
+        for node, e in zip(some, found.evaluations, strict=True)
+        if e.status != "correct"
+    ]
     return Contest(order, shown, f"Not timed head-to-head: {', '.join(out)}." if out else "")
 
 
 def contenders(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """Best first: nodes that may be the best as far as their intervals say, each text once."""
-    return tuple({node.candidate: node for node in reversed(undominated(nodes))}.values())[::-1][:CONTENDERS]
+    return tuple({node.candidate: node for node in reversed(undominated(nodes))}.values())[::-1][
+        :CONTENDERS
+    ]
 
 
 def winner(found: HeadToHead) -> int:
-    """The first candidate, unless others are certainly faster: then the one of them whose assured ratio is the highest."""
+    """The first candidate, unless others are certainly faster: then the one of them whose assured
+    ratio is the highest."""
     first = next((n for n, e in enumerate(found.evaluations) if e.status == "correct"), 0)
     over = [
         (duel.interval[0], n)

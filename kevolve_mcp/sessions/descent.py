@@ -1,4 +1,5 @@
-"""From which nodes a kernel that was handed in descends: those that were named, those of its ask, or the one most like it."""
+"""From which nodes a kernel that was handed in descends: those that were named, those of its ask,
+or the one most like it."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from .types import SubmitRequest
 
 @dataclass(frozen=True)
 class Descent:
-    """likeness: to the most alike of the earlier nodes, where the text was compared because nobody had named a parent."""
+    """likeness: to the most alike of the earlier nodes, where the text was compared because nobody
+    had named a parent."""
 
     parents: tuple[str, ...]
     role: Role
@@ -34,23 +36,39 @@ def check(store: Store, session: str, parents: tuple[str, ...]) -> None:
     """Raises NotFound for what is no node of the session."""
     for parent in parents:
         if not (parent[:1] == "n" and parent[1:].isdigit()):
-            raise NotFound(f"{parent!r} is no node id", f'Node ids look like "n3"; tree_view(session_id={session!r}) lists them.')
+            raise NotFound(
+                f"{parent!r} is no node id",
+                f'Node ids look like "n3"; tree_view(session_id={session!r}) lists them.',
+            )
         store.nodes.get(session, parent)
 
 
 def find(
-    store: Store, p: dict[str, Any], ask: Ask | None, candidate: Candidate, structure: str, params: dict[str, Any]
+    store: Store,
+    p: dict[str, Any],
+    ask: Ask | None,
+    candidate: Candidate,
+    structure: str,
+    params: dict[str, Any],
 ) -> Descent:
-    """The parents that were named. Without any: those of the same text handed in before; the best node of the same structure, for a
-    text that differs from it in PARAMS alone; the node whose text is most like it, if that is like enough. A start comes from
-    elsewhere and is compared by structure only. p: the payload of the job."""
+    """The parents that were named. Without any: those of the same text handed in before; the best
+    node of the same structure, for a text that differs from it in PARAMS alone; the node whose text
+    is most like it, if that is like enough. A start comes from elsewhere and is compared by
+    structure only. p: the payload of the job."""
     given = tuple(p["parents"])
     if given:
         return Descent(given, ask.role if ask else "improve")
     others = list(store.nodes.tree(p["session"]).nodes)
-    again = next((n for n in others if n.candidate == candidate.digest and n.ask is None and ask is None), None)
+    again = next(
+        (n for n in others if n.candidate == candidate.digest and n.ask is None and ask is None),
+        None,
+    )
     if again is not None:
-        return Descent(again.parents, again.role, _likeness(store, candidate, [n for n in others if n.seq < again.seq]))
+        return Descent(
+            again.parents,
+            again.role,
+            _likeness(store, candidate, [n for n in others if n.seq < again.seq]),
+        )
     others = [n for n in others if n.candidate != candidate.digest]
     family = [n for n in others if n.structure == structure] if structure and params else []
     if family:
@@ -66,4 +84,6 @@ def find(
 
 
 def _likeness(store: Store, candidate: Candidate, nodes: list[Node]) -> Likeness | None:
-    return nearest(candidate.source, ((n.id, store.candidates.get(n.candidate).source) for n in nodes))
+    return nearest(
+        candidate.source, ((n.id, store.candidates.get(n.candidate).source) for n in nodes)
+    )

@@ -11,12 +11,13 @@ from .shared import Shared
 from .types import MachineView
 
 TORCH = (
-    "torch is missing: no interpreter that was found can import it. Install it where your tasks run (pip install torch) or "
-    "beside KEvolve (pip install 'kevolve-mcp[torch]'), or name an interpreter with KEVOLVE_PYTHON or python=."
+    "torch is missing: no interpreter that was found can import it. Install it where your tasks "
+    "run (pip install torch) or beside KEvolve (pip install 'kevolve-mcp[torch]'), or name an "
+    "interpreter with KEVOLVE_PYTHON or python=."
 )
 LINUX = (
-    "evaluation needs Linux; here the server keeps knowledge and trees. Run it on a Linux machine over SSH: "
-    "command ssh, args HOST uvx kevolve-mcp."
+    "evaluation needs Linux; here the server keeps knowledge and trees. Run it on a Linux machine "
+    "over SSH: command ssh, args HOST uvx kevolve-mcp."
 )
 
 
@@ -30,14 +31,17 @@ async def describe(shared: Shared, target: str, python: str) -> MachineView:
         interpreters = await shared.pool.interpreters(executor)
         report = await shared.pool.report(executor)
     except (Unavailable, UsageError) as error:
-        if any(i.usable for i in interpreters):  # otherwise the interpreters' own reasons say it better
+        # otherwise the interpreters' own reasons say it better
+        if any(i.usable for i in interpreters):
             missing.append(str(error))
     if not sys.platform.startswith("linux"):
         missing.append(LINUX)
     if not any(i.usable for i in interpreters):
         missing.append(TORCH)
     targets = tuple(
-        t for t in (report.targets if report else ()) if not target or t.target.partition(":")[0] == target.partition(":")[0]
+        t
+        for t in (report.targets if report else ())
+        if not target or t.target.partition(":")[0] == target.partition(":")[0]
     )
     missing += [f"{t.target}: {t.reason}" for t in targets if t.mode == "absent" and target]
     environment = report.environment if report else None

@@ -1,4 +1,5 @@
-"""One evaluation: from the store where an equal key was evaluated before, otherwise by an executor, tried again when it fails."""
+"""One evaluation: from the store where an equal key was evaluated before, otherwise by an executor,
+tried again when it fails."""
 
 from __future__ import annotations
 
@@ -10,7 +11,14 @@ from typing import Any, TypeVar
 
 import anyio
 
-from harness.types import ComparisonRequest, Evaluation, EvaluationRequest, HeadToHead, Task, evaluation_key
+from harness.types import (
+    ComparisonRequest,
+    Evaluation,
+    EvaluationRequest,
+    HeadToHead,
+    Task,
+    evaluation_key,
+)
 from kevolve_mcp.errors import EvaluatorUnavailable
 from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent
 from kevolve_mcp.store import SessionRecord, StoredEvaluation
@@ -19,7 +27,8 @@ from . import listings, samples
 from .shared import Shared
 
 RETRIES = 2
-LEFT_BEHIND = 0.8  # of the best F: what the evaluator left early, below 0.75 of the best it knew, answers up to here
+# of the best F: what the evaluator left early, below 0.75 of the best it knew, answers up to here
+LEFT_BEHIND = 0.8
 USUAL_PROCESSES = 3  # of a candidate, in a search
 PAUSE_S = 0.2  # before the first retry, doubled for the second
 T = TypeVar("T")
@@ -28,8 +37,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Order:
-    """What to evaluate where. session: who pays for it, None for nobody. repeat: measure again although the answer is known, and join what was
-    measured before; so does an effort (see EvaluationRequest) above what is behind the answer."""
+    """What to evaluate where. session: who pays for it, None for nobody. repeat: measure again
+    although the answer is known, and join what was measured before; so does an effort (see
+    EvaluationRequest) above what is behind the answer."""
 
     task: Task
     request: EvaluationRequest
@@ -40,7 +50,8 @@ class Order:
 
 
 async def known(shared: Shared, order: Order) -> StoredEvaluation | None:
-    """The stored evaluation of the same key, if that is enough; None without one, or while the evaluator's environment is not known."""
+    """The stored evaluation of the same key, if that is enough; None without one, or while the
+    evaluator's environment is not known."""
     found = await _stored(shared, order)
     return None if found is None or order.repeat or _missing(order, found) else found
 
@@ -61,7 +72,12 @@ async def _stored(shared: Shared, order: Order) -> StoredEvaluation | None:
     if environment is None:
         return None
     key = evaluation_key(
-        request.candidate.digest, order.task.digest, str(request.policy), environment, request.purpose, request.through
+        request.candidate.digest,
+        order.task.digest,
+        str(request.policy),
+        environment,
+        request.purpose,
+        request.through,
     )
     store = await shared.store()
     found = await shared.thread(store.evaluations.find, key)
@@ -71,29 +87,38 @@ async def _stored(shared: Shared, order: Order) -> StoredEvaluation | None:
 
 
 def _went_far_enough(evaluation: Evaluation, best: float) -> bool:
-    """Whether it need not be measured again: it was not left early, or whoever asks has a best that is as far ahead."""
+    """Whether it need not be measured again: it was not left early, or whoever asks has a best that
+    is as far ahead."""
     brief = any(signal.name == "timed_briefly" for signal in evaluation.signals)
     return not brief or (evaluation.fitness or 0.0) < LEFT_BEHIND * best
 
 
 async def measure(shared: Shared, order: Order, progress: Progress) -> StoredEvaluation | Fresh:
-    """`known`, else a fresh evaluation, which is not stored yet. Raises EvaluatorUnavailable after the second retry."""
+    """`known`, else a fresh evaluation, which is not stored yet. Raises EvaluatorUnavailable after
+    the second retry."""
     await shared.pool.report(order.executor)
     found = await known(shared, order)
     if found is not None:
         return found
     order = await _joined(shared, order)
     evaluation = await _tried(
-        lambda: order.executor.evaluate(order.task, order.request, order.target, progress=progress), progress
+        lambda: order.executor.evaluate(order.task, order.request, order.target, progress=progress),
+        progress,
     )
     shared.pool.saw(order.executor, evaluation)
     return Fresh(await _detached(shared, evaluation))
 
 
 async def _joined(shared: Shared, order: Order) -> Order:
-    """The order with what was measured under its key before, and no more effort than is missing then."""
+    """The order with what was measured under its key before, and no more effort than is missing
+    then."""
     found = await _stored(shared, order)
-    if found is None or not (earlier := await shared.thread(samples.load, await shared.store(), found.evaluation)).rounds:
+    if (
+        found is None
+        or not (
+            earlier := await shared.thread(samples.load, await shared.store(), found.evaluation)
+        ).rounds
+    ):
         return order
     effort = max(1.0, _missing(order, found) / USUAL_PROCESSES)
     return replace(order, request=replace(order.request, earlier=earlier, effort=effort))
@@ -102,7 +127,9 @@ async def _joined(shared: Shared, order: Order) -> Order:
 async def _detached(shared: Shared, evaluation: Evaluation) -> Evaluation:
     """With what is long moved to the artifacts."""
     store = await shared.store()
-    return await shared.thread(samples.detach, store, await shared.thread(listings.detach, store, evaluation))
+    return await shared.thread(
+        samples.detach, store, await shared.thread(listings.detach, store, evaluation)
+    )
 
 
 @dataclass(frozen=True)
@@ -132,26 +159,37 @@ async def compared(
     session: str | None,
     progress: Progress,
 ) -> tuple[HeadToHead, tuple[str, ...]]:
-    """Candidates against each other, measured now, and the ids under which each one's evaluation is kept. session: who pays."""
-    found = await _tried(lambda: executor.compare(task, request, target, progress=progress), progress)
+    """Candidates against each other, measured now, and the ids under which each one's evaluation is
+    kept. session: who pays."""
+    found = await _tried(
+        lambda: executor.compare(task, request, target, progress=progress), progress
+    )
     store = await shared.store()
     kept = []
     for candidate, evaluation in zip(request.candidates, found.evaluations, strict=True):
         await shared.thread(store.candidates.put, candidate)
-        kept.append(await shared.thread(store.evaluations.put, await _detached(shared, evaluation), session))
+        kept.append(
+            await shared.thread(store.evaluations.put, await _detached(shared, evaluation), session)
+        )
     return found, tuple(kept)
 
 
 def place(shared: Shared, record: SessionRecord, task: Task) -> tuple[Task, Executor]:
     """A session's task as its files lie, and the executor that evaluates for it."""
-    task = replace(task, path=str(record.options.get("path", task.path)))  # an equal one may have been opened elsewhere
+    # an equal one may have been opened elsewhere
+    task = replace(task, path=str(record.options.get("path", task.path)))
     return task, shared.pool.get(record.python, Path(task.path).parent if task.path else None)
 
 
-async def opened(shared: Shared, p: dict[str, Any], progress: Progress, *, timed: bool) -> tuple[Task, Executor]:
-    """A task outside of any session, from a job's payload. Raises what Executor.open_task raises."""
+async def opened(
+    shared: Shared, p: dict[str, Any], progress: Progress, *, timed: bool
+) -> tuple[Task, Executor]:
+    """A task outside of any session, from a job's payload. Raises what Executor.open_task
+    raises."""
     executor = shared.pool.get(p["python"], Path(p["path"]).parent if p["path"] else None)
-    task = await executor.open_task(p["source"], p["path"], p["target"], timed=timed, progress=progress)
+    task = await executor.open_task(
+        p["source"], p["path"], p["target"], timed=timed, progress=progress
+    )
     report = await shared.pool.report(executor)
     store = await shared.store()
     await shared.thread(store.tasks.put, task, report.environment if timed else None)
@@ -166,6 +204,8 @@ async def _tried(ask: Callable[[], Awaitable[T]], progress: Progress, attempt: i
         if attempt == RETRIES:
             raise
         log.warning("the evaluator failed (%s); trying again", error)
-        progress(ProgressEvent("queue", f"the evaluator failed, trying again: {error.message}", 0.0))
+        progress(
+            ProgressEvent("queue", f"the evaluator failed, trying again: {error.message}", 0.0)
+        )
     await anyio.sleep(PAUSE_S * 2**attempt)
     return await _tried(ask, progress, attempt + 1)

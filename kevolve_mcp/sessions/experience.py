@@ -1,4 +1,5 @@
-"""What earlier sessions of similar tasks lend: named when a session is opened, among its starts, and shown in some of its asks."""
+"""What earlier sessions of similar tasks lend: named when a session is opened, among its starts,
+and shown in some of its asks."""
 
 from __future__ import annotations
 
@@ -22,36 +23,67 @@ NAMED = 5  # when a session is opened
 LENT = 2  # as starts
 AMONG = 5  # one of them is shown in an ask
 INJECTED = "injected"  # the annotation of an ask that says which
-ALONE = ("start", "tune")  # roles that take nothing from elsewhere: a kernel as it is, parameters of one
+# roles that take nothing from elsewhere: a kernel as it is, parameters of one
+ALONE = ("start", "tune")
 
 
-def named(found: Sequence[SimilarKernel], task: Task, target: str, language: str) -> tuple[SimilarView, ...]:
+def named(
+    found: Sequence[SimilarKernel], task: Task, target: str, language: str
+) -> tuple[SimilarView, ...]:
     """As callers see them, the most similar first."""
     views = (_view(kernel, task, target, language) for kernel in found)
-    return tuple(sorted(views, key=lambda v: (-v.similarity, v.target != target, v.language != language, -v.fitness)))
+    return tuple(
+        sorted(
+            views,
+            key=lambda v: (-v.similarity, v.target != target, v.language != language, -v.fitness),
+        )
+    )
 
 
 def lent(kernel: SimilarKernel) -> Lent:
     """As starts and contexts take it."""
     place = f"{kernel.session} {kernel.node.id}"
-    return Lent(kernel.task.name, kernel.candidate, kernel.fitness, place, kernel.target, kernel.device, kernel.similarity)
+    return Lent(
+        kernel.task.name,
+        kernel.candidate,
+        kernel.fitness,
+        place,
+        kernel.target,
+        kernel.device,
+        kernel.similarity,
+    )
 
 
-def inspired(store: Store, record: SessionRecord, task: Task, expansion: Expansion, seq: int) -> Expansion:
-    """The expansion for the ask of this seq, with a kernel of a similar task noted in it as often as the session's option `inject` says.
+def inspired(
+    store: Store, record: SessionRecord, task: Task, expansion: Expansion, seq: int
+) -> Expansion:
+    """The expansion for the ask of this seq, with a kernel of a similar task noted in it as often
+    as the session's option `inject` says.
 
-    Which asks and which kernel follow from the session's seed and the ask's seq, and from what other sessions had found when this one was
-    created: an ask that is made again after a crash is the same. More similar tasks are drawn more often.
+    Which asks and which kernel follow from the session's seed and the ask's seq, and from what
+    other sessions had found when this one was created: an ask that is made again after a crash is
+    the same. More similar tasks are drawn more often.
     """
     chance = float(record.options.get("inject", 0.0))
     source = random.Random(f"{record.seed}:{seq}:{INJECTED}")
     if expansion.role in ALONE or source.random() >= chance:
         return expansion
-    found = store.similar(task, record.target, record.language, AMONG, exclude_session=record.id, before=record.created)
+    found = store.similar(
+        task,
+        record.target,
+        record.language,
+        AMONG,
+        exclude_session=record.id,
+        before=record.created,
+    )
     if not found:
         return expansion
     chosen = source.choices(found, [kernel.similarity for kernel in found])[0]
-    note = {"session": chosen.session, "node": chosen.node.id, "similarity": round(chosen.similarity, 3)}
+    note = {
+        "session": chosen.session,
+        "node": chosen.node.id,
+        "similarity": round(chosen.similarity, 3),
+    }
     return replace(expansion, annotations={**expansion.annotations, INJECTED: note})
 
 
@@ -64,15 +96,34 @@ def shown(store: Store, expansion: Expansion) -> tuple[Lent, ...]:
     device = store.evaluations.get(node.evaluation).evaluation.environment.device
     task = store.tasks.get(session.task)
     place = f"{session.id} {node.id}"
-    return (Lent(task.name, store.candidates.get(node.candidate), node.score, place, session.target, device, note["similarity"]),)
+    return (
+        Lent(
+            task.name,
+            store.candidates.get(node.candidate),
+            node.score,
+            place,
+            session.target,
+            device,
+            note["similarity"],
+        ),
+    )
 
 
 async def similar(
-    shared: Shared, text: Text, target: str, language: str, python: str, limit: int, progress: Progress | None
+    shared: Shared,
+    text: Text,
+    target: str,
+    language: str,
+    python: str,
+    limit: int,
+    progress: Progress | None,
 ) -> tuple[str, tuple[SimilarView, ...]]:
-    """The name of a task and what earlier sessions found for tasks like it. The task is opened, not timed."""
+    """The name of a task and what earlier sessions found for tasks like it. The task is opened, not
+    timed."""
     if limit < 1:
-        raise UsageError(f"limit={limit}: at least one task must be asked for", "Leave it out for the default.")
+        raise UsageError(
+            f"limit={limit}: at least one task must be asked for", "Leave it out for the default."
+        )
     try:
         Target.parse(target)
     except ValueError as error:
@@ -81,14 +132,18 @@ async def similar(
     language = language or inputs.usual_language(target)
     store = await shared.store()
     executor = shared.pool.get(python, Path(loaded.path).parent if loaded.path else None)
-    task = await executor.open_task(loaded.source, loaded.path, target, timed=False, progress=progress)
+    task = await executor.open_task(
+        loaded.source, loaded.path, target, timed=False, progress=progress
+    )
     found = await shared.thread(store.similar, task, target, language, limit)
     return task.name, named(found, task, target, language)
 
 
 def _view(kernel: SimilarKernel, task: Task, target: str, language: str) -> SimilarView:
     other = [f"target {kernel.target}"] if kernel.target != target else []
-    other += [f"language {kernel.candidate.language}"] if kernel.candidate.language != language else []
+    other += (
+        [f"language {kernel.candidate.language}"] if kernel.candidate.language != language else []
+    )
     if kernel.task.digest != task.digest and _data(kernel.task) != _data(task):
         other.append(f"data {'; '.join(_data(kernel.task))}")
     return SimilarView(

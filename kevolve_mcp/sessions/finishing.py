@@ -1,4 +1,5 @@
-"""Ending a session: the winner re-validated, exported, the package measured as a user calls it, skills proposed."""
+"""Ending a session: the winner re-validated, exported, the package measured as a user calls it,
+skills proposed."""
 
 from __future__ import annotations
 
@@ -9,10 +10,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.types import Candidate, Evaluation, EvaluationRequest, Task, eligible, from_json, to_json
+from harness.types import (
+    Candidate,
+    Evaluation,
+    EvaluationRequest,
+    Task,
+    eligible,
+    from_json,
+    to_json,
+)
 from kevolve_mcp.errors import Conflict, KEvolveError, NotFound
 from kevolve_mcp.executors.base import Progress, ProgressEvent
-from kevolve_mcp.export import ExportResult, LineageStep, export_package, package_candidate, read_package, record_evaluation
+from kevolve_mcp.export import (
+    ExportResult,
+    LineageStep,
+    export_package,
+    package_candidate,
+    read_package,
+    record_evaluation,
+)
 from kevolve_mcp.search import Node, Tree, figures, rank, terminate, unmet_goals
 from kevolve_mcp.store import Approval, Job, SessionRecord, Store, StoredEvaluation
 
@@ -25,7 +41,8 @@ MAX_TRIES = 3  # how many of the best nodes may fail their confirmation before t
 
 
 async def finish(shared: Shared, request: FinishRequest) -> JobView:
-    """What the session ended with if it is over, else the job that ends it. Raises NotFound, Conflict."""
+    """What the session ended with if it is over, else the job that ends it. Raises NotFound,
+    Conflict."""
     store = await shared.store()
     record = await shared.thread(store.sessions.get, request.session_id)
     if request.discard:
@@ -33,36 +50,64 @@ async def finish(shared: Shared, request: FinishRequest) -> JobView:
     if record.state == "finished":
         if request.node_id and request.node_id != record.outcome.get("node"):
             raise Conflict(
-                f"session {record.id} is finished with {record.outcome.get('node')}: {request.node_id} cannot be exported any more",
-                "Leave node_id out to read its package again; session_open(..., new=true) starts another session.",
+                f"session {record.id} is finished with {record.outcome.get('node')}: "
+                f"{request.node_id} cannot be exported any more",
+                "Leave node_id out to read its package again; session_open(..., new=true) starts "
+                "another session.",
             )
-        return JobView("", "finish", "done", record.id, result=await finished(shared, record, request.include_files))
+        return JobView(
+            "",
+            "finish",
+            "done",
+            record.id,
+            result=await finished(shared, record, request.include_files),
+        )
     if record.state == "abandoned":
-        raise Conflict(f"session {record.id} was abandoned: {record.reason}", "session_open(..., new=true) starts another one.")
+        raise Conflict(
+            f"session {record.id} was abandoned: {record.reason}",
+            "session_open(..., new=true) starts another one.",
+        )
     tree = await shared.thread(shared.trees.load, store, record.id)
     choose(record, tree, request.node_id)
-    busy = [j.id for j in await shared.jobs.list(record.id) if not j.over and j.kind in ("evaluate", "compare", "tune")]
+    busy = [
+        j.id
+        for j in await shared.jobs.list(record.id)
+        if not j.over and j.kind in ("evaluate", "compare", "tune")
+    ]
     if busy:
         raise Conflict(
             f"{', '.join(busy)} of session {record.id} still run",
             f"Wait for them, job_wait(session_id={record.id!r}), or job_cancel them.",
         )
-    payload = {"session": record.id, "node": request.node_id, "include_files": request.include_files}
-    return await shared.jobs.start("finish", record.id, payload, f"finish {record.id} {request.node_id}")
+    payload = {
+        "session": record.id,
+        "node": request.node_id,
+        "include_files": request.include_files,
+    }
+    return await shared.jobs.start(
+        "finish", record.id, payload, f"finish {record.id} {request.node_id}"
+    )
 
 
 def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
-    """The nodes to confirm, best first; only the named one where one is named. Where the policy asks for a review, only what a
-    person approved. Raises NotFound, Conflict."""
+    """The nodes to confirm, best first; only the named one where one is named. Where the policy
+    asks for a review, only what a person approved. Raises NotFound, Conflict."""
     if node_id:
         node = tree.by_id.get(node_id)
         if node is None:
-            raise NotFound(f"there is no node {node_id}", f"Nodes: {views.ids(tree.nodes[-10:]) or 'none yet'}.")
+            raise NotFound(
+                f"there is no node {node_id}",
+                f"Nodes: {views.ids(tree.nodes[-10:]) or 'none yet'}.",
+            )
         if node.status == "needs_review":
-            raise Conflict(f"{node.id} needs a review", f"A person looks at it and runs: kevolve approve {record.id} {node.id}")
+            raise Conflict(
+                f"{node.id} needs a review",
+                f"A person looks at it and runs: kevolve approve {record.id} {node.id}",
+            )
         if node.status != "correct":
             raise Conflict(
-                f"{node.id} was not proved correct ({node.status})", "Choose a correct node, or leave node_id out for the best."
+                f"{node.id} was not proved correct ({node.status})",
+                "Choose a correct node, or leave node_id out for the best.",
             )
         if record.policy.review and not node.approved_by:
             raise _unreviewed(record, node)
@@ -74,21 +119,26 @@ def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
             raise _unreviewed(record, best)
     if not found:
         raise Conflict(
-            "no node can be exported: none is correct, timed and without a regression in a protected case",
-            "Go on with session_next, name a correct node with node_id, or close it with discard=true.",
+            "no node can be exported: none is correct, timed and without a regression in a "
+            "protected case",
+            "Go on with session_next, name a correct node with node_id, or close it with "
+            "discard=true.",
         )
     return found
 
 
 def _unreviewed(record: SessionRecord, node: Node) -> Conflict:
     return Conflict(
-        f"the session's policy asks for a review before an export, and nobody has approved {node.id}",
-        f"A person looks at it (kevolve show {record.id} {node.id}) and runs: kevolve approve {record.id} {node.id}. Then finish again.",
+        "the session's policy asks for a review before an export, and nobody has approved "
+        f"{node.id}",
+        f"A person looks at it (kevolve show {record.id} {node.id}) and runs: kevolve approve "
+        f"{record.id} {node.id}. Then finish again.",
     )
 
 
 class Finishing:
-    """The handler of "finish" jobs. Run again after a crash, it finds confirmation and measurement in the store."""
+    """The handler of "finish" jobs. Run again after a crash, it finds confirmation and measurement
+    in the store."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -104,10 +154,16 @@ class Finishing:
         chosen = choose(record, tree, p["node"])
         contest = await contests.hold(shared, record, task, chosen, _part(progress, 0.0, 0.2))
         first = contest.order[:MAX_TRIES]
-        node, candidate, confirmed, rejected = await self._confirm(store, record, task, first, _part(progress, 0.2, 0.5))
+        node, candidate, confirmed, rejected = await self._confirm(
+            store, record, task, first, _part(progress, 0.2, 0.5)
+        )
         approval = (await shared.thread(store.approvals.of, record.id)).get(node.id)
-        exported = await shared.thread(self._export, record, task, tree, node, candidate, confirmed.evaluation, approval)
-        measured = await self._measure(store, record, task, exported, node.approved_by, _part(progress, 0.5, 0.95))
+        exported = await shared.thread(
+            self._export, record, task, tree, node, candidate, confirmed.evaluation, approval
+        )
+        measured = await self._measure(
+            store, record, task, exported, node.approved_by, _part(progress, 0.5, 0.95)
+        )
         progress(ProgressEvent("finish", "proposing skills", 0.97))
         proposed, notes = await shared.thread(_learn, shared, store, record, task, tree, node)
         reason = await self._reason(store, record, tree, node, named=bool(p["node"]))
@@ -132,16 +188,24 @@ class Finishing:
         return await finished(self._shared, record, bool(job.payload["include_files"]))
 
     async def _confirm(
-        self, store: Store, record: SessionRecord, task: Task, nodes: tuple[Node, ...], progress: Progress
+        self,
+        store: Store,
+        record: SessionRecord,
+        task: Task,
+        nodes: tuple[Node, ...],
+        progress: Progress,
     ) -> tuple[Node, Candidate, StoredEvaluation, dict[str, str]]:
-        """The first node that its clean re-validation confirms; why those before it were not. Raises Conflict without one."""
+        """The first node that its clean re-validation confirms; why those before it were not.
+        Raises Conflict without one."""
         rejected: dict[str, str] = {}
         for place, node in enumerate(nodes):
             candidate = await self._shared.thread(store.candidates.get, node.candidate)
             request = EvaluationRequest(candidate, "confirm", "diagnose", record.policy)
             part = _part(progress, place / len(nodes), (place + 1) / len(nodes))
             part(ProgressEvent("confirm", f"re-validating {node.id} in fresh processes", 0.0))
-            found, _ = await evaluating.stored(self._shared, self._order(record, task, request), part)
+            found, _ = await evaluating.stored(
+                self._shared, self._order(record, task, request), part
+            )
             whole = _passes(found.evaluation, node.approved_by)
             if whole and (eligible(found.evaluation.cases) or len(nodes) == 1):
                 return node, candidate, found, rejected
@@ -149,7 +213,8 @@ class Finishing:
             rejected[node.id] = f"{found.evaluation.status}: {why} ({found.id})"
         reasons = "; ".join(f"{name}: {why}" for name, why in rejected.items())
         raise Conflict(
-            f"no node was confirmed: {reasons}", "Fix them and go on with session_next, or name another node with node_id."
+            f"no node was confirmed: {reasons}",
+            "Fix them and go on with session_next, or name another node with node_id.",
         )
 
     def _export(
@@ -165,7 +230,10 @@ class Finishing:
         folder = self._shared.settings.home / "exports" / record.id
         if (there := _exported(folder, confirmed)) is not None:
             return there
-        steps = [LineageStep(n.id, n.origin, n.hypothesis, n.fitness, n.status) for n in tree.trajectory(node.id)]
+        steps = [
+            LineageStep(n.id, n.origin, n.hypothesis, n.fitness, n.status)
+            for n in tree.trajectory(node.id)
+        ]
         return export_package(
             folder,
             task=task,
@@ -175,12 +243,20 @@ class Finishing:
             session=record.id,
             policy=record.policy,
             approved_by=approval.author if approval else "",
-            approved_at=datetime.fromtimestamp(approval.created, UTC).isoformat(timespec="seconds") if approval else "",
+            approved_at=datetime.fromtimestamp(approval.created, UTC).isoformat(timespec="seconds")
+            if approval
+            else "",
             goal=record.goal,
         )
 
     async def _measure(
-        self, store: Store, record: SessionRecord, task: Task, exported: ExportResult, approved_by: str, progress: Progress
+        self,
+        store: Store,
+        record: SessionRecord,
+        task: Task,
+        exported: ExportResult,
+        approved_by: str,
+        progress: Progress,
     ) -> StoredEvaluation:
         """The package as a user calls it. Raises Conflict when it does not verify."""
         candidate = await self._shared.thread(package_candidate, exported.path)
@@ -189,20 +265,30 @@ class Finishing:
         )  # cases that the kernel does not win go to the reference, by design
         request = EvaluationRequest(candidate, "export", "diagnose", policy)
         progress(ProgressEvent("export", "verifying and timing the package", 0.0))
-        found, _ = await evaluating.stored(self._shared, self._order(record, task, request), progress)
+        found, _ = await evaluating.stored(
+            self._shared, self._order(record, task, request), progress
+        )
         if not _passes(found.evaluation, approved_by):
             raise Conflict(
-                f"the exported package does not verify: {found.evaluation.status}: {found.evaluation.message} ({found.id})",
-                f"The package is in {exported.path}; the session stays open. tree_view(evaluation_id={found.id!r}) shows more.",
+                f"the exported package does not verify: {found.evaluation.status}: "
+                f"{found.evaluation.message} ({found.id})",
+                f"The package is in {exported.path}; the session stays open. "
+                f"tree_view(evaluation_id={found.id!r}) shows more.",
             )
         await self._shared.thread(record_evaluation, exported.path, found.evaluation)
         return found
 
-    async def _reason(self, store: Store, record: SessionRecord, tree: Tree, node: Node, *, named: bool) -> str:
+    async def _reason(
+        self, store: Store, record: SessionRecord, tree: Tree, node: Node, *, named: bool
+    ) -> str:
         if named:
             return f"{node.id} was chosen by name."
         best = tree.best()
-        cases = (await self._shared.thread(store.evaluations.get, best.evaluation)).evaluation.cases if best else ()
+        cases = (
+            (await self._shared.thread(store.evaluations.get, best.evaluation)).evaluation.cases
+            if best
+            else ()
+        )
         spent = await self._shared.thread(store.sessions.spent, record.id)
         over = terminate(tree, record.goal, record.budget, spent, best=figures(cases))
         return over.sentence if over else "Finished on request, before a termination rule held."
@@ -215,7 +301,8 @@ class Finishing:
 def _learn(
     shared: Shared, store: Store, record: SessionRecord, task: Task, tree: Tree, node: Node
 ) -> tuple[list[str], list[str]]:
-    """The skills that this session proposes, and why other steps gave none. Done again after a crash, it changes nothing."""
+    """The skills that this session proposes, and why other steps gave none. Done again after a
+    crash, it changes nothing."""
     shipped = tuple(s for s in shared.library().skills() if not skills.is_learned(s.id))
     proposed = skills.propose_from(store, record, task, tree, node, shipped)
     _note(shared, store, tree, record)
@@ -229,11 +316,14 @@ def _note(shared: Shared, store: Store, tree: Tree, record: SessionRecord) -> No
 
 def _passes(evaluation: Evaluation, approved_by: str) -> bool:
     """Right, and nothing stands against it that nobody has looked at."""
-    return evaluation.status == "correct" or (evaluation.status == "needs_review" and bool(approved_by))
+    return evaluation.status == "correct" or (
+        evaluation.status == "needs_review" and bool(approved_by)
+    )
 
 
 async def finished(shared: Shared, record: SessionRecord, include_files: bool) -> Finished:
-    """How a session ended, built from the store; a package that was moved away keeps its figures."""
+    """How a session ended, built from the store; a package that was moved away keeps its
+    figures."""
     store = await shared.store()
     view = await looking.session(shared, record)
     o = record.outcome
@@ -266,13 +356,18 @@ async def finished(shared: Shared, record: SessionRecord, include_files: bool) -
 async def _discard(shared: Shared, store: Store, record: SessionRecord) -> JobView:
     running = [j.id for j in await shared.jobs.list(record.id) if not j.over]
     await shared.jobs.cancel(running)
-    await shared.thread(_note, shared, store, await shared.thread(shared.trees.load, store, record.id), record)
-    ended = await shared.thread(store.sessions.finish, record.id, "abandoned", "Abandoned on request.")
+    await shared.thread(
+        _note, shared, store, await shared.thread(shared.trees.load, store, record.id), record
+    )
+    ended = await shared.thread(
+        store.sessions.finish, record.id, "abandoned", "Abandoned on request."
+    )
     return JobView("", "finish", "done", record.id, result=await finished(shared, ended, False))
 
 
 def _exported(folder: Path, confirmed: Evaluation) -> ExportResult | None:
-    """The package of exactly this confirmation, written before a crash; None where there is none that is whole."""
+    """The package of exactly this confirmation, written before a crash; None where there is none
+    that is whole."""
     place = folder.with_name(re.sub(r"\W", "_", folder.name))
     try:
         package = read_package(place)
@@ -280,18 +375,26 @@ def _exported(folder: Path, confirmed: Evaluation) -> ExportResult | None:
         return None
     if package.evaluation.key != confirmed.key or package.evaluation != confirmed:
         return None
-    return ExportResult(package.path, tuple(sorted({*package.texts, "manifest.json"})), package.manifest)
+    return ExportResult(
+        package.path, tuple(sorted({*package.texts, "manifest.json"})), package.manifest
+    )
 
 
 def _contents(folder: Path) -> dict[str, str]:
-    """The text of every file that the package lists, by its path below the folder; empty when it was moved away."""
+    """The text of every file that the package lists, by its path below the folder; empty when it
+    was moved away."""
     try:
         package = read_package(folder)
-        return {**package.texts, "manifest.json": (package.path / "manifest.json").read_text(encoding="utf-8")}
+        return {
+            **package.texts,
+            "manifest.json": (package.path / "manifest.json").read_text(encoding="utf-8"),
+        }
     except (KEvolveError, OSError):
         return {}
 
 
 def _part(progress: Progress, low: float, high: float) -> Callable[[ProgressEvent], None]:
     """Progress of one part of the whole."""
-    return lambda event: progress(ProgressEvent(event.stage, event.message, low + (high - low) * event.fraction))
+    return lambda event: progress(
+        ProgressEvent(event.stage, event.message, low + (high - low) * event.fraction)
+    )

@@ -1,4 +1,5 @@
-"""The context of one ask: parents, history, pages and what its author had before, gathered from the store and fitted into a budget."""
+"""The context of one ask: parents, history, pages and what its author had before, gathered from the
+store and fitted into a budget."""
 
 from __future__ import annotations
 
@@ -10,7 +11,16 @@ from dataclasses import dataclass, replace
 from harness.types import Candidate, Environment, MachineReport, Task
 from kevolve_mcp.search import Ask, Expansion, Node, Tree, history
 from kevolve_mcp.store import SessionRecord, Store
-from kevolve_mcp.synthesis import Context, Material, Parent, SimilarKernel, Start, build_context, estimate_tokens, shown
+from kevolve_mcp.synthesis import (
+    Context,
+    Material,
+    Parent,
+    SimilarKernel,
+    Start,
+    build_context,
+    estimate_tokens,
+    shown,
+)
 from kevolve_mcp.synthesis.context import ask_data
 from kevolve_mcp.synthesis.sections import ranked
 
@@ -28,8 +38,9 @@ Had = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Reader:
-    """Who will read the ask. had: what it was given before, see `synthesis.shown`; None for one who has seen nothing and may not be
-    the one who asks again. max_tokens: of text and data together; None for the usual size."""
+    """Who will read the ask. had: what it was given before, see `synthesis.shown`; None for one who
+    has seen nothing and may not be the one who asks again. max_tokens: of text and data together;
+    None for the usual size."""
 
     had: Had | None = None
     max_tokens: int | None = None
@@ -53,8 +64,11 @@ class Built:
         return tuple(page for page in self.pages if page.startswith("skills/"))
 
 
-def had(store: Store, tree: Tree, session: str, holder: str, *, seq: int, earlier: bool = False) -> Had:
-    """What this author was given in other asks than `seq` (or in earlier ones alone), and which sources it handed in itself."""
+def had(
+    store: Store, tree: Tree, session: str, holder: str, *, seq: int, earlier: bool = False
+) -> Had:
+    """What this author was given in other asks than `seq` (or in earlier ones alone), and which
+    sources it handed in itself."""
     found: dict[str, str] = {}
     for other, text in store.asks.shown_to(session, holder).items():
         if other != seq and (other < seq or not earlier):
@@ -64,14 +78,19 @@ def had(store: Store, tree: Tree, session: str, holder: str, *, seq: int, earlie
         own = node.annotations.get(leases.AUTHOR) == holder
         if own and node.origin is None:
             found[shown.source_key(node.id)] = shown.OWN
-        elif node.ask is not None and node.origin is not None and shown.START in shown.holds(_text(store, session, node, holder)):
+        elif (
+            node.ask is not None
+            and node.origin is not None
+            and shown.START in shown.holds(_text(store, session, node, holder))
+        ):
             found.setdefault(shown.source_key(node.id), f"a{node.ask}")
     found.pop(shown.START, None)  # each ask has its own
     return found
 
 
 def _text(store: Store, session: str, start: Node, holder: str) -> str:
-    """The text of the ask that a start answers, if it was given to this author and evaluated as it was."""
+    """The text of the ask that a start answers, if it was given to this author and evaluated as it
+    was."""
     assert start.ask is not None
     ask = store.asks.get(session, start.ask)
     same = ask.author == holder and ask.annotations.get("candidate") == start.candidate
@@ -94,8 +113,14 @@ async def build(
     executor = shared.pool.get(record.python)
     if report is None:
         report = shared.pool.known_report(executor)
-    environment = report.environment if report else shared.pool.environment(executor, record.target, record.language)
-    gathered = await shared.thread(_gather, shared, store, record, task, tree, expansion, reader, environment)
+    environment = (
+        report.environment
+        if report
+        else shared.pool.environment(executor, record.target, record.language)
+    )
+    gathered = await shared.thread(
+        _gather, shared, store, record, task, tree, expansion, reader, environment
+    )
     material = Material(
         session=record.id,
         ask=Ask(seq, expansion.parents, expansion.memory, expansion.role, expansion.annotations),
@@ -125,7 +150,8 @@ async def build(
         material, data_tokens = _within(material, reader.max_tokens // 2)
         text_tokens = max(reader.max_tokens // 2, reader.max_tokens - data_tokens)
     context = build_context(material, text_tokens)
-    there = (e.page_id for e in gathered.passages.new if f" ({e.page_id})" in context.text)  # some may have found no room
+    # some may have found no room
+    there = (e.page_id for e in gathered.passages.new if f" ({e.page_id})" in context.text)
     return Built(context, tuple(there))
 
 
@@ -152,11 +178,19 @@ def _gather(
     parents = []
     for node_id in expansion.parents:
         node = tree.by_id[node_id]
-        parents.append(Parent(node, store.candidates.get(node.candidate), store.evaluations.get(node.evaluation).evaluation))
+        parents.append(
+            Parent(
+                node,
+                store.candidates.get(node.candidate),
+                store.evaluations.get(node.evaluation).evaluation,
+            )
+        )
     start = None
     if expansion.role == "start":
         notes = expansion.annotations
-        start = Start(store.candidates.get(str(notes["candidate"])), str(notes["origin"]), str(notes["note"]))
+        start = Start(
+            store.candidates.get(str(notes["candidate"])), str(notes["origin"]), str(notes["note"])
+        )
     seen = history(tree, expansion).shown
     passages = Passages()
     if expansion.role != "start":
@@ -164,13 +198,24 @@ def _gather(
         situation = _situation(record, task, tree, expansion, parents, environment)
         passages = choose(shared.library(), situation, reader.had or {}, size)
     best = tree.best()  # its text is with the parents, where it is one of them
-    text = store.candidates.get(best.candidate) if best is not None and best.id not in expansion.parents else None
+    text = (
+        store.candidates.get(best.candidate)
+        if best is not None and best.id not in expansion.parents
+        else None
+    )
     similar = experience.shown(store, expansion)
-    return _Gathered(tuple(parents), tuple(tree.by_id[i] for i in seen), start, passages, similar, text)
+    return _Gathered(
+        tuple(parents), tuple(tree.by_id[i] for i in seen), start, passages, similar, text
+    )
 
 
 def _situation(
-    record: SessionRecord, task: Task, tree: Tree, expansion: Expansion, parents: list[Parent], environment: Environment | None
+    record: SessionRecord,
+    task: Task,
+    tree: Tree,
+    expansion: Expansion,
+    parents: list[Parent],
+    environment: Environment | None,
 ) -> Situation:
     found = [s for p in parents if p.evaluation is not None for s in ranked(p.evaluation.signals)]
     return Situation(
@@ -185,14 +230,16 @@ def _situation(
 
 
 def _tried(tree: Tree, parents: tuple[Parent, ...]) -> tuple[Node, ...]:
-    """All attempts, those of the parents' structures first, then the newest; oldest first within what remains."""
+    """All attempts, those of the parents' structures first, then the newest; oldest first within
+    what remains."""
     structures = {p.node.structure for p in parents}
     order = sorted(tree.nodes, key=lambda n: (n.structure not in structures, -n.seq))[:MAX_ROWS]
     return tuple(sorted(order, key=lambda n: n.seq))
 
 
 def _within(material: Material, max_tokens: int) -> tuple[Material, int]:
-    """The material with as many rows of `tried` as its data may have, and the size of the data in tokens."""
+    """The material with as many rows of `tried` as its data may have, and the size of the data in
+    tokens."""
     size = _size(material)
     if size <= max_tokens or not material.tried:
         return material, size
@@ -201,7 +248,9 @@ def _within(material: Material, max_tokens: int) -> tuple[Material, int]:
     keep = max(0, int(rows * (max_tokens - bare) / max(1, size - bare)))
     structures = {p.node.structure for p in material.parents}
     order = sorted(material.tried, key=lambda n: (n.structure not in structures, -n.seq))[:keep]
-    kept = replace(material, tried=tuple(sorted(order, key=lambda n: n.seq)) or material.history[-1:])
+    kept = replace(
+        material, tried=tuple(sorted(order, key=lambda n: n.seq)) or material.history[-1:]
+    )
     return kept, _size(kept)
 
 

@@ -1,4 +1,5 @@
-"""What a caller hands over as path or text, read and checked; every refusal says what would be accepted."""
+"""What a caller hands over as path or text, read and checked; every refusal says what would be
+accepted."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from .types import Text
 
 MAX_BYTES = 2_000_000
 _MODULES = (".py", ".pyc", ".so")
-LANGUAGES = {"cpu": "cpp", "cuda": "triton", "hip": "triton"}  # the usual language of a target family
+# the usual language of a target family
+LANGUAGES = {"cpu": "cpp", "cuda": "triton", "hip": "triton"}
 
 
 @dataclass(frozen=True)
@@ -38,37 +40,47 @@ def load_task(text: Text) -> Loaded:
 
 
 def load_kernel(text: Text, name: str = "") -> Loaded:
-    """A candidate file. name: the prefix of the argument in messages ("start_"). Raises UsageError."""
+    """A candidate file. name: the prefix of the argument in messages ("start_"). Raises
+    UsageError."""
     return _load(text, name, "start.py")
 
 
 def digest(task: Loaded, neighbours: Iterable[str]) -> str:
-    """The identity that a task has as its files are now, if it loads these of its folder; "" where one of them cannot be read."""
+    """The identity that a task has as its files are now, if it loads these of its folder; "" where
+    one of them cannot be read."""
     path = Path(task.path)
     held_out = path.with_name(f"{path.stem}.heldout.py") if task.path else None
     try:
         companion = held_out.read_text() if held_out is not None and held_out.is_file() else ""
         return task_digest(
-            task.source, companion, {n: hashlib.sha256((path.parent / n).read_bytes()).hexdigest() for n in neighbours}
+            task.source,
+            companion,
+            {n: hashlib.sha256((path.parent / n).read_bytes()).hexdigest() for n in neighbours},
         )
     except (OSError, UnicodeDecodeError):
         return ""
 
 
 def beside(task: Loaded) -> list[str]:
-    """Names of the modules and packages in the task's folder: one more can come before what was imported."""
+    """Names of the modules and packages in the task's folder: one more can come before what was
+    imported."""
     if task.folder is None:
         return []
     try:
         with os.scandir(task.folder) as entries:
-            names = [e.name for e in entries if e.name.endswith(_MODULES) or os.path.isfile(os.path.join(e.path, "__init__.py"))]
+            names = [
+                e.name
+                for e in entries
+                if e.name.endswith(_MODULES) or os.path.isfile(os.path.join(e.path, "__init__.py"))
+            ]
     except OSError:
         return []
     return sorted(names)
 
 
 def companion_start(task: str, language: str) -> str:
-    """The kernel beside a task file (task.py, task_NAME.py) to start from in a language: start_LANGUAGE.py, else start.py; "" without."""
+    """The kernel beside a task file (task.py, task_NAME.py) to start from in a language:
+    start_LANGUAGE.py, else start.py; "" without."""
     path = Path(task)
     if not path.stem.startswith("task"):
         return ""
@@ -77,13 +89,19 @@ def companion_start(task: str, language: str) -> str:
 
 def starts_beside(task: Path, languages: Iterable[str]) -> list[Path]:
     """Where kernels to start from may lie."""
-    return [task.with_name(name) for name in (*(f"start_{language}.py" for language in languages), "start.py")]
+    return [
+        task.with_name(name)
+        for name in (*(f"start_{language}.py" for language in languages), "start.py")
+    ]
 
 
 def check_effort(effort: float) -> None:
     """Raises UsageError outside of what is accepted."""
     if not 1 <= effort <= MOST_EFFORT:
-        raise UsageError(f"effort {effort:g} is not accepted", f"Give 1 to {MOST_EFFORT:g}: times the usual measuring.")
+        raise UsageError(
+            f"effort {effort:g} is not accepted",
+            f"Give 1 to {MOST_EFFORT:g}: times the usual measuring.",
+        )
 
 
 def usual_language(target: str) -> str:
@@ -93,7 +111,9 @@ def usual_language(target: str) -> str:
 def candidate(loaded: Loaded, language: str) -> Candidate:
     """Raises UsageError for a text without content."""
     if not loaded.source.strip():
-        raise UsageError("the kernel's text is empty", "Give one Python file with class ModelNew(nn.Module).")
+        raise UsageError(
+            "the kernel's text is empty", "Give one Python file with class ModelNew(nn.Module)."
+        )
     return Candidate(loaded.source, language)
 
 
@@ -102,11 +122,14 @@ def _load(text: Text, name: str, inside: str) -> Loaded:
         raise UsageError(f"{name}path and {name}source were both given", "Give one of them.")
     if text.source:
         if "\n" not in text.source and text.source.strip().endswith(".py"):
-            raise UsageError(f"{name}source holds a file name, not a text", f"Pass it as {name}path.")
+            raise UsageError(
+                f"{name}source holds a file name, not a text", f"Pass it as {name}path."
+            )
         return Loaded(text.source)
     if not text.path:
         raise UsageError(
-            f"neither {name}path nor {name}source was given", f"Give {name}path (absolute) or {name}source (the text)."
+            f"neither {name}path nor {name}source was given",
+            f"Give {name}path (absolute) or {name}source (the text).",
         )
     if "\0" in text.path:
         raise UsageError(f"{name}path contains a NUL character", "No file has such a name.")
@@ -114,12 +137,14 @@ def _load(text: Text, name: str, inside: str) -> Loaded:
     if not path.is_absolute():
         raise UsageError(
             f"{name}path {text.path!r} is not absolute",
-            f"Give the absolute path on {socket.gethostname()}, where this server runs, or the text as {name}source.",
+            f"Give the absolute path on {socket.gethostname()}, where this server runs, or the "
+            f"text as {name}source.",
         )
     if os.path.isdir(path):  # False where Path.is_dir raises: a name that is too long
         if not (path / inside).is_file():
             raise UsageError(
-                f"the folder {path} has no {inside}", f"Name a file in it: {_names(path) or 'it holds no Python file'}."
+                f"the folder {path} has no {inside}",
+                f"Name a file in it: {_names(path) or 'it holds no Python file'}.",
             )
         path = path / inside
     return Loaded(_read(path, name), str(path))
@@ -128,19 +153,32 @@ def _load(text: Text, name: str, inside: str) -> Loaded:
 def _read(path: Path, name: str) -> str:
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise UsageError(f"{path} is larger than {MAX_BYTES:,} bytes", "A task or candidate is one Python source file.")
+            raise UsageError(
+                f"{path} is larger than {MAX_BYTES:,} bytes",
+                "A task or candidate is one Python source file.",
+            )
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        near = difflib.get_close_matches(path.name, _names(path.parent).split(", "), 3, 0.4) if path.parent.is_dir() else []
+        near = (
+            difflib.get_close_matches(path.name, _names(path.parent).split(", "), 3, 0.4)
+            if path.parent.is_dir()
+            else []
+        )
         folder = "exists" if path.parent.is_dir() else "does not exist either"
         where = f"near: {', '.join(near)}" if near else f"the folder {path.parent} {folder}"
-        hint = f"Paths are those of {socket.gethostname()}, where this server runs; otherwise pass the text as {name}source."
+        hint = (
+            f"Paths are those of {socket.gethostname()}, where this server runs; otherwise pass "
+            f"the text as {name}source."
+        )
         raise UsageError(f"there is no file {path} ({where})", hint) from None
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text (byte {error.start})", "Save it as UTF-8.") from None
+        raise UsageError(
+            f"{path} is not UTF-8 text (byte {error.start})", "Save it as UTF-8."
+        ) from None
     except OSError as error:
         raise UsageError(
-            f"{path} cannot be read: {error.strerror}", f"Fix its permissions, or pass its text as {name}source."
+            f"{path} cannot be read: {error.strerror}",
+            f"Fix its permissions, or pass its text as {name}source.",
         ) from None
 
 

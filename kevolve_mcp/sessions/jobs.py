@@ -1,4 +1,5 @@
-"""Background jobs: work that outlives the call that started it, and, through the store, the process that did it."""
+"""Background jobs: work that outlives the call that started it, and, through the store, the process
+that did it."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from .types import Compared, ErrorView, Evaluated, Finished, JobKind, JobView, O
 
 HEARTBEAT_S = 3.0
 MAX_ATTEMPTS = 3  # a job that has ended so many processes is not given a further one
-POLL_S = 0.3  # how often a job of another process is looked at; also how often waiting callers see progress
+# how often a job of another process is looked at; also how often waiting callers see progress
+POLL_S = 0.3
 USUAL_S = {
     "open": 30.0,
     "compile": 3.0,
@@ -40,7 +42,8 @@ Result = Opened | Evaluated | Compared | Tuned | Finished
 
 @dataclass(frozen=True)
 class Handler:
-    """run: does the job and returns ids, enough for `show`. show: builds the result from the store, in any process.
+    """run: does the job and returns ids, enough for `show`. show: builds the result from the store,
+    in any process.
 
     run must be repeatable: a job whose process died is run again by another one.
     """
@@ -63,9 +66,17 @@ class _Local:
 
 
 class Jobs:
-    """Starts, joins, watches and cancels jobs; takes over those whose process died, unless it only looks."""
+    """Starts, joins, watches and cancels jobs; takes over those whose process died, unless it only
+    looks."""
 
-    def __init__(self, shared: Shared, group: TaskGroup, handlers: dict[str, Handler], *, looks_only: bool = False) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        group: TaskGroup,
+        handlers: dict[str, Handler],
+        *,
+        looks_only: bool = False,
+    ) -> None:
         self._shared = shared
         self._group = group
         self._handlers = handlers
@@ -76,16 +87,33 @@ class Jobs:
         self._wake = anyio.Event()
         shared.on_store = lambda store: self._wake.set()
 
-    async def start(self, kind: JobKind, session: str | None, payload: dict[str, Any], same: str) -> JobView:
-        """Start it, or join the running one with equal `same`: a call that is repeated after a time-out costs nothing."""
+    async def start(
+        self, kind: JobKind, session: str | None, payload: dict[str, Any], same: str
+    ) -> JobView:
+        """Start it, or join the running one with equal `same`: a call that is repeated after a
+        time-out costs nothing."""
         if self._looks_only:
-            raise Conflict("this service only looks: it starts no job", "Make one that works: Service(looks_only=False).")
+            raise Conflict(
+                "this service only looks: it starts no job",
+                "Make one that works: Service(looks_only=False).",
+            )
         store = await self._shared.store()
         async with self._starting:
-            running = await self._shared.thread(store.jobs.list, states=("running", "lost"), limit=1000)
-            job = next((j for j in running if j.kind == kind and j.payload.get("same") == same and not j.cancel_requested), None)
+            running = await self._shared.thread(
+                store.jobs.list, states=("running", "lost"), limit=1000
+            )
+            job = next(
+                (
+                    j
+                    for j in running
+                    if j.kind == kind and j.payload.get("same") == same and not j.cancel_requested
+                ),
+                None,
+            )
             if job is None:
-                job = await self._shared.thread(store.jobs.start, kind, session, {**payload, "same": same})
+                job = await self._shared.thread(
+                    store.jobs.start, kind, session, {**payload, "same": same}
+                )
                 self._run(job)
         return await self.view(job.id)
 
@@ -110,7 +138,9 @@ class Jobs:
             job = await self._get(job_id)
         return await self.view(job_id)
 
-    async def wait_any(self, session: str, wait_s: float, progress: Progress | None = None) -> JobView | None:
+    async def wait_any(
+        self, session: str, wait_s: float, progress: Progress | None = None
+    ) -> JobView | None:
         """Until the first of the session's running jobs ends; None when none runs."""
         running = [j.id for j in await self.list(session) if not j.over]
         if not running:
@@ -126,8 +156,8 @@ class Jobs:
             await self.wait(running[-1], min(POLL_S, deadline - time.monotonic()), progress)
 
     async def cancel(self, job_ids: list[str]) -> tuple[JobView, ...]:
-        """Kill the workers of these jobs, wherever they run. Returns when they have ended, or after some seconds. Raises
-        NotFound."""
+        """Kill the workers of these jobs, wherever they run. Returns when they have ended, or after
+        some seconds. Raises NotFound."""
         store = await self._shared.store()
         for job_id in job_ids:
             job = await self._shared.thread(store.jobs.request_cancel, job_id)
@@ -143,7 +173,9 @@ class Jobs:
         jobs = await self._shared.thread(lambda: [store.jobs.seen(j) for j in store.jobs.list()])
         if not session:
             return tuple(jobs)
-        own = await self._shared.thread(lambda: [store.jobs.seen(j) for j in store.jobs.list(session=session)])
+        own = await self._shared.thread(
+            lambda: [store.jobs.seen(j) for j in store.jobs.list(session=session)]
+        )
         opening = [j for j in jobs if j.session is None and session_of(j) == session]
         return tuple(sorted((*own, *opening), key=lambda j: -int(j.id[1:])))
 
@@ -159,8 +191,9 @@ class Jobs:
         return self._plain(job, eta, result)
 
     async def reclaim(self) -> None:
-        """Run the jobs of dead processes again; of several servers that try, each job goes to exactly one. Who only looks
-        leaves them to those who work: what it began would end with it."""
+        """Run the jobs of dead processes again; of several servers that try, each job goes to
+        exactly one. Who only looks leaves them to those who work: what it began would end with
+        it."""
         if self._looks_only:
             return
         store = await self._shared.store()
@@ -177,16 +210,23 @@ class Jobs:
         if job.cancel_requested:
             await self._end(job, "cancelled", error=_cancelled(job))
         elif job.attempts > MAX_ATTEMPTS:
-            message = f"job {job.id} was started {job.attempts - 1} times and its process died each time"
+            message = (
+                f"job {job.id} was started {job.attempts - 1} times and its process died each time"
+            )
             await self._end(
-                job, "failed", error=EvaluatorUnavailable(message, "Look into the server's log, then start it anew.").as_dict()
+                job,
+                "failed",
+                error=EvaluatorUnavailable(
+                    message, "Look into the server's log, then start it anew."
+                ).as_dict(),
             )
         else:
             log.warning("job %s of a dead process is run again", job.id)
             self._run(job)
 
     async def tend(self) -> None:
-        """Heartbeats, cancellations from other processes, jobs of dead ones; from the moment the store is open."""
+        """Heartbeats, cancellations from other processes, jobs of dead ones; from the moment the
+        store is open."""
         await self._wake.wait()
         while True:
             await self.reclaim()
@@ -201,7 +241,8 @@ class Jobs:
         try:
             job = await self._shared.thread(store.jobs.heartbeat, job_id, progress)
         except Conflict:
-            if job_id in self._local:  # given up for dead and taken over: what this process still does must not count
+            # given up for dead and taken over: what this process still does must not count
+            if job_id in self._local:
                 local.scope.cancel()
             return
         if job.cancel_requested:
@@ -213,7 +254,8 @@ class Jobs:
         self._group.start_soon(self._perform, job, local)
 
     async def _perform(self, job: Job, local: _Local) -> None:
-        """Run to an end. When the service closes, the row stays "running": the next server finds its owner dead and goes on."""
+        """Run to an end. When the service closes, the row stays "running": the next server finds
+        its owner dead and goes on."""
         try:
             with local.scope:
                 await self._attempt(job, local)
@@ -229,13 +271,19 @@ class Jobs:
             result = await self._handlers[job.kind].run(job, local.tell)
         except KEvolveError as error:
             await self._end(job, "failed", error=error.as_dict())
-        except Exception as error:  # the caller must learn of it, whatever it is, and the other jobs must go on
+        # the caller must learn of it, whatever it is, and the other jobs must go on
+        except Exception as error:
             log.exception("job %s failed", job.id)
             hint = "This is a fault of the server; its log has the trace."
             await self._end(
                 job,
                 "failed",
-                error={"code": "internal", "message": f"{type(error).__name__}: {error}", "hint": hint, "retryable": False},
+                error={
+                    "code": "internal",
+                    "message": f"{type(error).__name__}: {error}",
+                    "hint": hint,
+                    "retryable": False,
+                },
             )
         else:
             with anyio.CancelScope(shield=True):  # done is done, even if a cancellation arrives now
@@ -243,7 +291,12 @@ class Jobs:
                 local.cancelled = False
 
     async def _end(
-        self, job: Job, state: Any, *, result: dict[str, Any] | None = None, error: dict[str, Any] | None = None
+        self,
+        job: Job,
+        state: Any,
+        *,
+        result: dict[str, Any] | None = None,
+        error: dict[str, Any] | None = None,
     ) -> None:
         store = await self._shared.store()
         try:
@@ -256,10 +309,15 @@ class Jobs:
         return await self._shared.thread(lambda: store.jobs.seen(store.jobs.get(job_id)))
 
     async def _eta(self, job: Job) -> float:
-        """Seconds left: the median of the last jobs of the kind, times those before it, less what has passed."""
+        """Seconds left: the median of the last jobs of the kind, times those before it, less what
+        has passed."""
         store = await self._shared.store()
         done = await self._shared.thread(store.jobs.list, states=("done",))
-        took = [j.finished - j.created for j in done if _sort(j) == _sort(job) and j.finished is not None][:10]
+        took = [
+            j.finished - j.created
+            for j in done
+            if _sort(j) == _sort(job) and j.finished is not None
+        ][:10]
         usual = statistics.median(took) if took else USUAL_S[_sort(job)]
         return max(1.0, usual * (1 + self._before(job)) - (time.time() - job.created))
 
@@ -276,7 +334,9 @@ class Jobs:
             state="running" if job.state == "lost" and result is None else job.state,
             session_id=session_of(job),
             stage=event.stage,
-            message="its process died; it will be run again" if job.state == "lost" else event.message,
+            message="its process died; it will be run again"
+            if job.state == "lost"
+            else event.message,
             fraction=event.fraction,
             eta_s=eta,
             queue=self._before(job),
@@ -289,7 +349,12 @@ class Jobs:
 
 def _cancelled(job: Job) -> dict[str, Any]:
     hint = "Call its tool again to start it anew."
-    return {"code": "cancelled", "message": f"job {job.id} was cancelled", "hint": hint, "retryable": True}
+    return {
+        "code": "cancelled",
+        "message": f"job {job.id} was cancelled",
+        "hint": hint,
+        "retryable": True,
+    }
 
 
 def session_of(job: Job) -> str:
@@ -310,4 +375,8 @@ def _sort(job: Job) -> str:
 
 def _stored(job: Job) -> ProgressEvent:
     p = job.progress
-    return ProgressEvent(str(p.get("stage", "queue")), str(p.get("message", "waiting")), float(p.get("fraction", 0.0)))
+    return ProgressEvent(
+        str(p.get("stage", "queue")),
+        str(p.get("message", "waiting")),
+        float(p.get("fraction", 0.0)),
+    )

@@ -1,4 +1,5 @@
-"""Who holds an ask: the client and the server process that speaks for it, so that a dead process's asks are free again."""
+"""Who holds an ask: the client and the server process that speaks for it, so that a dead process's
+asks are free again."""
 
 from __future__ import annotations
 
@@ -26,6 +27,10 @@ def abandoned(ask: Ask) -> bool:
 
 
 def put_aside(tree: Tree, ask: Ask) -> bool:
-    """Whether its author went on without it: handed in, since it took it, a kernel that answers no ask."""
+    """Whether its author went on without it: handed in, since it took it, a kernel that answers no
+    ask."""
     since = ask.created if ask.taken is None else ask.taken
-    return any(n.ask is None and n.created > since and n.annotations.get(AUTHOR) == ask.author for n in tree.nodes)
+    return any(
+        n.ask is None and n.created > since and n.annotations.get(AUTHOR) == ask.author
+        for n in tree.nodes
+    )

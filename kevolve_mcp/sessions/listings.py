@@ -1,4 +1,5 @@
-"""What a compiler made of each kernel or hot loop: long listings, kept as artifacts and read in pieces; a short form for answers."""
+"""What a compiler made of each kernel or hot loop: long listings, kept as artifacts and read in
+pieces; a short form for answers."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from typing import Any
 from harness.types import Evaluation, StageReport
 from kevolve_mcp.store import Store
 
-FIELD = "listings"  # of a stage's data: name -> text from the judge, name -> {"artifact", "characters"} in the store
+# of a stage's data: name -> text from the judge, name -> {"artifact", "characters"} in the store
+FIELD = "listings"
 KERNELS = 12  # in an answer; the section "profile" has all
 _BRIEF = (
     "kernel",
@@ -32,7 +34,9 @@ def detach(store: Store, evaluation: Evaluation) -> Evaluation:
 
 def _detached(store: Store, stage: StageReport) -> StageReport:
     kept = {
-        name: {"artifact": store.artifacts.put(text), "characters": len(text)} if isinstance(text, str) else text
+        name: {"artifact": store.artifacts.put(text), "characters": len(text)}
+        if isinstance(text, str)
+        else text
         for name, text in stage.data.get(FIELD, {}).items()
     }
     return replace(stage, data={**stage.data, FIELD: kept}) if FIELD in stage.data else stage
@@ -43,9 +47,14 @@ def text(store: Store, evaluation: Evaluation) -> str:
     found: dict[str, str] = {}
     for stage in evaluation.stages:
         for name, kept in stage.data.get(FIELD, {}).items():
-            found[name] = store.artifacts.text(kept["artifact"]) if isinstance(kept, dict) else str(kept)
+            found[name] = (
+                store.artifacts.text(kept["artifact"]) if isinstance(kept, dict) else str(kept)
+            )
     if not found:
-        return "there is no listing: this evaluation compiled nothing that has one (what did not build has none)"
+        return (
+            "there is no listing: this evaluation compiled nothing that has one (what did not "
+            "build has none)"
+        )
     parts = [f"[{name}]\n{body.rstrip()}\n\n" for name, body in found.items()]
     width = max(map(len, found))
     offset = sum(len(_entry(name, 0, width)) for name in found) + 1
@@ -61,7 +70,8 @@ def _entry(name: str, offset: int, width: int) -> str:
 
 
 def brief(data: dict[str, Any]) -> dict[str, Any]:
-    """A stage's data as an answer carries it: names of listings instead of their places, and the first kernels in few words."""
+    """A stage's data as an answer carries it: names of listings instead of their places, and the
+    first kernels in few words."""
     short = {name: value for name, value in data.items() if name not in (FIELD, "kernels", "loops")}
     if FIELD in data:
         short[FIELD] = list(data[FIELD])[: 4 * KERNELS]
@@ -78,7 +88,9 @@ def brief(data: dict[str, Any]) -> dict[str, Any]:
 def _row(kernel: dict[str, Any]) -> dict[str, Any]:
     row = {name: kernel[name] for name in _BRIEF if name in kernel}
     occupancy = kernel.get("occupancy", {})
-    row["occupancy"] = {name: occupancy[name] for name in ("fraction", "limiter") if name in occupancy}
+    row["occupancy"] = {
+        name: occupancy[name] for name in ("fraction", "limiter") if name in occupancy
+    }
     if kernel.get("refused"):
         row["refused"] = kernel["refused"]
     if kernel.get("autotuned_alternative"):

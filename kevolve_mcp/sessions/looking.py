@@ -1,4 +1,5 @@
-"""Looking without changing anything: sessions, trees, nodes, evaluations, differences, as text in pieces."""
+"""Looking without changing anything: sessions, trees, nodes, evaluations, differences, as text in
+pieces."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def _session(store: Store, trees: Trees, record: SessionRecord) -> SessionView:
     answered = tree.answered()
     open_asks = store.asks.open(record.id)
     held = {a.seq for a in open_asks}
-    waiting = [a for a in tree.asks if a.role == "start" and a.seq not in answered and a.seq not in held]
+    waiting = [
+        a for a in tree.asks if a.role == "start" and a.seq not in answered and a.seq not in held
+    ]
     return views.session_view(
         record,
         store.tasks.get(record.task),
@@ -62,7 +65,10 @@ async def look(
         return await shared.thread(_evaluation, store, evaluation_id, section, cursor)
     if not session_id:
         if node_id or diff_base:
-            raise UsageError("a node was named without its session", "Give session_id, too: node ids count per session.")
+            raise UsageError(
+                "a node was named without its session",
+                "Give session_id, too: node ids count per session.",
+            )
         return await shared.thread(_sessions, store, shared.trees, cursor)
     record = await shared.thread(store.sessions.get, session_id)
     tree = await shared.thread(shared.trees.load, store, record.id)
@@ -88,9 +94,14 @@ async def report(shared: Shared, session_id: str) -> str:
     def work() -> str:
         record = store.sessions.get(session_id)
         tree = shared.trees.load(store, record.id)
-        evaluations = {n.evaluation: store.evaluations.get(n.evaluation).evaluation for n in tree.nodes}
+        evaluations = {
+            n.evaluation: store.evaluations.get(n.evaluation).evaluation for n in tree.nodes
+        }
         o = record.outcome
-        confirmed, measured = (store.evaluations.get(o[k]).evaluation if k in o else None for k in ("confirmed", "measured"))
+        confirmed, measured = (
+            store.evaluations.get(o[k]).evaluation if k in o else None
+            for k in ("confirmed", "measured")
+        )
         facts = SessionFacts(
             id=record.id,
             task=store.tasks.get(record.task),
@@ -118,7 +129,10 @@ async def report(shared: Shared, session_id: str) -> str:
 def piece(text: str, cursor: int, head: str) -> tuple[str, int]:
     """`head` and the part of the text from `cursor` on; where the rest begins, 0 at the end."""
     if cursor > len(text):
-        raise UsageError(f"cursor {cursor} lies behind the end ({len(text)} characters)", "Begin with 0 and pass on next_cursor.")
+        raise UsageError(
+            f"cursor {cursor} lies behind the end ({len(text)} characters)",
+            "Begin with 0 and pass on next_cursor.",
+        )
     part = text[cursor : cursor + PIECE]
     if cursor + len(part) < len(text) and (cut := part.rfind("\n")) > 0:
         part = part[: cut + 1]
@@ -132,11 +146,23 @@ def _sessions(store: Store, trees: Trees, cursor: int) -> TreeView:
     found = store.sessions.list()
     lines = []
     for s in found:
-        best = f"best {s.best} at {s.best_fitness:.3g}x" if s.best and s.best_fitness is not None else "no best node"
+        best = (
+            f"best {s.best} at {s.best_fitness:.3g}x"
+            if s.best and s.best_fitness is not None
+            else "no best node"
+        )
         r = s.session
-        lines.append(f"{r.id}: {r.state}, {s.task_name} on {r.target} in {r.language}, goal {r.goal}, {s.nodes} nodes, {best}")
+        lines.append(
+            f"{r.id}: {r.state}, {s.task_name} on {r.target} in {r.language}, goal {r.goal}, "
+            f"{s.nodes} nodes, {best}"
+        )
     text, following = piece("\n".join(lines), cursor, f"{len(found)} session(s), the newest first")
-    return TreeView("sessions", text, following, sessions=tuple(_session(store, trees, s.session) for s in found[:20]))
+    return TreeView(
+        "sessions",
+        text,
+        following,
+        sessions=tuple(_session(store, trees, s.session) for s in found[:20]),
+    )
 
 
 def _tree(view: SessionView, tree: Tree, cursor: int, detailed: bool) -> TreeView:
@@ -146,7 +172,9 @@ def _tree(view: SessionView, tree: Tree, cursor: int, detailed: bool) -> TreeVie
     on_path = {n.id for n in tree.trajectory(best.id)} if best else set()
 
     def draw(node: Node, depth: int) -> None:
-        mark = "*" if best is not None and node.id == best.id else "+" if node.id in on_path else "-"
+        mark = (
+            "*" if best is not None and node.id == best.id else "+" if node.id in on_path else "-"
+        )
         lines.append(f"{'  ' * depth}{mark} {_line(views.node_view(tree, node), detailed)}")
         for child in tree.children(node.id):
             if child.parents[0] == node.id:
@@ -156,13 +184,26 @@ def _tree(view: SessionView, tree: Tree, cursor: int, detailed: bool) -> TreeVie
         draw(root, 0)
     figure = f"best {best.id} at {best.score:.3g}x" if best else no_winner(view.correct)
     state = f"{view.state}{f' ({view.reason})' if view.reason else ''}"
-    head = f"{view.id}: {state}; {len(tree.nodes)} nodes, {figure}; {view.open_asks} open asks (* best, + its lineage)"
+    head = (
+        f"{view.id}: {state}; {len(tree.nodes)} nodes, {figure}; {view.open_asks} open asks (* "
+        "best, + its lineage)"
+    )
     text, following = piece("\n".join(lines), cursor, head)
-    return TreeView("tree", text, following, session=view, nodes=tuple(shown) if detailed else tuple(shown[-50:]))
+    return TreeView(
+        "tree",
+        text,
+        following,
+        session=view,
+        nodes=tuple(shown) if detailed else tuple(shown[-50:]),
+    )
 
 
 def _line(node: NodeView, detailed: bool) -> str:
-    figure = f"{node.fitness:.3g}x" if node.status == "correct" and node.fitness is not None else node.status
+    figure = (
+        f"{node.fitness:.3g}x"
+        if node.status == "correct" and node.fitness is not None
+        else node.status
+    )
     effect = f" ({node.versus_parent:.3g}x its parent)" if node.versus_parent is not None else ""
     second = f" also from {', '.join(node.parents[1:])}" if len(node.parents) > 1 else ""
     origin = f" [{node.origin}]" if node.origin else ""
@@ -174,7 +215,9 @@ def _line(node: NodeView, detailed: bool) -> str:
     return line
 
 
-def _node(store: Store, record: SessionRecord, tree: Tree, node_id: str, section: str, cursor: int) -> TreeView:
+def _node(
+    store: Store, record: SessionRecord, tree: Tree, node_id: str, section: str, cursor: int
+) -> TreeView:
     node = _find(tree, node_id)
     view = views.node_view(tree, node)
     found = store.evaluations.get(node.evaluation)
@@ -190,17 +233,27 @@ def _node(store: Store, record: SessionRecord, tree: Tree, node_id: str, section
         body = _section(found, section)
     else:
         facts = [
-            f"parents: {', '.join(node.parents) or 'none (root)'}; children: {views.ids(tree.children(node.id)) or 'none'}",
+            (
+                f"parents: {', '.join(node.parents) or 'none (root)'}; children: "
+                f"{views.ids(tree.children(node.id)) or 'none'}"
+            ),
             f"hypothesis: {node.hypothesis or '-'}",
             f"rationale: {node.rationale or '-'}",
-            f"predicted: {node.predicted_speedup or '-'}; observed: {views.observed(tree, node) or '-'}",
+            (
+                f"predicted: {node.predicted_speedup or '-'}; observed: "
+                f"{views.observed(tree, node) or '-'}"
+            ),
             _section(found, "summary"),
             f"sections: {', '.join(SECTIONS[1:])}",
         ]
         body = "\n".join(facts)
     text, following = piece(body, cursor, f"{node.id} of {record.id}: {_line(view, False)}")
     return TreeView(
-        "node", text, following, nodes=(view,), evaluation=views.evaluation_view(found.id, found.evaluation, held_out=False)
+        "node",
+        text,
+        following,
+        nodes=(view,),
+        evaluation=views.evaluation_view(found.id, found.evaluation, held_out=False),
     )
 
 
@@ -223,48 +276,93 @@ def _section(found: StoredEvaluation, section: str) -> str:
     e = found.evaluation
     if section == "log":
         logs = [f"[{s.stage}] {s.message}\n{s.log}" for s in e.stages if s.log or s.message]
-        return "Printed by compiler and candidate (untrusted text):\n" + "\n".join(logs) if logs else "nothing was printed"
+        return (
+            "Printed by compiler and candidate (untrusted text):\n" + "\n".join(logs)
+            if logs
+            else "nothing was printed"
+        )
     if section == "profile":
-        parts = [f"[{s.stage}] {json.dumps(to_json(s.data), indent=1, default=str)}" for s in e.stages if s.data]
+        parts = [
+            f"[{s.stage}] {json.dumps(to_json(s.data), indent=1, default=str)}"
+            for s in e.stages
+            if s.data
+        ]
         return "\n".join(parts) or "no figures were taken"
     if section == "stages":
         return "\n".join(
-            f"{s.stage}: {'ok' if s.ok else 'failed'}, {s.seconds:.2f} s{f', {s.message}' if s.message else ''}" for s in e.stages
+            (
+                f"{s.stage}: {'ok' if s.ok else 'failed'}, {s.seconds:.2f} "
+                f"s{f', {s.message}' if s.message else ''}"
+            )
+            for s in e.stages
         )
     cases = [c for c in e.cases if not c.held_out or e.purpose in ("confirm", "export")]
     if section == "cases":
         return json.dumps([to_json(c) for c in cases], indent=1)
     if section == "context":
-        raise UsageError("an evaluation has no context", "Name the node: its ask's text is its context.")
-    lines = [e.message, f"device: {e.environment.device}; {e.environment.toolchain}; isolation {e.environment.isolation}"]
-    lines += [f"- {c.name}: {_case(c.correct, c.speedup, c.interval, c.verdict)} {c.detail}".rstrip() for c in cases]
+        raise UsageError(
+            "an evaluation has no context", "Name the node: its ask's text is its context."
+        )
+    lines = [
+        e.message,
+        (
+            f"device: {e.environment.device}; {e.environment.toolchain}; isolation "
+            f"{e.environment.isolation}"
+        ),
+    ]
+    lines += [
+        f"- {c.name}: {_case(c.correct, c.speedup, c.interval, c.verdict)} {c.detail}".rstrip()
+        for c in cases
+    ]
     lines += [f"signal {s.name}: {s.message}" for s in e.signals]
     return "\n".join(lines)
 
 
-def _case(correct: bool, speedup: float | None, interval: Sequence[float] | None, verdict: str | None) -> str:
+def _case(
+    correct: bool, speedup: float | None, interval: Sequence[float] | None, verdict: str | None
+) -> str:
     if not correct:
         return "wrong"
     if speedup is None:
         return "correct, not timed"
-    return f"{speedup:.3g}x" + (f" [{interval[0]:.3g}, {interval[1]:.3g}]" if interval else "") + f" {verdict or ''}"
+    return (
+        f"{speedup:.3g}x"
+        + (f" [{interval[0]:.3g}, {interval[1]:.3g}]" if interval else "")
+        + f" {verdict or ''}"
+    )
 
 
-def _difference(store: Store, record: SessionRecord, tree: Tree, node_id: str, diff_base: str, cursor: int) -> TreeView:
+def _difference(
+    store: Store, record: SessionRecord, tree: Tree, node_id: str, diff_base: str, cursor: int
+) -> TreeView:
     if not node_id:
         raise UsageError("diff_base needs node_id", 'Example: node_id="n5", diff_base="parent".')
     node = _find(tree, node_id)
     if diff_base == "parent":
         diff_base = node.parents[0] if node.parents else ROOT
-    others = [] if diff_base == ROOT else [_find(tree, diff_base)]  # the root is the task: its text is the reference
-    old = store.candidates.get(others[0].candidate).source if others else store.tasks.get(record.task).source
+    # the root is the task: its text is the reference
+    others = [] if diff_base == ROOT else [_find(tree, diff_base)]
+    old = (
+        store.candidates.get(others[0].candidate).source
+        if others
+        else store.tasks.get(record.task).source
+    )
     new = store.candidates.get(node.candidate).source
-    lines = list(difflib.unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), diff_base, node.id, n=3))
-    body = "".join(line if line.endswith("\n") else f"{line}\n" for line in lines) or "the texts are equal"
+    lines = list(
+        difflib.unified_diff(
+            old.splitlines(keepends=True), new.splitlines(keepends=True), diff_base, node.id, n=3
+        )
+    )
+    body = (
+        "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+        or "the texts are equal"
+    )
     added = sum(1 for line in lines if line.startswith("+") and not line.startswith("+++"))
     removed = sum(1 for line in lines if line.startswith("-") and not line.startswith("---"))
     text, following = piece(body, cursor, f"{diff_base} -> {node.id}: +{added} -{removed} lines")
-    return TreeView("diff", text, following, nodes=tuple(views.node_view(tree, n) for n in (*others, node)))
+    return TreeView(
+        "diff", text, following, nodes=tuple(views.node_view(tree, n) for n in (*others, node))
+    )
 
 
 def _find(tree: Tree, node_id: str) -> Node:
@@ -274,6 +372,11 @@ def _find(tree: Tree, node_id: str) -> Node:
             'Name another node; diff_base="n0" compares with the task\'s text.',
         )
     if node_id not in tree.by_id:
-        near = difflib.get_close_matches(node_id, tree.by_id, 3, 0.3) or [n.id for n in tree.nodes[-5:]]
-        raise NotFound(f"there is no node {node_id!r}", f"Near: {', '.join(near) or 'none, the tree is empty'}.")
+        near = difflib.get_close_matches(node_id, tree.by_id, 3, 0.3) or [
+            n.id for n in tree.nodes[-5:]
+        ]
+        raise NotFound(
+            f"there is no node {node_id!r}",
+            f"Near: {', '.join(near) or 'none, the tree is empty'}.",
+        )
     return tree.by_id[node_id]

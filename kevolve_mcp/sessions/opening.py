@@ -1,4 +1,5 @@
-"""Opening a session: the task examined, its baselines measured, starting kernels collected as the first asks."""
+"""Opening a session: the task examined, its baselines measured, starting kernels collected as the
+first asks."""
 
 from __future__ import annotations
 
@@ -36,18 +37,24 @@ from .types import JobView, Opened, OpenRequest, Text
 
 
 async def open_session(shared: Shared, request: OpenRequest) -> JobView:
-    """Check what can be checked at once, join an equal open session, or start the job that opens one."""
+    """Check what can be checked at once, join an equal open session, or start the job that opens
+    one."""
     task = await shared.thread(inputs.load_task, request.task)
     selection = request.selection or DEFAULT
     if not 0 <= request.inject <= 1:
-        raise UsageError(f"inject={request.inject}: a probability lies between 0 and 1", "0.1 is the default; 0 shows nothing.")
+        raise UsageError(
+            f"inject={request.inject}: a probability lies between 0 and 1",
+            "0.1 is the default; 0 shows nothing.",
+        )
     try:
         Target.parse(request.target)
         create_policy(selection)
     except ValueError as error:
         raise UsageError(str(error), "target_describe lists the targets of this machine.") from None
     language = request.language or inputs.usual_language(request.target)
-    given = request.start or Text(path=inputs.companion_start(task.path, language) if task.path else "")
+    given = request.start or Text(
+        path=inputs.companion_start(task.path, language) if task.path else ""
+    )
     start = await shared.thread(inputs.load_kernel, given, "start_") if given else None
     payload = {
         "source": task.source,
@@ -70,7 +77,9 @@ async def open_session(shared: Shared, request: OpenRequest) -> JobView:
         return await _joined(shared, found, payload)
     same = hashlib.sha256(repr(sorted(payload.items())).encode()).hexdigest()
     name = _slug(task.path)
-    return await shared.jobs.start("open", None, {**payload, "session": f"{name}-{secrets.token_hex(2)}"}, same)
+    return await shared.jobs.start(
+        "open", None, {**payload, "session": f"{name}-{secrets.token_hex(2)}"}, same
+    )
 
 
 class Opening:
@@ -89,7 +98,9 @@ class Opening:
         task = await executor.open_task(p["source"], p["path"], p["target"], progress=progress)
         await shared.thread(store.tasks.put, task, report.environment)
         python = await self._python(executor, p["python"])
-        similar = await shared.thread(store.similar, task, p["target"], p["language"], experience.NAMED)
+        similar = await shared.thread(
+            store.similar, task, p["target"], p["language"], experience.NAMED
+        )
         starts = await shared.thread(find_starts, shared, task, p, similar)
         new = NewSession(
             task=task.digest,
@@ -120,19 +131,30 @@ class Opening:
         store = await self._shared.store()
         record = await self._shared.thread(store.sessions.get, job.result["session"])
         view = await looking.session(self._shared, record)
-        return Opened(view, bool(job.result["joined"]), _differences(record, job.payload) if job.result["joined"] else ())
+        return Opened(
+            view,
+            bool(job.result["joined"]),
+            _differences(record, job.payload) if job.result["joined"] else (),
+        )
 
     async def _python(self, executor: Executor, asked: str) -> str:
-        """The interpreter that evaluates, by path, so that every server of this session takes the same one."""
+        """The interpreter that evaluates, by path, so that every server of this session takes the
+        same one."""
         chosen = await self._shared.pool.chosen(executor)
         python = asked or (chosen.path if chosen else "")
         self._shared.pool.name(executor, python)
         return python
 
     async def _add_starts(
-        self, store: Store, record: SessionRecord, task: Task, starts: synthesis.Starts, report: MachineReport
+        self,
+        store: Store,
+        record: SessionRecord,
+        task: Task,
+        starts: synthesis.Starts,
+        report: MachineReport,
     ) -> None:
-        """All in one transaction, free to be taken at once; a repetition after a crash finds them there."""
+        """All in one transaction, free to be taken at once; a repetition after a crash finds them
+        there."""
         shared = self._shared
         tree = await shared.thread(shared.trees.load, store, record.id)
         if any(a.role == "start" for a in tree.asks):
@@ -143,10 +165,14 @@ class Opening:
             digest = await shared.thread(store.candidates.put, start.candidate)
             memory = {"candidate": digest, "origin": start.origin, "note": start.note}
             expansion = Expansion((), "none", "start", memory)
-            built = await gathering.build(shared, record, task, tree, expansion, seq, Reader({}), report)
+            built = await gathering.build(
+                shared, record, task, tree, expansion, seq, Reader({}), report
+            )
             new.append(NewAsk(expansion, built.context.text))
         if new:
-            await shared.thread(store.asks.add_all, record.id, new, author="", lease_s=0.0, first_seq=first)
+            await shared.thread(
+                store.asks.add_all, record.id, new, author="", lease_s=0.0, first_seq=first
+            )
 
 
 def check_isolation(report: MachineReport, policy: Policy) -> None:
@@ -155,7 +181,8 @@ def check_isolation(report: MachineReport, policy: Policy) -> None:
     if level in ISOLATION_LEVELS and not policy.permits(level):
         reasons = "; ".join(f"{name}: {state}" for name, state in report.isolation.items())
         raise Unavailable(
-            f"the policy asks for isolation {policy.isolation} or stronger, this machine gives {level} ({reasons})",
+            f"the policy asks for isolation {policy.isolation} or stronger, this machine gives "
+            f"{level} ({reasons})",
             f'Enable a stronger level, or accept this one: policy={{"isolation": "{level}"}}.',
         )
 
@@ -167,12 +194,18 @@ def check_target(report: MachineReport, target: str, language: str) -> None:
     found = next((t for t in named if language in t.languages), named[0] if named else None)
     able = ", ".join(t.target for t in report.targets if t.mode == "execute") or "none"
     if found is None:
-        raise Unavailable(f"target {target} is not known on this machine", f"Targets that can be measured here: {able}.")
+        raise Unavailable(
+            f"target {target} is not known on this machine",
+            f"Targets that can be measured here: {able}.",
+        )
     if found.mode in ("verify", "compile"):
         raise Unavailable(
-            f"{language} kernels can only be {'verified on' if found.mode == 'verify' else 'compiled for'} {target} here: {found.reason}",
+            f"{language} kernels can only be "
+            f"{'verified on' if found.mode == 'verify' else 'compiled for'} {target} here: "
+            f"{found.reason}",
             f"A session needs a device to measure on ({able}). "
-            f"{'kernel_check' if found.mode == 'verify' else 'kernel_compile'} works for {language} on {target}.",
+            f"{'kernel_check' if found.mode == 'verify' else 'kernel_compile'} works for "
+            f"{language} on {target}.",
         )
     if found.mode == "execute" and found.languages and language not in found.languages:
         raise Unavailable(
@@ -180,33 +213,52 @@ def check_target(report: MachineReport, target: str, language: str) -> None:
             f"Languages for {target} on this machine: {', '.join(found.languages)}.",
         )
     if found.mode == "absent":
-        raise Unavailable(f"target {target} does not work here: {found.reason}", f"Targets that can be measured here: {able}.")
+        raise Unavailable(
+            f"target {target} does not work here: {found.reason}",
+            f"Targets that can be measured here: {able}.",
+        )
 
 
-def find_starts(shared: Shared, task: Task, p: dict[str, Any], similar: Sequence[SimilarKernel]) -> synthesis.Starts:
+def find_starts(
+    shared: Shared, task: Task, p: dict[str, Any], similar: Sequence[SimilarKernel]
+) -> synthesis.Starts:
     """The user's kernel, skills that match, kernels of similar tasks."""
     return synthesis.find_starts(
         task,
         p["target"],
         p["language"],
         user=Candidate(p["start"], p["language"]) if p["start"] else None,
-        skills=sorted(shared.library().skills(), key=lambda s: -s.page.standing) if p["skills"] else (),
-        similar=[experience.lent(s) for s in similar if s.candidate.language == p["language"]][: experience.LENT],
+        skills=sorted(shared.library().skills(), key=lambda s: -s.page.standing)
+        if p["skills"]
+        else (),
+        similar=[experience.lent(s) for s in similar if s.candidate.language == p["language"]][
+            : experience.LENT
+        ],
     )
 
 
 async def _joinable(shared: Shared, p: dict[str, Any]) -> SessionRecord | None:
-    """The open session of the same task, target and language, found without examining the task again: one of the same file, where the text,
-    the held-out companion and all that was loaded from the folder are as they were. Others may turn out to be the same once examined."""
+    """The open session of the same task, target and language, found without examining the task
+    again: one of the same file, where the text, the held-out companion and all that was loaded from
+    the folder are as they were. Others may turn out to be the same once examined."""
     store = await shared.store()
 
     def find() -> SessionRecord | None:
         for summary in store.sessions.list("open"):
             record = summary.session
-            same = (record.target, record.language, str(record.goal)) == (p["target"], p["language"], p["goal"])
-            if not same or to_json(record.policy) != p["policy"] or not _unchanged(store.tasks.get(record.task), record, p):
+            same = (record.target, record.language, str(record.goal)) == (
+                p["target"],
+                p["language"],
+                p["goal"],
+            )
+            if (
+                not same
+                or to_json(record.policy) != p["policy"]
+                or not _unchanged(store.tasks.get(record.task), record, p)
+            ):
                 continue
-            if record.budget.exceeded(store.sessions.spent(record.id)) is None:  # a spent one can only be finished
+            # a spent one can only be finished
+            if record.budget.exceeded(store.sessions.spent(record.id)) is None:
                 return record
         return None
 
@@ -215,7 +267,11 @@ async def _joinable(shared: Shared, p: dict[str, Any]) -> SessionRecord | None:
 
 def _unchanged(task: Task, record: SessionRecord, p: dict[str, Any]) -> bool:
     """Whether to examine the task would find the one of this session again."""
-    if (task.source, record.options.get("path"), record.options.get("beside")) != (p["source"], p["path"], p["beside"]):
+    if (task.source, record.options.get("path"), record.options.get("beside")) != (
+        p["source"],
+        p["path"],
+        p["beside"],
+    ):
         return False
     return inputs.digest(inputs.Loaded(p["source"], p["path"]), task.neighbours) == task.digest
 
@@ -226,7 +282,8 @@ async def _joined(shared: Shared, record: SessionRecord, p: dict[str, Any]) -> J
 
 
 def _created(store: Store, new: NewSession, name: str, fresh: bool) -> tuple[SessionRecord, bool]:
-    """The session and whether it belongs to an earlier call; one of this name is this job's own, made before a crash."""
+    """The session and whether it belongs to an earlier call; one of this name is this job's own,
+    made before a crash."""
     if fresh:
         return store.sessions.create(new, name), False
     record, there = store.sessions.join(new, name)
@@ -236,11 +293,15 @@ def _created(store: Store, new: NewSession, name: str, fresh: bool) -> tuple[Ses
 def _differences(record: SessionRecord, p: dict[str, Any]) -> tuple[str, ...]:
     found = []
     if to_json(record.budget) != p["budget"]:
-        found.append(f"its budget is {to_json(record.budget)}; pass new=true for a session with another")
+        found.append(
+            f"its budget is {to_json(record.budget)}; pass new=true for a session with another"
+        )
     if record.selection != p["selection"]:
         found.append(f"its selection policy is {record.selection}")
     if (inject := record.options.get("inject", 0.0)) != p.get("inject", 0.0):
-        found.append(f"its asks show a kernel of a similar task with a probability of {inject or 0:g}")
+        found.append(
+            f"its asks show a kernel of a similar task with a probability of {inject or 0:g}"
+        )
     if p["python"] and record.python != p["python"]:
         found.append(f"it evaluates with {record.python}")
     return tuple(found)
@@ -256,18 +317,28 @@ def _decoded(cls: type[Any], data: Any) -> Any:
 def _slug(path: str) -> str:
     file = Path(path)
     name = (
-        file.parent.name + file.stem.removeprefix("task") if file.stem == "task" or file.stem.startswith("task_") else file.stem
+        file.parent.name + file.stem.removeprefix("task")
+        if file.stem == "task" or file.stem.startswith("task_")
+        else file.stem
     )
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:40].rstrip("_") or "task"
 
 
 async def check_opened(shared: Shared, session_id: str, opening_is_fine: bool) -> None:
-    """Raises NotFound for an unknown session, and Conflict for one that is still being opened or could not be."""
+    """Raises NotFound for an unknown session, and Conflict for one that is still being opened or
+    could not be."""
     store = await shared.store()
     try:
         await shared.thread(store.sessions.get, session_id)
     except NotFound:
-        job = next((j for j in await shared.jobs.list() if j.kind == "open" and j.payload.get("session") == session_id), None)
+        job = next(
+            (
+                j
+                for j in await shared.jobs.list()
+                if j.kind == "open" and j.payload.get("session") == session_id
+            ),
+            None,
+        )
         if job is None:
             raise
         if not job.over and not opening_is_fine:
@@ -277,4 +348,7 @@ async def check_opened(shared: Shared, session_id: str, opening_is_fine: bool) -
             ) from None
         if job.over:
             why = job.error["message"] if job.error else job.state
-            raise NotFound(f"session {session_id} was not opened: {why}", "Fix that and call session_open again.") from None
+            raise NotFound(
+                f"session {session_id} was not opened: {why}",
+                "Fix that and call session_open again.",
+            ) from None

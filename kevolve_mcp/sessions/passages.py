@@ -1,4 +1,5 @@
-"""Which pages an ask brings: the query is all that is known, one passage of each kind is taken, none that the author had before."""
+"""Which pages an ask brings: the query is all that is known, one passage of each kind is taken,
+none that the author had before."""
 
 from __future__ import annotations
 
@@ -14,11 +15,14 @@ from kevolve_mcp.synthesis.skills import mismatch
 from knowledge import Hit, Library, Page, Skill
 from knowledge.search import FAINT
 
-SLOTS = ("guidance", "hardware", "document", "skill", "sample")  # one passage of each; constraints count as guidance
+# one passage of each; constraints count as guidance
+SLOTS = ("guidance", "hardware", "document", "skill", "sample")
 FIXING = ("guidance", "skill")  # those of use to a kernel that does not work yet
 CANDIDATES = 40  # hits among which they are chosen
-EARLY = 3  # nodes above the next one up to which pages of wide use come first, and special ones afterwards
-PREFERENCE = 0.25  # added to the score of a page that suits the phase: less than a word or a signal that fits is worth
+# nodes above the next one up to which pages of wide use come first, and special ones afterwards
+EARLY = 3
+# added to the score of a page that suits the phase: less than a word or a signal that fits is worth
+PREFERENCE = 0.25
 _ROLES: dict[Role, str] = {
     "improve": "bottleneck",
     "repair": "error",
@@ -32,8 +36,9 @@ _DIAGNOSIS_WORDS = 12
 
 @dataclass(frozen=True)
 class Situation:
-    """What is known when a kernel is asked for. signals: of the parents, the dominant one first. depth: nodes above the next one.
-    diagnosis: what the evaluator said about the parents, in words."""
+    """What is known when a kernel is asked for. signals: of the parents, the dominant one first.
+    depth: nodes above the next one. diagnosis: what the evaluator said about the parents, in
+    words."""
 
     task: Task
     target: str
@@ -53,19 +58,27 @@ class Situation:
 
 @dataclass(frozen=True)
 class Passages:
-    """new: what to show, best first. again: ids of pages that would have been chosen, had they not been shown before."""
+    """new: what to show, best first. again: ids of pages that would have been chosen, had they not
+    been shown before."""
 
     new: tuple[Excerpt, ...] = ()
     again: tuple[str, ...] = ()
 
 
-def choose(library: Library, situation: Situation, had: Container[str], characters: int) -> Passages:
-    """At most one passage for each of SLOTS, of at most `characters` each. had: keys of what was shown, as `synthesis.shown` names it."""
+def choose(
+    library: Library, situation: Situation, had: Container[str], characters: int
+) -> Passages:
+    """At most one passage for each of SLOTS, of at most `characters` each. had: keys of what was
+    shown, as `synthesis.shown` names it."""
     s = situation
     skills = {skill.id: skill for skill in library.skills()}
-    found = library.search(s.words, s.signals, s.target, s.language, CANDIDATES, operators=tuple(s.task.operators)).hits
+    found = library.search(
+        s.words, s.signals, s.target, s.language, CANDIDATES, operators=tuple(s.task.operators)
+    ).hits
     late = s.depth > EARLY
-    ranked = sorted(found, key=lambda h: -(h.score + PREFERENCE * (special(library.page(h.id)) == late)))
+    ranked = sorted(
+        found, key=lambda h: -(h.score + PREFERENCE * (special(library.page(h.id)) == late))
+    )
     wanted = FIXING if s.role == "repair" else SLOTS
     chosen: dict[str, Hit] = {}
     again: list[str] = []
@@ -85,7 +98,10 @@ def choose(library: Library, situation: Situation, had: Container[str], characte
             continue
         chosen[kind] = hit
     new = tuple(
-        Excerpt(h.id, h.title, library.passage(h.id, _section(h), characters), _why(h, h.id in skills)) for h in chosen.values()
+        Excerpt(
+            h.id, h.title, library.passage(h.id, _section(h), characters), _why(h, h.id in skills)
+        )
+        for h in chosen.values()
     )
     return Passages(new, tuple(again[:3]))
 
@@ -96,16 +112,26 @@ def _why(hit: Hit, is_skill: bool) -> str:
 
 
 def special(page: Page) -> bool:
-    """Whether a page is about few situations: one architecture, product or version, one trap, one finding."""
-    return bool(page.role or page.products or page.versions or len(page.signals) == 1 or any(":" in t for t in page.targets))
+    """Whether a page is about few situations: one architecture, product or version, one trap, one
+    finding."""
+    return bool(
+        page.role
+        or page.products
+        or page.versions
+        or len(page.signals) == 1
+        or any(":" in t for t in page.targets)
+    )
 
 
 def exact_target(target: str, environment: Environment | None) -> str:
-    """The target with the architecture of the device that measures, where the target leaves it open and the device says it."""
+    """The target with the architecture of the device that measures, where the target leaves it open
+    and the device says it."""
     if ":" in target or environment is None:
         return target
     named = _ARCHITECTURE.search(environment.device)
-    architecture = named[1] if named else environment.facts.get("architecture", "") if target == "cpu" else ""
+    architecture = (
+        named[1] if named else environment.facts.get("architecture", "") if target == "cpu" else ""
+    )
     return f"{target}:{architecture}" if architecture else target
 
 
@@ -116,7 +142,8 @@ def _kind(page: Page) -> str:
 
 
 def _section(hit: Hit) -> str:
-    """The section that fits best; the beginning in place of the one that tells how to see that it worked."""
+    """The section that fits best; the beginning in place of the one that tells how to see that it
+    worked."""
     return "" if hit.section == "Verify" else hit.section
 
 
@@ -126,7 +153,8 @@ def _elsewhere(page: Page, target: str) -> bool:
 
 
 def _fits(skill: Skill | None, situation: Situation) -> bool:
-    """Whether a skill's pattern is that of the task; one without a pattern is judged by its words alone."""
+    """Whether a skill's pattern is that of the task; one without a pattern is judged by its words
+    alone."""
     if skill is None or not skill.pattern:
         return True
     return not mismatch(skill, situation.task, situation.target, situation.language)

@@ -14,7 +14,8 @@ ExecutorFactory = Callable[[str, Path | None], Executor]
 
 
 class Pool:
-    """Executors by (python, folder near which one is looked for). Two askers of one key get the same executor."""
+    """Executors by (python, folder near which one is looked for). Two askers of one key get the
+    same executor."""
 
     def __init__(self, factory: ExecutorFactory) -> None:
         self._factory = factory
@@ -47,7 +48,8 @@ class Pool:
         return next((i for i in await self.interpreters(executor) if i.usable), None)
 
     async def interpreters(self, executor: Executor) -> tuple[Interpreter, ...]:
-        """All that were considered. Asked once per executor: each of them is started to find out what it has."""
+        """All that were considered. Asked once per executor: each of them is started to find out
+        what it has."""
         async with self._lock:
             if id(executor) not in self._interpreters:
                 self._interpreters[id(executor)] = await executor.interpreters()

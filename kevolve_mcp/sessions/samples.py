@@ -1,4 +1,5 @@
-"""What was timed, round by round: kept as an artifact, so that a later measurement of the same key can join it."""
+"""What was timed, round by round: kept as an artifact, so that a later measurement of the same key
+can join it."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from dataclasses import replace
 from harness.types import Evaluation, Samples, from_json
 from kevolve_mcp.store import Store
 
-FIELD = "samples"  # of the stage "time": Samples from the judge, {"artifact", "processes"} in the store
+# of the stage "time": Samples from the judge, {"artifact", "processes"} in the store
+FIELD = "samples"
 
 
 def detach(store: Store, evaluation: Evaluation) -> Evaluation:
@@ -17,20 +19,28 @@ def detach(store: Store, evaluation: Evaluation) -> Evaluation:
     for stage in evaluation.stages:
         found = stage.data.get(FIELD)
         if isinstance(found, dict) and "rounds" in found:
-            kept = {"artifact": store.artifacts.put(json.dumps(found)), "processes": from_json(Samples, found).processes}
+            kept = {
+                "artifact": store.artifacts.put(json.dumps(found)),
+                "processes": from_json(Samples, found).processes,
+            }
             stage = replace(stage, data={**stage.data, FIELD: kept})
         stages.append(stage)
     return replace(evaluation, stages=tuple(stages))
 
 
 def processes(evaluation: Evaluation) -> int:
-    """How many fresh processes of the candidate are behind a kept evaluation; 0 where its rounds are not known."""
-    return max((int(s.data[FIELD]["processes"]) for s in evaluation.stages if FIELD in s.data), default=0)
+    """How many fresh processes of the candidate are behind a kept evaluation; 0 where its rounds
+    are not known."""
+    return max(
+        (int(s.data[FIELD]["processes"]) for s in evaluation.stages if FIELD in s.data), default=0
+    )
 
 
 def load(store: Store, evaluation: Evaluation) -> Samples:
     """The rounds of a kept evaluation; none where they are not known."""
     for stage in evaluation.stages:
         if FIELD in stage.data:
-            return from_json(Samples, json.loads(store.artifacts.text(stage.data[FIELD]["artifact"])))
+            return from_json(
+                Samples, json.loads(store.artifacts.text(stage.data[FIELD]["artifact"]))
+            )
     return Samples()

@@ -15,7 +15,19 @@ from kevolve_mcp.settings import Settings
 from kevolve_mcp.store import SkillState
 from knowledge import Library
 
-from . import asking, comparing, describing, experience, finishing, looking, opening, reviewing, skills, telling, tuning
+from . import (
+    asking,
+    comparing,
+    describing,
+    experience,
+    finishing,
+    looking,
+    opening,
+    reviewing,
+    skills,
+    telling,
+    tuning,
+)
 from .jobs import Handler, Jobs
 from .pool import ExecutorFactory
 from .shared import Shared
@@ -45,16 +57,22 @@ PAGE_CHARACTERS = 12_000
 class Service:
     """Sessions on one home. An async context manager: jobs live inside it.
 
-    Concurrency: every method may be awaited by many tasks; several services, in one process or in many, may share a home.
-    Cancellation: cancelling a call never cancels a job; `cancel` does, and kills the worker. Failure: KEvolveError and
-    KnowledgeError with a hint, nothing else on purpose. Resume: leaving the context (or dying) leaves running jobs as they are
-    in the store; the next service on this home runs them again, and nothing that was finished is lost.
-    Slow methods return a JobView: with its result where the store knew the answer, else running, to be passed to `wait`.
-    looks_only: for whoever reads and goes: runs no job, neither a new one nor one that a dead process left.
+    Concurrency: every method may be awaited by many tasks; several services, in one process or in
+    many, may share a home. Cancellation: cancelling a call never cancels a job; `cancel` does, and
+    kills the worker. Failure: KEvolveError and KnowledgeError with a hint, nothing else on purpose.
+    Resume: leaving the context (or dying) leaves running jobs as they are in the store; the next
+    service on this home runs them again, and nothing that was finished is lost. Slow methods return
+    a JobView: with its result where the store knew the answer, else running, to be passed to
+    `wait`. looks_only: for whoever reads and goes: runs no job, neither a new one nor one that a
+    dead process left.
     """
 
     def __init__(
-        self, settings: Settings | None = None, executors: ExecutorFactory | None = None, *, looks_only: bool = False
+        self,
+        settings: Settings | None = None,
+        executors: ExecutorFactory | None = None,
+        *,
+        looks_only: bool = False,
     ) -> None:
         self.settings = settings or Settings()
         self._looks_only = looks_only
@@ -78,10 +96,16 @@ class Service:
         self._group.start_soon(self._shared.jobs.tend)
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._group.cancel_scope.cancel()
         try:
-            await self._exit.__aexit__(None, None, None)  # the caller's exception is the caller's: a group would wrap it
+            # the caller's exception is the caller's: a group would wrap it
+            await self._exit.__aexit__(None, None, None)
         finally:
             with anyio.CancelScope(shield=True):
                 await self._shared.close()
@@ -91,7 +115,8 @@ class Service:
         return await describing.describe(self._shared, target, python)
 
     async def open(self, request: OpenRequest) -> JobView:
-        """A session for the task; its id is in the answer at once. Joins an equal open session unless `new`."""
+        """A session for the task; its id is in the answer at once. Joins an equal open session
+        unless `new`."""
         return await opening.open_session(self._shared, request)
 
     async def next(
@@ -107,7 +132,9 @@ class Service:
     ) -> AskBatch:
         """What to write next, or why the search has ended. See NextRequest for the arguments."""
         await self._check_opened(session_id)
-        return await asking.next_asks(self._shared, NextRequest(session_id, ask_id, count, fresh, max_tokens, budget, author))
+        return await asking.next_asks(
+            self._shared, NextRequest(session_id, ask_id, count, fresh, max_tokens, budget, author)
+        )
 
     async def similar(
         self,
@@ -119,8 +146,11 @@ class Service:
         limit: int = experience.NAMED,
         progress: Progress | None = None,
     ) -> tuple[str, tuple[SimilarView, ...]]:
-        """The task's name, and what earlier sessions found for tasks like it; the task is opened for that."""
-        return await experience.similar(self._shared, task, target, language, python, limit, progress)
+        """The task's name, and what earlier sessions found for tasks like it; the task is opened
+        for that."""
+        return await experience.similar(
+            self._shared, task, target, language, python, limit, progress
+        )
 
     async def compile(self, request: KernelRequest) -> JobView:
         """Build only."""
@@ -159,7 +189,8 @@ class Service:
         return await finishing.finish(self._shared, request)
 
     async def approve(self, session_id: str, node_id: str, author: str, note: str = "") -> NodeView:
-        """A person lets a node pass: one under review counts as correct; reviewed, it may be exported. Raises NotFound, Conflict."""
+        """A person lets a node pass: one under review counts as correct; reviewed, it may be
+        exported. Raises NotFound, Conflict."""
         return await reviewing.approve(self._shared, session_id, node_id, author, note)
 
     async def tree(
@@ -205,10 +236,16 @@ class Service:
         limit: int = 5,
         cursor: int = 0,
     ) -> KnowledgeHits:
-        """Pages, skills and passages of documents for words and signals. A question that nothing answers is counted."""
+        """Pages, skills and passages of documents for words and signals. A question that nothing
+        answers is counted."""
         library = await self._library()
-        found = await self._shared.thread(library.search, query, signals, target, language, limit, cursor)
-        hits = tuple(KnowledgeHit(h.id, h.title, h.category, h.why, h.snippet, h.score, h.section) for h in found.hits)
+        found = await self._shared.thread(
+            library.search, query, signals, target, language, limit, cursor
+        )
+        hits = tuple(
+            KnowledgeHit(h.id, h.title, h.category, h.why, h.snippet, h.score, h.section)
+            for h in found.hits
+        )
         if not found.fits and not cursor and self.settings.home.is_dir():
             await self._shared.thread(self._shared.count_gap, query, signals, target)
         return KnowledgeHits(hits, found.total, found.next_cursor, found.note, found.fits)
@@ -225,7 +262,8 @@ class Service:
         return (await self._shared.thread(library.read, page_id, 0, 10_000_000)).text
 
     async def record_skill(self, request: SkillRequest, *, author: str = "") -> SkillView:
-        """A proposal with measured evidence; refused with the reason where the effect is not certain."""
+        """A proposal with measured evidence; refused with the reason where the effect is not
+        certain."""
         return await skills.record(self._shared, request, author)
 
     async def skills(self, state: SkillState | None = None) -> tuple[SkillCounts, ...]:
@@ -236,7 +274,9 @@ class Service:
         """One skill, with evidence and history. Raises NotFound."""
         return await skills.page(self._shared, name)
 
-    async def decide_skill(self, name: str, verb: Literal["accepted", "retired"], author: str, note: str = "") -> SkillView:
+    async def decide_skill(
+        self, name: str, verb: Literal["accepted", "retired"], author: str, note: str = ""
+    ) -> SkillView:
         """A person accepts a skill or retires it. Raises NotFound, Conflict."""
         return await skills.decide(self._shared, name, verb, author, note)
 
@@ -245,7 +285,8 @@ class Service:
         return await skills.send(self._shared, name, parent)
 
     async def import_skill(self, folder: Path, author: str) -> SkillView:
-        """A skill from elsewhere, as a proposal. Raises UsageError naming what is wrong with the folder."""
+        """A skill from elsewhere, as a proposal. Raises UsageError naming what is wrong with the
+        folder."""
         return await skills.receive(self._shared, folder, author)
 
     async def job(self, job_id: str) -> JobView:
@@ -253,11 +294,15 @@ class Service:
         await self._shared.store()
         return await self._shared.jobs.view(job_id)
 
-    async def wait(self, job_id: str, wait_s: float, *, progress: Progress | None = None) -> JobView:
+    async def wait(
+        self, job_id: str, wait_s: float, *, progress: Progress | None = None
+    ) -> JobView:
         """At most `wait_s` seconds, then where it is."""
         return await self._shared.jobs.wait(job_id, wait_s, progress)
 
-    async def wait_any(self, session_id: str, wait_s: float, *, progress: Progress | None = None) -> JobView | None:
+    async def wait_any(
+        self, session_id: str, wait_s: float, *, progress: Progress | None = None
+    ) -> JobView | None:
         """The first of the session's running jobs to end; None when none runs."""
         await self._check_opened(session_id, opening_is_fine=True)
         return await self._shared.jobs.wait_any(session_id, wait_s, progress)
@@ -278,7 +323,8 @@ class Service:
         await opening.check_opened(self._shared, session_id, opening_is_fine)
 
     async def _library(self) -> Library:
-        if self.settings.database or (self.settings.home / "kevolve.db").exists():  # looking something up makes no home
+        # looking something up makes no home
+        if self.settings.database or (self.settings.home / "kevolve.db").exists():
             await self._shared.store()
         return await self._shared.thread(self._shared.library)
 
@@ -286,8 +332,16 @@ class Service:
         """This machine's judge, imported when it is first needed."""
         from kevolve_mcp.executors.local import LocalExecutor
 
-        return LocalExecutor(python or None, cache=self.settings.cache, near=near, configured=self.settings.python)
+        return LocalExecutor(
+            python or None, cache=self.settings.cache, near=near, configured=self.settings.python
+        )
 
 
-def _handler(worker: opening.Opening | telling.Evaluating | comparing.Comparing | tuning.Tuning | finishing.Finishing) -> Handler:
+def _handler(
+    worker: opening.Opening
+    | telling.Evaluating
+    | comparing.Comparing
+    | tuning.Tuning
+    | finishing.Finishing,
+) -> Handler:
     return Handler(worker.run, worker.show)

@@ -1,4 +1,5 @@
-"""What every module of this package works with: store, executors, knowledge, jobs; opened when first needed."""
+"""What every module of this package works with: store, executors, knowledge, jobs; opened when
+first needed."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ log = logging.getLogger(__name__)
 
 
 class Shared:
-    """One per service. The store is opened, migrated and looked through for lost jobs at the first call that needs it."""
+    """One per service. The store is opened, migrated and looked through for lost jobs at the first
+    call that needs it."""
 
     jobs: Jobs  # set by the service
 
@@ -49,12 +51,15 @@ class Shared:
         if self._store is None:
             async with self._opening:
                 if self._store is None:
-                    self._store = await self.thread(Store.open, self.settings.home, self.settings.database)
+                    self._store = await self.thread(
+                        Store.open, self.settings.home, self.settings.database
+                    )
                     self.on_store(self._store)
         return self._store
 
     async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """A blocking call in a worker thread; cancelling the caller waits for it, so a transaction ends one way or the other."""
+        """A blocking call in a worker thread; cancelling the caller waits for it, so a transaction
+        ends one way or the other."""
         return await to_thread.run_sync(functools.partial(function, *args, **kwargs))
 
     def asking(self, session: str) -> anyio.Lock:
@@ -62,15 +67,18 @@ class Shared:
         return self._asking.setdefault(session, anyio.Lock())
 
     def library(self) -> Library:
-        """Built-in knowledge, the registered documents and, once the store is open, the skills accepted there; loading it takes some
-        milliseconds, so call it from a worker thread."""
+        """Built-in knowledge, the registered documents and, once the store is open, the skills
+        accepted there; loading it takes some milliseconds, so call it from a worker thread."""
         if self._library is None:
             documents = Documents(self.settings.home / "documents")
-            self._library = Library.builtin(nearness=nearness(self.settings)).with_documents(documents)
+            self._library = Library.builtin(nearness=nearness(self.settings)).with_documents(
+                documents
+            )
         return self._learned.library(self._library, self._store)
 
     def count_gap(self, query: str, signals: Sequence[str], target: str) -> None:
-        """Note that nothing answers this. A file that cannot be written is the log's affair: the answer does not depend on it."""
+        """Note that nothing answers this. A file that cannot be written is the log's affair: the
+        answer does not depend on it."""
         try:
             Gaps(self.settings.home / "gaps.db").record(query, signals, target)
         except (OSError, sqlite3.Error) as error:

@@ -8,8 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class SkillRequest:
-    """parent_id "n0" means the baseline: then the effect is the child's speed-up itself. code: the least code that shows the change; the
-    difference of the pair unless given. pattern: of the tasks that it fits, derived from the session's task unless given."""
+    """parent_id "n0" means the baseline: then the effect is the child's speed-up itself. code: the
+    least code that shows the change; the difference of the pair unless given. pattern: of the tasks
+    that it fits, derived from the session's task unless given."""
 
     session_id: str
     node_id: str
@@ -24,8 +25,9 @@ class SkillRequest:
 
 @dataclass(frozen=True)
 class SkillView:
-    """effect, interval: of the first measured pair here, None without one; evidence says where it was measured. measurements: how many
-    pairs there are. merged: the skill was known already, and only the evidence was added to it."""
+    """effect, interval: of the first measured pair here, None without one; evidence says where it
+    was measured. measurements: how many pairs there are. merged: the skill was known already, and
+    only the evidence was added to it."""
 
     id: str
     title: str
@@ -39,9 +41,10 @@ class SkillView:
 
 @dataclass(frozen=True)
 class SkillCounts:
-    """state: that of the skill, or "shipped". retrievals: asks that showed it. uses: nodes that answer such an ask, name it or came from it.
-    sessions: those in which it was named or lent a kernel; gained: those of them that gained for certain. standing: the factor on its
-    rank, 1 and less."""
+    """state: that of the skill, or "shipped". retrievals: asks that showed it. uses: nodes that
+    answer such an ask, name it or came from it. sessions: those in which it was named or lent a
+    kernel; gained: those of them that gained for certain. standing: the factor on its rank, 1 and
+    less."""
 
     id: str
     title: str

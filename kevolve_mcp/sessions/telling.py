@@ -24,21 +24,28 @@ PAGES, CANDIDATES = 3, 12  # that an answer names, of so many that fit its signa
 STAGES: dict[Depth, tuple[Purpose, Stage]] = {
     "compile": ("check", "build"),
     "check": ("check", "verify"),
-    "profile": ("search", "diagnose"),  # as "submit", so that submitting what was profiled answers from the store
+    # as "submit", so that submitting what was profiled answers from the store
+    "profile": ("search", "diagnose"),
     "ablation": ("ablation", "time"),
     "submit": ("search", "diagnose"),
 }
 
 
 async def submit(shared: Shared, request: SubmitRequest) -> JobView:
-    """The node at once where the store knows the answer, else a job. Raises UsageError, NotFound, Conflict."""
+    """The node at once where the store knows the answer, else a job. Raises UsageError, NotFound,
+    Conflict."""
     store = await shared.store()
     record = await shared.thread(store.sessions.get, request.session_id)
     if record.state != "open":
         raise Conflict(
-            f"session {record.id} is {record.state}: {record.reason}", "session_open(..., new=true) starts another one."
+            f"session {record.id} is {record.state}: {record.reason}",
+            "session_open(..., new=true) starts another one.",
         )
-    ask = await shared.thread(store.asks.get, record.id, asking.ask_seq(request.ask_id)) if request.ask_id else None
+    ask = (
+        await shared.thread(store.asks.get, record.id, asking.ask_seq(request.ask_id))
+        if request.ask_id
+        else None
+    )
     candidate = await _candidate(shared, store, record, request, ask)
     inputs.check_effort(request.effort)
     parents, assumed = descent.named(request, ask)
@@ -64,7 +71,14 @@ async def submit(shared: Shared, request: SubmitRequest) -> JobView:
     order = await _session_order(shared, store, record, candidate, payload)
     if (found := await evaluating.known(shared, order)) is not None:
         return await _at_once(shared, payload, found)
-    same = _digest("submit", record.id, candidate.digest, ask.seq if ask else parents, request.repeat, request.effort)
+    same = _digest(
+        "submit",
+        record.id,
+        candidate.digest,
+        ask.seq if ask else parents,
+        request.repeat,
+        request.effort,
+    )
     return await shared.jobs.start("evaluate", record.id, payload, same)
 
 
@@ -76,7 +90,10 @@ async def kernel(shared: Shared, request: KernelRequest, depth: Depth) -> JobVie
     payload: dict[str, Any] = {"depth": depth, "repeat": request.repeat, "effort": request.effort}
     if request.session_id:
         if request.task:
-            raise UsageError("both session_id and a task were given", "Give one of them; the session has its task.")
+            raise UsageError(
+                "both session_id and a task were given",
+                "Give one of them; the session has its task.",
+            )
         record = await shared.thread(store.sessions.get, request.session_id)
         candidate = inputs.candidate(loaded, request.language or record.language)
         payload |= {"session": record.id, "target": request.target or record.target}
@@ -98,7 +115,9 @@ async def kernel(shared: Shared, request: KernelRequest, depth: Depth) -> JobVie
             "python": request.python,
         }
     session = payload.get("session")
-    return await shared.jobs.start("evaluate", session, payload, _digest(*map(str, payload.values())))
+    return await shared.jobs.start(
+        "evaluate", session, payload, _digest(*map(str, payload.values()))
+    )
 
 
 class Evaluating:
@@ -119,8 +138,15 @@ class Evaluating:
             order = await self._bare_order(candidate, p, progress)
         if depth != "submit":
             found, cached = await evaluating.stored(shared, order, progress)
-            return {"depth": depth, "session": p.get("session", ""), "evaluation": found.id, "node": "", "cached": cached}
-        if order.repeat or order.request.effort > 1:  # the node may be there already: its evaluation is not inserted with it
+            return {
+                "depth": depth,
+                "session": p.get("session", ""),
+                "evaluation": found.id,
+                "node": "",
+                "cached": cached,
+            }
+        # the node may be there already: its evaluation is not inserted with it
+        if order.repeat or order.request.effort > 1:
             found, cached = await evaluating.stored(shared, order, progress)
             return {**await shared.thread(_insert, store, p, candidate, found), "cached": cached}
         measured = await evaluating.measure(shared, order, progress)
@@ -130,9 +156,19 @@ class Evaluating:
         assert job.result is not None
         return await evaluated(self._shared, job.payload, job.result)
 
-    async def _bare_order(self, candidate: Candidate, p: dict[str, Any], progress: Progress) -> Order:
-        task, executor = await evaluating.opened(self._shared, p, progress, timed=p["depth"] in ("profile", "ablation"))
-        return Order(task, _request(candidate, p, Policy()), p["target"], executor, repeat=bool(p.get("repeat")))
+    async def _bare_order(
+        self, candidate: Candidate, p: dict[str, Any], progress: Progress
+    ) -> Order:
+        task, executor = await evaluating.opened(
+            self._shared, p, progress, timed=p["depth"] in ("profile", "ablation")
+        )
+        return Order(
+            task,
+            _request(candidate, p, Policy()),
+            p["target"],
+            executor,
+            repeat=bool(p.get("repeat")),
+        )
 
 
 async def evaluated(shared: Shared, p: dict[str, Any], result: dict[str, Any]) -> Evaluated:
@@ -142,21 +178,30 @@ async def evaluated(shared: Shared, p: dict[str, Any], result: dict[str, Any]) -
     evaluation = found.evaluation
     view = views.evaluation_view(found.id, evaluation, held_out=False)
     facts: dict[str, Any] = {
-        s.stage: listings.brief(s.data) for s in evaluation.stages if s.data and s.stage in ("build", "profile")
+        s.stage: listings.brief(s.data)
+        for s in evaluation.stages
+        if s.data and s.stage in ("build", "profile")
     }
-    if evaluation.status != "correct" and (log := next((s.log for s in evaluation.stages if not s.ok and s.log), "")):
+    if evaluation.status != "correct" and (
+        log := next((s.log for s in evaluation.stages if not s.ok and s.log), "")
+    ):
         facts["log"] = {"end": log[-1500:]}
     names = tuple(s.name for s in evaluation.signals)
     task = await shared.thread(store.tasks.get, evaluation.task)
-    hits = await shared.thread(_pages, shared, names, evaluation.target, evaluation.language, tuple(task.operators))
-    plain = Evaluated(result["depth"], view, cached=bool(result["cached"]), facts=facts, knowledge=hits)
+    hits = await shared.thread(
+        _pages, shared, names, evaluation.target, evaluation.language, tuple(task.operators)
+    )
+    plain = Evaluated(
+        result["depth"], view, cached=bool(result["cached"]), facts=facts, knowledge=hits
+    )
     if not result["session"]:
         return plain
     tree = await shared.thread(shared.trees.load, store, result["session"])
     spent = await shared.thread(store.sessions.spent, result["session"])
     node = tree.by_id.get(result["node"])
     best = tree.best()
-    near, share = result.get("likeness") or ("", None)  # a job that an earlier release finished has none
+    # a job that an earlier release finished has none
+    near, share = result.get("likeness") or ("", None)
     return replace(
         plain,
         session_id=result["session"],
@@ -185,12 +230,24 @@ async def _at_once(shared: Shared, p: dict[str, Any], found: StoredEvaluation) -
         candidate = await shared.thread(store.candidates.get, p["candidate"])
         result = await shared.thread(_insert, store, p, candidate, found)
     else:
-        result = {"depth": p["depth"], "session": p["session"], "evaluation": found.id, "node": "", "cached": True}
+        result = {
+            "depth": p["depth"],
+            "session": p["session"],
+            "evaluation": found.id,
+            "node": "",
+            "cached": True,
+        }
     return JobView("", "evaluate", "done", p["session"], result=await evaluated(shared, p, result))
 
 
-def _insert(store: Store, p: dict[str, Any], candidate: Candidate, found: StoredEvaluation | evaluating.Fresh) -> dict[str, Any]:
-    """The checkpoint: evaluation and node in one transaction; told twice, the node that is there."""
+def _insert(
+    store: Store,
+    p: dict[str, Any],
+    candidate: Candidate,
+    found: StoredEvaluation | evaluating.Fresh,
+) -> dict[str, Any]:
+    """The checkpoint: evaluation and node in one transaction; told twice, the node that is
+    there."""
     session, ask = p["session"], None
     if p["ask"] is not None:
         ask = store.asks.get(session, p["ask"])
@@ -218,7 +275,9 @@ def _insert(store: Store, p: dict[str, Any], candidate: Candidate, found: Stored
             structure=structure,
             tokens=p.get("tokens", 0),  # a job that an earlier release started has none
             usd=p.get("usd", 0.0),
-            skills=skills.used_by(store, session, p["ask"], origin, f"{p['hypothesis']}\n{p['rationale']}"),
+            skills=skills.used_by(
+                store, session, p["ask"], origin, f"{p['hypothesis']}\n{p['rationale']}"
+            ),
         ),
     )
     likeness = [placed.likeness.node, placed.likeness.share] if placed.likeness else None
@@ -232,18 +291,32 @@ def _insert(store: Store, p: dict[str, Any], candidate: Candidate, found: Stored
     }
 
 
-async def _candidate(shared: Shared, store: Store, record: SessionRecord, request: SubmitRequest, ask: Ask | None) -> Candidate:
+async def _candidate(
+    shared: Shared, store: Store, record: SessionRecord, request: SubmitRequest, ask: Ask | None
+) -> Candidate:
     if request.kernel:
-        return inputs.candidate(await shared.thread(inputs.load_kernel, request.kernel), record.language)
+        return inputs.candidate(
+            await shared.thread(inputs.load_kernel, request.kernel), record.language
+        )
     if ask is not None and ask.role == "start":
         return await shared.thread(store.candidates.get, str(ask.annotations["candidate"]))
-    what = f"ask {ask.id} is a {ask.role}, which wants a kernel from you" if ask else "no kernel was given"
-    raise UsageError(what, "Give path (absolute) or source; only asks of role start bring their own kernel.")
+    what = (
+        f"ask {ask.id} is a {ask.role}, which wants a kernel from you"
+        if ask
+        else "no kernel was given"
+    )
+    raise UsageError(
+        what, "Give path (absolute) or source; only asks of role start bring their own kernel."
+    )
 
 
-async def _session_order(shared: Shared, store: Store, record: SessionRecord, candidate: Candidate, p: dict[str, Any]) -> Order:
+async def _session_order(
+    shared: Shared, store: Store, record: SessionRecord, candidate: Candidate, p: dict[str, Any]
+) -> Order:
     """p: a job's payload; one that an earlier release started lacks some of it."""
-    task, executor = evaluating.place(shared, record, await shared.thread(store.tasks.get, record.task))
+    task, executor = evaluating.place(
+        shared, record, await shared.thread(store.tasks.get, record.task)
+    )
     request, target = _request(candidate, p, record.policy), p.get("target") or record.target
     if p["depth"] == "submit":
         best = (await shared.thread(shared.trees.load, store, record.id)).best()
@@ -253,21 +326,33 @@ async def _session_order(shared: Shared, store: Store, record: SessionRecord, ca
 
 def _request(candidate: Candidate, p: dict[str, Any], policy: Policy) -> EvaluationRequest:
     purpose, through = STAGES[p["depth"]]
-    return EvaluationRequest(candidate, purpose, through, policy, effort=float(p.get("effort", 1.0)))
+    return EvaluationRequest(
+        candidate, purpose, through, policy, effort=float(p.get("effort", 1.0))
+    )
 
 
 def _origin(ask: Ask | None, candidate: Candidate, store: Store) -> str | None:
-    """Where a start came from. A start that was fixed keeps its origin; a kernel of another text was not borrowed."""
+    """Where a start came from. A start that was fixed keeps its origin; a kernel of another text
+    was not borrowed."""
     if ask is None or ask.role != "start":
         return None
     given = str(ask.annotations.get("candidate", ""))
-    if given and given != candidate.digest and not _resembles(store.candidates.get(given).source, candidate.source):
+    if (
+        given
+        and given != candidate.digest
+        and not _resembles(store.candidates.get(given).source, candidate.source)
+    ):
         return None
     return str(ask.annotations["origin"])
 
 
 def _resembles(given: str, submitted: str) -> bool:
-    return difflib.SequenceMatcher(None, given.splitlines(), submitted.splitlines(), autojunk=False).ratio() > 0.6
+    return (
+        difflib.SequenceMatcher(
+            None, given.splitlines(), submitted.splitlines(), autojunk=False
+        ).ratio()
+        > 0.6
+    )
 
 
 def _start_note(ask: Ask | None, candidate: Candidate) -> str:
@@ -276,13 +361,18 @@ def _start_note(ask: Ask | None, candidate: Candidate) -> str:
     return str(ask.annotations.get("note", ""))
 
 
-def _pages(shared: Shared, signals: tuple[str, ...], target: str, language: str, operators: tuple[str, ...]) -> tuple[str, ...]:
-    """Pages that the signals lead to, without those that are about other operators than the task's."""
+def _pages(
+    shared: Shared, signals: tuple[str, ...], target: str, language: str, operators: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Pages that the signals lead to, without those that are about other operators than the
+    task's."""
     if not signals:
         return ()
     library, families = shared.library(), set(of_operators(operators))
     about = {page.id: set(page.families) for page in library.pages()}
-    hits = library.search(signals=signals, target=target, language=language, limit=CANDIDATES, operators=operators).hits
+    hits = library.search(
+        signals=signals, target=target, language=language, limit=CANDIDATES, operators=operators
+    ).hits
     fitting = [h.id for h in hits if not families or not about.get(h.id) or about[h.id] & families]
     return tuple(fitting[:PAGES])
 

@@ -1,4 +1,5 @@
-"""Trees as the search wants them: what follows from a node's evaluation and text, derived once, since neither ever changes."""
+"""Trees as the search wants them: what follows from a node's evaluation and text, derived once,
+since neither ever changes."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ class _Measured:
 
 
 class Trees:
-    """Loads trees with intervals, costs and tunables filled in. Safe to use from several threads."""
+    """Loads trees with intervals, costs and tunables filled in. Safe to use from several
+    threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,7 +35,10 @@ class Trees:
 
     def _filled(self, store: Store, node: Node) -> Node:
         with self._lock:
-            measured, tunables = self._measured.get(node.evaluation), self._tunables.get(node.candidate)
+            measured, tunables = (
+                self._measured.get(node.evaluation),
+                self._tunables.get(node.candidate),
+            )
         if measured is None:
             e = store.evaluations.get(node.evaluation).evaluation
             measured = _Measured(interval(e.cases), e.seconds, e.device_seconds)

@@ -22,22 +22,36 @@ MOST_TRIALS = 64
 
 
 async def tune(shared: Shared, request: KernelRequest, count: int) -> JobView:
-    """A job of `count` evaluations besides that of the file as it is. Raises UsageError, NotFound."""
+    """A job of `count` evaluations besides that of the file as it is. Raises UsageError,
+    NotFound."""
     store = await shared.store()
     if not 1 <= count <= MOST_TRIALS:
-        raise UsageError(f"tune={count} is not accepted", f"Give 1 to {MOST_TRIALS}: how many choices of TUNABLES to evaluate.")
+        raise UsageError(
+            f"tune={count} is not accepted",
+            f"Give 1 to {MOST_TRIALS}: how many choices of TUNABLES to evaluate.",
+        )
     loaded = await shared.thread(inputs.load_kernel, request.kernel)
     payload: dict[str, Any] = {"depth": "tune", "count": count}
     record = None
     if request.session_id:
         if request.task:
-            raise UsageError("both session_id and a task were given", "Give one of them; the session has its task.")
+            raise UsageError(
+                "both session_id and a task were given",
+                "Give one of them; the session has its task.",
+            )
         record = await shared.thread(store.sessions.get, request.session_id)
         payload |= {"session": record.id, "target": request.target or record.target}
     else:
         task = await shared.thread(inputs.load_task, request.task)
-        payload |= {"source": task.source, "path": task.path, "target": request.target or "cpu", "python": request.python}
-    language = request.language or (record.language if record else inputs.usual_language(payload["target"]))
+        payload |= {
+            "source": task.source,
+            "path": task.path,
+            "target": request.target or "cpu",
+            "python": request.python,
+        }
+    language = request.language or (
+        record.language if record else inputs.usual_language(payload["target"])
+    )
     candidate = inputs.candidate(loaded, language)
     _check(candidate)
     await shared.thread(store.candidates.put, candidate)
@@ -51,11 +65,15 @@ def _check(candidate: Candidate) -> None:
     try:
         next_choice(candidate, (), 0, use_optuna=False)
     except CandidateError as error:
-        raise UsageError(str(error), 'Write TUNABLES = {"BLOCK": [64, 128]} and PARAMS = {"BLOCK": 64} as literals.') from None
+        raise UsageError(
+            str(error),
+            'Write TUNABLES = {"BLOCK": [64, 128]} and PARAMS = {"BLOCK": 64} as literals.',
+        ) from None
 
 
 class Tuning:
-    """The handler of "tune" jobs. Run again after a crash, it finds what was evaluated in the store."""
+    """The handler of "tune" jobs. Run again after a crash, it finds what was evaluated in the
+    store."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -66,21 +84,43 @@ class Tuning:
         candidate = await shared.thread(store.candidates.get, p["candidate"])
         if "session" in p:
             record = await shared.thread(store.sessions.get, p["session"])
-            task, executor = evaluating.place(shared, record, await shared.thread(store.tasks.get, record.task))
+            task, executor = evaluating.place(
+                shared, record, await shared.thread(store.tasks.get, record.task)
+            )
             policy = record.policy
         else:
             task, executor = await evaluating.opened(shared, p, progress, timed=True)
         tried, history, trial = [], list[HistoryRow](), candidate
         structure = structure_digest(candidate)
         for number in range(p["count"] + 1):
-            progress(ProgressEvent("tune", f"choice {number} of {p['count']}: {trial.params()}", number / (p["count"] + 1)))
-            order = Order(task, EvaluationRequest(trial, policy=policy), p["target"], executor, p.get("session"))
+            progress(
+                ProgressEvent(
+                    "tune",
+                    f"choice {number} of {p['count']}: {trial.params()}",
+                    number / (p["count"] + 1),
+                )
+            )
+            order = Order(
+                task,
+                EvaluationRequest(trial, policy=policy),
+                p["target"],
+                executor,
+                p.get("session"),
+            )
             found, _ = await evaluating.stored(shared, order, _silent)
             tried.append(found.id)
             e = found.evaluation
-            history.append(HistoryRow("", e.status, e.fitness, trial.params(), structure, candidate=trial.digest))
+            history.append(
+                HistoryRow(
+                    "", e.status, e.fitness, trial.params(), structure, candidate=trial.digest
+                )
+            )
             try:
-                trial = (await shared.thread(next_choice, candidate, history, int(candidate.digest[:8], 16))).candidate
+                trial = (
+                    await shared.thread(
+                        next_choice, candidate, history, int(candidate.digest[:8], 16)
+                    )
+                ).candidate
             except Exhausted:
                 break
         return {"session": p.get("session", ""), "tried": tried}
@@ -91,15 +131,21 @@ class Tuning:
         rows = []
         for place, identifier in enumerate(job.result["tried"]):
             found = await self._shared.thread(store.evaluations.get, identifier)
-            params = (await self._shared.thread(store.candidates.get, found.evaluation.candidate)).params()
+            params = (
+                await self._shared.thread(store.candidates.get, found.evaluation.candidate)
+            ).params()
             rows.append(_row(found, params, given=place == 0))
-        return Tuned(job.result["session"], tuple(sorted(rows, key=lambda row: -(row.fitness or 0.0))))
+        return Tuned(
+            job.result["session"], tuple(sorted(rows, key=lambda row: -(row.fitness or 0.0)))
+        )
 
 
 def _row(found: StoredEvaluation, params: dict[str, Any], *, given: bool) -> TrialView:
     e = found.evaluation
     between = interval(e.cases) if e.fitness else None
-    return TrialView(params, e.status, found.id, figures(e.cases).latency_us, e.fitness, between, given)
+    return TrialView(
+        params, e.status, found.id, figures(e.cases).latency_us, e.fitness, between, given
+    )
 
 
 def _silent(event: ProgressEvent) -> None:

@@ -1,6 +1,8 @@
-"""What goes into the sessions floor and what comes out: frozen dataclasses that `harness.types.to_json` turns into JSON.
+"""What goes into the sessions floor and what comes out: frozen dataclasses that
+`harness.types.to_json` turns into JSON.
 
-The MCP server answers with exactly these shapes as structured content, so a field that changes here changes an API.
+The MCP server answers with exactly these shapes as structured content, so a field that changes here
+changes an API.
 """
 
 from __future__ import annotations
@@ -18,12 +20,13 @@ JobKind = Literal["open", "evaluate", "compare", "tune", "finish"]
 Depth = Literal["compile", "check", "profile", "ablation", "submit"]
 
 
-# requests ---------------------------------------------------------------------------------------------------------------
+# requests -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Text:
-    """A file's content: `path` (absolute, on this machine) or `source`, not both. `path` wins its name for messages."""
+    """A file's content: `path` (absolute, on this machine) or `source`, not both. `path` wins its
+    name for messages."""
 
     path: str = ""
     source: str = ""
@@ -34,9 +37,10 @@ class Text:
 
 @dataclass(frozen=True)
 class OpenRequest:
-    """selection: the selection policy's name. policy: what candidates may do. skills: whether skills lend starts.
-    seed: of the search's random choices; None derives it from the session's id. inject: the probability that an ask shows a kernel of a
-    similar task. new: open another session even where an equal one is open."""
+    """selection: the selection policy's name. policy: what candidates may do. skills: whether
+    skills lend starts. seed: of the search's random choices; None derives it from the session's id.
+    inject: the probability that an ask shows a kernel of a similar task. new: open another session
+    even where an equal one is open."""
 
     task: Text
     target: str = "cpu"
@@ -49,15 +53,18 @@ class OpenRequest:
     selection: str = ""
     skills: bool = True
     seed: int | None = None
-    inject: float = 0.1  # kept the variety of the search and most of the gain, of those that Meta's engineers measured
+    # kept the variety of the search and most of the gain, of those that Meta's engineers measured
+    inject: float = 0.1
     new: bool = False
 
 
 @dataclass(frozen=True)
 class NextRequest:
-    """ask_id: that ask again. count: above 1, so many new asks for authors who work at once. fresh: for an author who has seen nothing
-    of this session: another ask than the one that is open, with nothing left out. max_tokens: of text and data together; None for the
-    usual size. budget: the session's from now on. author: who asks; equal names are one author, who has read what it was given."""
+    """ask_id: that ask again. count: above 1, so many new asks for authors who work at once. fresh:
+    for an author who has seen nothing of this session: another ask than the one that is open, with
+    nothing left out. max_tokens: of text and data together; None for the usual size. budget: the
+    session's from now on. author: who asks; equal names are one author, who has read what it was
+    given."""
 
     session_id: str
     ask_id: str = ""
@@ -70,8 +77,9 @@ class NextRequest:
 
 @dataclass(frozen=True)
 class KernelRequest:
-    """One kernel outside a tree. With `session_id` the session's task, target, language, policy and interpreter are taken. repeat: measure it
-    again, and join what was measured before. effort: times the usual number of processes, 1 to MOST_EFFORT."""
+    """One kernel outside a tree. With `session_id` the session's task, target, language, policy and
+    interpreter are taken. repeat: measure it again, and join what was measured before. effort:
+    times the usual number of processes, 1 to MOST_EFFORT."""
 
     kernel: Text
     session_id: str = ""
@@ -85,17 +93,19 @@ class KernelRequest:
 
 @dataclass(frozen=True)
 class CompareRequest(KernelRequest):
-    """Kernels against each other, outside a tree. kernel: the one that the others are held against; empty: the first of `against`. against: the
-    id of a node of the session, or a kernel. effort: times the usual time for pairs that are not decided."""
+    """Kernels against each other, outside a tree. kernel: the one that the others are held against;
+    empty: the first of `against`. against: the id of a node of the session, or a kernel. effort:
+    times the usual time for pairs that are not decided."""
 
     against: tuple[str | Text, ...] = ()
 
 
 @dataclass(frozen=True)
 class SubmitRequest:
-    """A candidate told to a session. Without kernel, the ask must be a start: then the start itself is evaluated. tokens, usd:
-    what its author used, as the author says. author: who hands it in, as in `next`. repeat, effort: as in KernelRequest; of a node that is
-    there, its figures become those of all samples."""
+    """A candidate told to a session. Without kernel, the ask must be a start: then the start itself
+    is evaluated. tokens, usd: what its author used, as the author says. author: who hands it in, as
+    in `next`. repeat, effort: as in KernelRequest; of a node that is there, its figures become
+    those of all samples."""
 
     session_id: str
     kernel: Text = field(default_factory=Text)
@@ -119,7 +129,7 @@ class FinishRequest:
     discard: bool = False
 
 
-# answers ----------------------------------------------------------------------------------------------------------------
+# answers ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -132,8 +142,8 @@ class ErrorView:
 
 @dataclass(frozen=True)
 class MachineView:
-    """missing: what would enable more, one sentence each. isolation: level -> "available" or the reason why not. devices: the GPUs, one
-    sentence each, as they are now."""
+    """missing: what would enable more, one sentence each. isolation: level -> "available" or the
+    reason why not. devices: the GPUs, one sentence each, as they are now."""
 
     device: str = ""
     toolchain: str = ""
@@ -148,7 +158,8 @@ class MachineView:
 
 @dataclass(frozen=True)
 class CaseView:
-    """A case of a task: shapes as text, screening medians of the baselines, roofline time (microseconds)."""
+    """A case of a task: shapes as text, screening medians of the baselines, roofline time
+    (microseconds)."""
 
     name: str
     weight: float
@@ -160,7 +171,8 @@ class CaseView:
 
 @dataclass(frozen=True)
 class NodeView:
-    """interval: 95 % interval of the fitness. versus_parent: fitness over the best parent's, with its interval."""
+    """interval: 95 % interval of the fitness. versus_parent: fitness over the best parent's, with
+    its interval."""
 
     id: str
     parents: tuple[str, ...]
@@ -186,8 +198,9 @@ class NodeView:
 
 @dataclass(frozen=True)
 class SimilarView:
-    """The best kernel of a task like the asked one (or of that task itself: same_task), in an earlier session. similarity: 0..1. fitness: over
-    the strongest baseline there; confirmed: whether its session's end found it again in fresh processes. differs: in what its conditions are
+    """The best kernel of a task like the asked one (or of that task itself: same_task), in an
+    earlier session. similarity: 0..1. fitness: over the strongest baseline there; confirmed:
+    whether its session's end found it again in fresh processes. differs: in what its conditions are
     others than the asked ones, "" where they are the same."""
 
     task: str
@@ -205,9 +218,10 @@ class SimilarView:
 
 @dataclass(frozen=True)
 class SessionView:
-    """state: "opening", "open", "finished" or "abandoned". correct: how many nodes were proved correct. best: the eligible one of the
-    highest fitness; None, too, where each correct one regresses a protected case. similar: what was known of similar tasks when it was
-    opened. inject: the probability that an ask shows a kernel of one of them."""
+    """state: "opening", "open", "finished" or "abandoned". correct: how many nodes were proved
+    correct. best: the eligible one of the highest fitness; None, too, where each correct one
+    regresses a protected case. similar: what was known of similar tasks when it was opened. inject:
+    the probability that an ask shows a kernel of one of them."""
 
     id: str
     state: str
@@ -299,11 +313,13 @@ class Opened:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The result of an "evaluate" job. cached: an equal key answered. assumed_root: neither ask nor parents were given, and it hangs at the
-    root. nearest, likeness: where nobody named a parent, the earlier node most like it and the share of its lines found there (0..1);
-    it hangs under that node where the share is large enough.
+    """The result of an "evaluate" job. cached: an equal key answered. assumed_root: neither ask nor
+    parents were given, and it hangs at the root. nearest, likeness: where nobody named a parent,
+    the earlier node most like it and the share of its lines found there (0..1); it hangs under that
+    node where the share is large enough.
 
-    observed: the node's fitness over its parents' (or itself at the root), to compare with predicted_speedup.
+    observed: the node's fitness over its parents' (or itself at the root), to compare with
+    predicted_speedup.
     """
 
     depth: Depth
@@ -325,7 +341,8 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class DuelView:
-    """One kernel over another, by their labels, from rounds in which both were timed. ratio: above 1 where the first is faster."""
+    """One kernel over another, by their labels, from rounds in which both were timed. ratio: above
+    1 where the first is faster."""
 
     first: str
     second: str
@@ -337,8 +354,9 @@ class DuelView:
 
 @dataclass(frozen=True)
 class Compared:
-    """The result of a "compare" job. labels and evaluations: of the kernels, in order; duels: the first over each of the others, then the others
-    among each other; a kernel that is not right, or needs a review, is in none. processes: fresh ones of each kernel."""
+    """The result of a "compare" job. labels and evaluations: of the kernels, in order; duels: the
+    first over each of the others, then the others among each other; a kernel that is not right, or
+    needs a review, is in none. processes: fresh ones of each kernel."""
 
     session_id: str
     labels: tuple[str, ...]
@@ -349,7 +367,8 @@ class Compared:
 
 @dataclass(frozen=True)
 class TrialView:
-    """One choice of parameters. latency_us: weighted mean over the cases. given: the file as it was handed in."""
+    """One choice of parameters. latency_us: weighted mean over the cases. given: the file as it was
+    handed in."""
 
     params: dict[str, Any]
     status: str
@@ -370,10 +389,12 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Finished:
-    """The result of a "finish" job. confirmed: the re-validation; measured: the package timed as a user calls it, the only
-    figure to report. unmet_goals: where it misses the goal, or lost what the kernel alone had reached, one sentence each.
-    rejected: better nodes that the re-validation did not confirm, with the reason. contest: the node that was to be confirmed first over the
-    others that might have been the best; contest_note: why there was none, "" where none was needed."""
+    """The result of a "finish" job. confirmed: the re-validation; measured: the package timed as a
+    user calls it, the only figure to report. unmet_goals: where it misses the goal, or lost what
+    the kernel alone had reached, one sentence each. rejected: better nodes that the re-validation
+    did not confirm, with the reason. contest: the node that was to be confirmed first over the
+    others that might have been the best; contest_note: why there was none, "" where none was
+    needed."""
 
     session: SessionView
     state: str
@@ -395,7 +416,8 @@ class Finished:
 
 @dataclass(frozen=True)
 class JobView:
-    """A background job. `id` is "" when the store answered at once. eta_s: an estimate of the seconds left.
+    """A background job. `id` is "" when the store answered at once. eta_s: an estimate of the
+    seconds left.
 
     queue: how many of this server's evaluations run or wait before it. error: why it failed.
     """
@@ -417,10 +439,12 @@ class JobView:
 
 @dataclass(frozen=True)
 class AskView:
-    """One request for a next candidate. context: what authors get as data, its `text` the universal operator's context.
+    """One request for a next candidate. context: what authors get as data, its `text` the universal
+    operator's context.
 
-    knowledge: page ids worth reading. answered_by: the node that answered it, "" while it is open. lease_until: seconds of
-    the epoch after which the ask may be given to somebody else. repeated: it was open already.
+    knowledge: page ids worth reading. answered_by: the node that answered it, "" while it is open.
+    lease_until: seconds of the epoch after which the ask may be given to somebody else. repeated:
+    it was open already.
     """
 
     context: AskContext
@@ -432,7 +456,8 @@ class AskView:
 
 @dataclass(frozen=True)
 class AskBatch:
-    """What to write next. ended: why the search should stop ("" while it goes on); then `asks` is empty."""
+    """What to write next. ended: why the search should stop ("" while it goes on); then `asks` is
+    empty."""
 
     session: SessionView
     asks: tuple[AskView, ...] = ()
@@ -442,8 +467,8 @@ class AskBatch:
 
 @dataclass(frozen=True)
 class TreeView:
-    """kind: "sessions", "tree", "node", "evaluation" or "diff". text: the page for a person or a model; next_cursor: where
-    the rest begins (0: there is none)."""
+    """kind: "sessions", "tree", "node", "evaluation" or "diff". text: the page for a person or a
+    model; next_cursor: where the rest begins (0: there is none)."""
 
     kind: str
     text: str

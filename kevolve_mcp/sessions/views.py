@@ -8,11 +8,20 @@ from harness.types import CaseResult, Evaluation, Spent, Task, from_json
 from kevolve_mcp.search import ROOT, Node, Tree, against_parent, interval, rank
 from kevolve_mcp.store import SessionRecord
 
-from .types import CaseResultView, CaseView, EvaluationView, NodeView, SessionView, SignalView, SimilarView
+from .types import (
+    CaseResultView,
+    CaseView,
+    EvaluationView,
+    NodeView,
+    SessionView,
+    SignalView,
+    SimilarView,
+)
 
 
 def node_view(tree: Tree, node: Node) -> NodeView:
-    """With its effect on the best of its parents, and "improved" or "regressed" among the signals where that is certain."""
+    """With its effect on the best of its parents, and "improved" or "regressed" among the signals
+    where that is certain."""
     effect, between = versus_parent(tree, node)
     change = against_parent(tree, node)
     told = (change,) if change in ("improved", "regressed") and change not in node.signals else ()
@@ -41,13 +50,15 @@ def node_view(tree: Tree, node: Node) -> NodeView:
 
 
 def versus_parent(tree: Tree, node: Node) -> tuple[float | None, tuple[float, float] | None]:
-    """F over the F of its best parent, with the interval of that ratio; (None, None) without two figures."""
+    """F over the F of its best parent, with the interval of that ratio; (None, None) without two
+    figures."""
     parents = [tree.by_id[p] for p in node.parents if p in tree.by_id and tree.by_id[p].score > 0]
     return effect(node, rank(parents)[0]) if parents else (None, None)
 
 
 def effect(node: Node, other: Node) -> tuple[float | None, tuple[float, float] | None]:
-    """F(node) / F(other). The interval divides bound by opposite bound: never too narrow, whatever the correlation."""
+    """F(node) / F(other). The interval divides bound by opposite bound: never too narrow, whatever
+    the correlation."""
     if node.score <= 0 or other.score <= 0:
         return None, None
     between = None
@@ -61,7 +72,9 @@ def best_view(tree: Tree) -> NodeView | None:
     return node_view(tree, best) if best is not None else None
 
 
-def evaluation_view(evaluation_id: str, evaluation: Evaluation, *, held_out: bool = True) -> EvaluationView:
+def evaluation_view(
+    evaluation_id: str, evaluation: Evaluation, *, held_out: bool = True
+) -> EvaluationView:
     """held_out: whether held-out cases are shown (a finish), or only counted."""
     shown = [c for c in evaluation.cases if held_out or not c.held_out]
     return EvaluationView(
@@ -86,7 +99,13 @@ def evaluation_view(evaluation_id: str, evaluation: Evaluation, *, held_out: boo
 
 
 def session_view(
-    record: SessionRecord, task: Task, tree: Tree, spent: Spent, *, open_asks: int = 0, waiting_starts: int = 0
+    record: SessionRecord,
+    task: Task,
+    tree: Tree,
+    spent: Spent,
+    *,
+    open_asks: int = 0,
+    waiting_starts: int = 0,
 ) -> SessionView:
     """The session as it stands."""
     notes = record.options.get("notes", [])
@@ -106,7 +125,14 @@ def session_view(
         waiting_starts=waiting_starts,
         best=best_view(tree),
         cases=tuple(
-            CaseView(c.name, c.weight, c.protected, tuple(map(str, c.inputs)), dict(c.baselines_us), c.roofline_time_us)
+            CaseView(
+                c.name,
+                c.weight,
+                c.protected,
+                tuple(map(str, c.inputs)),
+                dict(c.baselines_us),
+                c.roofline_time_us,
+            )
             for c in task.visible_cases
         ),
         baselines=task.baselines,
@@ -128,7 +154,8 @@ def lineage(tree: Tree, node: Node) -> tuple[NodeView, ...]:
 
 
 def observed(tree: Tree, node: Node) -> float | None:
-    """What a prediction is held against: the effect on the best parent, or F itself where the parent is the baseline."""
+    """What a prediction is held against: the effect on the best parent, or F itself where the
+    parent is the baseline."""
     if not node.parents or node.parents == (ROOT,):
         return node.fitness or None
     return versus_parent(tree, node)[0]

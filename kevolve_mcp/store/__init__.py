@@ -1,6 +1,8 @@
-"""What survives a process: sessions with their trees, evaluations, jobs and skills in SQL, and texts by content hash.
+"""What survives a process: sessions with their trees, evaluations, jobs and skills in SQL, and
+texts by content hash.
 
-`Store.open(home)` is the way in; its docstring is the contract. Importing this package loads no database library.
+`Store.open(home)` is the way in; its docstring is the contract. Importing this package loads no
+database library.
 """
 
 from .records import (

@@ -27,9 +27,19 @@ class Approvals:
         with self._database.write() as connection:
             session_row(connection, session)
             n = schema.nodes
-            if not connection.execute(select(1).select_from(n).where(n.c.session == session, n.c.seq == seq)).first():
-                raise NotFound(f"session {session} has no node {node}.", f"kevolve tree {session} lists them.")
-            values = {"session": session, "node": seq, "author": author, "note": note, "created": now}
+            if not connection.execute(
+                select(1).select_from(n).where(n.c.session == session, n.c.seq == seq)
+            ).first():
+                raise NotFound(
+                    f"session {session} has no node {node}.", f"kevolve tree {session} lists them."
+                )
+            values = {
+                "session": session,
+                "node": seq,
+                "author": author,
+                "note": note,
+                "created": now,
+            }
             connection.execute(insert(schema.approvals).values(values))
         return Approval(node, author, note, now)
 
@@ -43,4 +53,6 @@ def load_approvals(connection: Connection, session: str) -> dict[str, Approval]:
     """The first approval of each node."""
     a = schema.approvals
     rows = connection.execute(select(a).where(a.c.session == session).order_by(a.c.id.desc()))
-    return {f"n{row.node}": Approval(f"n{row.node}", row.author, row.note, row.created) for row in rows}
+    return {
+        f"n{row.node}": Approval(f"n{row.node}", row.author, row.note, row.created) for row in rows
+    }

@@ -17,8 +17,9 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 class Artifacts:
     """Content-addressed storage behind an fsspec URL; a path without a protocol is a local folder.
 
-    A local write goes to a temporary file that is synced and renamed; object stores put a whole object at once. Either way
-    a reader sees all of it or none. A read is verified. Any number of threads and processes may put the same content.
+    A local write goes to a temporary file that is synced and renamed; object stores put a whole
+    object at once. Either way a reader sees all of it or none. A read is verified. Any number of
+    threads and processes may put the same content.
     """
 
     def __init__(self, url: str) -> None:
@@ -28,7 +29,8 @@ class Artifacts:
         self._local = False
 
     def put(self, data: bytes | str) -> str:
-        """Keep `data` (text as UTF-8) and return its digest. A damaged copy that is already there is replaced."""
+        """Keep `data` (text as UTF-8) and return its digest. A damaged copy that is already there
+        is replaced."""
         content = data.encode() if isinstance(data, str) else data
         digest = hashlib.sha256(content).hexdigest()
         fs, path = self._open(), self._path(digest)
@@ -42,23 +44,31 @@ class Artifacts:
                 fs.pipe_file(path, content)
         except OSError as error:
             raise StoreError(
-                f"the artifact {path} cannot be written: {error}.", "Check space and permissions of the folder."
+                f"the artifact {path} cannot be written: {error}.",
+                "Check space and permissions of the folder.",
             ) from error
         return digest
 
     def get(self, digest: str) -> bytes:
-        """The content. Raises NotFound for what is no digest, StoreError when the content is missing or damaged."""
+        """The content. Raises NotFound for what is no digest, StoreError when the content is
+        missing or damaged."""
         if not _DIGEST.fullmatch(digest):
-            raise NotFound(f"{digest!r} is no artifact.", "An artifact is named by 64 hexadecimal digits.")
+            raise NotFound(
+                f"{digest!r} is no artifact.", "An artifact is named by 64 hexadecimal digits."
+            )
         path = self._path(digest)
         try:
             content = self._read(path)
         except OSError as error:
-            raise StoreError(f"the artifact {path} cannot be read: {error}.", "Check the permissions of the folder.") from error
+            raise StoreError(
+                f"the artifact {path} cannot be read: {error}.",
+                "Check the permissions of the folder.",
+            ) from error
         if content is None:
             raise StoreError(
                 f"the artifact {path} is missing.",
-                "The artifacts folder was pruned or belongs to another home; restore it beside its database.",
+                "The artifacts folder was pruned or belongs to another home; restore it beside "
+                "its database.",
             )
         if hashlib.sha256(content).hexdigest() != digest:
             raise StoreError(
@@ -76,7 +86,9 @@ class Artifacts:
             from fsspec.core import url_to_fs
 
             fs, root = url_to_fs(self._url)
-            self._local = "file" in ((fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol)
+            self._local = "file" in (
+                (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
+            )
             self._root, self._fs = root.rstrip("/"), fs
         return self._fs
 

@@ -18,16 +18,20 @@ from .rows import next_seq, session_row
 
 
 class Asks:
-    """An ask is open while it has no node. Its lease says until when its author may be expected to answer; an answer that
-    comes later is taken all the same. Authors need names that tell them apart: equal names share a lease."""
+    """An ask is open while it has no node. Its lease says until when its author may be expected to
+    answer; an answer that comes later is taken all the same. Authors need names that tell them
+    apart: equal names share a lease."""
 
-    def __init__(self, database: Database, artifacts: Artifacts, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, database: Database, artifacts: Artifacts, clock: Callable[[], float]
+    ) -> None:
         self._database = database
         self._artifacts = artifacts
         self._clock = clock
 
     def next_seq(self, session: str) -> int:
-        """The seq that the next ask will get unless another process is faster: what randomness and text are derived from."""
+        """The seq that the next ask will get unless another process is faster: what randomness and
+        text are derived from."""
         with self._database.read() as connection:
             session_row(connection, session)
             return next_seq(connection, schema.asks, "session", session)
@@ -48,12 +52,18 @@ class Asks:
         return self.add_all(session, (new,), author=author, lease_s=lease_s, first_seq=seq)[0]
 
     def add_all(
-        self, session: str, new: Sequence[NewAsk], *, author: str, lease_s: float, first_seq: int | None = None
+        self,
+        session: str,
+        new: Sequence[NewAsk],
+        *,
+        author: str,
+        lease_s: float,
+        first_seq: int | None = None,
     ) -> tuple[Ask, ...]:
         """Insert them with consecutive seqs, all or none.
 
-        first_seq: the seq that `next_seq` foretold and the texts were made for. Raises Conflict when it is taken by now (read
-        the tree again, select again) and when the session is over.
+        first_seq: the seq that `next_seq` foretold and the texts were made for. Raises Conflict
+        when it is taken by now (read the tree again, select again) and when the session is over.
         """
         shown = [self._artifacts.put(ask.shown) for ask in new]
         with self._database.write() as connection:
@@ -61,7 +71,8 @@ class Asks:
             first = next_seq(connection, schema.asks, "session", session)
             if first_seq is not None and first_seq != first:
                 raise Conflict(
-                    f"ask a{first_seq} of session {session} cannot be added: the next one is a{first}.",
+                    f"ask a{first_seq} of session {session} cannot be added: the next one is "
+                    f"a{first}.",
                     "Another process asked in between; read the tree and select again.",
                 )
             now = self._clock()
@@ -82,7 +93,9 @@ class Asks:
                     )
                 )
                 for skill in dict.fromkeys(ask.skills):
-                    connection.execute(insert(schema.skill_shown).values(skill=skill, session=session, ask=seq))
+                    connection.execute(
+                        insert(schema.skill_shown).values(skill=skill, session=session, ask=seq)
+                    )
             rows = [_row(connection, session, seq) for seq in range(first, first + len(new))]
         return tuple(map(ask_of, rows))
 
@@ -101,11 +114,17 @@ class Asks:
         """The text of every ask that was last given to this author, by seq."""
         a = schema.asks
         with self._database.read() as connection:
-            rows = connection.execute(select(a.c.seq, a.c.shown).where(a.c.session == session, a.c.author == author)).all()
-        return {row.seq: self._artifacts.text(row.shown) for row in sorted(rows, key=lambda row: row.seq)}
+            rows = connection.execute(
+                select(a.c.seq, a.c.shown).where(a.c.session == session, a.c.author == author)
+            ).all()
+        return {
+            row.seq: self._artifacts.text(row.shown)
+            for row in sorted(rows, key=lambda row: row.seq)
+        }
 
     def rewrite(self, session: str, seq: int, shown: str, *, author: str) -> None:
-        """The text of an ask that changed hands, as its present author is shown it; without effect when another one has it."""
+        """The text of an ask that changed hands, as its present author is shown it; without effect
+        when another one has it."""
         digest, a = self._artifacts.put(shown), schema.asks
         with self._database.write() as connection:
             session_row(connection, session, lock=True)
@@ -117,47 +136,75 @@ class Asks:
         now = self._clock()
         with self._database.read() as connection:
             session_row(connection, session)
-            rows = connection.execute(_unanswered(session).where(schema.asks.c.lease_until > now)).all()
+            rows = connection.execute(
+                _unanswered(session).where(schema.asks.c.lease_until > now)
+            ).all()
         return tuple(map(ask_of, rows))
 
     def take(self, session: str, seq: int, *, author: str, lease_s: float) -> Ask:
-        """Lease it to `author`: a renewal for the one who holds it, a new lease for another one once it has run out.
+        """Lease it to `author`: a renewal for the one who holds it, a new lease for another one
+        once it has run out.
 
-        Raises NotFound; Conflict while another author holds it, when it has a node, and when the session is over."""
+        Raises NotFound; Conflict while another author holds it, when it has a node, and when the
+        session is over."""
         with self._database.write() as connection:
             session_row(connection, session, lock=True, opened=True)
             row, now = _row(connection, session, seq), self._clock()
             n = schema.nodes
-            answer = connection.execute(select(n.c.seq).where(n.c.session == session, n.c.ask == seq)).scalar()
+            answer = connection.execute(
+                select(n.c.seq).where(n.c.session == session, n.c.ask == seq)
+            ).scalar()
             if answer is not None:
-                raise Conflict(f"ask a{seq} was already answered by node n{answer}.", "Ask for a new one with session_next.")
+                raise Conflict(
+                    f"ask a{seq} was already answered by node n{answer}.",
+                    "Ask for a new one with session_next.",
+                )
             if row.author != author and row.lease_until > now:
                 raise Conflict(
-                    f"ask a{seq} is leased to {row.author!r} for another {row.lease_until - now:.0f} s.",
+                    f"ask a{seq} is leased to {row.author!r} for another "
+                    f"{row.lease_until - now:.0f} s.",
                     "Ask for one of your own with session_next.",
                 )
-            taken = row.taken if row.author == author and row.lease_until > now else now  # a renewal goes on with the same work
+            # a renewal goes on with the same work
+            taken = row.taken if row.author == author and row.lease_until > now else now
             return self._lease(connection, session, seq, author, now + lease_s, taken)
 
-    def take_expired(self, session: str, *, author: str, lease_s: float, without: Collection[int] = ()) -> Ask | None:
-        """Lease the oldest ask that has neither node nor running lease, None without one. Of several that call this at once,
-        each gets another one. without: seqs that nobody wants any more."""
+    def take_expired(
+        self, session: str, *, author: str, lease_s: float, without: Collection[int] = ()
+    ) -> Ask | None:
+        """Lease the oldest ask that has neither node nor running lease, None without one. Of
+        several that call this at once, each gets another one. without: seqs that nobody wants any
+        more."""
         with self._database.write() as connection:
             session_row(connection, session, lock=True, opened=True)
             now = self._clock()
-            rows = connection.execute(_unanswered(session).where(schema.asks.c.lease_until <= now)).all()
+            rows = connection.execute(
+                _unanswered(session).where(schema.asks.c.lease_until <= now)
+            ).all()
             row = next((r for r in rows if r.seq not in without), None)
-            return None if row is None else self._lease(connection, session, row.seq, author, now + lease_s, now)
+            return (
+                None
+                if row is None
+                else self._lease(connection, session, row.seq, author, now + lease_s, now)
+            )
 
     def release(self, session: str, seq: int, *, author: str) -> None:
-        """Give the lease back, so that the ask may be given again at once; without effect when another author has it."""
+        """Give the lease back, so that the ask may be given again at once; without effect when
+        another author has it."""
         with self._database.write() as connection:
             session_row(connection, session, lock=True)
             if _row(connection, session, seq).author == author:
                 self._lease(connection, session, seq, author, self._clock(), None)
 
     @staticmethod
-    def _lease(connection: Connection, session: str, seq: int, author: str, until: float, taken: float | None) -> Ask:
+    def _lease(
+        connection: Connection,
+        session: str,
+        seq: int,
+        author: str,
+        until: float,
+        taken: float | None,
+    ) -> Ask:
         a = schema.asks
         values = {"author": author, "lease_until": until, "taken": taken}
         connection.execute(update(a).where(a.c.session == session, a.c.seq == seq).values(values))
@@ -167,7 +214,15 @@ class Asks:
 def ask_of(row: Row[Any]) -> Ask:
     """The value of a row of `asks`."""
     return Ask(
-        row.seq, tuple(row.parents), row.memory, row.role, row.annotations, row.author, row.created, row.lease_until, row.taken
+        row.seq,
+        tuple(row.parents),
+        row.memory,
+        row.role,
+        row.annotations,
+        row.author,
+        row.created,
+        row.lease_until,
+        row.taken,
     )
 
 
@@ -178,9 +233,14 @@ def _unanswered(session: str) -> Any:
 
 
 def _row(connection: Connection, session: str, seq: int) -> Row[Any]:
-    row = connection.execute(select(schema.asks).where(schema.asks.c.session == session, schema.asks.c.seq == seq)).one_or_none()
+    row = connection.execute(
+        select(schema.asks).where(schema.asks.c.session == session, schema.asks.c.seq == seq)
+    ).one_or_none()
     if row is None:
         session_row(connection, session)
         last = next_seq(connection, schema.asks, "session", session) - 1
-        raise NotFound(f"session {session} has no ask a{seq}.", f"It has a1 to a{last}." if last else "Call session_next first.")
+        raise NotFound(
+            f"session {session} has no ask a{seq}.",
+            f"It has a1 to a{last}." if last else "Call session_next first.",
+        )
     return row

@@ -18,7 +18,9 @@ from .rows import insert_once
 class Candidates:
     """Source text is an artifact; the row adds the language."""
 
-    def __init__(self, database: Database, artifacts: Artifacts, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, database: Database, artifacts: Artifacts, clock: Callable[[], float]
+    ) -> None:
         self._database = database
         self._artifacts = artifacts
         self._clock = clock
@@ -34,14 +36,18 @@ class Candidates:
     def get(self, digest: str) -> Candidate:
         """Raises NotFound; StoreError when text and digest do not agree."""
         with self._database.read() as connection:
-            row = connection.execute(select(schema.candidates).where(schema.candidates.c.digest == digest)).one_or_none()
+            row = connection.execute(
+                select(schema.candidates).where(schema.candidates.c.digest == digest)
+            ).one_or_none()
         if row is None:
             raise NotFound(
-                f"there is no candidate with digest {digest[:12]!r}.", "tree_view shows the nodes and their candidates."
+                f"there is no candidate with digest {digest[:12]!r}.",
+                "tree_view shows the nodes and their candidates.",
             )
         candidate = Candidate(self._artifacts.text(row.source), row.language)
         if candidate.digest != digest:
             raise StoreError(
-                f"the row of candidate {digest[:12]} names another text.", "The database was changed by hand; restore it."
+                f"the row of candidate {digest[:12]} names another text.",
+                "The database was changed by hand; restore it.",
             )
         return candidate

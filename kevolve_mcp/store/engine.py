@@ -24,11 +24,13 @@ _MIGRATION_LOCK = 0x6B65766F  # "kevo": key of PostgreSQL's advisory lock
 
 
 class Database:
-    """Two engines on one database: `write` for transactions that change something, `read` for snapshots.
+    """Two engines on one database: `write` for transactions that change something, `read` for
+    snapshots.
 
-    On SQLite a write begins with BEGIN IMMEDIATE: a deferred transaction that reads before it writes fails at once when
-    another process wrote in between, however long the busy timeout is. A read begins with a plain BEGIN, takes no lock and
-    cannot write. On other databases reads are repeatable-read, and writers of one session meet at a row lock.
+    On SQLite a write begins with BEGIN IMMEDIATE: a deferred transaction that reads before it
+    writes fails at once when another process wrote in between, however long the busy timeout is. A
+    read begins with a plain BEGIN, takes no lock and cannot write. On other databases reads are
+    repeatable-read, and writers of one session meet at a row lock.
     """
 
     def __init__(self, writer: Engine, reader: Engine) -> None:
@@ -48,7 +50,8 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """One transaction that holds the write lock from its beginning; committed at the end, rolled back on any error."""
+        """One transaction that holds the write lock from its beginning; committed at the end,
+        rolled back on any error."""
         try:
             with self._writer.begin() as connection:
                 yield connection
@@ -77,20 +80,29 @@ def _address(home: Path, url: str) -> URL:
         address = make_url(url)
     except ArgumentError as error:
         raise StoreError(
-            "the database URL cannot be read.", "Use e.g. postgresql+psycopg://user@host/name or sqlite:////folder/kevolve.db."
+            "the database URL cannot be read.",
+            "Use e.g. postgresql+psycopg://user@host/name or sqlite:////folder/kevolve.db.",
         ) from error
-    if address.get_backend_name() == "sqlite" and (not address.database or address.database == ":memory:"):
-        raise StoreError("an in-memory SQLite database cannot be shared by connections.", "Name a file, or leave the URL empty.")
+    if address.get_backend_name() == "sqlite" and (
+        not address.database or address.database == ":memory:"
+    ):
+        raise StoreError(
+            "an in-memory SQLite database cannot be shared by connections.",
+            "Name a file, or leave the URL empty.",
+        )
     return address
 
 
 def _engine(address: URL, **options: Any) -> Engine:
     try:
-        return create_engine(address, json_serializer=dump_json, json_deserializer=load_json, **options)
+        return create_engine(
+            address, json_serializer=dump_json, json_deserializer=load_json, **options
+        )
     except (ModuleNotFoundError, NoSuchModuleError) as error:
         raise StoreError(
             f"the driver for {address.drivername!r} is not installed: {error}.",
-            "Install it in the server's environment (for PostgreSQL: psycopg[binary], URL postgresql+psycopg://…).",
+            "Install it in the server's environment (for PostgreSQL: psycopg[binary], URL "
+            "postgresql+psycopg://…).",
         ) from error
 
 
@@ -100,12 +112,16 @@ def _open_sqlite(cls: type[Database], home: Path, address: URL, mounts: str | No
     _make(file.parent, home)
     refuse_network(file, mounts)
     writer, reader = (_engine(address, connect_args={"timeout": BUSY_S}) for _ in range(2))
-    for engine, setup, begin in ((writer, _FOR_WRITING, "BEGIN IMMEDIATE"), (reader, _FOR_READING, "BEGIN")):
+    for engine, setup, begin in (
+        (writer, _FOR_WRITING, "BEGIN IMMEDIATE"),
+        (reader, _FOR_READING, "BEGIN"),
+    ):
         event.listen(engine, "connect", _on_connect(setup))
         event.listen(engine, "begin", _on_begin(begin))
     database = cls(writer, reader)
     try:
-        with _locked(file, home):  # also around the look: a reader elsewhere would make the change to WAL fail at once
+        # also around the look: a reader elsewhere would make the change to WAL fail at once
+        with _locked(file, home):
             if not is_current(reader):
                 _create_sqlite(address, file)
     except BaseException:
@@ -114,7 +130,8 @@ def _open_sqlite(cls: type[Database], home: Path, address: URL, mounts: str | No
     return database
 
 
-# FULL: an acknowledged node survives a power failure, too. Both are per connection; WAL is a property of the file.
+# FULL: an acknowledged node survives a power failure, too. Both are per connection; WAL is a
+# property of the file.
 _FOR_WRITING = ("PRAGMA foreign_keys=ON", "PRAGMA synchronous=FULL")
 _FOR_READING = ("PRAGMA query_only=ON",)
 
@@ -139,36 +156,51 @@ def _on_begin(statement: str) -> Callable[[Connection], None]:
 def _locked(file: Path, home: Path) -> Iterator[None]:
     lock = file.with_name(file.name + ".lock")
     try:
-        lock.touch()  # what cannot be made at all fails here at once: the lock would try again until its time is over
+        # what cannot be made at all fails here at once: the lock would try again until its time is
+        # over
+        lock.touch()
         with FileLock(lock, timeout=2 * BUSY_S):
             yield
     except Timeout as error:
         raise StoreError(
-            f"another process has held {lock} for a minute.", "It migrates the database; try again, or end it."
+            f"another process has held {lock} for a minute.",
+            "It migrates the database; try again, or end it.",
         ) from error
     except OSError as error:
-        raise StoreError(f"the folder {file.parent} cannot be written: {error.strerror}.", _remedy(home, file.parent)) from error
+        raise StoreError(
+            f"the folder {file.parent} cannot be written: {error.strerror}.",
+            _remedy(home, file.parent),
+        ) from error
 
 
 def _make(folder: Path, home: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"the folder {folder} cannot be made: {error.strerror}.", _remedy(home, folder)) from error
+        raise StoreError(
+            f"the folder {folder} cannot be made: {error.strerror}.", _remedy(home, folder)
+        ) from error
 
 
 def _remedy(home: Path, folder: Path) -> str:
     if home.absolute() == folder.absolute():
         return "Set KEVOLVE_HOME to a writable folder."
-    return f"Name a file in a writable folder with KEVOLVE_DATABASE, or unset it: then the database lies in {home}."
+    return (
+        "Name a file in a writable folder with KEVOLVE_DATABASE, or unset it: then the database "
+        f"lies in {home}."
+    )
 
 
 def _create_sqlite(address: URL, file: Path) -> None:
     with closing(sqlite3.connect(file, timeout=BUSY_S, isolation_level=None)) as connection:
         (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
     if mode != "wal":
-        raise StoreError(f"SQLite cannot use a write-ahead log for {file}.", "Set KEVOLVE_HOME to a folder on a local disk.")
-    # No foreign keys here: a batch migration rebuilds tables, which would break references to them on the way.
+        raise StoreError(
+            f"SQLite cannot use a write-ahead log for {file}.",
+            "Set KEVOLVE_HOME to a folder on a local disk.",
+        )
+    # No foreign keys here: a batch migration rebuilds tables, which would break references to them
+    # on the way.
     engine = _engine(address, connect_args={"timeout": BUSY_S}, poolclass=NullPool)
     event.listen(engine, "connect", _on_connect(()))
     event.listen(engine, "begin", _on_begin("BEGIN IMMEDIATE"))
@@ -183,7 +215,9 @@ def _open_server(cls: type[Database], address: URL) -> Database:
         if not is_current(writer):
             with writer.begin() as connection:
                 if connection.dialect.name == "postgresql":
-                    connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+                    connection.execute(
+                        text("select pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK}
+                    )
                 migrate(connection)
     except BaseException:
         database.close()

@@ -22,7 +22,12 @@ def environment_digest(environment: Environment) -> str:
 def put_environment(connection: Connection, environment: Environment, now: float) -> str:
     """Keep it and return its digest."""
     digest = environment_digest(environment)
-    row = {"device": environment.device, "toolchain": environment.toolchain, "data": to_json(environment), "created": now}
+    row = {
+        "device": environment.device,
+        "toolchain": environment.toolchain,
+        "data": to_json(environment),
+        "created": now,
+    }
     insert_once(connection, schema.environments, {"digest": digest}, row)
     return digest
 
@@ -30,5 +35,7 @@ def put_environment(connection: Connection, environment: Environment, now: float
 def load_environments(connection: Connection, digests: Iterable[str]) -> dict[str, Environment]:
     """By digest."""
     table = schema.environments
-    rows = connection.execute(select(table.c.digest, table.c.data).where(table.c.digest.in_(set(digests))))
+    rows = connection.execute(
+        select(table.c.digest, table.c.data).where(table.c.digest.in_(set(digests)))
+    )
     return {row.digest: from_json(Environment, row.data) for row in rows}

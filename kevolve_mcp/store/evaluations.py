@@ -28,8 +28,8 @@ class Evaluations:
     def put(self, evaluation: Evaluation, session: str | None = None) -> str:
         """Keep it and return its id, "e12". session: the one that paid for it.
 
-        An evaluation of the same key is kept beside the older one, and answers from then on. Raises UsageError when task or
-        candidate were not put before."""
+        An evaluation of the same key is kept beside the older one, and answers from then on. Raises
+        UsageError when task or candidate were not put before."""
         with self._database.write() as connection:
             return f"e{insert_evaluation(connection, evaluation, session, self._clock())}"
 
@@ -42,7 +42,9 @@ class Evaluations:
         """The newest with exactly this key (`harness.types.evaluation_key`), None without one."""
         e = schema.evaluations
         with self._database.read() as connection:
-            found = _load(connection, select(e).where(e.c.key == key).order_by(e.c.id.desc()).limit(1))
+            found = _load(
+                connection, select(e).where(e.c.key == key).order_by(e.c.id.desc()).limit(1)
+            )
         return found[0] if found else None
 
     def list(
@@ -56,18 +58,34 @@ class Evaluations:
     ) -> tuple[StoredEvaluation, ...]:
         """The newest first, narrowed by whatever is given."""
         query = select(schema.evaluations).order_by(schema.evaluations.c.id.desc()).limit(limit)
-        for name, value in (("task", task), ("device", device), ("candidate", candidate), ("session", session)):
+        for name, value in (
+            ("task", task),
+            ("device", device),
+            ("candidate", candidate),
+            ("session", session),
+        ):
             if value is not None:
                 query = query.where(schema.evaluations.c[name] == value)
         with self._database.read() as connection:
             return tuple(_load(connection, query))
 
 
-def insert_evaluation(connection: Connection, evaluation: Evaluation, session: str | None, now: float) -> int:
-    """Insert with cases and signals in the caller's transaction. Raises as `Evaluations.put` does."""
-    for table, digest, name in ((schema.tasks, evaluation.task, "task"), (schema.candidates, evaluation.candidate, "candidate")):
-        if not connection.execute(select(1).select_from(table).where(table.c.digest == digest)).first():
-            raise UsageError(f"the evaluation's {name} {digest[:12]!r} is not in the store.", f"Put the {name} first.")
+def insert_evaluation(
+    connection: Connection, evaluation: Evaluation, session: str | None, now: float
+) -> int:
+    """Insert with cases and signals in the caller's transaction. Raises as `Evaluations.put`
+    does."""
+    for table, digest, name in (
+        (schema.tasks, evaluation.task, "task"),
+        (schema.candidates, evaluation.candidate, "candidate"),
+    ):
+        if not connection.execute(
+            select(1).select_from(table).where(table.c.digest == digest)
+        ).first():
+            raise UsageError(
+                f"the evaluation's {name} {digest[:12]!r} is not in the store.",
+                f"Put the {name} first.",
+            )
     if session is not None:
         session_row(connection, session)
     row = {name: getattr(evaluation, name) for name in _PLAIN}
@@ -95,7 +113,8 @@ def insert_evaluation(connection: Connection, evaluation: Evaluation, session: s
         for position, case in enumerate(evaluation.cases)
     ]
     signals = [
-        {"evaluation": identifier, "position": position, **to_json(signal)} for position, signal in enumerate(evaluation.signals)
+        {"evaluation": identifier, "position": position, **to_json(signal)}
+        for position, signal in enumerate(evaluation.signals)
     ]
     if cases:
         connection.execute(insert(schema.case_results), cases)
@@ -109,7 +128,9 @@ def get_evaluation(connection: Connection, identifier: str) -> StoredEvaluation:
     e = schema.evaluations
     found = _load(connection, select(e).where(e.c.id == number(identifier, "e")))
     if not found:
-        raise NotFound(f"there is no evaluation {identifier}.", "tree_view names the evaluation of each node.")
+        raise NotFound(
+            f"there is no evaluation {identifier}.", "tree_view names the evaluation of each node."
+        )
     return found[0]
 
 
@@ -117,7 +138,9 @@ def signal_names(connection: Connection, evaluations: Select[Any]) -> dict[int, 
     """Names in order, by evaluation, for the evaluations that the query selects."""
     s = schema.signals
     rows = connection.execute(
-        select(s.c.evaluation, s.c.name).where(s.c.evaluation.in_(evaluations)).order_by(s.c.evaluation, s.c.position)
+        select(s.c.evaluation, s.c.name)
+        .where(s.c.evaluation.in_(evaluations))
+        .order_by(s.c.evaluation, s.c.position)
     )
     found: dict[int, tuple[str, ...]] = {}
     for evaluation, name in rows:
@@ -126,35 +149,48 @@ def signal_names(connection: Connection, evaluations: Select[Any]) -> dict[int, 
 
 
 _PLAIN = (
-    "candidate", "language", "task", "target", "purpose", "status", "message", "policy", "fitness", "eligible", "through",
-    "seconds", "device_seconds", "protocol",
+    "candidate", "language", "task", "target", "purpose", "status", "message", "policy", "fitness",
+    "eligible", "through", "seconds", "device_seconds", "protocol",
 )  # fmt: skip
 
 
 def _load(connection: Connection, query: Select[Any]) -> list[StoredEvaluation]:
     rows = connection.execute(query).all()
     ids = [row.id for row in rows]
-    cases, signals = (_by_evaluation(connection, table, ids) for table in (schema.case_results, schema.signals))
+    cases, signals = (
+        _by_evaluation(connection, table, ids) for table in (schema.case_results, schema.signals)
+    )
     environments = load_environments(connection, (row.environment for row in rows))
-    return [_stored(row, environments[row.environment], cases[row.id], signals[row.id]) for row in rows]
+    return [
+        _stored(row, environments[row.environment], cases[row.id], signals[row.id]) for row in rows
+    ]
 
 
-def _by_evaluation(connection: Connection, table: Table, ids: list[int]) -> defaultdict[int, list[Row[Any]]]:
+def _by_evaluation(
+    connection: Connection, table: Table, ids: list[int]
+) -> defaultdict[int, list[Row[Any]]]:
     found: defaultdict[int, list[Row[Any]]] = defaultdict(list)
     for row in connection.execute(
-        select(table).where(table.c.evaluation.in_(ids)).order_by(table.c.evaluation, table.c.position)
+        select(table)
+        .where(table.c.evaluation.in_(ids))
+        .order_by(table.c.evaluation, table.c.position)
     ):
         found[row.evaluation].append(row)
     return found
 
 
-def _stored(row: Row[Any], environment: Environment, cases: Sequence[Row[Any]], signals: Sequence[Row[Any]]) -> StoredEvaluation:
+def _stored(
+    row: Row[Any], environment: Environment, cases: Sequence[Row[Any]], signals: Sequence[Row[Any]]
+) -> StoredEvaluation:
     data = {name: getattr(row, name) for name in _PLAIN}
     data.update(
         environment=to_json(environment),
         stages=row.stages,
         cases=[case.data for case in cases],
-        signals=[{"name": signal.name, "message": signal.message, "evidence": signal.evidence} for signal in signals],
+        signals=[
+            {"name": signal.name, "message": signal.message, "evidence": signal.evidence}
+            for signal in signals
+        ],
     )
     try:
         evaluation = from_json(Evaluation, data)

@@ -1,7 +1,7 @@
 """Which file system a path lies on, and whether SQLite can be trusted there.
 
-SQLite's write-ahead log shares memory between processes and relies on POSIX locks; both fail across machines
-(https://sqlite.org/wal.html, https://sqlite.org/howtocorrupt.html section 2).
+SQLite's write-ahead log shares memory between processes and relies on POSIX locks; both fail across
+machines (https://sqlite.org/wal.html, https://sqlite.org/howtocorrupt.html section 2).
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from pathlib import Path
 from kevolve_mcp.errors import StoreError
 
 _NETWORK = re.compile(
-    r"nfs\d?|cifs|smb\w*|smbfs|ncpfs|afs|9p|ceph|lustre|gpfs|beegfs\w*|pvfs2|orangefs|ocfs2|gfs2|davfs|coda"
-    r"|fuse\.(sshfs|ceph|glusterfs|s3fs|goofys|rclone|gcsfuse|davfs2?|smbnetfs|curlftpfs|juicefs|mountpoint-s3|blobfuse2?|nfs)"
+    r"nfs\d?|cifs|smb\w*|smbfs|ncpfs|afs|9p|ceph|lustre|gpfs|beegfs\w*|pvfs2|orangefs|ocfs2|gfs2|"
+    r"davfs|coda"
+    r"|fuse\.(sshfs|ceph|glusterfs|s3fs|goofys|rclone|gcsfuse|davfs2?|smbnetfs|curlftpfs|juicefs|"
+    r"mountpoint-s3|blobfuse2?|nfs)"
 )
 
 
@@ -31,13 +33,16 @@ def refuse_network(path: Path, mounts: str | None = None) -> None:
     kind, where = mount_of(path, mounts)
     if _NETWORK.fullmatch(kind):
         raise StoreError(
-            f"{path} lies on a network file system ({kind} at {where}), where SQLite loses or corrupts data.",
-            "Set KEVOLVE_HOME to a folder on a local disk, or KEVOLVE_DATABASE to a PostgreSQL URL.",
+            f"{path} lies on a network file system ({kind} at {where}), where SQLite loses or "
+            "corrupts data.",
+            "Set KEVOLVE_HOME to a folder on a local disk, or KEVOLVE_DATABASE to a PostgreSQL "
+            "URL.",
         )
 
 
 def mount_of(path: Path, mounts: str) -> tuple[str, str]:
-    """File system type and mount point of `path`; ("", "") when `mounts` names none. Later mounts cover earlier ones."""
+    """File system type and mount point of `path`; ("", "") when `mounts` names none. Later mounts
+    cover earlier ones."""
     real = os.path.realpath(path)
     found = ("", "")
     for line in mounts.splitlines():

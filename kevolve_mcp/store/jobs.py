@@ -16,23 +16,29 @@ from .owner import alive, this_process
 from .records import Job, JobState, Owner
 from .rows import number, session_row
 
-STALE_S = 120.0  # without a heartbeat for so long, an owner that cannot be seen from here counts as dead
+# without a heartbeat for so long, an owner that cannot be seen from here counts as dead
+STALE_S = 120.0
 
 
 class Jobs:
-    """running → done | failed | cancelled, or lost when the owner died; lost → running when another process claims it.
+    """running → done | failed | cancelled, or lost when the owner died; lost → running when another
+    process claims it.
 
-    Whether an owner is dead is read from /proc where owner and reader share host, boot and pid namespace; elsewhere the age
-    of its heartbeat decides. Call `heartbeat` every few seconds. An owner that was given up and lives on learns it from the
-    Conflict that its next heartbeat or finish raises, and must drop its result.
+    Whether an owner is dead is read from /proc where owner and reader share host, boot and pid
+    namespace; elsewhere the age of its heartbeat decides. Call `heartbeat` every few seconds. An
+    owner that was given up and lives on learns it from the Conflict that its next heartbeat or
+    finish raises, and must drop its result.
     """
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
         self._clock = clock
 
-    def start(self, kind: str, session: str | None = None, payload: dict[str, Any] | None = None) -> Job:
-        """A running job of this process. payload: all that another process needs in order to run it again."""
+    def start(
+        self, kind: str, session: str | None = None, payload: dict[str, Any] | None = None
+    ) -> Job:
+        """A running job of this process. payload: all that another process needs in order to run it
+        again."""
         owner, now = this_process(), self._clock()
         with self._database.write() as connection:
             if session is not None:
@@ -58,7 +64,13 @@ class Jobs:
         with self._database.read() as connection:
             return _get(connection, job)
 
-    def list(self, *, session: str | None = None, states: Sequence[JobState] | None = None, limit: int = 100) -> tuple[Job, ...]:
+    def list(
+        self,
+        *,
+        session: str | None = None,
+        states: Sequence[JobState] | None = None,
+        limit: int = 100,
+    ) -> tuple[Job, ...]:
         """The newest first."""
         j = schema.jobs
         query = select(j).order_by(j.c.id.desc()).limit(limit)
@@ -70,12 +82,13 @@ class Jobs:
             return tuple(map(_job, connection.execute(query)))
 
     def seen(self, job: Job) -> Job:
-        """The job as it is, whoever has noticed: lost, where its owner is dead and the row does not say so yet. Writes nothing."""
+        """The job as it is, whoever has noticed: lost, where its owner is dead and the row does not
+        say so yet. Writes nothing."""
         return replace(job, state="lost") if job.state == "running" and self._is_dead(job) else job
 
     def heartbeat(self, job: str, progress: dict[str, Any] | None = None) -> Job:
-        """Say that this process still works on it; look at `cancel_requested` of the answer. Raises Conflict when the job is
-        no longer its own."""
+        """Say that this process still works on it; look at `cancel_requested` of the answer. Raises
+        Conflict when the job is no longer its own."""
         values = {"heartbeat": self._clock()} | ({} if progress is None else {"progress": progress})
         return self._change_own(job, values)
 
@@ -87,25 +100,36 @@ class Jobs:
         result: dict[str, Any] | None = None,
         error: dict[str, Any] | None = None,
     ) -> Job:
-        """End it. error: KEvolveError.as_dict(). Raises Conflict when the job is no longer this process's own."""
+        """End it. error: KEvolveError.as_dict(). Raises Conflict when the job is no longer this
+        process's own."""
         now = self._clock()
-        return self._change_own(job, {"state": state, "result": result, "error": error, "heartbeat": now, "finished": now})
+        return self._change_own(
+            job,
+            {"state": state, "result": result, "error": error, "heartbeat": now, "finished": now},
+        )
 
     def request_cancel(self, job: str) -> Job:
-        """Ask the owner to stop, whichever process it is; a lost job is cancelled at once, one that is over stays as it is."""
+        """Ask the owner to stop, whichever process it is; a lost job is cancelled at once, one that
+        is over stays as it is."""
         j, identifier = schema.jobs, number(job, "j")
         with self._database.write() as connection:
             asked = {"cancel_requested": True}
-            connection.execute(update(j).where(j.c.id == identifier, j.c.state == "running").values(asked))
+            connection.execute(
+                update(j).where(j.c.id == identifier, j.c.state == "running").values(asked)
+            )
             ended = {**asked, "state": "cancelled", "finished": self._clock()}
-            connection.execute(update(j).where(j.c.id == identifier, j.c.state == "lost").values(ended))
+            connection.execute(
+                update(j).where(j.c.id == identifier, j.c.state == "lost").values(ended)
+            )
             return _get(connection, job)
 
     def reclaim_lost(self) -> tuple[Job, ...]:
         """Mark the running jobs of dead owners as lost; all lost jobs, the oldest first."""
         j = schema.jobs
         with self._database.read() as connection:
-            running = [_job(row) for row in connection.execute(select(j).where(j.c.state == "running"))]
+            running = [
+                _job(row) for row in connection.execute(select(j).where(j.c.state == "running"))
+            ]
         dead = [job for job in running if self._is_dead(job)]
         if dead:
             with self._database.write() as connection:
@@ -113,21 +137,31 @@ class Jobs:
                     same = _owned(job.owner, job.heartbeat)
                     where = [j.c[name] == value for name, value in same.items()]
                     connection.execute(
-                        update(j).where(j.c.id == number(job.id, "j"), j.c.state == "running", *where).values(state="lost")
+                        update(j)
+                        .where(j.c.id == number(job.id, "j"), j.c.state == "running", *where)
+                        .values(state="lost")
                     )
         return tuple(reversed(self.list(states=("lost",), limit=10_000)))
 
     def claim(self, job: str) -> Job:
-        """Make a lost job a running one of this process, to be run again. Exactly one of those who try it gets it; the others
-        get Conflict."""
+        """Make a lost job a running one of this process, to be run again. Exactly one of those who
+        try it gets it; the others get Conflict."""
         j, owner = schema.jobs, this_process()
-        values = {**_owned(owner, self._clock()), "state": "running", "progress": {}, "attempts": j.c.attempts + 1}
+        values = {
+            **_owned(owner, self._clock()),
+            "state": "running",
+            "progress": {},
+            "attempts": j.c.attempts + 1,
+        }
         with self._database.write() as connection:
-            changed = connection.execute(update(j).where(j.c.id == number(job, "j"), j.c.state == "lost").values(values)).rowcount
+            changed = connection.execute(
+                update(j).where(j.c.id == number(job, "j"), j.c.state == "lost").values(values)
+            ).rowcount
             found = _get(connection, job)
             if not changed:
                 raise Conflict(
-                    f"job {job} is {found.state} and not lost: there is nothing to claim.", "Wait for it with job_wait."
+                    f"job {job} is {found.state} and not lost: there is nothing to claim.",
+                    "Wait for it with job_wait.",
                 )
             return found
 
@@ -145,13 +179,21 @@ class Jobs:
                     if row.state != "running"
                     else f"process {row.owner.pid} on {row.owner.host} took it over"
                 )
-                raise Conflict(f"job {job} no longer belongs to this process: {who}.", "Drop this run's result.")
+                raise Conflict(
+                    f"job {job} no longer belongs to this process: {who}.",
+                    "Drop this run's result.",
+                )
             connection.execute(update(j).where(j.c.id == number(job, "j")).values(values))
             return _get(connection, job)
 
 
 def _owned(owner: Owner, heartbeat: float) -> dict[str, Any]:
-    return {"owner_host": owner.host, "owner_pid": owner.pid, "owner_started": str(owner.started), "heartbeat": heartbeat}
+    return {
+        "owner_host": owner.host,
+        "owner_pid": owner.pid,
+        "owner_started": str(owner.started),
+        "heartbeat": heartbeat,
+    }
 
 
 def _get(connection: Connection, job: str, *, lock: bool = False) -> Job:

@@ -1,6 +1,7 @@
 """Bring a database to the schema of this program.
 
-alembic takes a quarter of a second to import, so it is loaded only when the version row differs from HEAD.
+alembic takes a quarter of a second to import, so it is loaded only when the version row differs
+from HEAD.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from kevolve_mcp.errors import StoreError
 from . import schema
 
 HEAD = "0009"
-VERSION_TABLE = "kevolve_version"  # not alembic's default: a shared database may hold another program's
+# not alembic's default: a shared database may hold another program's
+VERSION_TABLE = "kevolve_version"
 
 
 def version(connection: Connection) -> str | None:
     """The schema version that the database carries, None for a database without one."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
-    value: str | None = connection.execute(select(text("version_num")).select_from(text(VERSION_TABLE))).scalar()
+    value: str | None = connection.execute(
+        select(text("version_num")).select_from(text(VERSION_TABLE))
+    ).scalar()
     return value
 
 
@@ -33,32 +37,43 @@ def is_current(engine: Engine) -> bool:
 
 
 def migrate(connection: Connection) -> None:
-    """Upgrade inside the caller's transaction, which is all or nothing. Whoever comes second finds it done.
+    """Upgrade inside the caller's transaction, which is all or nothing. Whoever comes second finds
+    it done.
 
-    Raises StoreError when the database is newer than this program or holds tables of the same names from elsewhere.
+    Raises StoreError when the database is newer than this program or holds tables of the same names
+    from elsewhere.
     """
     found = version(connection)
     if found == HEAD:
         return
-    if found is None and (strangers := sorted(set(inspect(connection).get_table_names()) & set(schema.metadata.tables))):
+    if found is None and (
+        strangers := sorted(
+            set(inspect(connection).get_table_names()) & set(schema.metadata.tables)
+        )
+    ):
         raise StoreError(
             f"the database has a table {strangers[0]!r} but no KEvolve version.",
-            "It belongs to another program; point KEVOLVE_HOME or KEVOLVE_DATABASE to an empty place.",
+            "It belongs to another program; point KEVOLVE_HOME or KEVOLVE_DATABASE to an empty "
+            "place.",
         )
     from alembic import command
     from alembic.config import Config
     from alembic.util.exc import CommandError
 
     config = Config()
-    config.set_main_option("script_location", str(files("kevolve_mcp.store") / "migrations").replace("%", "%%"))
+    config.set_main_option(
+        "script_location", str(files("kevolve_mcp.store") / "migrations").replace("%", "%%")
+    )
     config.attributes["connection"] = connection
     config.attributes["version_table"] = VERSION_TABLE
     try:
         command.upgrade(config, "head")
     except CommandError as error:
         raise StoreError(
-            f"the database has schema version {found!r}, which this program (version {HEAD!r}) does not know.",
-            "It was written by a newer KEvolve: upgrade the program, or set KEVOLVE_HOME to another folder.",
+            f"the database has schema version {found!r}, which this program (version {HEAD!r}) "
+            "does not know.",
+            "It was written by a newer KEvolve: upgrade the program, or set KEVOLVE_HOME to "
+            "another folder.",
         ) from error
     except DBAPIError as error:
         raise StoreError(
@@ -67,5 +82,6 @@ def migrate(connection: Connection) -> None:
         ) from error
     if (reached := version(connection)) != HEAD:
         raise StoreError(
-            f"the migrations lead to {reached!r} instead of {HEAD!r}.", "The installation is damaged; install it again."
+            f"the migrations lead to {reached!r} instead of {HEAD!r}.",
+            "The installation is damaged; install it again.",
         )

@@ -23,18 +23,21 @@ from .rows import next_seq, number, session_row
 
 
 class Nodes:
-    """Insert-only. `add` is the checkpoint of a search: when it has returned, the node survives whatever happens."""
+    """Insert-only. `add` is the checkpoint of a search: when it has returned, the node survives
+    whatever happens."""
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
         self._clock = clock
 
     def add(self, session: str, new: NewNode) -> Node:
-        """Insert evaluation (unless it is named by id), node and parents in one transaction, with the next seq.
+        """Insert evaluation (unless it is named by id), node and parents in one transaction, with
+        the next seq.
 
-        Idempotent: the same candidate for the same ask, or without an ask under the same parents, gives the node that is
-        there; nothing is inserted then. Raises NotFound (session, ask, parent, evaluation), UsageError (an evaluation of
-        another candidate or task; a candidate that was not put before), Conflict (the session is over).
+        Idempotent: the same candidate for the same ask, or without an ask under the same parents,
+        gives the node that is there; nothing is inserted then. Raises NotFound (session, ask,
+        parent, evaluation), UsageError (an evaluation of another candidate or task; a candidate
+        that was not put before), Conflict (the session is over).
         """
         parents = tuple(dict.fromkeys(parent for parent in new.parents if parent != ROOT))
         with self._database.write() as connection:
@@ -65,10 +68,19 @@ class Nodes:
                 )
             )
             for position, parent in enumerate(parents):
-                values = {"session": session, "seq": seq, "position": position, "parent": number(parent, "n")}
+                values = {
+                    "session": session,
+                    "seq": seq,
+                    "position": position,
+                    "parent": number(parent, "n"),
+                }
                 connection.execute(insert(schema.node_parents).values(values))
             for skill, how in new.skills.items():
-                connection.execute(insert(schema.skill_uses).values(skill=skill, session=session, node=seq, how=how))
+                connection.execute(
+                    insert(schema.skill_uses).values(
+                        skill=skill, session=session, node=seq, how=how
+                    )
+                )
             return self._one(connection, session, seq)
 
     def get(self, session: str, node: str) -> Node:
@@ -84,7 +96,11 @@ class Nodes:
         """All nodes and asks, as of one moment. Raises NotFound."""
         with self._database.read() as connection:
             session_row(connection, session)
-            asks = connection.execute(select(schema.asks).where(schema.asks.c.session == session).order_by(schema.asks.c.seq))
+            asks = connection.execute(
+                select(schema.asks)
+                .where(schema.asks.c.session == session)
+                .order_by(schema.asks.c.seq)
+            )
             return Tree(load_nodes(connection, session), tuple(map(ask_of, asks)))
 
     @staticmethod
@@ -92,9 +108,15 @@ class Nodes:
         (node,) = load_nodes(connection, session, seq)
         return node
 
-    def _same(self, connection: Connection, session: str, new: NewNode, parents: tuple[str, ...]) -> Node | None:
+    def _same(
+        self, connection: Connection, session: str, new: NewNode, parents: tuple[str, ...]
+    ) -> Node | None:
         n = schema.nodes
-        query = select(n.c.seq).where(n.c.session == session, n.c.candidate == new.candidate).order_by(n.c.seq)
+        query = (
+            select(n.c.seq)
+            .where(n.c.session == session, n.c.candidate == new.candidate)
+            .order_by(n.c.seq)
+        )
         asked = n.c.ask.is_(None) if new.ask is None else n.c.ask == new.ask
         for seq in connection.execute(query.where(asked)).scalars().all():
             node = self._one(connection, session, seq)
@@ -103,19 +125,33 @@ class Nodes:
         return None
 
     @staticmethod
-    def _check(connection: Connection, session: str, new: NewNode, parents: tuple[str, ...]) -> None:
+    def _check(
+        connection: Connection, session: str, new: NewNode, parents: tuple[str, ...]
+    ) -> None:
         n, a, c = schema.nodes, schema.asks, schema.candidates
-        if not connection.execute(select(1).select_from(c).where(c.c.digest == new.candidate)).first():
-            raise UsageError(f"the candidate {new.candidate[:12]!r} is not in the store.", "Put the candidate first.")
+        if not connection.execute(
+            select(1).select_from(c).where(c.c.digest == new.candidate)
+        ).first():
+            raise UsageError(
+                f"the candidate {new.candidate[:12]!r} is not in the store.",
+                "Put the candidate first.",
+            )
         for parent in parents:
             if not connection.execute(
-                select(1).select_from(n).where(n.c.session == session, n.c.seq == number(parent, "n"))
+                select(1)
+                .select_from(n)
+                .where(n.c.session == session, n.c.seq == number(parent, "n"))
             ).first():
                 raise _unknown(connection, session, parent)
         if new.ask is None:
             return
-        if not connection.execute(select(1).select_from(a).where(a.c.session == session, a.c.seq == new.ask)).first():
-            raise NotFound(f"session {session} has no ask a{new.ask}.", "Leave ask_id out to submit without one.")
+        if not connection.execute(
+            select(1).select_from(a).where(a.c.session == session, a.c.seq == new.ask)
+        ).first():
+            raise NotFound(
+                f"session {session} has no ask a{new.ask}.",
+                "Leave ask_id out to submit without one.",
+            )
 
 
 def load_nodes(connection: Connection, session: str, seq: int | None = None) -> tuple[Node, ...]:
@@ -123,29 +159,46 @@ def load_nodes(connection: Connection, session: str, seq: int | None = None) -> 
     n, e, p = schema.nodes, schema.evaluations, schema.node_parents
     which = [n.c.session == session] + ([] if seq is None else [n.c.seq == seq])
     counted = _counted()
-    query = select(n, e.c.id.label("counted"), e.c.status, e.c.fitness, e.c.eligible).select_from(n).join(e, e.c.id == counted)
+    query = (
+        select(n, e.c.id.label("counted"), e.c.status, e.c.fitness, e.c.eligible)
+        .select_from(n)
+        .join(e, e.c.id == counted)
+    )
     rows = connection.execute(query.where(*which).order_by(n.c.seq)).all()
-    links = select(p.c.seq, p.c.parent).where(p.c.session == session).order_by(p.c.seq, p.c.position)
+    links = (
+        select(p.c.seq, p.c.parent).where(p.c.session == session).order_by(p.c.seq, p.c.position)
+    )
     parents: dict[int, list[str]] = defaultdict(list)
     for child, parent in connection.execute(links if seq is None else links.where(p.c.seq == seq)):
         parents[child].append(f"n{parent}")
     signals = signal_names(connection, select(counted).where(*which))
     nodes = tuple(_node(row, tuple(parents[row.seq]), signals.get(row.counted, ())) for row in rows)
     approvals = load_approvals(connection, session)
-    return tuple(_approved(connection, node, approvals[node.id].author) if node.id in approvals else node for node in nodes)
+    return tuple(
+        _approved(connection, node, approvals[node.id].author) if node.id in approvals else node
+        for node in nodes
+    )
 
 
 def _counted() -> ScalarSelect[int]:
-    """The evaluation whose figures a node has: its own, or the newest one of the same key that its session paid for when it was measured
-    again, which holds the samples of all and is no other node's own."""
-    n, first, newer, named = schema.nodes, schema.evaluations.alias(), schema.evaluations.alias(), schema.nodes.alias()
+    """The evaluation whose figures a node has: its own, or the newest one of the same key that its
+    session paid for when it was measured again, which holds the samples of all and is no other
+    node's own."""
+    n, first, newer, named = (
+        schema.nodes,
+        schema.evaluations.alias(),
+        schema.evaluations.alias(),
+        schema.nodes.alias(),
+    )
     again = (
         select(func.max(newer.c.id))
         .where(newer.c.key == first.c.key, newer.c.session == n.c.session, newer.c.id > first.c.id)
         .where(~exists().where(named.c.session == n.c.session, named.c.evaluation == newer.c.id))
         .correlate(first, n)
     )
-    newest = select(func.coalesce(again.scalar_subquery(), first.c.id)).where(first.c.id == n.c.evaluation)
+    newest = select(func.coalesce(again.scalar_subquery(), first.c.id)).where(
+        first.c.id == n.c.evaluation
+    )
     return newest.correlate(n).scalar_subquery()
 
 
@@ -154,7 +207,9 @@ def _approved(connection: Connection, node: Node, author: str) -> Node:
     if node.status != "needs_review":
         return replace(node, approved_by=author)
     cases = get_evaluation(connection, node.evaluation).evaluation.cases
-    return replace(node, approved_by=author, status="correct", fitness=fitness(cases), eligible=eligible(cases))
+    return replace(
+        node, approved_by=author, status="correct", fitness=fitness(cases), eligible=eligible(cases)
+    )
 
 
 def _node(row: Row[Any], parents: tuple[str, ...], signals: tuple[str, ...]) -> Node:
@@ -188,12 +243,20 @@ def _evaluation(connection: Connection, session: str, task: str, new: NewNode, n
     if evaluation.candidate != new.candidate or evaluation.task != task:
         what = "task" if evaluation.task != task else "candidate"
         raise UsageError(
-            f"the evaluation belongs to another {what} than the node.", "Evaluate the node's candidate on the session's task."
+            f"the evaluation belongs to another {what} than the node.",
+            "Evaluate the node's candidate on the session's task.",
         )
-    return insert_evaluation(connection, fresh, session, now) if fresh else number(str(new.evaluation), "e")
+    return (
+        insert_evaluation(connection, fresh, session, now)
+        if fresh
+        else number(str(new.evaluation), "e")
+    )
 
 
 def _unknown(connection: Connection, session: str, node: str) -> NotFound:
     session_row(connection, session)
     last = next_seq(connection, schema.nodes, "session", session) - 1
-    return NotFound(f"session {session} has no node {node}.", f"It has n1 to n{last}." if last else "It has no node yet.")
+    return NotFound(
+        f"session {session} has no node {node}.",
+        f"It has n1 to n{last}." if last else "It has no node yet.",
+    )

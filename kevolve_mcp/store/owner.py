@@ -18,7 +18,8 @@ def this_process() -> Owner:
 
 
 def alive(owner: Owner) -> bool | None:
-    """Whether the process still runs; None when this process cannot see it (another host, container or boot).
+    """Whether the process still runs; None when this process cannot see it (another host, container
+    or boot).
 
     A zombie counts as dead: it will do no more work.
     """
@@ -33,17 +34,20 @@ def alive(owner: Owner) -> bool | None:
         return False
     except PermissionError:
         return None  # a process of another user, hidden from /proc
-    # Seen by kill but not in /proc: it has just come, or the system has no /proc and start times are unknown.
+    # Seen by kill but not in /proc: it has just come, or the system has no /proc and start times
+    # are unknown.
     return None if Path("/proc/self/stat").exists() else True
 
 
 def _stat(pid: int) -> tuple[str, int] | None:
-    """State letter and start time in ticks since boot: fields 3 and 22 of /proc/PID/stat, proc(5)."""
+    """State letter and start time in ticks since boot: fields 3 and 22 of /proc/PID/stat,
+    proc(5)."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    fields = text[text.rindex(b")") + 2 :].split()  # the command name, field 2, may hold spaces and parentheses
+    # the command name, field 2, may hold spaces and parentheses
+    fields = text[text.rindex(b")") + 2 :].split()
     return fields[0].decode(), int(fields[19])
 
 

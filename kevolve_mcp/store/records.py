@@ -1,7 +1,7 @@
 """What the store takes and gives, besides the types of `harness.types` and `kevolve_mcp.search`.
 
-Times are seconds since the epoch. `New…` values go in; the store answers with the value that also carries id and state.
-Dicts are stored as JSON: tuples inside them come back as lists.
+Times are seconds since the epoch. `New…` values go in; the store answers with the value that also
+carries id and state. Dicts are stored as JSON: tuples inside them come back as lists.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ SkillUseKind = Literal["start", "named", "shown"]
 
 @dataclass(frozen=True, kw_only=True)
 class NewSession:
-    """task: digest of a task that was put before. selection: the policy's name. seed: with an ask's seq the source of all
-    randomness. python: the interpreter that evaluates. options: whatever else the opener must remember."""
+    """task: digest of a task that was put before. selection: the policy's name. seed: with an ask's
+    seq the source of all randomness. python: the interpreter that evaluates. options: whatever else
+    the opener must remember."""
 
     task: str
     target: str
@@ -37,7 +38,8 @@ class NewSession:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionRecord(NewSession):
-    """id: "rmsnorm-7f3a", the task's name and four hex digits. outcome: what finishing found (confirmed figures, export)."""
+    """id: "rmsnorm-7f3a", the task's name and four hex digits. outcome: what finishing found
+    (confirmed figures, export)."""
 
     id: str
     state: SessionState = "open"
@@ -49,7 +51,8 @@ class SessionRecord(NewSession):
 
 @dataclass(frozen=True)
 class SessionSummary:
-    """One line of a session list. best: the eligible node of the highest fitness, None without one."""
+    """One line of a session list. best: the eligible node of the highest fitness, None without
+    one."""
 
     session: SessionRecord
     task_name: str
@@ -60,7 +63,8 @@ class SessionSummary:
 
 @dataclass(frozen=True)
 class NewAsk:
-    """shown: the text handed to the author; kept as an artifact. skills: ids of the pages of skills in it."""
+    """shown: the text handed to the author; kept as an artifact. skills: ids of the pages of skills
+    in it."""
 
     expansion: Expansion
     shown: str
@@ -69,9 +73,10 @@ class NewAsk:
 
 @dataclass(frozen=True, kw_only=True)
 class NewNode:
-    """candidate: digest of a candidate that was put before. evaluation: a fresh one, stored with the node, or the id of a
-    stored one. ask: the seq that this node answers. parents: node ids; the root may be named or left out.
-    tokens, usd: what the author spent on the proposal. skills: id of a skill's page -> how this node used it."""
+    """candidate: digest of a candidate that was put before. evaluation: a fresh one, stored with
+    the node, or the id of a stored one. ask: the seq that this node answers. parents: node ids; the
+    root may be named or left out. tokens, usd: what the author spent on the proposal. skills: id of
+    a skill's page -> how this node used it."""
 
     candidate: str
     evaluation: Evaluation | str
@@ -92,7 +97,8 @@ class NewNode:
 
 @dataclass(frozen=True)
 class Approval:
-    """A person's word that a node may be exported, or that what its review was asked for is all right."""
+    """A person's word that a node may be exported, or that what its review was asked for is all
+    right."""
 
     node: str
     author: str
@@ -112,8 +118,9 @@ class StoredEvaluation:
 
 @dataclass(frozen=True)
 class SimilarKernel:
-    """The best eligible node of an earlier session. similarity: 0..1, as `Signature.similarity`. confirmed: the fitness that its session's
-    end confirmed in fresh processes, None where it did not."""
+    """The best eligible node of an earlier session. similarity: 0..1, as `Signature.similarity`.
+    confirmed: the fitness that its session's end confirmed in fresh processes, None where it did
+    not."""
 
     task: Task
     session: str
@@ -132,8 +139,8 @@ class SimilarKernel:
 
 @dataclass(frozen=True)
 class Owner:
-    """A process, also after its pid is used again. host: name, boot and pid namespace. started: clock ticks since boot
-    (field 22 of /proc/PID/stat), 0 where the system has no /proc."""
+    """A process, also after its pid is used again. host: name, boot and pid namespace. started:
+    clock ticks since boot (field 22 of /proc/PID/stat), 0 where the system has no /proc."""
 
     host: str
     pid: int
@@ -142,8 +149,8 @@ class Owner:
 
 @dataclass(frozen=True)
 class Job:
-    """id: "j12". attempts: how often it was started; above 1 after its owner died. cancel_requested: the owner should stop.
-    error: the form of KEvolveError.as_dict()."""
+    """id: "j12". attempts: how often it was started; above 1 after its owner died.
+    cancel_requested: the owner should stop. error: the form of KEvolveError.as_dict()."""
 
     id: str
     kind: str
@@ -168,9 +175,10 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class NewSkill:
-    """mechanism: why it is faster. preconditions, counter_indications: when it applies, and when not. code: the least code that shows it.
-    matches: the pattern of tasks that it fits, as in a skill's front matter. files: text by relative path (kernels and kernel templates).
-    signals: what it answers."""
+    """mechanism: why it is faster. preconditions, counter_indications: when it applies, and when
+    not. code: the least code that shows it. matches: the pattern of tasks that it fits, as in a
+    skill's front matter. files: text by relative path (kernels and kernel templates). signals: what
+    it answers."""
 
     title: str
     mechanism: str
@@ -195,8 +203,9 @@ class SkillRecord(NewSkill):
 
 @dataclass(frozen=True)
 class SkillEvidence:
-    """One measured use. effect: fitness of the node over fitness of its parent; interval: its 95 % interval where known. predicted: the
-    effect that the node's author foretold. origin: "" for what this store measured, else where it comes from."""
+    """One measured use. effect: fitness of the node over fitness of its parent; interval: its 95 %
+    interval where known. predicted: the effect that the node's author foretold. origin: "" for what
+    this store measured, else where it comes from."""
 
     session: str
     node: str
@@ -214,7 +223,8 @@ class SkillEvidence:
 
 @dataclass(frozen=True)
 class SkillEvent:
-    """One line of a skill's history. kind: "proposed", "evidence", "imported", or a state that it moved to."""
+    """One line of a skill's history. kind: "proposed", "evidence", "imported", or a state that it
+    moved to."""
 
     skill: str
     seq: int
@@ -227,8 +237,8 @@ class SkillEvent:
 
 @dataclass(frozen=True)
 class SkillUse:
-    """A node that used a skill. skill: the id of its page. how: "start" (the kernel came from it), "named" (its author says so), or "shown"
-    (it stood in the ask that the node answers)."""
+    """A node that used a skill. skill: the id of its page. how: "start" (the kernel came from it),
+    "named" (its author says so), or "shown" (it stood in the ask that the node answers)."""
 
     skill: str
     session: str
@@ -238,8 +248,9 @@ class SkillUse:
 
 @dataclass(frozen=True)
 class SkillOutcome:
-    """What a skill brought to one session: its best use there. effect, interval: against the parent, or the baseline; None where it was not
-    proved correct or not timed. created: seconds since the epoch."""
+    """What a skill brought to one session: its best use there. effect, interval: against the
+    parent, or the baseline; None where it was not proved correct or not timed. created: seconds
+    since the epoch."""
 
     skill: str
     session: str

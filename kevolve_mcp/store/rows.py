@@ -1,4 +1,5 @@
-"""What the parts of the store share: ids as people read them, rows that exist once, the lock of a session."""
+"""What the parts of the store share: ids as people read them, rows that exist once, the lock of a
+session."""
 
 from __future__ import annotations
 
@@ -24,8 +25,11 @@ def number(identifier: str, letter: str) -> int:
     return int(identifier[1:])
 
 
-def insert_once(connection: Connection, table: Table, key: dict[str, Any], values: dict[str, Any]) -> bool:
-    """Insert unless a row with `key` is there; whether it was inserted. Safe against a concurrent twin."""
+def insert_once(
+    connection: Connection, table: Table, key: dict[str, Any], values: dict[str, Any]
+) -> bool:
+    """Insert unless a row with `key` is there; whether it was inserted. Safe against a concurrent
+    twin."""
     where = and_(*(table.c[name] == value for name, value in key.items()))
     if connection.execute(select(1).select_from(table).where(where)).first():
         return False
@@ -40,25 +44,39 @@ def insert_once(connection: Connection, table: Table, key: dict[str, Any], value
 
 
 def next_seq(connection: Connection, table: Table, owner: str, value: str) -> int:
-    """1 more than the highest seq among the rows whose `owner` column is `value`; the caller holds a lock."""
+    """1 more than the highest seq among the rows whose `owner` column is `value`; the caller holds
+    a lock."""
     return (
-        int(connection.execute(select(func.coalesce(func.max(table.c.seq), 0)).where(table.c[owner] == value)).scalar_one()) + 1
+        int(
+            connection.execute(
+                select(func.coalesce(func.max(table.c.seq), 0)).where(table.c[owner] == value)
+            ).scalar_one()
+        )
+        + 1
     )
 
 
-def session_row(connection: Connection, session: str, *, lock: bool = False, opened: bool = False) -> Row[Any]:
-    """The row of a session. lock: until the transaction ends, writers of this session wait (SQLite: all writers do anyway).
-    opened: raise Conflict when it is over. Raises NotFound, naming near ids."""
+def session_row(
+    connection: Connection, session: str, *, lock: bool = False, opened: bool = False
+) -> Row[Any]:
+    """The row of a session. lock: until the transaction ends, writers of this session wait (SQLite:
+    all writers do anyway). opened: raise Conflict when it is over. Raises NotFound, naming near
+    ids."""
     query = select(schema.sessions).where(schema.sessions.c.id == session)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
         known = list(
-            connection.execute(select(schema.sessions.c.id).order_by(schema.sessions.c.created.desc()).limit(500)).scalars()
+            connection.execute(
+                select(schema.sessions.c.id).order_by(schema.sessions.c.created.desc()).limit(500)
+            ).scalars()
         )
         near = difflib.get_close_matches(session, known, 3, 0.5) or known[:3]
         raise NotFound(
-            f"there is no session {session!r}.", f"Known: {', '.join(near)}." if near else "No session was opened yet."
+            f"there is no session {session!r}.",
+            f"Known: {', '.join(near)}." if near else "No session was opened yet.",
         )
     if opened and row.state != "open":
-        raise Conflict(f"session {session} is {row.state}.", "Open a new session to continue the search.")
+        raise Conflict(
+            f"session {session} is {row.state}.", "Open a new session to continue the search."
+        )
     return row

@@ -6,14 +6,27 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from harness.types import Candidate, Case, CaseResult, Environment, Evaluation, Policy, Signal, StageReport, Task, TensorSpec
+from harness.types import (
+    Candidate,
+    Case,
+    CaseResult,
+    Environment,
+    Evaluation,
+    Policy,
+    Signal,
+    StageReport,
+    Task,
+    TensorSpec,
+)
 from kevolve_mcp.errors import KEvolveError
 from kevolve_mcp.search.tree import ROOT, Expansion
 
 from .records import NewNode, NewSession, SessionRecord
 from .store import Store
 
-ENVIRONMENT = Environment("cpu:test:avx2", "torch 2.13.0, g++ 12", "namespaces", "malloc", 1, {"kernel": "6.1"})
+ENVIRONMENT = Environment(
+    "cpu:test:avx2", "torch 2.13.0, g++ 12", "namespaces", "malloc", 1, {"kernel": "6.1"}
+)
 EXPAND = Expansion((ROOT,), "none", "draft", {"island": 1})
 
 
@@ -53,7 +66,17 @@ def sample_task(name: str = "rmsnorm", operators: dict[str, int] | None = None) 
     digest = hashlib.sha256(source.encode()).hexdigest()
     shown = {"aten.mul": 2, "aten.rsqrt": 1} if operators is None else operators
     return Task(
-        name, digest, source, "/tasks/x.py", cases, "default", False, ("eager", "compile"), shown, ("weight",), ("a note",)
+        name,
+        digest,
+        source,
+        "/tasks/x.py",
+        cases,
+        "default",
+        False,
+        ("eager", "compile"),
+        shown,
+        ("weight",),
+        ("a note",),
     )
 
 
@@ -62,7 +85,9 @@ def sample_candidate(text: str = "x", language: str = "cpp") -> Candidate:
     return Candidate(f"# {text}\nPARAMS = {{'A': 1}}\n", language)
 
 
-def sample_evaluation(candidate: Candidate, task: Task, fitness: float | None = 1.5, **changes: Any) -> Evaluation:
+def sample_evaluation(
+    candidate: Candidate, task: Task, fitness: float | None = 1.5, **changes: Any
+) -> Evaluation:
     """A correct one with every field filled."""
     case = CaseResult(
         name="small",
@@ -94,11 +119,17 @@ def sample_evaluation(candidate: Candidate, task: Task, fitness: float | None = 
         "message": "1.5 times the baseline",
         "policy": str(Policy()),
         "environment": ENVIRONMENT,
-        "signals": (Signal("memory_bound", "80 % of the bandwidth", {"share": 0.8}), Signal("narrow_vectors")),
+        "signals": (
+            Signal("memory_bound", "80 % of the bandwidth", {"share": 0.8}),
+            Signal("narrow_vectors"),
+        ),
         "fitness": fitness,
         "eligible": True,
         "cases": (case, CaseResult("hidden", held_out=True, correct=True)),
-        "stages": (StageReport("build", True, 1.5, "built", "warning: x", {"size": 100}), StageReport("verify", True)),
+        "stages": (
+            StageReport("build", True, 1.5, "built", "warning: x", {"size": 100}),
+            StageReport("verify", True),
+        ),
         "seconds": 4.0,
         "device_seconds": 0.25,
     }
@@ -109,10 +140,18 @@ def opened(store: Store, name: str = "rmsnorm", **changes: Any) -> SessionRecord
     """A session on a sample task."""
     task = sample_task(name)
     store.tasks.put(task)
-    return store.sessions.create(NewSession(**{"task": task.digest, "target": "cpu", "language": "cpp", **changes}))
+    return store.sessions.create(
+        NewSession(**{"task": task.digest, "target": "cpu", "language": "cpp", **changes})
+    )
 
 
-def new_node(store: Store, text: str = "x", task: str = "rmsnorm", fitness: float | None = 1.5, **changes: Any) -> NewNode:
+def new_node(
+    store: Store,
+    text: str = "x",
+    task: str = "rmsnorm",
+    fitness: float | None = 1.5,
+    **changes: Any,
+) -> NewNode:
     """A node of a sample candidate, which is put."""
     candidate = sample_candidate(text)
     store.candidates.put(candidate)

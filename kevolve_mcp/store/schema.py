@@ -1,7 +1,8 @@
-"""The tables. A change here needs a migration in `migrations/versions` and a new HEAD in `migrate`; a test compares them.
+"""The tables. A change here needs a migration in `migrations/versions` and a new HEAD in `migrate`;
+a test compares them.
 
-JSON and text columns accept whatever an untrusted compiler log may hold: numbers that are not finite, NUL characters and
-lone surrogates, which one database or the other would refuse.
+JSON and text columns accept whatever an untrusted compiler log may hold: numbers that are not
+finite, NUL characters and lone surrogates, which one database or the other would refuse.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ class PlainText(TypeDecorator[str]):
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         """Escape on the way in; nothing is undone on the way out."""
-        return None if value is None else value.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+        return (
+            None
+            if value is None
+            else value.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+        )
 
 
 def dump_json(value: Any) -> str:
@@ -208,20 +213,25 @@ evaluations = Table(
 case_results = Table(
     "case_results",
     metadata,
-    Column("evaluation", Integer, ForeignKey("evaluations.id"), primary_key=True, autoincrement=False),
+    Column(
+        "evaluation", Integer, ForeignKey("evaluations.id"), primary_key=True, autoincrement=False
+    ),
     Column("position", Integer, primary_key=True, autoincrement=False),
     Column("name", PlainText, nullable=False),
     Column("correct", Boolean, nullable=False),
     Column("speedup", Float(53)),
     Column("latency_us", Float(53)),
     Column("verdict", String(20)),
-    Column("data", JSON, nullable=False),  # the whole CaseResult; the columns before repeat parts of it for queries
+    # the whole CaseResult; the columns before repeat parts of it for queries
+    Column("data", JSON, nullable=False),
 )
 
 signals = Table(
     "signals",
     metadata,
-    Column("evaluation", Integer, ForeignKey("evaluations.id"), primary_key=True, autoincrement=False),
+    Column(
+        "evaluation", Integer, ForeignKey("evaluations.id"), primary_key=True, autoincrement=False
+    ),
     Column("position", Integer, primary_key=True, autoincrement=False),
     Column("name", String(80), nullable=False, index=True),
     Column("message", PlainText, nullable=False),
@@ -309,7 +319,8 @@ skills = Table(
     Column("preconditions", PlainText, nullable=False),
     Column("counter_indications", PlainText, nullable=False, server_default=""),
     Column("code", PlainText, nullable=False),
-    Column("matches", JSON, nullable=False, server_default="{}"),  # the pattern of a task that it fits
+    # the pattern of a task that it fits
+    Column("matches", JSON, nullable=False, server_default="{}"),
     Column("target", String(80), nullable=False),
     Column("language", String(40), nullable=False),
     Column("signals", JSON, nullable=False),

@@ -33,27 +33,41 @@ class Sessions:
         self._clock = clock
 
     def fresh_id(self, task_name: str) -> str:
-        """An id that no session has yet, for a caller that must name the session before its task is examined."""
+        """An id that no session has yet, for a caller that must name the session before its task is
+        examined."""
         with self._database.read() as connection:
-            return next(i for i in _ids(task_name) if not connection.execute(select(1).where(schema.sessions.c.id == i)).first())
+            return next(
+                i
+                for i in _ids(task_name)
+                if not connection.execute(select(1).where(schema.sessions.c.id == i)).first()
+            )
 
     def create(self, new: NewSession, identifier: str = "") -> SessionRecord:
         """A new open session.
 
-        identifier: the id that it shall have, from `fresh_id`; given twice with the same task, target and language, the first
-        session is returned. Raises NotFound when the task was not put before, Conflict when another session has that id."""
+        identifier: the id that it shall have, from `fresh_id`; given twice with the same task,
+        target and language, the first session is returned. Raises NotFound when the task was not
+        put before, Conflict when another session has that id."""
         with self._database.write() as connection:
             return self._create(connection, new, identifier)
 
     def join(self, new: NewSession, identifier: str = "") -> tuple[SessionRecord, bool]:
-        """The newest open session of the same task, target, language, goal and policy, else a new one (with that id); and
-        whether it was there before. Of several that call this at once, one creates and the others join. Raises as `create`."""
+        """The newest open session of the same task, target, language, goal and policy, else a new
+        one (with that id); and whether it was there before. Of several that call this at once, one
+        creates and the others join. Raises as `create`."""
         with self._database.write() as connection:
-            found = self._find(connection, new.task, new.target, new.language, new.goal, new.policy, lock=True)
+            found = self._find(
+                connection, new.task, new.target, new.language, new.goal, new.policy, lock=True
+            )
             return (found, True) if found else (self._create(connection, new, identifier), False)
 
     def find_open(
-        self, task: str, target: str, language: str, goal: Goal | None = None, policy: Policy | None = None
+        self,
+        task: str,
+        target: str,
+        language: str,
+        goal: Goal | None = None,
+        policy: Policy | None = None,
     ) -> SessionRecord | None:
         """The newest open session that fits; None of goal and policy means any."""
         with self._database.read() as connection:
@@ -64,16 +78,26 @@ class Sessions:
         with self._database.read() as connection:
             return _record(session_row(connection, session))
 
-    def list(self, state: SessionState | None = None, limit: int = 100) -> tuple[SessionSummary, ...]:
+    def list(
+        self, state: SessionState | None = None, limit: int = 100
+    ) -> tuple[SessionSummary, ...]:
         """The newest first."""
-        s, n, e, t, a = schema.sessions, schema.nodes, schema.evaluations, schema.tasks, schema.approvals
+        s, n, e, t, a = (
+            schema.sessions,
+            schema.nodes,
+            schema.evaluations,
+            schema.tasks,
+            schema.approvals,
+        )
         query = select(s, t.c.name.label("task_name")).join(t, t.c.digest == s.c.task)
         if state:
             query = query.where(s.c.state == state)
         with self._database.read() as connection:
             rows = connection.execute(query.order_by(s.c.created.desc(), s.c.id).limit(limit)).all()
             ids = [row.id for row in rows]
-            counted = select(n.c.session, func.count()).where(n.c.session.in_(ids)).group_by(n.c.session)
+            counted = (
+                select(n.c.session, func.count()).where(n.c.session.in_(ids)).group_by(n.c.session)
+            )
             counts = {row[0]: row[1] for row in connection.execute(counted)}
             ranked = (
                 select(n.c.session, n.c.seq, e.c.fitness)
@@ -85,13 +109,20 @@ class Sessions:
             best: dict[str, tuple[str | None, float | None]] = {
                 r.session: (f"n{r.seq}", r.fitness) for r in connection.execute(ranked)
             }
-            for id in connection.execute(select(a.c.session).where(a.c.session.in_(ids)).distinct()).scalars().all():
+            for id in (
+                connection.execute(select(a.c.session).where(a.c.session.in_(ids)).distinct())
+                .scalars()
+                .all()
+            ):
                 chosen = Tree(
                     load_nodes(connection, id), ()
                 ).best()  # a node that needs a review counts once a person let it pass
                 best[id] = (chosen.id, chosen.fitness) if chosen else (None, None)
         return tuple(
-            SessionSummary(_record(row), row.task_name, counts.get(row.id, 0), *best.get(row.id, (None, None))) for row in rows
+            SessionSummary(
+                _record(row), row.task_name, counts.get(row.id, 0), *best.get(row.id, (None, None))
+            )
+            for row in rows
         )
 
     def finish(
@@ -101,15 +132,24 @@ class Sessions:
         reason: str,
         outcome: dict[str, Any] | None = None,
     ) -> SessionRecord:
-        """End it; a second time with the same state changes nothing. Raises Conflict when it ended the other way."""
+        """End it; a second time with the same state changes nothing. Raises Conflict when it ended
+        the other way."""
         with self._database.write() as connection:
             row = session_row(connection, session, lock=True)
             if row.state == "open":
-                values = {"state": state, "reason": reason, "outcome": outcome or {}, "finished": self._clock()}
-                connection.execute(update(schema.sessions).where(schema.sessions.c.id == session).values(values))
+                values = {
+                    "state": state,
+                    "reason": reason,
+                    "outcome": outcome or {},
+                    "finished": self._clock(),
+                }
+                connection.execute(
+                    update(schema.sessions).where(schema.sessions.c.id == session).values(values)
+                )
             elif row.state != state:
                 raise Conflict(
-                    f"session {session} is already {row.state}: {row.reason}.", "Open a new session to continue the search."
+                    f"session {session} is already {row.state}: {row.reason}.",
+                    "Open a new session to continue the search.",
                 )
             return _record(session_row(connection, session))
 
@@ -120,21 +160,34 @@ class Sessions:
             return spending.spent(connection, session)
 
     def set_budget(self, session: str, budget: Budget) -> SessionRecord:
-        """Another budget for an open session; the one before is kept in its option "budgets". Raises NotFound, Conflict."""
+        """Another budget for an open session; the one before is kept in its option "budgets".
+        Raises NotFound, Conflict."""
         with self._database.write() as connection:
             row = session_row(connection, session, lock=True, opened=True)
             if row.budget != to_json(budget):
-                before = [*row.options.get("budgets", ()), {"budget": row.budget, "until": self._clock()}]
+                before = [
+                    *row.options.get("budgets", ()),
+                    {"budget": row.budget, "until": self._clock()},
+                ]
                 values = {"budget": to_json(budget), "options": {**row.options, "budgets": before}}
-                connection.execute(update(schema.sessions).where(schema.sessions.c.id == session).values(values))
+                connection.execute(
+                    update(schema.sessions).where(schema.sessions.c.id == session).values(values)
+                )
             return _record(session_row(connection, session))
 
     def _create(self, connection: Connection, new: NewSession, identifier: str) -> SessionRecord:
         if identifier and not _ID.fullmatch(identifier):
-            raise UsageError(f"{identifier!r} cannot name a session.", "An id looks like rmsnorm-7f3a.")
-        name = connection.execute(select(schema.tasks.c.name).where(schema.tasks.c.digest == new.task)).scalar()
+            raise UsageError(
+                f"{identifier!r} cannot name a session.", "An id looks like rmsnorm-7f3a."
+            )
+        name = connection.execute(
+            select(schema.tasks.c.name).where(schema.tasks.c.digest == new.task)
+        ).scalar()
         if name is None:
-            raise NotFound(f"there is no task with digest {new.task[:12]!r}.", "Put the task into the store before its session.")
+            raise NotFound(
+                f"there is no task with digest {new.task[:12]!r}.",
+                "Put the task into the store before its session.",
+            )
         record = SessionRecord(**_fields(new), id="", created=self._clock())
         values = {**to_json(record), "seed": str(new.seed)}
         del values["id"]
@@ -144,7 +197,8 @@ class Sessions:
         found = _record(session_row(connection, identifier))
         if (found.task, found.target, found.language) != (new.task, new.target, new.language):
             raise Conflict(
-                f"session {identifier} is another one, of another task, target or language.", "Leave the id to the store."
+                f"session {identifier} is another one, of another task, target or language.",
+                "Leave the id to the store.",
             )
         return found
 
@@ -160,10 +214,16 @@ class Sessions:
     ) -> SessionRecord | None:
         s = schema.sessions
         if lock:  # those who want to join meet at the task's row
-            connection.execute(select(schema.tasks.c.digest).where(schema.tasks.c.digest == task).with_for_update())
-        query = select(s).where(s.c.state == "open", s.c.task == task, s.c.target == target, s.c.language == language)
+            connection.execute(
+                select(schema.tasks.c.digest).where(schema.tasks.c.digest == task).with_for_update()
+            )
+        query = select(s).where(
+            s.c.state == "open", s.c.task == task, s.c.target == target, s.c.language == language
+        )
         records = map(_record, connection.execute(query.order_by(s.c.created.desc(), s.c.id)))
-        return next((r for r in records if goal in (None, r.goal) and policy in (None, r.policy)), None)
+        return next(
+            (r for r in records if goal in (None, r.goal) and policy in (None, r.policy)), None
+        )
 
 
 def _fields(new: NewSession) -> dict[str, Any]:

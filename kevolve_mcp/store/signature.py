@@ -1,9 +1,11 @@
-"""How alike two tasks are: the cosine of vectors made of what they compute, along which axes, and on what data.
+"""How alike two tasks are: the cosine of vectors made of what they compute, along which axes, and
+on what data.
 
-A vector has four parts of unit length, weighted by SHARES: the operators of the task's graph; pairs and triples of them along the data; its
-reductions with their axes, and with their extent to a power of two, besides products and lookups; the inputs' dtypes, ranks and sizes to a power of two. Counts enter by
-their square root, so that a loop that was unrolled weighs little more than its body. Features keep their names: vectors stay small (tens of
-entries), never collide, and can be read.
+A vector has four parts of unit length, weighted by SHARES: the operators of the task's graph; pairs
+and triples of them along the data; its reductions with their axes, and with their extent to a power
+of two, besides products and lookups; the inputs' dtypes, ranks and sizes to a power of two. Counts
+enter by their square root, so that a loop that was unrolled weighs little more than its body.
+Features keep their names: vectors stay small (tens of entries), never collide, and can be read.
 """
 
 from __future__ import annotations
@@ -15,13 +17,16 @@ from dataclasses import dataclass
 
 from harness.types import Operator, Task
 
-SHARES = {"operators": 0.2, "flow": 0.3, "reductions": 0.4, "data": 0.1}  # chosen with benchmarks/similarity.py
-CARRIES = frozenset(["product", "convolution", "gather", "scatter"])  # decide a kernel's form as much as a reduction does
+# chosen with benchmarks/similarity.py
+SHARES = {"operators": 0.2, "flow": 0.3, "reductions": 0.4, "data": 0.1}
+# decide a kernel's form as much as a reduction does
+CARRIES = frozenset(["product", "convolution", "gather", "scatter"])
 
 
 @dataclass(frozen=True)
 class Signature:
-    """vector: of unit length, by feature; {} for a task whose graph is not known. operators: those that ran, with counts."""
+    """vector: of unit length, by feature; {} for a task whose graph is not known. operators: those
+    that ran, with counts."""
 
     vector: Mapping[str, float]
     operators: Mapping[str, int]
@@ -29,14 +34,19 @@ class Signature:
     @classmethod
     def of(cls, task: Task) -> Signature:
         """What the task is compared by."""
-        inputs = [(spec.dtype, spec.shape) for case in task.visible_cases[:1] for spec in case.inputs]
+        inputs = [
+            (spec.dtype, spec.shape) for case in task.visible_cases[:1] for spec in case.inputs
+        ]
         return cls(_vector(task.graph, inputs), task.operators)
 
     def similarity(self, other: Signature) -> float:
-        """0..1; 1 for equal graphs on data of the same kind. Where one of the graphs is not known: `overlap` of the operators that ran."""
+        """0..1; 1 for equal graphs on data of the same kind. Where one of the graphs is not known:
+        `overlap` of the operators that ran."""
         if not self.vector or not other.vector:
             return overlap(self.operators, other.operators)
-        return min(1.0, sum(value * other.vector.get(name, 0.0) for name, value in self.vector.items()))
+        return min(
+            1.0, sum(value * other.vector.get(name, 0.0) for name, value in self.vector.items())
+        )
 
 
 def overlap(one: Mapping[str, int], other: Mapping[str, int]) -> float:
@@ -46,7 +56,9 @@ def overlap(one: Mapping[str, int], other: Mapping[str, int]) -> float:
     return (a & b).total() / union if union else 0.0
 
 
-def _vector(graph: Sequence[Operator], inputs: Sequence[tuple[str, tuple[int, ...]]]) -> dict[str, float]:
+def _vector(
+    graph: Sequence[Operator], inputs: Sequence[tuple[str, tuple[int, ...]]]
+) -> dict[str, float]:
     if not graph:
         return {}
     parts = {
@@ -73,7 +85,11 @@ def _flow(graph: Sequence[Operator]) -> Counter[str]:
                 continue
             before = graph[read]
             found[f"{before.name}>{operator.name}"] += 1
-            found.update(f"{graph[first].name}>{before.name}>{operator.name}" for first in before.reads if first >= 0)
+            found.update(
+                f"{graph[first].name}>{before.name}>{operator.name}"
+                for first in before.reads
+                if first >= 0
+            )
     return found
 
 
@@ -81,7 +97,8 @@ def _reductions(graph: Sequence[Operator]) -> Counter[str]:
     found: Counter[str] = Counter()
     for operator in graph:
         if operator.axes:
-            found[f"{operator.name} {operator.axes}"] += 2  # which axes says more than how long they are
+            # which axes says more than how long they are
+            found[f"{operator.name} {operator.axes}"] += 2
             found[f"{operator.axes} 2^{_bucket(operator.extent)}"] += 1
         elif operator.name in CARRIES:
             found[operator.name] += 2

@@ -18,8 +18,8 @@ SLICE = 500  # digests named in one query
 
 @dataclass(frozen=True)
 class Match:
-    """Where the best node of one task, target and language stands. confirmed: the evaluation that confirmed it when its session was
-    finished, "" without one."""
+    """Where the best node of one task, target and language stands. confirmed: the evaluation that
+    confirmed it when its session was finished, "" without one."""
 
     task: str
     session: str
@@ -45,22 +45,47 @@ class Signatures:
         digests = connection.execute(select(t.c.digest)).scalars().all()
         new = [digest for digest in digests if digest not in self._known]
         for start in range(0, len(new), SLICE):
-            for row in connection.execute(select(t.c.digest, t.c.facts).where(t.c.digest.in_(new[start : start + SLICE]))):
+            for row in connection.execute(
+                select(t.c.digest, t.c.facts).where(t.c.digest.in_(new[start : start + SLICE]))
+            ):
                 self._known[row.digest] = Signature.of(from_json(Task, {**row.facts, "source": ""}))
         found = {digest: own.similarity(self._known[digest]) for digest in digests}
         return {digest: value for digest, value in found.items() if value >= least and value > 0}
 
 
 def matches(
-    connection: Connection, near: dict[str, float], target: str, language: str, *, exclude_session: str, before: float | None
+    connection: Connection,
+    near: dict[str, float],
+    target: str,
+    language: str,
+    *,
+    exclude_session: str,
+    before: float | None,
 ) -> list[Match]:
-    """One per task, target and language, the most useful first. before: only nodes that were there by then."""
+    """One per task, target and language, the most useful first. before: only nodes that were there
+    by then."""
     s, n, e = schema.sessions, schema.nodes, schema.evaluations
     query = (
-        select(s.c.task, s.c.outcome, n.c.session, n.c.seq, n.c.candidate, s.c.target, s.c.language, e.c.device, e.c.fitness)
+        select(
+            s.c.task,
+            s.c.outcome,
+            n.c.session,
+            n.c.seq,
+            n.c.candidate,
+            s.c.target,
+            s.c.language,
+            e.c.device,
+            e.c.fitness,
+        )
         .join(s, s.c.id == n.c.session)
         .join(e, e.c.id == n.c.evaluation)
-        .where(s.c.task.in_(list(near)), n.c.session != exclude_session, e.c.eligible, e.c.status == "correct", e.c.fitness > 0)
+        .where(
+            s.c.task.in_(list(near)),
+            n.c.session != exclude_session,
+            e.c.eligible,
+            e.c.status == "correct",
+            e.c.fitness > 0,
+        )
         .order_by(e.c.fitness.desc(), n.c.created, n.c.session, n.c.seq)
     )
     if before is not None:
@@ -69,7 +94,8 @@ def matches(
     for row in _standing(connection.execute(query)):
         confirmed = row.outcome["confirmed"] if row.outcome.get("node") == f"n{row.seq}" else ""
         match = Match(
-            row.task, row.session, row.seq, row.candidate, row.target, row.language, row.device, near[row.task], row.fitness, confirmed
+            row.task, row.session, row.seq, row.candidate, row.target, row.language, row.device,
+            near[row.task], row.fitness, confirmed
         )  # fmt: skip
         best.setdefault((row.task, row.target, row.language), match)
 

@@ -1,4 +1,5 @@
-"""How often skills were shown, used and of use: counted from rows that are inserted with asks, nodes and the end of a session."""
+"""How often skills were shown, used and of use: counted from rows that are inserted with asks,
+nodes and the end of a session."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from .rows import insert_once, number
 
 
 class SkillUses:
-    """Skills are named by the id of their page here, so that those that come with the program are counted like others."""
+    """Skills are named by the id of their page here, so that those that come with the program are
+    counted like others."""
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
@@ -31,24 +33,45 @@ class SkillUses:
         """Skill -> asks that showed it."""
         t = schema.skill_shown
         with self._database.read() as connection:
-            return Counter({row[0]: row[1] for row in connection.execute(select(t.c.skill, func.count()).group_by(t.c.skill))})
+            return Counter(
+                {
+                    row[0]: row[1]
+                    for row in connection.execute(
+                        select(t.c.skill, func.count()).group_by(t.c.skill)
+                    )
+                }
+            )
 
     def uses(self, session: str = "") -> tuple[SkillUse, ...]:
         """Those of one session, or all, in the order of their nodes."""
         t = schema.skill_uses
         query = select(t).order_by(t.c.session, t.c.node, t.c.skill)
         with self._database.read() as connection:
-            rows = connection.execute(query.where(t.c.session == session) if session else query).all()
+            rows = connection.execute(
+                query.where(t.c.session == session) if session else query
+            ).all()
         return tuple(SkillUse(r.skill, r.session, f"n{r.node}", r.how) for r in rows)
 
     def add_outcomes(self, outcomes: Sequence[SkillOutcome]) -> None:
-        """What the skills brought to their sessions. A session counts once for a skill: what was told first stays."""
+        """What the skills brought to their sessions. A session counts once for a skill: what was
+        told first stays."""
         t = schema.skill_outcomes
         with self._database.write() as connection:
             for item in outcomes:
                 low, high = item.interval or (None, None)
-                values = {"node": number(item.node, "n"), "status": item.status, "effect": item.effect, "low": low, "high": high}
-                insert_once(connection, t, {"skill": item.skill, "session": item.session}, {**values, "created": self._clock()})
+                values = {
+                    "node": number(item.node, "n"),
+                    "status": item.status,
+                    "effect": item.effect,
+                    "low": low,
+                    "high": high,
+                }
+                insert_once(
+                    connection,
+                    t,
+                    {"skill": item.skill, "session": item.session},
+                    {**values, "created": self._clock()},
+                )
 
     def outcomes(self, skill: str = "") -> tuple[SkillOutcome, ...]:
         """Of one skill, or all, the oldest first."""
@@ -58,7 +81,13 @@ class SkillUses:
             rows = connection.execute(query.where(t.c.skill == skill) if skill else query).all()
         return tuple(
             SkillOutcome(
-                r.skill, r.session, f"n{r.node}", r.status, r.effect, None if r.low is None else (r.low, r.high), r.created
+                r.skill,
+                r.session,
+                f"n{r.node}",
+                r.status,
+                r.effect,
+                None if r.low is None else (r.low, r.high),
+                r.created,
             )
             for r in rows
         )

@@ -19,33 +19,55 @@ SEARCHING = (
 
 
 def spent(connection: Connection, session: str) -> Spent:
-    """evaluations: those of the session's nodes that this session paid for; an answer from the store, and a kernel that was
-    only compiled, checked or profiled, costs none. device_seconds: of all evaluations it paid for, nodes or not. tokens, usd: of its
-    nodes. seconds: worked time, in which a candidate was being evaluated or an author wrote one that was handed in; pauses,
-    the opening of the task and an ask that nobody answered are no part of it, and what happens at once counts once."""
+    """evaluations: those of the session's nodes that this session paid for; an answer from the
+    store, and a kernel that was only compiled, checked or profiled, costs none. device_seconds: of
+    all evaluations it paid for, nodes or not. tokens, usd: of its nodes. seconds: worked time, in
+    which a candidate was being evaluated or an author wrote one that was handed in; pauses, the
+    opening of the task and an ask that nobody answered are no part of it, and what happens at once
+    counts once."""
     e, n = schema.evaluations, schema.nodes
     own = and_(e.c.session == session, e.c.purpose.in_(SEARCHING))
     told = select(n.c.evaluation).where(n.c.session == session)
     count = connection.execute(select(func.count()).where(own, e.c.id.in_(told))).scalar_one()
-    evaluated = connection.execute(select(e.c.created, e.c.seconds, e.c.device_seconds).where(own)).all()
+    evaluated = connection.execute(
+        select(e.c.created, e.c.seconds, e.c.device_seconds).where(own)
+    ).all()
     tokens, usd = connection.execute(
-        select(func.coalesce(func.sum(n.c.tokens), 0), func.coalesce(func.sum(n.c.usd), 0.0)).where(n.c.session == session)
+        select(func.coalesce(func.sum(n.c.tokens), 0), func.coalesce(func.sum(n.c.usd), 0.0)).where(
+            n.c.session == session
+        )
     ).one()
-    worked = [*((row.created - row.seconds, row.created) for row in evaluated), *_written(connection, session)]
-    return Spent(count, _together(worked), float(sum(row.device_seconds for row in evaluated)), int(tokens), float(usd))
+    worked = [
+        *((row.created - row.seconds, row.created) for row in evaluated),
+        *_written(connection, session),
+    ]
+    return Spent(
+        count,
+        _together(worked),
+        float(sum(row.device_seconds for row in evaluated)),
+        int(tokens),
+        float(usd),
+    )
 
 
 def _written(connection: Connection, session: str) -> list[tuple[float, float]]:
-    """From when each answered ask was taken until its answer was handed in: when its job began, or its node was told at once."""
+    """From when each answered ask was taken until its answer was handed in: when its job began, or
+    its node was told at once."""
     a, n, j = schema.asks, schema.nodes, schema.jobs
-    nodes = select(a.c.seq, a.c.taken, n.c.created).join(n, and_(n.c.session == a.c.session, n.c.ask == a.c.seq))
+    nodes = select(a.c.seq, a.c.taken, n.c.created).join(
+        n, and_(n.c.session == a.c.session, n.c.ask == a.c.seq)
+    )
     handed_in: dict[int, float] = {}
-    for payload, created in connection.execute(select(j.c.payload, j.c.created).where(j.c.session == session)):
+    for payload, created in connection.execute(
+        select(j.c.payload, j.c.created).where(j.c.session == session)
+    ):
         ask = payload.get("ask")
         if ask is not None:
             handed_in[ask] = max(created, handed_in.get(ask, created))
     found = []
-    for seq, taken, told in connection.execute(nodes.where(a.c.session == session, a.c.taken.is_not(None))):
+    for seq, taken, told in connection.execute(
+        nodes.where(a.c.session == session, a.c.taken.is_not(None))
+    ):
         found.append((taken, min(told, handed_in.get(seq, told))))
     return found
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:  # SQLAlchemy is loaded when a store is opened, not when its n
     from .artifacts import Artifacts
     from .engine import Database
 
-LEAST = 0.5  # of similarity: of the pairs that have it three in four are of one family (benchmarks/similarity.py)
+# of similarity: of the pairs that have it three in four are of one family
+# (benchmarks/similarity.py)
+LEAST = 0.5
 
 
 class Store:
@@ -32,24 +34,33 @@ class Store:
     | `jobs` | background work and the process that does it |
     | `skills`, `skill_uses` | distilled patterns, their evidence and history; how often they were shown, used and of use |
 
-    Concurrency: every method is synchronous and may be called from any thread; call it from a worker thread where an event
-    loop runs. Several processes may open one home. A write is one transaction that holds the database's write lock from its
-    beginning; reads see one consistent snapshot and block nobody.
+    Concurrency: every method is synchronous and may be called from any thread; call it from a
+    worker thread where an event loop runs. Several processes may open one home. A write is one
+    transaction that holds the database's write lock from its beginning; reads see one consistent
+    snapshot and block nobody.
 
-    Ownership: values that come out are frozen copies. The database is the truth; anything derived from it (indexes, exports)
-    may be deleted. Nothing is changed after it was inserted except the state of sessions, jobs and skills, and leases
-    with the text that their holder is shown.
+    Ownership: values that come out are frozen copies. The database is the truth; anything derived
+    from it (indexes, exports) may be deleted. Nothing is changed after it was inserted except the
+    state of sessions, jobs and skills, and leases with the text that their holder is shown.
 
-    Failure: a call either returns after its transaction is durable or raises and has changed nothing. StoreError: the home
-    or database cannot be used. NotFound: an unknown id. UsageError: values that do not belong together. Conflict: the state
-    forbids it now. An artifact is written before the row that names it, so a crash leaves at most an unnamed artifact.
+    Failure: a call either returns after its transaction is durable or raises and has changed
+    nothing. StoreError: the home or database cannot be used. NotFound: an unknown id. UsageError:
+    values that do not belong together. Conflict: the state forbids it now. An artifact is written
+    before the row that names it, so a crash leaves at most an unnamed artifact.
 
-    Resume: all search state is derived from rows. `nodes.add` is the checkpoint; telling it the same thing twice returns the
-    first node, so whoever does not know whether an answer arrived sends it again. A job whose owner died becomes `lost` and
-    is claimed by exactly one process. An ask whose lease ran out may be given to another author.
+    Resume: all search state is derived from rows. `nodes.add` is the checkpoint; telling it the
+    same thing twice returns the first node, so whoever does not know whether an answer arrived
+    sends it again. A job whose owner died becomes `lost` and is claimed by exactly one process. An
+    ask whose lease ran out may be given to another author.
     """
 
-    def __init__(self, home: Path, database: Database, artifacts: Artifacts, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        home: Path,
+        database: Database,
+        artifacts: Artifacts,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         """Use `Store.open`."""
         from .approvals import Approvals
         from .asks import Asks
@@ -90,10 +101,11 @@ class Store:
     ) -> Store:
         """Open the store under `home`, creating and migrating it where needed.
 
-        url: an SQLAlchemy URL; empty means `home/kevolve.db` (SQLite). artifacts: an fsspec URL; empty means
-        `home/artifacts`. clock: seconds since the epoch. mounts: the text of /proc/mounts, read from there by default.
-        Raises StoreError: the folder cannot be written, lies on a network file system (SQLite only), or holds a database of
-        a newer version of this program.
+        url: an SQLAlchemy URL; empty means `home/kevolve.db` (SQLite). artifacts: an fsspec URL;
+        empty means `home/artifacts`. clock: seconds since the epoch. mounts: the text of
+        /proc/mounts, read from there by default. Raises StoreError: the folder cannot be written,
+        lies on a network file system (SQLite only), or holds a database of a newer version of this
+        program.
         """
         from .artifacts import Artifacts
         from .engine import Database
@@ -116,18 +128,21 @@ class Store:
         before: float | None = None,
         least: float = LEAST,
     ) -> list[SimilarKernel]:
-        """The best kernels of similar tasks, the same one included: one per task, target and language.
+        """The best kernels of similar tasks, the same one included: one per task, target and
+        language.
 
-        Same target and language come first, then same language, then same target; within a group by similarity (at least
-        `least`), then fitness. Nodes that a session's end refused to confirm are left out. before: only nodes that were there by then
-        (seconds since the epoch).
+        Same target and language come first, then same language, then same target; within a group by
+        similarity (at least `least`), then fitness. Nodes that a session's end refused to confirm
+        are left out. before: only nodes that were there by then (seconds since the epoch).
         """
         from .nodes import load_nodes
         from .similar import matches
 
         with self._database.read() as connection:
             near = self._signatures.near(connection, task, least)
-            found = matches(connection, near, target, language, exclude_session=exclude_session, before=before)[:limit]
+            found = matches(
+                connection, near, target, language, exclude_session=exclude_session, before=before
+            )[:limit]
             nodes = [load_nodes(connection, match.session, match.seq)[0] for match in found]
         return [
             SimilarKernel(
@@ -138,7 +153,9 @@ class Store:
                 match.target,
                 match.device,
                 match.similarity,
-                self.evaluations.get(match.confirmed).evaluation.fitness if match.confirmed else None,
+                self.evaluations.get(match.confirmed).evaluation.fitness
+                if match.confirmed
+                else None,
             )
             for match, node in zip(found, nodes, strict=True)
         ]
@@ -150,5 +167,10 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()

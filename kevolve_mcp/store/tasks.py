@@ -19,9 +19,12 @@ from .rows import insert_once
 
 
 class Tasks:
-    """A task's text and facts are those of its first opening; the baselines' times are the newest of the asked device."""
+    """A task's text and facts are those of its first opening; the baselines' times are the newest
+    of the asked device."""
 
-    def __init__(self, database: Database, artifacts: Artifacts, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, database: Database, artifacts: Artifacts, clock: Callable[[], float]
+    ) -> None:
         self._database = database
         self._artifacts = artifacts
         self._clock = clock
@@ -34,12 +37,21 @@ class Tasks:
         facts = to_json(dataclasses.replace(task, source=""))
         now = self._clock()
         with self._database.write() as connection:
-            row = {"name": task.name, "source": source, "operators": task.operators, "facts": facts, "created": now}
+            row = {
+                "name": task.name,
+                "source": source,
+                "operators": task.operators,
+                "facts": facts,
+                "created": now,
+            }
             insert_once(connection, schema.tasks, {"digest": task.digest}, row)
             where = put_environment(connection, environment, now) if environment else None
             latest = _measured(connection, [task.digest], where)
             for case in task.cases:
-                if latest.get((task.digest, case.name)) == (case.baselines_us, case.roofline_time_us):
+                if latest.get((task.digest, case.name)) == (
+                    case.baselines_us,
+                    case.roofline_time_us,
+                ):
                     continue
                 connection.execute(
                     insert(schema.baselines).values(
@@ -53,29 +65,45 @@ class Tasks:
                 )
 
     def get(self, digest: str, environment: Environment | None = None) -> Task:
-        """The task, its cases with the newest times of `environment` (of any, without one). Raises NotFound."""
+        """The task, its cases with the newest times of `environment` (of any, without one). Raises
+        NotFound."""
         from .environments import environment_digest
 
         with self._database.read() as connection:
-            row = connection.execute(select(schema.tasks).where(schema.tasks.c.digest == digest)).one_or_none()
+            row = connection.execute(
+                select(schema.tasks).where(schema.tasks.c.digest == digest)
+            ).one_or_none()
             if row is None:
-                raise NotFound(f"there is no task with digest {digest[:12]!r}.", "Open a session with the task's file first.")
-            times = _measured(connection, [digest], environment_digest(environment) if environment else None)
+                raise NotFound(
+                    f"there is no task with digest {digest[:12]!r}.",
+                    "Open a session with the task's file first.",
+                )
+            times = _measured(
+                connection, [digest], environment_digest(environment) if environment else None
+            )
         return self._task(row, times)
 
     def list(self) -> tuple[Task, ...]:
         """All tasks, the oldest first."""
         with self._database.read() as connection:
-            rows = connection.execute(select(schema.tasks).order_by(schema.tasks.c.created, schema.tasks.c.digest)).all()
+            rows = connection.execute(
+                select(schema.tasks).order_by(schema.tasks.c.created, schema.tasks.c.digest)
+            ).all()
             times = _measured(connection, [row.digest for row in rows], None)
         return tuple(self._task(row, times) for row in rows)
 
-    def _task(self, row: Row[Any], times: dict[tuple[str, str], tuple[dict[str, float], float]]) -> Task:
+    def _task(
+        self, row: Row[Any], times: dict[tuple[str, str], tuple[dict[str, float], float]]
+    ) -> Task:
         task = from_json(Task, {**row.facts, "source": self._artifacts.text(row.source)})
         cases = []
         for case in task.cases:
-            baselines, roofline = times.get((task.digest, case.name), (case.baselines_us, case.roofline_time_us))
-            cases.append(dataclasses.replace(case, baselines_us=baselines, roofline_time_us=roofline))
+            baselines, roofline = times.get(
+                (task.digest, case.name), (case.baselines_us, case.roofline_time_us)
+            )
+            cases.append(
+                dataclasses.replace(case, baselines_us=baselines, roofline_time_us=roofline)
+            )
         return dataclasses.replace(task, cases=tuple(cases))
 
 
@@ -87,4 +115,7 @@ def _measured(
     query = select(table).where(table.c.task.in_(list(tasks))).order_by(table.c.id)
     if environment:
         query = query.where(table.c.environment == environment)
-    return {(row.task, row.case_name): (row.microseconds, row.roofline_time_us) for row in connection.execute(query)}
+    return {
+        (row.task, row.case_name): (row.microseconds, row.roofline_time_us)
+        for row in connection.execute(query)
+    }

@@ -1,7 +1,17 @@
-"""Making the next candidate: what its author sees (context), where a search starts (starts, skills), files to fill in
-(templates), parameters to try (tuning), and the authors themselves. Nothing here evaluates, stores or talks to a network."""
+"""Making the next candidate: what its author sees (context), where a search starts (starts,
+skills), files to fill in (templates), parameters to try (tuning), and the authors themselves.
+Nothing here evaluates, stores or talks to a network."""
 
-from .ask import AskContext, CaseFacts, HistoryRow, ParentView, StartView, TaskFacts, structural_names, structure_digest
+from .ask import (
+    AskContext,
+    CaseFacts,
+    HistoryRow,
+    ParentView,
+    StartView,
+    TaskFacts,
+    structural_names,
+    structure_digest,
+)
 from .context import Context, Material, Parent, ask_data, build_context
 from .layout import estimate_tokens
 from .sections import Excerpt

@@ -1,4 +1,5 @@
-"""What an ask hands to an author, as data: the same facts as the text, for authors that compute instead of read."""
+"""What an ask hands to an author, as data: the same facts as the text, for authors that compute
+instead of read."""
 
 from __future__ import annotations
 
@@ -7,7 +8,17 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
-from harness.types import Candidate, Case, Params, Status, Task, TensorSpec, Tunables, from_json, to_json
+from harness.types import (
+    Candidate,
+    Case,
+    Params,
+    Status,
+    Task,
+    TensorSpec,
+    Tunables,
+    from_json,
+    to_json,
+)
 from kevolve_mcp.search.tree import MemoryOperator, Role
 
 
@@ -22,7 +33,8 @@ class CaseFacts:
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """The part of a Task that an author may see: no held-out case, no path of the server's machine."""
+    """The part of a Task that an author may see: no held-out case, no path of the server's
+    machine."""
 
     name: str
     source: str
@@ -32,13 +44,27 @@ class TaskFacts:
 
     @classmethod
     def of(cls, task: Task) -> TaskFacts:
-        cases = tuple(CaseFacts(c.name, tuple(map(str, c.inputs)), tuple(map(str, c.outputs))) for c in task.visible_cases)
+        cases = tuple(
+            CaseFacts(c.name, tuple(map(str, c.inputs)), tuple(map(str, c.outputs)))
+            for c in task.visible_cases
+        )
         return cls(task.name, task.source, dict(task.operators), task.parameters, cases)
 
     def as_task(self) -> Task:
-        """A Task good enough for matching skills: shapes, dtypes, operators, parameters; strides and sizes are not known (0)."""
-        cases = tuple(Case(c.name, inputs=tuple(map(_spec, c.inputs)), outputs=tuple(map(_spec, c.outputs))) for c in self.cases)
-        return Task(self.name, "", self.source, cases=cases, operators=dict(self.operators), parameters=self.parameters)
+        """A Task good enough for matching skills: shapes, dtypes, operators, parameters; strides
+        and sizes are not known (0)."""
+        cases = tuple(
+            Case(c.name, inputs=tuple(map(_spec, c.inputs)), outputs=tuple(map(_spec, c.outputs)))
+            for c in self.cases
+        )
+        return Task(
+            self.name,
+            "",
+            self.source,
+            cases=cases,
+            operators=dict(self.operators),
+            parameters=self.parameters,
+        )
 
 
 @dataclass(frozen=True)
@@ -71,7 +97,8 @@ class HistoryRow:
 
 @dataclass(frozen=True)
 class StartView:
-    """The kernel that an ask of role "start" wants submitted as it is. origin: "user file", "skill: NAME", "task: NAME"."""
+    """The kernel that an ask of role "start" wants submitted as it is. origin: "user file", "skill:
+    NAME", "task: NAME"."""
 
     source: str
     origin: str
@@ -80,7 +107,8 @@ class StartView:
 
 @dataclass(frozen=True)
 class Allowance:
-    """What the answer to an ask may still cost; None: no limit. seconds: of wall clock, until the session's time is up."""
+    """What the answer to an ask may still cost; None: no limit. seconds: of wall clock, until the
+    session's time is up."""
 
     tokens: int | None = None
     usd: float | None = None
@@ -94,10 +122,12 @@ UNLIMITED = Allowance()
 class AskContext:
     """Everything an author needs, in order of use. JSON: `as_json`, `parse`.
 
-    id: "a12". seed: differs per ask and is the same when the ask is read again; authors draw randomness from nothing else.
-    history: the attempts an author must not repeat. start: only for role "start". best: the best node's text, for authors that
-    can only vary what exists. text: what is shown to a reader (empty in the JSON form, where the text travels beside it).
-    allowance: filled in by whoever puts the ask to an author that costs something; the server does not send it.
+    id: "a12". seed: differs per ask and is the same when the ask is read again; authors draw
+    randomness from nothing else. history: the attempts an author must not repeat. start: only for
+    role "start". best: the best node's text, for authors that can only vary what exists. text: what
+    is shown to a reader (empty in the JSON form, where the text travels beside it). allowance:
+    filled in by whoever puts the ask to an author that costs something; the server does not send
+    it.
     """
 
     session: str
@@ -118,24 +148,28 @@ class AskContext:
 
     @classmethod
     def parse(cls, data: Mapping[str, Any], text: str = "") -> AskContext:
-        """The inverse of `as_json`. Raises harness.types.CodecError naming the field that does not fit."""
+        """The inverse of `as_json`. Raises harness.types.CodecError naming the field that does not
+        fit."""
         return replace(from_json(cls, dict(data)), text=text)
 
     def as_json(self) -> dict[str, Any]:
-        """Compact: fields at their default are left out; `parse` gives them back. Digests are short where `context` made them."""
+        """Compact: fields at their default are left out; `parse` gives them back. Digests are short
+        where `context` made them."""
         data: dict[str, Any] = _compact(replace(self, text=""))
         return data
 
 
 def structure_digest(candidate: Candidate) -> str:
-    """The digest of the source with PARAMS blanked: equal for candidates that differ only in parameters.
+    """The digest of the source with PARAMS blanked: equal for candidates that differ only in
+    parameters.
 
     Raises CandidateError when the text is not valid Python or its literals cannot be read."""
     return candidate.with_params({}).digest if candidate.params() else candidate.digest
 
 
 def short(digest: str) -> str:
-    """The part of a digest that travels in asks: 16 hex digits tell the attempts of one session apart."""
+    """The part of a digest that travels in asks: 16 hex digits tell the attempts of one session
+    apart."""
     return digest[:16]
 
 
@@ -143,29 +177,40 @@ def _compact(value: Any) -> Any:
     """`to_json` without the fields that hold their default."""
     if is_dataclass(value) and not isinstance(value, type):
         kept = {f.name: getattr(value, f.name) for f in fields(value)}
-        plain = {f.name: f.default_factory() if f.default_factory is not MISSING else f.default for f in fields(value)}
+        plain = {
+            f.name: f.default_factory() if f.default_factory is not MISSING else f.default
+            for f in fields(value)
+        }
         return {name: _compact(v) for name, v in kept.items() if v != plain[name]}
     return [_compact(v) for v in value] if isinstance(value, (list, tuple)) else to_json(value)
 
 
 def structural_names(source: str) -> tuple[str, ...]:
-    """The literal `STRUCTURE = ["ONE_PASS"]`: the tunables that change the algorithm; () without a readable one."""
+    """The literal `STRUCTURE = ["ONE_PASS"]`: the tunables that change the algorithm; () without a
+    readable one."""
     try:
         statements = ast.parse(source).body
     except (SyntaxError, ValueError):
         return ()
     for statement in statements:
-        if isinstance(statement, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "STRUCTURE" for t in statement.targets):
+        if isinstance(statement, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == "STRUCTURE" for t in statement.targets
+        ):
             try:
                 value = ast.literal_eval(statement.value)
             except ValueError:
                 return ()
-            return tuple(v for v in value if isinstance(v, str)) if isinstance(value, (list, tuple)) else ()
+            return (
+                tuple(v for v in value if isinstance(v, str))
+                if isinstance(value, (list, tuple))
+                else ()
+            )
     return ()
 
 
 def _spec(text: str) -> TensorSpec:
-    """ "float32[32, 4096]" -> TensorSpec with contiguous strides; nbytes 0: not known from the text."""
+    """ "float32[32, 4096]" -> TensorSpec with contiguous strides; nbytes 0: not known from the
+    text."""
     dtype, _, shape = text.rstrip("]").partition("[")
     sizes = tuple(int(s) for s in shape.split(",") if s.strip())
     strides: list[int] = []

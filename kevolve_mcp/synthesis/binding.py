@@ -2,17 +2,21 @@
 
 A template names its roles in a literal ROLES:
 
-    "rows", "rows?"    a floating tensor of the first output's (or first input's) shape; with ? it may be absent
+    "rows", "rows?"    a floating tensor of the first output's (or first input's) shape; with ? it
+                       may be absent
     "matrix"           a floating tensor of two dimensions
     "cols", "cols?"    a floating vector as long as the last dimension
     "row index"        an int64 vector as long as the first dimension
     "scalar"           a small positive number such as an epsilon
-    "number"           a number given by keyword under the role's own name; the template's default where there is none
-    "output dtype"     decided: the dtype of the outputs, or "input" where it is always the first input's
+    "number"           a number given by keyword under the role's own name; the template's default
+                       where there is none
+    "output dtype"     decided: the dtype of the outputs, or "input" where it is always the first
+                       input's
     "choice A B …"     alternatives of meaning; each is tried, the likeliest first (`hints`)
 
-Floating means one of the dtypes in the skill's pattern, float32 where it names none.
-Everything that the task offers must find a role: an input nobody uses means that the template computes something else.
+Floating means one of the dtypes in the skill's pattern, float32 where it names none. Everything
+that the task offers must find a role: an input nobody uses means that the template computes
+something else.
 """
 
 from __future__ import annotations
@@ -31,14 +35,19 @@ _SUBTRACTED = ("bias", "beta", "shift", "offset")
 
 @dataclass(frozen=True)
 class Binding:
-    """arguments: role -> Python expression for the call. choices: role -> decided text, plus 1 or 0 for each optional role."""
+    """arguments: role -> Python expression for the call. choices: role -> decided text, plus 1 or 0
+    for each optional role."""
 
     arguments: dict[str, str]
     choices: dict[str, int | str]
 
     def describe(self) -> str:
         bound = ", ".join(f"{role} = {text}" for role, text in self.arguments.items())
-        decided = ", ".join(f"{k} = {v}" for k, v in self.choices.items() if isinstance(v, str) or k not in self.arguments)
+        decided = ", ".join(
+            f"{k} = {v}"
+            for k, v in self.choices.items()
+            if isinstance(v, str) or k not in self.arguments
+        )
         return f"{bound}; {decided}" if decided else bound
 
 
@@ -52,9 +61,14 @@ class Offer:
 
 
 def bindings(
-    roles: Mapping[str, str], program: Program, task: Task, hints: Mapping[str, tuple[str, ...]], floating: Sequence[str]
+    roles: Mapping[str, str],
+    program: Program,
+    task: Task,
+    hints: Mapping[str, tuple[str, ...]],
+    floating: Sequence[str],
 ) -> list[Binding]:
-    """All bindings, the likeliest first. Raises NotReadable saying which role stays empty or which tensor unused."""
+    """All bindings, the likeliest first. Raises NotReadable saying which role stays empty or which
+    tensor unused."""
     cases = [c for c in task.visible_cases if c.inputs and c.outputs]
     if not cases:
         raise NotReadable("no case with known shapes")
@@ -63,8 +77,18 @@ def bindings(
         for i, name in enumerate(program.arguments)
         if all(i < len(c.inputs) for c in cases)
     ]
-    offers += [Offer(name, (spec,) * len(cases), parameter=True) for name, spec in parameter_specs(task).items()]
-    main = next((o for o in offers if not o.parameter and o.specs[0].dtype in floating and len(o.specs[0].shape) > 1), None)
+    offers += [
+        Offer(name, (spec,) * len(cases), parameter=True)
+        for name, spec in parameter_specs(task).items()
+    ]
+    main = next(
+        (
+            o
+            for o in offers
+            if not o.parameter and o.specs[0].dtype in floating and len(o.specs[0].shape) > 1
+        ),
+        None,
+    )
     arguments: dict[str, str] = {}
     present: dict[str, int | str] = {}
     for role, kind in sorted(roles.items(), key=lambda r: r[1].endswith("?")):
@@ -72,7 +96,9 @@ def bindings(
         if kind.startswith("choice") or kind in ("scalar", "number", "output dtype"):
             continue
         fitting = [o for o in offers if _fits(kind.removesuffix("?"), o, main, floating)]
-        wanted = _preferred(role, fitting) if optional or len(fitting) > 1 else next(iter(fitting), None)
+        wanted = (
+            _preferred(role, fitting) if optional or len(fitting) > 1 else next(iter(fitting), None)
+        )
         if wanted is None and not optional:
             raise NotReadable(f"nothing of the task fits the role {role!r} ({kind})")
         if wanted is not None:
@@ -81,7 +107,9 @@ def bindings(
         if optional:
             present[role] = int(wanted is not None)
     if offers:
-        raise NotReadable(f"{offers[0].expression} ({offers[0].specs[0]}) has no role in the template")
+        raise NotReadable(
+            f"{offers[0].expression} ({offers[0].specs[0]}) has no role in the template"
+        )
     for role, kind in roles.items():
         if kind in ("scalar", "number"):
             found = _number(role, kind, program)
@@ -92,23 +120,35 @@ def bindings(
     names = [role for role, kind in roles.items() if kind.startswith("choice")]
     texts = [hints.get(role) or tuple(roles[role].split()[1:]) for role in names]
     if any(not t for t in texts):
-        raise NotReadable(f"the template gives no alternatives for {names[[bool(t) for t in texts].index(False)]!r}")
+        raise NotReadable(
+            "the template gives no alternatives for "
+            f"{names[[bool(t) for t in texts].index(False)]!r}"
+        )
     ordered = {role: arguments[role] for role in roles if role in arguments}
     return [
-        Binding(ordered, {**present, **{n: int(t) if t.isdigit() else t for n, t in zip(names, chosen, strict=True)}})
+        Binding(
+            ordered,
+            {
+                **present,
+                **{n: int(t) if t.isdigit() else t for n, t in zip(names, chosen, strict=True)},
+            },
+        )
         for chosen in itertools.product(*texts)
     ]
 
 
 def parameter_specs(task: Task) -> dict[str, TensorSpec]:
-    """ "self.weight" -> spec, from the task's "weight float32[4096]". Raises NotReadable on another form."""
+    """ "self.weight" -> spec, from the task's "weight float32[4096]". Raises NotReadable on another
+    form."""
     found: dict[str, TensorSpec] = {}
     for text in task.parameters:
         name, _, rest = text.strip().partition(" ")
         dtype, bracket, shape = rest.strip().rstrip("]").partition("[")
         if not bracket:
             raise NotReadable(f"the parameter {text!r} does not read as 'name dtype[shape]'")
-        found[f"self.{name}"] = TensorSpec(tuple(int(s) for s in shape.split(",") if s.strip()), dtype, (), 0)
+        found[f"self.{name}"] = TensorSpec(
+            tuple(int(s) for s in shape.split(",") if s.strip()), dtype, (), 0
+        )
     return found
 
 
@@ -119,7 +159,9 @@ def _output_dtype(cases: Sequence[Case], main: Offer | None) -> str:
     if main is not None and [s.dtype for s in main.specs] == found:
         return "input"
     if len(set(found)) > 1:
-        raise NotReadable(f"the output's dtype differs from case to case ({', '.join(sorted(set(found)))})")
+        raise NotReadable(
+            f"the output's dtype differs from case to case ({', '.join(sorted(set(found)))})"
+        )
     return found[0]
 
 
@@ -128,10 +170,17 @@ def _fits(kind: str, offer: Offer, reference: Offer | None, floating: Sequence[s
         shape = spec.shape
         main = reference.specs[index].shape if reference is not None else None
         fits = {
-            "rows": not offer.parameter and spec.dtype in floating and len(shape) > 0 and (main is None or shape == main),
+            "rows": not offer.parameter
+            and spec.dtype in floating
+            and len(shape) > 0
+            and (main is None or shape == main),
             "matrix": not offer.parameter and spec.dtype in floating and len(shape) == 2,
-            "row index": spec.dtype == "int64" and len(shape) == 1 and (main is None or shape[0] == main[0]),
-            "cols": spec.dtype in floating and len(shape) == 1 and (main is None or shape[0] == main[-1]),
+            "row index": spec.dtype == "int64"
+            and len(shape) == 1
+            and (main is None or shape[0] == main[0]),
+            "cols": spec.dtype in floating
+            and len(shape) == 1
+            and (main is None or shape[0] == main[-1]),
         }.get(kind)
         if fits is None:
             raise NotReadable(f"the template's role kind {kind!r} is not known")
@@ -141,25 +190,42 @@ def _fits(kind: str, offer: Offer, reference: Offer | None, floating: Sequence[s
 
 
 def _preferred(role: str, fitting: list[Offer]) -> Offer | None:
-    """The offer whose name speaks for the role; a bias-like name speaks against every other role."""
+    """The offer whose name speaks for the role; a bias-like name speaks against every other
+    role."""
     words = _SUBTRACTED if role in _SUBTRACTED else (role,)
     named = [o for o in fitting if any(w in o.expression.lower() for w in words)]
     if named:
         return named[0]
-    rest = [o for o in fitting if role not in _SUBTRACTED and not any(w in o.expression.lower() for w in _SUBTRACTED)]
-    return next(iter(rest), None) if rest or role not in _SUBTRACTED else (fitting[0] if len(fitting) > 0 else None)
+    rest = [
+        o
+        for o in fitting
+        if role not in _SUBTRACTED and not any(w in o.expression.lower() for w in _SUBTRACTED)
+    ]
+    return (
+        next(iter(rest), None)
+        if rest or role not in _SUBTRACTED
+        else (fitting[0] if len(fitting) > 0 else None)
+    )
 
 
 def _number(role: str, kind: str, program: Program) -> str | None:
-    """The expression of a number: an attribute, a keyword or a literal; None to use the template's default."""
+    """The expression of a number: an attribute, a keyword or a literal; None to use the template's
+    default."""
     for node in ast.walk(program.forward):
         if isinstance(node, ast.keyword) and node.arg == role:
             known = number(node.value)
-            return ast.unparse(node.value) if known is not None or ast.unparse(node.value) in program.scalars else None
+            return (
+                ast.unparse(node.value)
+                if known is not None or ast.unparse(node.value) in program.scalars
+                else None
+            )
     if kind == "number":
         return next((name for name in program.scalars if name.endswith(f".{role}")), None)
     exact = [
-        n for n in program.scalars if n.rsplit(".", 1)[-1].lstrip("_") in (role, "epsilon", "variance_epsilon", "layer_norm_eps")
+        n
+        for n in program.scalars
+        if n.rsplit(".", 1)[-1].lstrip("_")
+        in (role, "epsilon", "variance_epsilon", "layer_norm_eps")
     ]
     near = [n for n, v in program.scalars.items() if v is not None and 0 < v <= 0.01]
     if exact or near:

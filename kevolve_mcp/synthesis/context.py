@@ -1,8 +1,10 @@
-"""What the universal operator O sees: one text inside a token budget, and the same facts as data. Pure: no I/O.
+"""What the universal operator O sees: one text inside a token budget, and the same facts as data.
+Pure: no I/O.
 
-The order is the order of use: what is asked, the task, the machine, the parents with their diagnosis, what was tried before,
-what is known, what an answer must look like. Of the diagnosis the dominant bottleneck comes first and the rest is deferred.
-What does not fit is cut where it costs least, and every cut says how to read the rest.
+The order is the order of use: what is asked, the task, the machine, the parents with their
+diagnosis, what was tried before, what is known, what an answer must look like. Of the diagnosis the
+dominant bottleneck comes first and the rest is deferred. What does not fit is cut where it costs
+least, and every cut says how to read the rest.
 """
 
 from __future__ import annotations
@@ -10,7 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from harness.types import Budget, Candidate, CandidateError, Evaluation, Goal, MachineReport, Spent, Task
+from harness.types import (
+    Budget,
+    Candidate,
+    CandidateError,
+    Evaluation,
+    Goal,
+    MachineReport,
+    Spent,
+    Task,
+)
 from kevolve_mcp.search.tree import Ask, Node
 
 from . import sections, shown
@@ -35,10 +46,12 @@ class Parent:
 class Material:
     """Everything that a context can be built from.
 
-    history: the nodes that the memory operator shows, oldest first. tried: all nodes that an author must not repeat (for the
-    data; empty: `history`). best_candidate: the text of `best`, for authors that can only vary what exists (data only).
-    excerpts and similar: best first. seed: derived from the session's seed and the ask's seq. had: what its author was given before,
-    key -> ask (see `shown`), and pages_again: pages among it that are of use again; None for an author who is not the one of later asks, so that nothing is said of these.
+    history: the nodes that the memory operator shows, oldest first. tried: all nodes that an author
+    must not repeat (for the data; empty: `history`). best_candidate: the text of `best`, for
+    authors that can only vary what exists (data only). excerpts and similar: best first. seed:
+    derived from the session's seed and the ask's seq. had: what its author was given before, key ->
+    ask (see `shown`), and pages_again: pages among it that are of use again; None for an author who
+    is not the one of later asks, so that nothing is said of these.
     """
 
     session: str
@@ -65,7 +78,8 @@ class Material:
 
 @dataclass(frozen=True)
 class Context:
-    """ask: the data, its `text` filled. cuts: one line for each section that was shortened or dropped. tokens: the estimate."""
+    """ask: the data, its `text` filled. cuts: one line for each section that was shortened or
+    dropped. tokens: the estimate."""
 
     ask: AskContext
     cuts: tuple[str, ...] = ()
@@ -88,11 +102,14 @@ def build_context(material: Material, max_tokens: int = 8000) -> Context:
     longest = estimate_tokens(shown.line(s.key for s in built if s.key)) + 1
     kept = assemble(built, limit - longest)
     last = shown.line(kept.held)
-    return Context(replace(ask_data(material), text=kept.text + (f"\n\n{last}" if last else "")), kept.cuts)
+    return Context(
+        replace(ask_data(material), text=kept.text + (f"\n\n{last}" if last else "")), kept.cuts
+    )
 
 
 def ask_data(material: Material) -> AskContext:
-    """The structured half, without the text. Sources that the text only refers to are left out here as well."""
+    """The structured half, without the text. Sources that the text only refers to are left out here
+    as well."""
     m = material
     had = m.had or {}
     return AskContext(
@@ -106,8 +123,12 @@ def ask_data(material: Material) -> AskContext:
         seed=m.seed,
         parents=tuple(_without(_view(p), had) for p in m.parents),
         history=tuple(_row(n) for n in m.tried or m.history),
-        start=StartView(m.start.candidate.source, m.start.origin, m.start.note) if m.start else None,
-        best=_without(_view(Parent(m.best, m.best_candidate)), had) if m.best and m.best_candidate else None,
+        start=StartView(m.start.candidate.source, m.start.origin, m.start.note)
+        if m.start
+        else None,
+        best=_without(_view(Parent(m.best, m.best_candidate)), had)
+        if m.best and m.best_candidate
+        else None,
         goal=str(m.goal),
     )
 
@@ -116,10 +137,19 @@ def _view(parent: Parent) -> ParentView:
     node, candidate = parent.node, parent.candidate
     try:
         params, tunables = candidate.params(), candidate.tunables()
-    except CandidateError:  # an invalid parent may not even parse; its text is what is to be repaired
+    # an invalid parent may not even parse; its text is what is to be repaired
+    except CandidateError:
         params, tunables = {}, {}
     return ParentView(
-        node.id, candidate.source, node.status, node.fitness, node.signals, params, tunables, short(node.structure), node.origin
+        node.id,
+        candidate.source,
+        node.status,
+        node.fitness,
+        node.signals,
+        params,
+        tunables,
+        short(node.structure),
+        node.origin,
     )
 
 
@@ -128,9 +158,16 @@ def _without(view: ParentView, had: Mapping[str, str]) -> ParentView:
 
 
 def _row(node: Node) -> HistoryRow:
-    hypothesis = node.hypothesis[:80]  # the whole stands in the text, where the memory operator shows the node
+    # the whole stands in the text, where the memory operator shows the node
+    hypothesis = node.hypothesis[:80]
     return HistoryRow(
-        node.id, node.status, node.fitness, dict(node.params), short(node.structure), hypothesis, short(node.candidate)
+        node.id,
+        node.status,
+        node.fitness,
+        dict(node.params),
+        short(node.structure),
+        hypothesis,
+        short(node.candidate),
     )
 
 
@@ -146,7 +183,9 @@ def _sections(m: Material) -> list[Section]:
     built.extend(sections.similar(kernel, rank) for rank, kernel in enumerate(m.similar))
     built.append(sections.rules(m.language))
     had, present = m.had or {}, [s for s in built if s is not None]
-    first = sections.request(m.session, m.ask, m.goal, m.budget, m.spent, m.best, m.start, m.target, m.language)
+    first = sections.request(
+        m.session, m.ask, m.goal, m.budget, m.spent, m.best, m.start, m.target, m.language
+    )
     rest = [
         shown.references([s for s in present if s.key in had], m.pages_again, had, m.session),
         sections.answer(m.ask, m.session, bool(m.parents)),

@@ -1,6 +1,8 @@
-"""How each language writes a fused elementwise kernel: its operators, and the texts around the body.
+"""How each language writes a fused elementwise kernel: its operators, and the texts around the
+body.
 
-Both dialects share the names of the helper functions (k_max, k_gelu …) that the skill's templates define.
+Both dialects share the names of the helper functions (k_max, k_gelu …) that the skill's templates
+define.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 _SHARED = {
-    "sigmoid": "k_sigmoid({0})", "tanh": "k_tanh({0})", "exp": "k_exp({0})", "log": "k_log({0})", "log1p": "k_log1p({0})",
-    "erf": "k_erf({0})", "relu6": "k_min(k_max({0}, 0.0), 6.0)", "neg": "(-{0})", "square": "({0} * {0})",
-    "reciprocal": "(1.0 / {0})", "silu": "({0} * k_sigmoid({0}))", "mish": "({0} * k_tanh(k_softplus({0})))",
+    "sigmoid": "k_sigmoid({0})", "tanh": "k_tanh({0})", "exp": "k_exp({0})", "log": "k_log({0})",
+    "log1p": "k_log1p({0})", "erf": "k_erf({0})", "relu6": "k_min(k_max({0}, 0.0), 6.0)",
+    "neg": "(-{0})", "square": "({0} * {0})", "reciprocal": "(1.0 / {0})",
+    "silu": "({0} * k_sigmoid({0}))", "mish": "({0} * k_tanh(k_softplus({0})))",
     "hardsigmoid": "(k_min(k_max({0} + 3.0, 0.0), 6.0) * (1.0 / 6.0))",
     "hardswish": "({0} * k_min(k_max({0} + 3.0, 0.0), 6.0) * (1.0 / 6.0))",
 }  # fmt: skip
@@ -26,8 +29,9 @@ _COMPARED = {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "eq": "==", "ne": "!=
 
 @dataclass(frozen=True)
 class Operand:
-    """One pointer argument. expression: how forward names it ("x", "self.bias"). mode: "full", "vector" (one value a column),
-    "column" (one value a row), "cycle" (one value a row, beginning again after its last) or "single"."""
+    """One pointer argument. expression: how forward names it ("x", "self.bias"). mode: "full",
+    "vector" (one value a column), "column" (one value a row), "cycle" (one value a row, beginning
+    again after its last) or "single"."""
 
     expression: str
     mode: str
@@ -35,8 +39,9 @@ class Operand:
 
 @dataclass(frozen=True)
 class Pointwise:
-    """body: statements that compute t0, t1 …; results: the expression of each output; scalars: expressions of run-time numbers
-    (s0, s1 …); dtypes: of each output, the number of an operand that has the same in every case, else its name."""
+    """body: statements that compute t0, t1 …; results: the expression of each output; scalars:
+    expressions of run-time numbers (s0, s1 …); dtypes: of each output, the number of an operand
+    that has the same in every case, else its name."""
 
     operands: tuple[Operand, ...]
     scalars: tuple[str, ...]
@@ -55,7 +60,8 @@ class Pointwise:
         return f"run({', '.join([*(o.expression for o in self.operands), *self.scalars])})"
 
     def run(self, launch: Sequence[str]) -> str:
-        """`run`, which allocates the outputs y0, y1 … and launches; `launch` may use count and cols."""
+        """`run`, which allocates the outputs y0, y1 … and launches; `launch` may use count and
+        cols."""
         names = [f"a{i}" for i in range(len(self.operands))]
         full = next((i for i, o in enumerate(self.operands) if o.mode == "full"), None)
         lines = [f"def run({', '.join([*names, *(f's{i}' for i in range(len(self.scalars)))])}):"]
@@ -66,15 +72,30 @@ class Pointwise:
             if full is None:
                 lines.append(f"    y{k} = torch.empty({shape}, dtype={kind}, device=a0.device)")
             else:  # the cheapest call there is: it counts where tensors are small
-                lines.append(f"    y{k} = torch.empty_like(a{full}{'' if dtype == full else f', dtype={kind}'})")
+                lines.append(
+                    f"    y{k} = "
+                    f"torch.empty_like(a{full}{'' if dtype == full else f', dtype={kind}'})"
+                )
         cols = " * ".join(f"y0.shape[-{d}]" for d in range(1, self.trailing + 1)) or "count"
-        lines += ["    count = y0.numel()", f"    cols = {cols}", *(f"    {line}" for line in launch)]
-        return "\n".join([*lines, f"    return {', '.join(f'y{k}' for k in range(len(self.results)))}"])
+        lines += [
+            "    count = y0.numel()",
+            f"    cols = {cols}",
+            *(f"    {line}" for line in launch),
+        ]
+        return "\n".join(
+            [*lines, f"    return {', '.join(f'y{k}' for k in range(len(self.results)))}"]
+        )
 
     def arguments(self) -> list[str]:
         """What every launch passes: operands, outputs, scalars, lengths."""
-        found = [f"a{i}" for i in range(len(self.operands))] + [f"y{k}" for k in range(len(self.results))]
-        return [*found, *(f"float(s{i})" for i in range(len(self.scalars))), *(f"a{i}.numel()" for i in self.cycles)]
+        found = [f"a{i}" for i in range(len(self.operands))] + [
+            f"y{k}" for k in range(len(self.results))
+        ]
+        return [
+            *found,
+            *(f"float(s{i})" for i in range(len(self.scalars))),
+            *(f"a{i}.numel()" for i in self.cycles),
+        ]
 
 
 class Dialect(ABC):
@@ -104,8 +125,9 @@ class Dialect(ABC):
 class _Cpp(Dialect):
     unary: ClassVar[Mapping[str, str]] = {
         **{name: text.replace(".0", ".0f") for name, text in _SHARED.items()},
-        "relu": "({0} > 0.0f || {0} != {0} ? {0} : 0.0f)", "sqrt": "std::sqrt({0})", "rsqrt": "(1.0f / std::sqrt({0}))",
-        "abs": "std::fabs({0})", "floor": "std::floor({0})", "ceil": "std::ceil({0})", "trunc": "std::trunc({0})",
+        "relu": "({0} > 0.0f || {0} != {0} ? {0} : 0.0f)", "sqrt": "std::sqrt({0})",
+        "rsqrt": "(1.0f / std::sqrt({0}))", "abs": "std::fabs({0})", "floor": "std::floor({0})",
+        "ceil": "std::ceil({0})", "trunc": "std::trunc({0})",
         "softsign": "({0} / (1.0f + std::fabs({0})))",
     }  # fmt: skip
     tests: ClassVar[Mapping[str, str]] = {
@@ -127,16 +149,29 @@ class _Cpp(Dialect):
     def fill(self, template: str, kernel: Pointwise) -> str:
         outs = range(len(kernel.results))
         signature = [f"const float* __restrict a{i}" for i in range(len(kernel.operands))]
-        signature += [*(f"float* __restrict y{k}" for k in outs), *(f"float s{i}" for i in range(len(kernel.scalars)))]
+        signature += [
+            *(f"float* __restrict y{k}" for k in outs),
+            *(f"float s{i}" for i in range(len(kernel.scalars))),
+        ]
         signature += [f"int64_t m{i}" for i in kernel.cycles]
-        where = {"full": "a{0} + at", "vector": "a{0} + c", "column": "a{0} + r", "cycle": "a{0} + r % m{0}", "single": "a{0}"}
-        pointers = [f"const float* p{i} = {where[o.mode].format(i)};" for i, o in enumerate(kernel.operands)]
+        where = {
+            "full": "a{0} + at",
+            "vector": "a{0} + c",
+            "column": "a{0} + r",
+            "cycle": "a{0} + r % m{0}",
+            "single": "a{0}",
+        }
+        pointers = [
+            f"const float* p{i} = {where[o.mode].format(i)};" for i, o in enumerate(kernel.operands)
+        ]
         pointers += [f"float* __restrict o{k} = stream ? b{k} : y{k} + at;" for k in outs]
         rows = "count // cols if cols else 0" if kernel.trailing else "1"
         marks = {
             "@SIGNATURE@": ", ".join(signature),
             "@POINTERS@": "\n            ".join(pointers),
-            "@BODY@": "\n                ".join([*kernel.body, *(f"o{k}[j] = {r};" for k, r in enumerate(kernel.results))]),
+            "@BODY@": "\n                ".join(
+                [*kernel.body, *(f"o{k}[j] = {r};" for k, r in enumerate(kernel.results))]
+            ),
             "@BUFFERS@": "\n    ".join(f"alignas(64) float b{k}[BLOCK];" for k in outs),
             "@ALIGNED@": " | ".join(f"(uintptr_t)y{k}" for k in outs),
             "@OUTPUTS@": str(len(kernel.results)),
@@ -146,7 +181,9 @@ class _Cpp(Dialect):
                 if o.mode == "full"
             ),
             "@FLUSH@": " ".join(f"flush(b{k}, y{k} + at, n);" for k in outs),
-            "# @RUN@": kernel.run([f"_lib.pointwise({', '.join([*kernel.arguments(), rows, 'cols'])})"]),
+            "# @RUN@": kernel.run(
+                [f"_lib.pointwise({', '.join([*kernel.arguments(), rows, 'cols'])})"]
+            ),
         }
         for mark, text in marks.items():
             template = template.replace(mark, text)
@@ -156,8 +193,9 @@ class _Cpp(Dialect):
 class _Triton(Dialect):
     unary: ClassVar[Mapping[str, str]] = {
         **_SHARED,
-        "relu": "k_max({0}, 0.0)", "sqrt": "tl.sqrt({0})", "rsqrt": "(1.0 / tl.sqrt({0}))", "abs": "tl.abs({0})",
-        "floor": "tl.floor({0})", "ceil": "tl.ceil({0})", "trunc": "tl.where({0} < 0.0, tl.ceil({0}), tl.floor({0}))",
+        "relu": "k_max({0}, 0.0)", "sqrt": "tl.sqrt({0})", "rsqrt": "(1.0 / tl.sqrt({0}))",
+        "abs": "tl.abs({0})", "floor": "tl.floor({0})", "ceil": "tl.ceil({0})",
+        "trunc": "tl.where({0} < 0.0, tl.ceil({0}), tl.floor({0}))",
         "softsign": "({0} / (1.0 + tl.abs({0})))",
     }  # fmt: skip
     tests: ClassVar[Mapping[str, str]] = {
@@ -172,17 +210,25 @@ class _Triton(Dialect):
         return f"({value!r})" if value < 0 else repr(value)
 
     def load(self, index: int, mode: str) -> str:
-        place = {"full": "at", "vector": "at % COLS", "column": "at // COLS", "cycle": f"at // COLS % m{index}"}
+        place = {
+            "full": "at",
+            "vector": "at % COLS",
+            "column": "at // COLS",
+            "cycle": f"at // COLS % m{index}",
+        }
         if mode == "single":
             return f"tl.load(a{index}).to(tl.float32)"
         rest = ", eviction_policy=EVICTION" if mode == "full" else ""
         return f"tl.load(a{index} + {place[mode]}, mask=inside, other=0.0{rest}).to(tl.float32)"
 
     def fill(self, template: str, kernel: Pointwise) -> str:
-        names = [f"a{i}" for i in range(len(kernel.operands))] + [f"y{k}" for k in range(len(kernel.results))]
+        names = [f"a{i}" for i in range(len(kernel.operands))] + [
+            f"y{k}" for k in range(len(kernel.results))
+        ]
         names += [*(f"s{i}" for i in range(len(kernel.scalars))), *(f"m{i}" for i in kernel.cycles)]
         constants = (
-            "count, COLS: tl.constexpr, BLOCK: tl.constexpr, LOOP: tl.constexpr, EVICTION: tl.constexpr, WIDE: tl.constexpr"
+            "count, COLS: tl.constexpr, BLOCK: tl.constexpr, LOOP: tl.constexpr, EVICTION: "
+            "tl.constexpr, WIDE: tl.constexpr"
         )
         stores = [f"tl.store(y{k} + at, {r}, mask=inside)" for k, r in enumerate(kernel.results)]
         lines = [
@@ -192,17 +238,28 @@ class _Triton(Dialect):
             "    if WIDE:",
         ]
         lines += ["        first = first.to(tl.int64)", "    for i in tl.static_range(LOOP):"]
-        lines += ["        at = (first * LOOP + i) * BLOCK + tl.arange(0, BLOCK)", "        inside = at < count"]
+        lines += [
+            "        at = (first * LOOP + i) * BLOCK + tl.arange(0, BLOCK)",
+            "        inside = at < count",
+        ]
         lines += [f"        {line}" for line in (*kernel.body, *stores)]
         launch = [
             "loop, block = PARAMS['LOOP'], PARAMS['BLOCK']",
             "if count:",
-            f"    pointwise[(triton.cdiv(count, loop * block),)](\n            {', '.join(kernel.arguments())}, count,",
-            f"        COLS={'cols' if kernel.trailing else 1}, BLOCK=block, LOOP=loop, EVICTION=PARAMS['EVICTION'], WIDE=count >= 2**31 - loop * block,",
+            (
+                "    pointwise[(triton.cdiv(count, loop * block),)](\n"
+                f"            {', '.join(kernel.arguments())}, count,"
+            ),
+            (
+                f"        COLS={'cols' if kernel.trailing else 1}, BLOCK=block, LOOP=loop, "
+                "EVICTION=PARAMS['EVICTION'], WIDE=count >= 2**31 - loop * block,"
+            ),
             "        num_warps=PARAMS['WARPS'],",
             "    )",
         ]
-        return template.replace("# @KERNEL@", "\n".join(lines)).replace("# @RUN@", kernel.run(launch))
+        return template.replace("# @KERNEL@", "\n".join(lines)).replace(
+            "# @RUN@", kernel.run(launch)
+        )
 
 
 DIALECTS: Mapping[str, Dialect] = {"cpp": _Cpp(), "triton": _Triton()}

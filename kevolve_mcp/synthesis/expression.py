@@ -1,7 +1,9 @@
-"""A forward method as an expression graph: straight-line tensor code, translated statement by statement.
+"""A forward method as an expression graph: straight-line tensor code, translated statement by
+statement.
 
-Operators keep torch's name whatever way they were written (`torch.relu(x)`, `F.relu(x)`, `x.relu()`, `self.act(x)` with an
-nn.ReLU are all "relu"). What is not understood raises NotReadable with line and reason.
+Operators keep torch's name whatever way they were written (`torch.relu(x)`, `F.relu(x)`,
+`x.relu()`, `self.act(x)` with an nn.ReLU are all "relu"). What is not understood raises NotReadable
+with line and reason.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ Scalar = int | float | bool | str | None
 
 @dataclass(frozen=True)
 class Value:
-    """op "input" (name), "attribute" ("self.weight"), "constant" (a scalar), or an operator over `args` with `options`."""
+    """op "input" (name), "attribute" ("self.weight"), "constant" (a scalar), or an operator over
+    `args` with `options`."""
 
     op: str
     args: tuple[Value, ...] = ()
@@ -44,27 +47,41 @@ class Value:
 
 
 _BINARY: dict[type[ast.operator], str] = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow", ast.MatMult: "matmul", ast.Mod: "remainder",
-    ast.FloorDiv: "floor_divide", ast.BitAnd: "logical_and", ast.BitOr: "logical_or",
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow",
+    ast.MatMult: "matmul", ast.Mod: "remainder", ast.FloorDiv: "floor_divide",
+    ast.BitAnd: "logical_and", ast.BitOr: "logical_or",
 }  # fmt: skip
-_COMPARE: dict[type[ast.cmpop], str] = {ast.Gt: "gt", ast.GtE: "ge", ast.Lt: "lt", ast.LtE: "le", ast.Eq: "eq", ast.NotEq: "ne"}
+_COMPARE: dict[type[ast.cmpop], str] = {
+    ast.Gt: "gt",
+    ast.GtE: "ge",
+    ast.Lt: "lt",
+    ast.LtE: "le",
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+}
 _MODULES = {
-    "ReLU": "relu", "ReLU6": "relu6", "Sigmoid": "sigmoid", "Tanh": "tanh", "GELU": "gelu", "SiLU": "silu", "Mish": "mish",
-    "Softplus": "softplus", "ELU": "elu", "LeakyReLU": "leaky_relu", "Hardswish": "hardswish", "Hardsigmoid": "hardsigmoid",
-    "Hardtanh": "hardtanh", "Softsign": "softsign", "Identity": "identity", "LayerNorm": "layer_norm", "RMSNorm": "rms_norm",
-    "Softmax": "softmax", "LogSoftmax": "log_softmax", "CrossEntropyLoss": "cross_entropy",
+    "ReLU": "relu", "ReLU6": "relu6", "Sigmoid": "sigmoid", "Tanh": "tanh", "GELU": "gelu",
+    "SiLU": "silu", "Mish": "mish", "Softplus": "softplus", "ELU": "elu", "LeakyReLU": "leaky_relu",
+    "Hardswish": "hardswish", "Hardsigmoid": "hardsigmoid", "Hardtanh": "hardtanh",
+    "Softsign": "softsign", "Identity": "identity", "LayerNorm": "layer_norm",
+    "RMSNorm": "rms_norm", "Softmax": "softmax", "LogSoftmax": "log_softmax",
+    "CrossEntropyLoss": "cross_entropy",
 }  # fmt: skip
 _MODULE_ARGUMENTS = {
-    "elu": ("alpha",), "leaky_relu": ("negative_slope",), "hardtanh": ("min_val", "max_val"), "softplus": ("beta", "threshold"),
-    "gelu": ("approximate",), "softmax": ("dim",), "log_softmax": ("dim",), "layer_norm": ("normalized_shape", "eps"),
-    "rms_norm": ("normalized_shape", "eps"), "relu": ("inplace",), "silu": ("inplace",), "relu6": ("inplace",),
-    "mish": ("inplace",),
+    "elu": ("alpha",), "leaky_relu": ("negative_slope",), "hardtanh": ("min_val", "max_val"),
+    "softplus": ("beta", "threshold"), "gelu": ("approximate",), "softmax": ("dim",),
+    "log_softmax": ("dim",), "layer_norm": ("normalized_shape", "eps"),
+    "rms_norm": ("normalized_shape", "eps"), "relu": ("inplace",), "silu": ("inplace",),
+    "relu6": ("inplace",), "mish": ("inplace",),
 }  # fmt: skip
-_SAME = {"identity", "contiguous", "clone", "detach", "view_as", "expand_as", "alias"}  # the element's value does not change
+# the element's value does not change
+_SAME = {"identity", "contiguous", "clone", "detach", "view_as", "expand_as", "alias"}
 _ALIASES = {
-    "clip": "clamp", "swish": "silu", "true_divide": "div", "divide": "div", "multiply": "mul", "subtract": "sub",
+    "clip": "clamp", "swish": "silu", "true_divide": "div", "divide": "div", "multiply": "mul",
+    "subtract": "sub",
     "negative": "neg", "absolute": "abs", "greater": "gt", "less": "lt", "greater_equal": "ge",
-    "less_equal": "le", "clamp_min": "maximum", "clamp_max": "minimum", "expit": "sigmoid", "not_equal": "ne",
+    "less_equal": "le", "clamp_min": "maximum", "clamp_max": "minimum", "expit": "sigmoid",
+    "not_equal": "ne",
 }  # fmt: skip
 
 
@@ -99,17 +116,23 @@ class _Translator:
                 | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
             ):
                 self.names[name] = self.value(value)
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=items)) if len(targets) == len(items):
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=items)) if len(
+                targets
+            ) == len(items):
                 found = [self.value(v) for v in items]
                 for target, result in zip(targets, found, strict=True):
                     if not isinstance(target, ast.Name):
                         raise self.refuse(statement, "an assignment to something other than a name")
                     self.names[target.id] = result
             case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
-                self.names[name] = self.binary(statement, op, self.load(statement, name), self.value(value))
+                self.names[name] = self.binary(
+                    statement, op, self.load(statement, name), self.value(value)
+                )
             case _:
                 raise self.refuse(
-                    statement, f"a {type(statement).__name__} statement; straight-line assignments and a return are understood"
+                    statement,
+                    f"a {type(statement).__name__} statement; straight-line assignments and a "
+                    "return are understood",
                 )
         return None
 
@@ -159,14 +182,19 @@ class _Translator:
         path = ast.unparse(node)
         if path.startswith("self."):
             known = self.program.scalars.get(path)
-            return Value("attribute", name=path) if known is None else Value("attribute", name=path, constant=known)
+            return (
+                Value("attribute", name=path)
+                if known is None
+                else Value("attribute", name=path, constant=known)
+            )
         if path in ("math.pi", "torch.pi"):
             return Value("constant", constant=3.141592653589793)
         if path in ("math.inf", "torch.inf"):
             return Value("constant", constant=float("inf"))
         if path.startswith("torch."):
             return Value("constant", constant=path)  # a dtype or the like
-        return Value(node.attr, (self.value(node.value),), name=node.attr)  # x.shape, x.T, x.dtype: operators here
+        # x.shape, x.T, x.dtype: operators here
+        return Value(node.attr, (self.value(node.value),), name=node.attr)
 
     def binary(self, node: ast.AST, op: ast.operator, left: Value, right: Value) -> Value:
         name = _BINARY.get(type(op))
@@ -175,13 +203,19 @@ class _Translator:
         return Value(name, (left, right))
 
     def call(self, node: ast.Call) -> Value:
-        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
+        if any(isinstance(a, ast.Starred) for a in node.args) or any(
+            k.arg is None for k in node.keywords
+        ):
             raise self.refuse(node, "* or ** in a call")
         args = tuple(self.value(a) for a in node.args)
         options = tuple((k.arg or "", self.value(k.value)) for k in node.keywords)
         if not isinstance(node.func, ast.Attribute):
             name = node.func.id if isinstance(node.func, ast.Name) else ""
-            if any(name in text.replace(",", " ").split() for text in self.program.imports if text.startswith("from torch")):
+            if any(
+                name in text.replace(",", " ").split()
+                for text in self.program.imports
+                if text.startswith("from torch")
+            ):
                 return self.operator(name, args, options)
             known = number(node)
             if known is not None:
@@ -202,7 +236,9 @@ class _Translator:
     def math(self, node: ast.Call, args: tuple[Value, ...]) -> Value:
         import math
 
-        function = getattr(math, node.func.attr, None) if isinstance(node.func, ast.Attribute) else None
+        function = (
+            getattr(math, node.func.attr, None) if isinstance(node.func, ast.Attribute) else None
+        )
         numbers = [a.constant for a in args if isinstance(a.constant, (int, float))]
         try:
             result = function(*numbers) if callable(function) else None
@@ -212,7 +248,9 @@ class _Translator:
             raise self.refuse(node, f"{ast.unparse(node)!r}")
         return Value("constant", constant=result)
 
-    def operator(self, name: str, args: tuple[Value, ...], options: tuple[tuple[str, Value], ...]) -> Value:
+    def operator(
+        self, name: str, args: tuple[Value, ...], options: tuple[tuple[str, Value], ...]
+    ) -> Value:
         name = name[:-1] if name.endswith("_") and not name.endswith("__") else name
         name = _ALIASES.get(name, name)
         kept = tuple((k, v) for k, v in options if k != "inplace")
@@ -242,8 +280,14 @@ class _Translator:
                 raise self.refuse(node, f"{path}'s argument {key}, which is not a literal,")
             options.append((key, Value("constant", constant=known)))
         return self.operator(
-            name, args, (*options, ("module", Value("attribute", name=path))) if name.endswith("norm") else tuple(options)
+            name,
+            args,
+            (*options, ("module", Value("attribute", name=path)))
+            if name.endswith("norm")
+            else tuple(options),
         )
 
     def refuse(self, node: ast.AST, what: str) -> NotReadable:
-        return NotReadable(f"forward, line {getattr(node, 'lineno', '?')}: {what} is not understood")
+        return NotReadable(
+            f"forward, line {getattr(node, 'lineno', '?')}: {what} is not understood"
+        )

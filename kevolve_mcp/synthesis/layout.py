@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-CHARACTERS_PER_TOKEN = 4  # the usual rule of thumb for English and code; an estimate, not a tokenizer
+# the usual rule of thumb for English and code; an estimate, not a tokenizer
+CHARACTERS_PER_TOKEN = 4
 MORE = "read the ask again with a larger max_tokens"
 
 
 @dataclass(frozen=True)
 class Section:
-    """give: sections with a higher number give up their room first. least: characters that are always kept (0: may vanish).
-    rest: how to read what was cut. key: what it gives its reader, as `shown` names it; "" for what holds for one ask only."""
+    """give: sections with a higher number give up their room first. least: characters that are
+    always kept (0: may vanish). rest: how to read what was cut. key: what it gives its reader, as
+    `shown` names it; "" for what holds for one ask only."""
 
     title: str
     body: str
@@ -33,7 +35,8 @@ def estimate_tokens(text: str) -> int:
 
 @dataclass(frozen=True)
 class Assembled:
-    """cuts: one line for each section that was shortened or dropped. held: keys of those of which at least half is there."""
+    """cuts: one line for each section that was shortened or dropped. held: keys of those of which
+    at least half is there."""
 
     text: str
     cuts: tuple[str, ...] = ()
@@ -53,28 +56,44 @@ def assemble(sections: Sequence[Section], max_tokens: int) -> Assembled:
         cuts[index] = line
     lines = tuple(cuts[i] for i in sorted(cuts))
     text = _joined(kept, lines)
-    if len(text) > limit:  # even the least of everything does not fit: the head is the request itself
+    # even the least of everything does not fit: the head is the request itself
+    if len(text) > limit:
         mark = f"\n… cut: {MORE}"
-        return Assembled(text[: limit - len(mark)] + mark, (*lines, f"the whole text was cut at its end; {MORE}"))
-    held = tuple(s.key for s, left in zip(sections, kept, strict=True) if s.key and 2 * len(left) >= len(s.text))
+        return Assembled(
+            text[: limit - len(mark)] + mark, (*lines, f"the whole text was cut at its end; {MORE}")
+        )
+    held = tuple(
+        s.key
+        for s, left in zip(sections, kept, strict=True)
+        if s.key and 2 * len(left) >= len(s.text)
+    )
     return Assembled(text, lines, held)
 
 
 def _joined(kept: Iterable[str], cuts: Iterable[str]) -> str:
     body = "\n\n".join(k for k in kept if k)
     lines = list(cuts)
-    return body + ("\n\n## Left out to stay inside max_tokens\n" + "\n".join(f"- {line}" for line in lines) if lines else "")
+    return body + (
+        "\n\n## Left out to stay inside max_tokens\n" + "\n".join(f"- {line}" for line in lines)
+        if lines
+        else ""
+    )
 
 
 def _shorten(section: Section, over: int) -> tuple[str, str]:
     """The section shortened by about `over` characters plus the line that announces it."""
     rest = section.rest or MORE
     line = f"{section.title}: {{}}; {rest}"
-    room = len(section.text) - over - len(line) - 100  # 100: the mark and the heading of the list of cuts
+    # 100: the mark and the heading of the list of cuts
+    room = len(section.text) - over - len(line) - 100
     if room < max(section.least, 200):
         room = section.least
     if room <= 0 or len(section.text) - room < 40:
-        return ("", line.format("left out")) if room <= 0 else (section.text, line.format("kept whole"))
+        return (
+            ("", line.format("left out"))
+            if room <= 0
+            else (section.text, line.format("kept whole"))
+        )
     head = section.text[:room].rsplit("\n", 1)[0]
     missing = len(section.text) - len(head)
     return f"{head}\n… {missing} characters cut", line.format(f"{missing} characters cut")

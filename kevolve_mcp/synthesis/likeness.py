@@ -10,12 +10,24 @@ LIKE = 0.5  # share of its lines from which on a kernel counts as made from anot
 LEAST_LINES = 8  # of a text; fewer say nothing about where it came from
 
 _WORDLESS = 3  # letters and digits; a line with fewer is a bracket, an else or the like
-_COMMON = ("# ", "//", "import ", "from ", "#include", '"""', "@triton", "class ModelNew", "def __init__", "super().__init__")
+_COMMON = (
+    "# ",
+    "//",
+    "import ",
+    "from ",
+    "#include",
+    '"""',
+    "@triton",
+    "class ModelNew",
+    "def __init__",
+    "super().__init__",
+)
 
 
 @dataclass(frozen=True)
 class Likeness:
-    """node: the earlier node that shares most with a kernel. share: how much of the kernel's lines its text holds, 0..1."""
+    """node: the earlier node that shares most with a kernel. share: how much of the kernel's lines
+    its text holds, 0..1."""
 
     node: str
     share: float
@@ -27,11 +39,11 @@ class Likeness:
 
 
 def nearest(source: str, earlier: Iterable[tuple[str, str]]) -> Likeness | None:
-    """The most alike of (node id, source), the later one of equals. None without earlier texts, and for a text of fewer than
-    LEAST_LINES telling lines.
+    """The most alike of (node id, source), the later one of equals. None without earlier texts, and
+    for a text of fewer than LEAST_LINES telling lines.
 
-    Lines count as often as they occur, wherever they stand: a function that moved is still the same function. Blanks,
-    comments, imports, brackets and what every candidate has do not count.
+    Lines count as often as they occur, wherever they stand: a function that moved is still the same
+    function. Blanks, comments, imports, brackets and what every candidate has do not count.
     """
     own = telling_lines(source)
     total = sum(own.values())
@@ -48,4 +60,6 @@ def nearest(source: str, earlier: Iterable[tuple[str, str]]) -> Likeness | None:
 def telling_lines(source: str) -> Counter[str]:
     """The lines of a text that say something about it, their spaces evened out."""
     lines = (" ".join(line.split()) for line in source.splitlines())
-    return Counter(x for x in lines if sum(map(str.isalnum, x)) > _WORDLESS and not x.startswith(_COMMON))
+    return Counter(
+        x for x in lines if sum(map(str.isalnum, x)) > _WORDLESS and not x.startswith(_COMMON)
+    )

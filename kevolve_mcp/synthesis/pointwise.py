@@ -1,4 +1,5 @@
-"""A task's expression graph -> one fused elementwise kernel, which computes in single precision; its text is a dialect's matter."""
+"""A task's expression graph -> one fused elementwise kernel, which computes in single precision;
+its text is a dialect's matter."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from .program import NotReadable, Program
 
 
 def fuse(program: Program, task: Task, dialect: Dialect, dtypes: Sequence[str]) -> Pointwise:
-    """dtypes: those that the kernel may read and write. Raises NotReadable saying what keeps the task from being one kernel."""
+    """dtypes: those that the kernel may read and write. Raises NotReadable saying what keeps the
+    task from being one kernel."""
     outputs = translate(program)
     cases = [c for c in task.visible_cases if c.inputs]
     if not cases:
@@ -33,21 +35,32 @@ def fuse(program: Program, task: Task, dialect: Dialect, dtypes: Sequence[str]) 
     results = tuple(emitter.number(o) for o in outputs)
     operands = tuple(Operand(t.name, m) for t, m in zip(tensors, modes, strict=True))
     written = _written(len(outputs), modes, [c.outputs for c in cases], specs)
-    return Pointwise(operands, tuple(emitter.scalars), tuple(emitter.lines), results, trailing, written)
+    return Pointwise(
+        operands, tuple(emitter.scalars), tuple(emitter.lines), results, trailing, written
+    )
 
 
 def _written(
-    count: int, modes: Sequence[str], outputs: Sequence[Sequence[TensorSpec]], specs: Sequence[Sequence[TensorSpec]]
+    count: int,
+    modes: Sequence[str],
+    outputs: Sequence[Sequence[TensorSpec]],
+    specs: Sequence[Sequence[TensorSpec]],
 ) -> tuple[str | int, ...]:
-    """The dtype of each output: the number of an operand that has the same one in every case, a full one before others; else
-    its name."""
+    """The dtype of each output: the number of an operand that has the same one in every case, a
+    full one before others; else its name."""
     found: list[str | int] = []
     for k in range(count):
-        names = [o[k].dtype if k < len(o) else row[0].dtype for o, row in zip(outputs, specs, strict=True)]
+        names = [
+            o[k].dtype if k < len(o) else row[0].dtype
+            for o, row in zip(outputs, specs, strict=True)
+        ]
         order = sorted(range(len(modes)), key=lambda i: modes[i] != "full")
         alike = next((i for i in order if [row[i].dtype for row in specs] == names), None)
         if alike is None and len(set(names)) > 1:
-            raise NotReadable(f"output {k} is {' or '.join(sorted(set(names)))}, depending on the case, and no input follows")
+            raise NotReadable(
+                f"output {k} is {' or '.join(sorted(set(names)))}, depending on the case, and no "
+                "input follows"
+            )
         found.append(names[0] if alike is None else alike)
     return tuple(found)
 
@@ -57,7 +70,9 @@ def _parameters(task: Task) -> dict[str, TensorSpec]:
     for text in task.parameters:
         name, _, rest = text.partition(" ")
         dtype, _, shape = rest.rstrip("]").partition("[")
-        found[f"self.{name}"] = TensorSpec(tuple(int(s) for s in shape.split(",") if s.strip()), dtype, (), 0)
+        found[f"self.{name}"] = TensorSpec(
+            tuple(int(s) for s in shape.split(",") if s.strip()), dtype, (), 0
+        )
     return found
 
 
@@ -87,7 +102,8 @@ def _spec(tensor: Value, program: Program, task: Task, inputs: Sequence[TensorSp
 def _placement(
     tensors: Sequence[Value], specs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
 ) -> tuple[tuple[str, ...], int]:
-    """The mode of each tensor and the number of trailing dimensions that make a row (0: the whole output is one row)."""
+    """The mode of each tensor and the number of trailing dimensions that make a row (0: the whole
+    output is one row)."""
     shape = outputs[0].shape if outputs else max((s.shape for s in specs), key=math.prod)
     for output in outputs:
         if output.shape != shape:
@@ -114,10 +130,14 @@ def _mode(name: str, own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[str,
     core, trailing = own[first : last + 1], len(own) - 1 - last
     end = len(shape) - trailing
     if core != shape[end - len(core) : end]:
-        raise NotReadable(f"{name} of shape {list(own)} broadcasts along a middle dimension of {list(shape)}")
+        raise NotReadable(
+            f"{name} of shape {list(own)} broadcasts along a middle dimension of {list(shape)}"
+        )
     if trailing == 0:
         return "vector", len(core)
-    return ("column" if len(core) == end or math.prod(shape[: end - len(core)]) == 1 else "cycle"), trailing
+    return (
+        "column" if len(core) == end or math.prod(shape[: end - len(core)]) == 1 else "cycle"
+    ), trailing
 
 
 class _Emitter:
@@ -131,9 +151,10 @@ class _Emitter:
         for i, (tensor, mode) in enumerate(zip(tensors, modes, strict=True)):
             self.done[tensor] = self.keep(dialect.load(i, mode))
         self.special: dict[str, Callable[[Value], str]] = {
-            "gelu": self.gelu, "clamp": self.clamp, "where": self.where, "pow": self.pow, "leaky_relu": self.leaky_relu,
-            "elu": self.elu, "hardtanh": self.hardtanh, "softplus": self.softplus, "lerp": self.lerp,
-            "float": self.cast, "to": self.cast, "type_as": self.cast,
+            "gelu": self.gelu, "clamp": self.clamp, "where": self.where, "pow": self.pow,
+            "leaky_relu": self.leaky_relu, "elu": self.elu, "hardtanh": self.hardtanh,
+            "softplus": self.softplus, "lerp": self.lerp, "float": self.cast, "to": self.cast,
+            "type_as": self.cast,
         }  # fmt: skip
 
     def keep(self, expression: str) -> str:
@@ -155,10 +176,15 @@ class _Emitter:
         if value.op in self.special:
             return self.keep(self.special[value.op](value))
         if value.op in self.dialect.tests or value.op == "logical_not":
-            return self.dialect.select.format(self.test(value), self.dialect.number(1.0), self.dialect.number(0.0))
+            return self.dialect.select.format(
+                self.test(value), self.dialect.number(1.0), self.dialect.number(0.0)
+            )
         text = {1: self.dialect.unary, 2: BINARY}.get(len(value.args), {}).get(value.op)
         if text is None:
-            raise NotReadable(f"the operator {value.op!r} with {len(value.args)} operand(s) is not elementwise or not known here")
+            raise NotReadable(
+                f"the operator {value.op!r} with {len(value.args)} operand(s) is not elementwise "
+                "or not known here"
+            )
         operands = [self.number(a) for a in value.args]
         for name, option in value.options:
             if name == "alpha" and value.op in ("add", "sub"):
@@ -183,14 +209,24 @@ class _Emitter:
         if value.op in ("logical_and", "logical_or"):
             return self.dialect.tests[value.op].format(*(self.test(a) for a in value.args))
         if value.op not in self.dialect.tests:
-            raise NotReadable(f"a condition made by {value.op!r}; comparisons joined by & and | are understood")
+            raise NotReadable(
+                f"a condition made by {value.op!r}; comparisons joined by & and | are understood"
+            )
         return self.dialect.tests[value.op].format(*(self.number(a) for a in value.args))
 
-    def argument(self, value: Value, index: int, name: str, default: float | None = None) -> Value | None:
-        found = value.args[index] if index < len(value.args) else next((v for k, v in value.options if k == name), None)
+    def argument(
+        self, value: Value, index: int, name: str, default: float | None = None
+    ) -> Value | None:
+        found = (
+            value.args[index]
+            if index < len(value.args)
+            else next((v for k, v in value.options if k == name), None)
+        )
         if found is None and default is not None:
             return Value("constant", constant=default)
-        return None if found is None or (found.op == "constant" and found.constant is None) else found
+        return (
+            None if found is None or (found.op == "constant" and found.constant is None) else found
+        )
 
     def given(self, value: Value, index: int, name: str, default: float | None = None) -> str:
         found = self.argument(value, index, name, default)
@@ -202,7 +238,9 @@ class _Emitter:
         """Everything is computed in single precision, and rounded once, when it is written."""
         for kind in value.args[1:] if value.op == "to" else ():
             if kind.op != "dtype" and kind.constant not in ("torch.float32", "torch.float"):
-                raise NotReadable(f"{value.op} something other than float32 or the dtype of a tensor")
+                raise NotReadable(
+                    f"{value.op} something other than float32 or the dtype of a tensor"
+                )
         return self.number(value.args[0])
 
     def gelu(self, value: Value) -> str:
@@ -219,34 +257,46 @@ class _Emitter:
     def where(self, value: Value) -> str:
         if len(value.args) != 3:
             raise NotReadable("where with one operand")
-        return self.dialect.select.format(self.test(value.args[0]), self.number(value.args[1]), self.number(value.args[2]))
+        return self.dialect.select.format(
+            self.test(value.args[0]), self.number(value.args[1]), self.number(value.args[2])
+        )
 
     def pow(self, value: Value) -> str:
         base, exponent = self.number(value.args[0]), value.args[1].constant
         unary = self.dialect.unary
-        known = {2: "({0} * {0})", 3: "({0} * {0} * {0})", 4: "(({0} * {0}) * ({0} * {0}))", 1: "({0})",
+        known = {2: "({0} * {0})", 3: "({0} * {0} * {0})", 4: "(({0} * {0}) * ({0} * {0}))",
+                 1: "({0})",
                  -1: unary["reciprocal"], 0.5: unary["sqrt"], -0.5: unary["rsqrt"],
                  -2: unary["reciprocal"].replace("{0}", "({0} * {0})")}  # fmt: skip
         if not isinstance(exponent, (int, float)) or exponent not in known:
-            raise NotReadable(f"pow with the exponent {exponent!r}; known: {', '.join(map(str, known))}")
+            raise NotReadable(
+                f"pow with the exponent {exponent!r}; known: {', '.join(map(str, known))}"
+            )
         return known[exponent].format(base)
 
     def leaky_relu(self, value: Value) -> str:
         x = self.number(value.args[0])
         slope = self.given(value, 1, "negative_slope", 0.01)
-        return self.dialect.select.format(f"({x} > {self.dialect.number(0.0)})", x, f"{x} * {slope}")
+        return self.dialect.select.format(
+            f"({x} > {self.dialect.number(0.0)})", x, f"{x} * {slope}"
+        )
 
     def elu(self, value: Value) -> str:
         x = self.number(value.args[0])
         scale = self.given(value, 1, "alpha", 1.0)
-        return self.dialect.select.format(f"({x} > {self.dialect.number(0.0)})", x, f"{scale} * k_expm1({x})")
+        return self.dialect.select.format(
+            f"({x} > {self.dialect.number(0.0)})", x, f"{scale} * k_expm1({x})"
+        )
 
     def hardtanh(self, value: Value) -> str:
         low, high = self.given(value, 1, "min_val", -1.0), self.given(value, 2, "max_val", 1.0)
         return f"k_min(k_max({self.number(value.args[0])}, {low}), {high})"
 
     def softplus(self, value: Value) -> str:
-        beta, limit = self.argument(value, 1, "beta", 1.0), self.argument(value, 2, "threshold", 20.0)
+        beta, limit = (
+            self.argument(value, 1, "beta", 1.0),
+            self.argument(value, 2, "threshold", 20.0),
+        )
         if beta is None or beta.constant != 1 or limit is None or limit.constant != 20:
             raise NotReadable("softplus with a beta other than 1 or a threshold other than 20")
         return f"k_softplus({self.number(value.args[0])})"

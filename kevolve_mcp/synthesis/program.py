@@ -21,10 +21,12 @@ class Submodule:
 
 @dataclass(frozen=True)
 class Program:
-    """arguments: the names of forward's inputs. init: the constructor, None for a task that defines `reference`.
+    """arguments: the names of forward's inputs. init: the constructor, None for a task that defines
+    `reference`.
 
-    scalars: number-valued attributes ("self.eps") with their value where it is a literal or a constructor default, else None.
-    imports, constants: the statements of the module that the constructor may need.
+    scalars: number-valued attributes ("self.eps") with their value where it is a literal or a
+    constructor default, else None. imports, constants: the statements of the module that the
+    constructor may need.
     """
 
     arguments: tuple[str, ...]
@@ -46,7 +48,8 @@ class Program:
         imports = tuple(
             ast.unparse(s)
             for s in module.body
-            if isinstance(s, (ast.Import, ast.ImportFrom)) and not (isinstance(s, ast.ImportFrom) and s.module == "__future__")
+            if isinstance(s, (ast.Import, ast.ImportFrom))
+            and not (isinstance(s, ast.ImportFrom) and s.module == "__future__")
         )
         constants = {
             target.id: ast.unparse(s)
@@ -55,9 +58,18 @@ class Program:
             for target in s.targets
             if isinstance(target, ast.Name)
         }
-        model = next((s for s in module.body if isinstance(s, ast.ClassDef) and s.name == "Model"), None)
+        model = next(
+            (s for s in module.body if isinstance(s, ast.ClassDef) and s.name == "Model"), None
+        )
         if model is None:
-            function = next((s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == "reference"), None)
+            function = next(
+                (
+                    s
+                    for s in module.body
+                    if isinstance(s, ast.FunctionDef) and s.name == "reference"
+                ),
+                None,
+            )
             if function is None:
                 raise NotReadable("the task defines neither class Model nor reference(*inputs)")
             names, defaults = _arguments(function, skip=0)
@@ -68,26 +80,41 @@ class Program:
         names, defaults = _arguments(methods["forward"], skip=1)
         init = methods.get("__init__")
         scalars, submodules = _attributes(init, constants) if init else ({}, {})
-        return cls(names, methods["forward"], init, imports, constants, scalars, submodules, defaults)
+        return cls(
+            names, methods["forward"], init, imports, constants, scalars, submodules, defaults
+        )
 
     def wrapped(self, call: str) -> str:
-        """The text of class ModelNew (or `kernel`) with the reference's own constructor and a forward that returns `call`.
+        """The text of class ModelNew (or `kernel`) with the reference's own constructor and a
+        forward that returns `call`.
 
-        Raises NotReadable when the constructor needs more of the module than imports and literal constants."""
-        listed = ", ".join(f"{a}={self.defaults[a]}" if a in self.defaults else a for a in self.arguments)
+        Raises NotReadable when the constructor needs more of the module than imports and literal
+        constants."""
+        listed = ", ".join(
+            f"{a}={self.defaults[a]}" if a in self.defaults else a for a in self.arguments
+        )
         if self.init is None:
             if not isinstance(self.forward, ast.FunctionDef) or self.forward.name != "reference":
-                return f"class ModelNew(nn.Module):\n    def forward(self, {listed}):\n        return {call}\n"
+                return (
+                    f"class ModelNew(nn.Module):\n    def forward(self, {listed}):\n"
+                    f"        return {call}\n"
+                )
             return f"def kernel({listed}):\n    return {call}\n"
         init = _renamed(self.init)
         used = {n.id for n in ast.walk(init) if isinstance(n, ast.Name)}
         unknown = used - _known_names(init, self.imports) - set(self.constants)
         if unknown:
-            raise NotReadable(f"the constructor of Model uses {min(unknown)!r}, which is neither imported nor a literal constant")
+            raise NotReadable(
+                f"the constructor of Model uses {min(unknown)!r}, which is neither imported nor a "
+                "literal constant"
+            )
         constants = "".join(f"{text}\n" for name, text in self.constants.items() if name in used)
         body = "\n".join(f"    {line}" if line else "" for line in ast.unparse(init).splitlines())
         head = f"{constants}\n\n" if constants else ""
-        return f"{head}class ModelNew(nn.Module):\n{body}\n\n    def forward(self, {listed}):\n        return {call}\n"
+        return (
+            f"{head}class ModelNew(nn.Module):\n{body}\n\n    def forward(self, {listed}):\n"
+            f"        return {call}\n"
+        )
 
 
 def _renamed(init: ast.FunctionDef) -> ast.FunctionDef:
@@ -103,9 +130,15 @@ def _renamed(init: ast.FunctionDef) -> ast.FunctionDef:
 def _known_names(init: ast.FunctionDef, imports: tuple[str, ...]) -> set[str]:
     import builtins
 
-    known = {a.arg for a in (*init.args.posonlyargs, *init.args.args, *init.args.kwonlyargs)} | set(dir(builtins)) | {"ModelNew"}
+    known = (
+        {a.arg for a in (*init.args.posonlyargs, *init.args.args, *init.args.kwonlyargs)}
+        | set(dir(builtins))
+        | {"ModelNew"}
+    )
     known |= {a.arg for a in (init.args.vararg, init.args.kwarg) if a is not None}
-    known |= {n.id for n in ast.walk(init) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    known |= {
+        n.id for n in ast.walk(init) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
     known |= {"torch", "nn"}  # imported by every template
     for text in imports:
         statement = ast.parse(text).body[0]
@@ -118,10 +151,14 @@ def _arguments(function: ast.FunctionDef, skip: int) -> tuple[tuple[str, ...], d
     args = function.args
     if args.vararg or args.kwarg or args.kwonlyargs:
         raise NotReadable(
-            f"{function.name} takes *args, **kwargs or keyword-only arguments; plain positional ones are understood"
+            f"{function.name} takes *args, **kwargs or keyword-only arguments; plain positional "
+            "ones are understood"
         )
     named = [*args.posonlyargs, *args.args][skip:]
-    defaults = {a.arg: ast.unparse(d) for a, d in zip(named[len(named) - len(args.defaults) :], args.defaults, strict=False)}
+    defaults = {
+        a.arg: ast.unparse(d)
+        for a, d in zip(named[len(named) - len(args.defaults) :], args.defaults, strict=False)
+    }
     return tuple(a.arg for a in named), defaults
 
 
@@ -135,7 +172,11 @@ def _is_literal(value: ast.expr) -> bool:
 
 def number(value: ast.expr, names: dict[str, float] | None = None) -> float | None:
     """The value of a numeric expression of literals and known names; None for anything else."""
-    if isinstance(value, ast.Constant) and isinstance(value.value, (int, float)) and not isinstance(value.value, bool):
+    if (
+        isinstance(value, ast.Constant)
+        and isinstance(value.value, (int, float))
+        and not isinstance(value.value, bool)
+    ):
         return value.value
     if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub):
         inner = number(value.operand, names)
@@ -172,7 +213,9 @@ def number(value: ast.expr, names: dict[str, float] | None = None) -> float | No
     return None
 
 
-def _attributes(init: ast.FunctionDef, constants: dict[str, str]) -> tuple[dict[str, float | None], dict[str, Submodule]]:
+def _attributes(
+    init: ast.FunctionDef, constants: dict[str, str]
+) -> tuple[dict[str, float | None], dict[str, Submodule]]:
     names: dict[str, float] = {}
     for name, text in constants.items():
         constant = ast.parse(text).body[0]
@@ -187,7 +230,11 @@ def _attributes(init: ast.FunctionDef, constants: dict[str, str]) -> tuple[dict[
             continue
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         for target in targets:
-            if not (isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"):
+            if not (
+                isinstance(target, ast.Attribute)
+                and isinstance(target.value, ast.Name)
+                and target.value.id == "self"
+            ):
                 continue
             key = f"self.{target.attr}"
             value = statement.value

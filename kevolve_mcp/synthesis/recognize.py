@@ -1,4 +1,5 @@
-"""What the reference computes, as hints for a template's choices: which alternatives there are and which is the likeliest."""
+"""What the reference computes, as hints for a template's choices: which alternatives there are and
+which is the likeliest."""
 
 from __future__ import annotations
 
@@ -23,8 +24,9 @@ def packets(task: Task) -> dict[str, int]:
 
 
 def hints_for(skill: str, program: Program, task: Task) -> Hints:
-    """Hints for a skill by its name, the same for its Triton counterpart; none for a skill that brings its alternatives in ROLES itself. Raises NotReadable when
-    the text shows that the template computes something else."""
+    """Hints for a skill by its name, the same for its Triton counterpart; none for a skill that
+    brings its alternatives in ROLES itself. Raises NotReadable when the text shows that the
+    template computes something else."""
     recognizer = _RECOGNIZERS.get(skill.removeprefix("triton_"))
     return recognizer(program, task) if recognizer else {}
 
@@ -33,9 +35,14 @@ def _row_normalization(program: Program, task: Task) -> Hints:
     ran = packets(task)
     outputs = [len(c.outputs) for c in task.visible_cases if c.outputs]
     count = outputs[0] if outputs else 1
-    speaks = ran.keys() & {"aten.native_layer_norm", "aten.var", "aten.var_mean", "aten.std"} or ran.get("aten.mean", 0) > 1
+    speaks = (
+        ran.keys() & {"aten.native_layer_norm", "aten.var", "aten.var_mean", "aten.std"}
+        or ran.get("aten.mean", 0) > 1
+    )
     centered: tuple[str, ...] = ("1", "0") if speaks else ("0", "1")
-    returns: tuple[str, ...] = ("normalized",) if count == 1 else ("normalized,sum", "sum,normalized")
+    returns: tuple[str, ...] = (
+        ("normalized",) if count == 1 else ("normalized,sum", "sum,normalized")
+    )
     if count > 2:
         raise NotReadable(f"{count} outputs; the template returns the normalised rows and the sum")
     try:
@@ -57,7 +64,10 @@ def _row_normalization(program: Program, task: Task) -> Hints:
         "where",
         "maximum",
     }:
-        raise NotReadable(f"the reference also computes {min(unfit)}; the template normalises rows and does nothing else")
+        raise NotReadable(
+            f"the reference also computes {min(unfit)}; the template normalises rows and does "
+            "nothing else"
+        )
     if "layer_norm" in seen or "rms_norm" in seen:
         centered = ("1",) if "layer_norm" in seen else ("0",)
     elif not seen & {"var", "std", "sub"}:
@@ -79,7 +89,9 @@ def _softmax_cross_entropy(program: Program, task: Task) -> Hints:
     source = task.source
     for word in ("label_smoothing", "weight="):
         if word in source:
-            raise NotReadable(f"the reference uses {word.rstrip('=')}, which the template does not compute")
+            raise NotReadable(
+                f"the reference uses {word.rstrip('=')}, which the template does not compute"
+            )
     shapes = {len(c.outputs[0].shape) for c in task.visible_cases if c.outputs}
     if shapes == {1}:
         return {"reduction": ("none",)}
@@ -88,8 +100,16 @@ def _softmax_cross_entropy(program: Program, task: Task) -> Hints:
     except NotReadable:
         return {"reduction": ("mean", "sum")}  # both meanings are tried
     losses = [v for v in seen if v.op in ("cross_entropy", "nll_loss")]
-    said = {str(v.option("reduction", "mean")) for v in losses} - {"none"} | {v.op for v in seen if v.op in ("mean", "sum")}
-    return {"reduction": ("sum",) if said == {"sum"} else ("mean",) if said == {"mean"} else ("mean", "sum")}
+    said = {str(v.option("reduction", "mean")) for v in losses} - {"none"} | {
+        v.op for v in seen if v.op in ("mean", "sum")
+    }
+    return {
+        "reduction": ("sum",)
+        if said == {"sum"}
+        else ("mean",)
+        if said == {"mean"}
+        else ("mean", "sum")
+    }
 
 
 _RECOGNIZERS: dict[str, Callable[[Program, Task], Hints]] = {

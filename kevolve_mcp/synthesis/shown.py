@@ -1,7 +1,7 @@
 """What an author has been given before, so that it is referred to and not repeated.
 
-An ask's text ends with a line that names what it holds in full. The line is read back from the stored text: what was shown is
-known from what was shown, and from nothing beside it. Pure.
+An ask's text ends with a line that names what it holds in full. The line is read back from the
+stored text: what was shown is known from what was shown, and from nothing beside it. Pure.
 """
 
 from __future__ import annotations
@@ -34,11 +34,18 @@ def line(keys: Iterable[str]) -> str:
 def holds(text: str) -> tuple[str, ...]:
     """What the text of an ask says that it holds; () for one that was cut at its end."""
     last = text.rstrip().rpartition("\n")[2]
-    return tuple(last.removeprefix(MARK).removesuffix(".").split(", ")) if last.startswith(MARK) else ()
+    return (
+        tuple(last.removeprefix(MARK).removesuffix(".").split(", "))
+        if last.startswith(MARK)
+        else ()
+    )
 
 
-def references(sections: Iterable[Section], pages: Iterable[str], had: Mapping[str, str], session: str) -> Section | None:
-    """In place of the sections and pages that an author `had` (key -> id of the ask that held it, or OWN): where they stand."""
+def references(
+    sections: Iterable[Section], pages: Iterable[str], had: Mapping[str, str], session: str
+) -> Section | None:
+    """In place of the sections and pages that an author `had` (key -> id of the ask that held it,
+    or OWN): where they stand."""
     own, given = list[Section](), dict[str, list[Section]]()
     for section in sections:
         if had[section.key] == OWN:
@@ -51,10 +58,15 @@ def references(sections: Iterable[Section], pages: Iterable[str], had: Mapping[s
         for ask, held in given.items()
     ]
     if own:
-        lines.append(f"- handed in by you: {'; '.join(s.title for s in own)}. " + _again(own, own[0].rest))
+        lines.append(
+            f"- handed in by you: {'; '.join(s.title for s in own)}. " + _again(own, own[0].rest)
+        )
     known = [f"{page} (ask {had[page_key(page)]})" for page in pages]
     if known:
-        lines.append(f"- pages that still apply: {', '.join(known)}. knowledge_read(page_id=...) shows one again.")
+        lines.append(
+            f"- pages that still apply: {', '.join(known)}. knowledge_read(page_id=...) shows one "
+            "again."
+        )
     return Section("Not repeated here", "\n".join(lines), give=1, least=10_000) if lines else None
 
 

@@ -1,11 +1,13 @@
-"""Skills turned into candidates without a model: match a skill's pattern to a task, bind the template's roles, write the file.
+"""Skills turned into candidates without a model: match a skill's pattern to a task, bind the
+template's roles, write the file.
 
 The pattern of a skill (front matter):
 
     operators:  list of groups "aten.mean|aten.var"; of each group at least one operator was executed
     without:    list of operators (a trailing * matches any rest) that must not have been executed
     only:       list of operators outside which nothing may have been executed
-    families:   list of groups "normalization|softmax" (words of knowledge.families); of each group at least one family was executed
+    families:   list of groups "normalization|softmax" (words of knowledge.families); of each group
+                at least one family was executed
     dtypes:     dtypes allowed for the inputs
 
 A wrong guess costs one evaluation: the candidate fails verification and is remembered as a failure.
@@ -48,7 +50,8 @@ class Instantiations:
 
 
 def skill_name(skill: Skill) -> str:
-    """ "skills/row_normalization" -> "row_normalization"; those that searches taught keep their folder: "learned/one_pass"."""
+    """ "skills/row_normalization" -> "row_normalization"; those that searches taught keep their
+    folder: "learned/one_pass"."""
     return skill.id.removeprefix("skills/")
 
 
@@ -85,7 +88,9 @@ def mismatch(skill: Skill, task: Task, target: str, language: str) -> str:
 
 def instantiate(skill: Skill, task: Task, target: str, language: str) -> Instantiations:
     """Candidates for the task from every template of the skill."""
-    reason = mismatch(skill, task, target, language) or ("" if skill.templates else "it has no kernel template")
+    reason = mismatch(skill, task, target, language) or (
+        "" if skill.templates else "it has no kernel template"
+    )
     if reason:
         return Instantiations((), reason)
     try:
@@ -103,7 +108,9 @@ def instantiate(skill: Skill, task: Task, target: str, language: str) -> Instant
     return Instantiations(tuple(found), "" if found else "; ".join(dict.fromkeys(reasons)))
 
 
-def _attempt(skill: Skill, name: str, program: Program, task: Task, language: str) -> Iterable[Instantiation] | str:
+def _attempt(
+    skill: Skill, name: str, program: Program, task: Task, language: str
+) -> Iterable[Instantiation] | str:
     """The candidates from one template, or the reason why there are none."""
     try:
         return _fill(skill, name, program, task, language)
@@ -111,22 +118,35 @@ def _attempt(skill: Skill, name: str, program: Program, task: Task, language: st
         return str(error)
 
 
-def _fill(skill: Skill, name: str, program: Program, task: Task, language: str) -> Iterable[Instantiation]:
+def _fill(
+    skill: Skill, name: str, program: Program, task: Task, language: str
+) -> Iterable[Instantiation]:
     template = skill.files[name]
     floating = [d for d in _words(skill, "dtypes") if "float" in d] or ["float32"]
     roles = _assigned(template, "ROLES", f"{skill.id}/{name}")
     if roles == "elementwise":
         if language not in DIALECTS:
-            raise NotReadable(f"elementwise kernels are written in {', '.join(DIALECTS)}, not in {language}")
+            raise NotReadable(
+                f"elementwise kernels are written in {', '.join(DIALECTS)}, not in {language}"
+            )
         kernel = fuse(program, task, DIALECTS[language], floating)
         text = DIALECTS[language].fill(template, kernel)
         source = _file(_without(text, {"ROLES": None}), program, kernel.call())
-        note = f"{', '.join(f'{o.expression}: {o.mode}' for o in kernel.operands)}; {len(kernel.results)} output(s)"
+        note = (
+            f"{', '.join(f'{o.expression}: {o.mode}' for o in kernel.operands)}; "
+            f"{len(kernel.results)} output(s)"
+        )
         return [Instantiation(Candidate(source, language), skill_name(skill), name, note)]
-    if not isinstance(roles, dict) or not all(isinstance(k, str) and isinstance(v, str) for k, v in roles.items()):
-        raise NotReadable(f'the ROLES of {skill.id}/{name} must be "elementwise" or map role names to kinds')
+    if not isinstance(roles, dict) or not all(
+        isinstance(k, str) and isinstance(v, str) for k, v in roles.items()
+    ):
+        raise NotReadable(
+            f'the ROLES of {skill.id}/{name} must be "elementwise" or map role names to kinds'
+        )
     made = []
-    for binding in bindings(roles, program, task, hints_for(skill_name(skill), program, task), floating):
+    for binding in bindings(
+        roles, program, task, hints_for(skill_name(skill), program, task), floating
+    ):
         call = f"run({', '.join(f'{role}={text}' for role, text in binding.arguments.items())})"
         text = _without(template, {"ROLES": None, "BINDING": f"BINDING = {binding.choices!r}"})
         candidate = Candidate(_file(text, program, call), language)
@@ -151,7 +171,9 @@ def _without(text: str, changes: dict[str, str | None]) -> str:
             and statement.targets[0].id in changes
         ):
             replacement = changes[statement.targets[0].id]
-            lines[statement.lineno - 1 : statement.end_lineno] = [] if replacement is None else [f"{replacement}\n"]
+            lines[statement.lineno - 1 : statement.end_lineno] = (
+                [] if replacement is None else [f"{replacement}\n"]
+            )
     return "".join(lines)
 
 
@@ -161,7 +183,9 @@ def _assigned(text: str, name: str, where: str) -> object:
     except SyntaxError as error:
         raise NotReadable(f"{where} is not valid Python: line {error.lineno}") from error
     for statement in module.body:
-        if isinstance(statement, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in statement.targets):
+        if isinstance(statement, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == name for t in statement.targets
+        ):
             try:
                 return ast.literal_eval(statement.value)
             except ValueError as error:

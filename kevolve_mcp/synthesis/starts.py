@@ -14,7 +14,8 @@ from .wording import one_line
 
 @dataclass(frozen=True)
 class Start:
-    """A kernel to evaluate before the search proper. origin: "user file", "skill: NAME", "task: NAME"."""
+    """A kernel to evaluate before the search proper. origin: "user file", "skill: NAME", "task:
+    NAME"."""
 
     candidate: Candidate
     origin: str
@@ -23,7 +24,8 @@ class Start:
 
 @dataclass(frozen=True)
 class SimilarKernel:
-    """The best kernel of a task that computes something similar. place: session and node, "scale-7f3a n12". similarity: 0..1."""
+    """The best kernel of a task that computes something similar. place: session and node,
+    "scale-7f3a n12". similarity: 0..1."""
 
     task: str
     candidate: Candidate
@@ -36,8 +38,8 @@ class SimilarKernel:
 
 @dataclass(frozen=True)
 class Starts:
-    """found: in the order in which they should be tried. notes: one line for each source that gave nothing, with the reason;
-    when nothing at all was found the last note says what to do."""
+    """found: in the order in which they should be tried. notes: one line for each source that gave
+    nothing, with the reason; when nothing at all was found the last note says what to do."""
 
     found: tuple[Start, ...]
     notes: tuple[str, ...] = ()
@@ -54,9 +56,10 @@ def find_starts(
     per_skill: int = 2,
     limit: int = 6,
 ) -> Starts:
-    """The user's file first, then at most `per_skill` instantiations of each matching skill, then similar tasks' kernels as they
-    are (they rarely fit unchanged, but show what worked); equal texts once, `limit` in all. Before them all: those that have the
-    TUNABLES of a similar task's kernel, with the parameters that were best there."""
+    """The user's file first, then at most `per_skill` instantiations of each matching skill, then
+    similar tasks' kernels as they are (they rarely fit unchanged, but show what worked); equal
+    texts once, `limit` in all. Before them all: those that have the TUNABLES of a similar task's
+    kernel, with the parameters that were best there."""
     found: list[Start] = []
     notes: list[str] = []
     if user is None:
@@ -65,21 +68,33 @@ def find_starts(
         found.append(Start(user, "user file", "given when the session was opened"))
     for skill in skills:
         result = instantiate(skill, task, target, language)
-        found.extend(Start(i.candidate, f"skill: {skill_name(skill)}", i.note) for i in result.found[:per_skill])
+        found.extend(
+            Start(i.candidate, f"skill: {skill_name(skill)}", i.note)
+            for i in result.found[:per_skill]
+        )
         if not result.found:
             notes.append(f"skill {skill_name(skill)}: {result.reason}")
     for kernel in similar:
         if kernel.candidate.language == language:
-            reached = "" if kernel.fitness is None else f", where it reached F = {kernel.fitness:.2f}"
+            reached = (
+                "" if kernel.fitness is None else f", where it reached F = {kernel.fitness:.2f}"
+            )
             name, place = one_line(kernel.task), f" ({kernel.place})" if kernel.place else ""
-            found.append(Start(kernel.candidate, f"task: {name}", f"the best kernel of the similar task {name}{place}{reached}"))
+            found.append(
+                Start(
+                    kernel.candidate,
+                    f"task: {name}",
+                    f"the best kernel of the similar task {name}{place}{reached}",
+                )
+            )
     if not similar:
         notes.append("no earlier session holds a kernel of a similar task")
     unique = _unique(_experienced(found, similar))
     if not unique:
         notes.append(
-            "no starting kernel was found: give one with start_path or start_source, or write the first one from the template "
-            "(`kevolve template TASK`), beginning with a plain correct kernel"
+            "no starting kernel was found: give one with start_path or start_source, or write the "
+            "first one from the template (`kevolve template TASK`), beginning with a plain correct "
+            "kernel"
         )
     if len(unique) > limit:
         notes.append(f"{len(unique) - limit} further starting kernels were left out")
@@ -87,10 +102,14 @@ def find_starts(
 
 
 def _experienced(found: Sequence[Start], similar: Sequence[SimilarKernel]) -> list[Start]:
-    """First the starts that have the form of a similar task's kernel, with the parameters that were best there; a skill's own parameters are
-    then left to the search."""
+    """First the starts that have the form of a similar task's kernel, with the parameters that were
+    best there; a skill's own parameters are then left to the search."""
     informed = [_informed(start, similar) for start in found]
-    rest = [s for s, better in zip(found, informed, strict=True) if better is None or not s.origin.startswith("skill: ")]
+    rest = [
+        s
+        for s, better in zip(found, informed, strict=True)
+        if better is None or not s.origin.startswith("skill: ")
+    ]
     return [better for better in informed if better is not None] + rest
 
 
@@ -100,8 +119,15 @@ def _informed(start: Start, similar: Sequence[SimilarKernel]) -> Start | None:
         theirs = _form(kernel.candidate)
         if own is None or theirs is None or theirs[1] != own[1]:
             continue
-        note = f"{start.note}; with the parameters that were best for the similar task {one_line(kernel.task)}".lstrip("; ")
-        return Start(start.candidate.with_params(theirs[0]), start.origin, note) if theirs[0] != own[0] else None
+        note = (
+            f"{start.note}; with the parameters that were best for the similar task "
+            f"{one_line(kernel.task)}"
+        ).lstrip("; ")
+        return (
+            Start(start.candidate.with_params(theirs[0]), start.origin, note)
+            if theirs[0] != own[0]
+            else None
+        )
     return None
 
 

@@ -1,4 +1,5 @@
-"""A candidate file to fill in: correct in form by construction, with the task's own constructor and names."""
+"""A candidate file to fill in: correct in form by construction, with the task's own constructor and
+names."""
 
 from __future__ import annotations
 
@@ -15,10 +16,14 @@ LANGUAGES = ("cpp", "triton", "cuda")
 
 
 def template_candidate(task: Task, language: str = "cpp") -> Candidate:
-    """A file in the candidate format for this task. It builds and runs, but computes nothing yet: the places to fill carry
-    comments, and it fails verification until they are filled. Raises UsageError for a language without a template."""
+    """A file in the candidate format for this task. It builds and runs, but computes nothing yet:
+    the places to fill carry comments, and it fails verification until they are filled. Raises
+    UsageError for a language without a template."""
     if language not in LANGUAGES:
-        raise UsageError(f"there is no template for the language {language!r}", f"Templates exist for: {', '.join(LANGUAGES)}.")
+        raise UsageError(
+            f"there is no template for the language {language!r}",
+            f"Templates exist for: {', '.join(LANGUAGES)}.",
+        )
     return Candidate(_assemble(task, language), language)
 
 
@@ -45,8 +50,16 @@ def _assemble(task: Task, language: str) -> str:
         if line not in imports:
             imports.append(line)
     imports += _IMPORTS[language]
-    head = [f'"""Candidate for the task {_safe(task.name)}.', "", *(f"* {rule}" for rule in format_rules(language)), '"""', ""]
-    body = {"cpp": _cpp, "triton": _triton, "cuda": _cuda}[language](task, [*names, *(p.replace(".", "_") for p in parameters)])
+    head = [
+        f'"""Candidate for the task {_safe(task.name)}.',
+        "",
+        *(f"* {rule}" for rule in format_rules(language)),
+        '"""',
+        "",
+    ]
+    body = {"cpp": _cpp, "triton": _triton, "cuda": _cuda}[language](
+        task, [*names, *(p.replace(".", "_") for p in parameters)]
+    )
     return "\n".join([*head, *imports, "", body, "", "", _model(program, names, call)])
 
 
@@ -59,40 +72,61 @@ def _model(program: Program | None, names: tuple[str, ...], call: str) -> str:
         try:
             return program.wrapped(call)
         except NotReadable as error:
-            note = f"        # {error}; write the constructor so that parameters carry the reference's names\n"
+            note = (
+                f"        # {error}; write the constructor so that parameters carry the "
+                "reference's names\n"
+            )
             init = program.init
             listed = ast.unparse(init.args) if init is not None else "self"
             return (
-                f"class ModelNew(nn.Module):\n    def __init__({listed}):\n        super().__init__()\n{note}\n"
+                f"class ModelNew(nn.Module):\n    def __init__({listed}):\n"
+                f"        super().__init__()\n{note}\n"
                 f"    def forward(self, {', '.join(names)}):\n        return {call}\n"
             )
-    return f"class ModelNew(nn.Module):\n    def forward(self, {', '.join(names)}):\n        return {call}\n"
+    return (
+        f"class ModelNew(nn.Module):\n    def forward(self, {', '.join(names)}):\n"
+        f"        return {call}\n"
+    )
 
 
 _POINTERS = {
-    "float32": "float", "float64": "double", "int64": "int64_t", "int32": "int32_t", "bool": "bool", "uint8": "uint8_t",
-    "int8": "int8_t", "int16": "int16_t", "float16": "uint16_t", "bfloat16": "uint16_t",
+    "float32": "float", "float64": "double", "int64": "int64_t", "int32": "int32_t", "bool": "bool",
+    "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "float16": "uint16_t",
+    "bfloat16": "uint16_t",
 }  # fmt: skip
 
 
 def _shapes(task: Task) -> list[str]:
     return [
-        f"//   {c.name}: {', '.join(map(str, c.inputs)) or 'not known'} -> {', '.join(map(str, c.outputs)) or 'not known'}"
+        (
+            f"//   {c.name}: {', '.join(map(str, c.inputs)) or 'not known'} -> "
+            f"{', '.join(map(str, c.outputs)) or 'not known'}"
+        )
         for c in task.visible_cases
     ]
 
 
-def _interface(task: Task, names: list[str], types: dict[str, str], device: str) -> tuple[list[str], list[str], list[str]]:
-    """(the kernel's pointer arguments, lines that allocate the outputs, the outputs' names). device: text of an argument."""
+def _interface(
+    task: Task, names: list[str], types: dict[str, str], device: str
+) -> tuple[list[str], list[str], list[str]]:
+    """(the kernel's pointer arguments, lines that allocate the outputs, the outputs' names).
+    device: text of an argument."""
     case = next((c for c in task.visible_cases if c.inputs), None)
     specs = list(case.inputs) if case else []
-    dtypes = [s.dtype for s in specs] + [p.partition(" ")[2].partition("[")[0] for p in task.parameters]
+    dtypes = [s.dtype for s in specs] + [
+        p.partition(" ")[2].partition("[")[0] for p in task.parameters
+    ]
     kinds = [types.get(d, "float") for d in dtypes] + ["float"] * (len(names) - len(dtypes))
     outputs = list(case.outputs) if case and case.outputs else []
     pointers = [f"const {k}* {n}" for k, n in zip(kinds, names, strict=False)]
-    pointers += [f"{types.get(o.dtype, 'float')}* out{i}" for i, o in enumerate(outputs)] or ["float* out0"]
+    pointers += [f"{types.get(o.dtype, 'float')}* out{i}" for i, o in enumerate(outputs)] or [
+        "float* out0"
+    ]
     made = [
-        f"    out{i} = torch.empty({_shape_text(o.shape, specs, names)}, dtype=torch.{o.dtype}{device})"
+        (
+            f"    out{i} = torch.empty({_shape_text(o.shape, specs, names)}, "
+            f"dtype=torch.{o.dtype}{device})"
+        )
         for i, o in enumerate(outputs)
     ] or [f"    out0 = torch.empty_like({names[0]})"]
     return pointers, made, [f"out{i}" for i in range(max(1, len(outputs)))]
@@ -101,7 +135,10 @@ def _interface(task: Task, names: list[str], types: dict[str, str], device: str)
 def _cpp(task: Task, names: list[str]) -> str:
     pointers, made, outs = _interface(task, names, _POINTERS, "")
     lines = [
-        "# The choices of a parameter search, and the present ones; each reaches the C++ text as a macro or a flag.",
+        (
+            "# The choices of a parameter search, and the present ones; each reaches the C++ text "
+            "as a macro or a flag."
+        ),
         'TUNABLES = {"UNROLL": [1, 2, 4, 8], "WIDTH": [256, 512]}',
         'PARAMS = {"UNROLL": 4, "WIDTH": 512}',
         "",
@@ -112,8 +149,14 @@ def _cpp(task: Task, names: list[str]) -> str:
         "#include <cstdint>",
         "",
         f'extern "C" void kernel({", ".join(pointers)}, int64_t count) {{',
-        "    // Fill in: the loops. `count` is the number of elements of the first output; pass more sizes as int64_t arguments.",
-        "    // One pass over memory, several accumulators, `#pragma omp simd` on the innermost loop.",
+        (
+            "    // Fill in: the loops. `count` is the number of elements of the first output; "
+            "pass more sizes as int64_t arguments."
+        ),
+        (
+            "    // One pass over memory, several accumulators, `#pragma omp simd` on the "
+            "innermost loop."
+        ),
         "}",
         '"""',
         "_lib = load_cpp(",
@@ -125,7 +168,9 @@ def _cpp(task: Task, names: list[str]) -> str:
         "",
         f"def run({', '.join(names)}):",
         *made,
-        f"    _lib.kernel({', '.join([*(f'{n}.contiguous()' for n in names), *outs, 'out0.numel()'])})",
+        (
+            f"    _lib.kernel({', '.join([*(f'{n}.contiguous()' for n in names), *outs, 'out0.numel()'])})"
+        ),
         f"    return {', '.join(outs)}",
     ]
     return "\n".join(lines)
@@ -136,7 +181,10 @@ def _cuda(task: Task, names: list[str]) -> str:
     pointers, made, outs = _interface(task, names, types, f", device={names[0]}.device")
     given = ", ".join([*(f"{n}.contiguous()" for n in names), *outs, "out0.numel()"])
     lines = [
-        "# The choices of a parameter search, and the present ones; each reaches the CUDA text as a macro.",
+        (
+            "# The choices of a parameter search, and the present ones; each reaches the CUDA text "
+            "as a macro."
+        ),
         'TUNABLES = {"THREADS": [64, 128, 256, 512, 1024]}',
         'PARAMS = {"THREADS": 256}',
         "",
@@ -147,10 +195,16 @@ def _cuda(task: Task, names: list[str]) -> str:
         "#include <cuda_fp16.h>",
         "#include <cstdint>",
         "",
-        f'extern "C" __global__ void __launch_bounds__(THREADS) kernel({", ".join(pointers)}, int64_t count) {{',
+        (
+            f'extern "C" __global__ void __launch_bounds__(THREADS) kernel({", ".join(pointers)}, '
+            "int64_t count) {"
+        ),
         "    const int64_t at = blockIdx.x * int64_t(THREADS) + threadIdx.x;",
         "    if (at >= count) return;",
-        "    // Fill in: the computation. `count` is the number of elements of the first output; pass more sizes as int64_t arguments.",
+        (
+            "    // Fill in: the computation. `count` is the number of elements of the first "
+            "output; pass more sizes as int64_t arguments."
+        ),
         "}",
         '"""',
         "_lib = load_cuda(SOURCE, defines=PARAMS)",
@@ -194,7 +248,10 @@ def _triton(task: Task, names: list[str]) -> str:
         f"def run({', '.join(names)}):",
         f"    out = torch.empty_like({names[0]})",
         "    grid = (triton.cdiv(out.numel(), PARAMS['BLOCK']),)",
-        f"    kernel[grid]({', '.join(names)}, out, out.numel(), BLOCK=PARAMS['BLOCK'], num_warps=PARAMS['WARPS'])",
+        (
+            f"    kernel[grid]({', '.join(names)}, out, out.numel(), BLOCK=PARAMS['BLOCK'], "
+            "num_warps=PARAMS['WARPS'])"
+        ),
         "    return out",
     ]
     return "\n".join(lines)

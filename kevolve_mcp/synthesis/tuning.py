@@ -1,9 +1,12 @@
-"""The next parameters of a candidate: informed points first, then Optuna's TPE over TUNABLES, rebuilt at every ask.
+"""The next parameters of a candidate: informed points first, then Optuna's TPE over TUNABLES,
+rebuilt at every ask.
 
-Informed are the last choices of all lists together, and the neighbours of the best point so far: a budget of a dozen evaluations
-is spent before a model has learnt anything. No study is kept: the tree is the only truth, and the same seed and history give the same answer in any process. TPE repeats
-itself, so what was tried is refused by digest; after some repetitions a random unseen point is taken; when every point was tried,
-Exhausted. Without Optuna the choice is random among the unseen points, and `Choice.method` says so.
+Informed are the last choices of all lists together, and the neighbours of the best point so far: a
+budget of a dozen evaluations is spent before a model has learnt anything. No study is kept: the
+tree is the only truth, and the same seed and history give the same answer in any process. TPE
+repeats itself, so what was tried is refused by digest; after some repetitions a random unseen point
+is taken; when every point was tried, Exhausted. Without Optuna the choice is random among the
+unseen points, and `Choice.method` says so.
 """
 
 from __future__ import annotations
@@ -23,7 +26,9 @@ from kevolve_mcp.errors import Conflict, UsageError
 from .ask import HistoryRow, short, structure_digest
 
 REPETITIONS = 32  # asks of the sampler before a random unseen point is taken
-WARM_UP = 6  # finished attempts of a structure before the model is asked: below it the sampler draws at random anyway
+# finished attempts of a structure before the model is asked: below it the sampler draws at random
+# anyway
+WARM_UP = 6
 DEAD_AFTER = 2  # failures of a choice that never worked, before it goes to the end of the queue
 SCAN_LIMIT = 200_000  # points listed one by one; larger spaces are sampled
 
@@ -38,8 +43,9 @@ class Exhausted(Conflict):
 
 @dataclass(frozen=True)
 class Choice:
-    """params: the whole PARAMS literal of the child. method: "corner", "neighbour", "tpe", "random", or "random (optuna is not
-    installed)". unseen: how many combinations are untried after this one."""
+    """params: the whole PARAMS literal of the child. method: "corner", "neighbour", "tpe",
+    "random", or "random (optuna is not installed)". unseen: how many combinations are untried after
+    this one."""
 
     candidate: Candidate
     params: Params
@@ -58,14 +64,19 @@ def next_choice(
 ) -> Choice:
     """The next parameters for `candidate`'s text.
 
-    history: finished attempts; those of other structures are ignored. ahead: how many other answers are on their way, so that
-    authors who work at once do not all propose the same. fixed: names that keep their value. Deterministic in its
-    arguments. Raises UsageError without TUNABLES or with PARAMS that lack a name, Exhausted when nothing is left.
+    history: finished attempts; those of other structures are ignored. ahead: how many other answers
+    are on their way, so that authors who work at once do not all propose the same. fixed: names
+    that keep their value. Deterministic in its arguments. Raises UsageError without TUNABLES or
+    with PARAMS that lack a name, Exhausted when nothing is left.
     """
     tunables = candidate.tunables()
     params = candidate.params()
     _check(tunables, params)
-    space = {name: _distinct(choices) for name, choices in tunables.items() if name not in fixed and len(_distinct(choices)) > 1}
+    space = {
+        name: _distinct(choices)
+        for name, choices in tunables.items()
+        if name not in fixed and len(_distinct(choices)) > 1
+    }
     structure = short(structure_digest(candidate))
     rows = [r for r in history if short(r.structure) == structure]
     digests = {short(candidate.digest)} | {short(r.candidate) for r in history}
@@ -82,23 +93,34 @@ def next_choice(
 
     left, dead = max(0, points - inside), _dead(space, rows)
     if left:
-        informed = [(child, p, how) for p, how in _informed(space, rows, params, dead) if (child := made(p)) is not None]
+        informed = [
+            (child, p, how)
+            for p, how in _informed(space, rows, params, dead)
+            if (child := made(p)) is not None
+        ]
         if ahead < len(informed):
             child, point, method = informed[ahead]
             return Choice(child, {**params, **point}, method, left - 1)
-        sampler = _tpe(space, rows, params, seed, fixed) if use_optuna and len(rows) >= WARM_UP else None
+        sampler = (
+            _tpe(space, rows, params, seed, fixed) if use_optuna and len(rows) >= WARM_UP else None
+        )
         if sampler is not None:
             for point in itertools.islice(sampler, REPETITIONS):
                 child = made(point)
                 if child is not None and not _holds(point, dead):
                     return Choice(child, {**params, **point}, "tpe", left - 1)
-        method = "random" if _optuna() is not None or not use_optuna else "random (optuna is not installed)"
+        method = (
+            "random"
+            if _optuna() is not None or not use_optuna
+            else "random (optuna is not installed)"
+        )
         for point in _unseen_points(space, rng, points, dead):
             child = made(point)
             if child is not None:
                 return Choice(child, {**params, **point}, method, left - 1)
     raise Exhausted(
-        f"all {points} combinations of {', '.join(space) or 'no tunable with two choices'} were tried",
+        f"all {points} combinations of {', '.join(space) or 'no tunable with two choices'} were "
+        "tried",
         "Add choices to TUNABLES, tune another node, or change the structure of the kernel.",
     )
 
@@ -106,10 +128,15 @@ def next_choice(
 def _check(tunables: Tunables, params: Params) -> None:
     example = 'write TUNABLES = {"BLOCK": [64, 128]} and PARAMS = {"BLOCK": 64} as literals'
     if not tunables:
-        raise UsageError("the candidate has no TUNABLES", f"To have its parameters searched, {example}.")
+        raise UsageError(
+            "the candidate has no TUNABLES", f"To have its parameters searched, {example}."
+        )
     missing = sorted(set(tunables) - set(params))
     if missing:
-        raise UsageError(f"PARAMS lacks {missing[0]!r}, which TUNABLES names", f"Give each tunable its present value: {example}.")
+        raise UsageError(
+            f"PARAMS lacks {missing[0]!r}, which TUNABLES names",
+            f"Give each tunable its present value: {example}.",
+        )
 
 
 def _distinct(choices: Sequence[ParamValue]) -> tuple[ParamValue, ...]:
@@ -122,7 +149,8 @@ def _key(params: Params) -> str:
 
 
 def _inside(known: Params, tunables: Tunables, fixed: frozenset[str], params: Params) -> bool:
-    """Whether a tried point belongs to the space: fixed names as here, the others among the choices."""
+    """Whether a tried point belongs to the space: fixed names as here, the others among the
+    choices."""
     for name, value in known.items():
         choices = [params[name]] if name in fixed or name not in tunables else tunables[name]
         if json.dumps(value) not in {json.dumps(c) for c in choices}:
@@ -130,14 +158,19 @@ def _inside(known: Params, tunables: Tunables, fixed: frozenset[str], params: Pa
     return True
 
 
-def _informed(space: Tunables, rows: Sequence[HistoryRow], params: Params, dead: Dead) -> Iterator[tuple[Params, str]]:
-    """What to try before a model knows anything: the last choice of every list together, since authors write the cautious
-    choice first; then coordinate descent, each tunable of the best point one choice further either way, in the text's order."""
+def _informed(
+    space: Tunables, rows: Sequence[HistoryRow], params: Params, dead: Dead
+) -> Iterator[tuple[Params, str]]:
+    """What to try before a model knows anything: the last choice of every list together, since
+    authors write the cautious choice first; then coordinate descent, each tunable of the best point
+    one choice further either way, in the text's order."""
     if not space:
         return
     yield {name: choices[-1] for name, choices in space.items()}, "corner"
     correct = [row for row in rows if row.status == "correct" and row.fitness]
-    best = {**params, **max(correct, key=lambda row: row.fitness or 0.0).params} if correct else params
+    best = (
+        {**params, **max(correct, key=lambda row: row.fitness or 0.0).params} if correct else params
+    )
     for name, choices in space.items():
         if json.dumps(best[name]) not in (texts := [json.dumps(c) for c in choices]):
             continue
@@ -148,22 +181,31 @@ def _informed(space: Tunables, rows: Sequence[HistoryRow], params: Params, dead:
 
 
 def _dead(space: Tunables, rows: Sequence[HistoryRow]) -> Dead:
-    """(name, choice as JSON) that were tried at least DEAD_AFTER times and never in a correct candidate."""
+    """(name, choice as JSON) that were tried at least DEAD_AFTER times and never in a correct
+    candidate."""
     tries: dict[tuple[str, str], list[bool]] = {}
     for row in rows:
         for name in space.keys() & row.params.keys():
-            tries.setdefault((name, json.dumps(row.params[name])), []).append(row.status == "correct")
-    return frozenset(choice for choice, found in tries.items() if len(found) >= DEAD_AFTER and not any(found))
+            tries.setdefault((name, json.dumps(row.params[name])), []).append(
+                row.status == "correct"
+            )
+    return frozenset(
+        choice for choice, found in tries.items() if len(found) >= DEAD_AFTER and not any(found)
+    )
 
 
-def _unseen_points(space: Tunables, rng: random.Random, points: int, dead: Dead) -> Iterator[Params]:
+def _unseen_points(
+    space: Tunables, rng: random.Random, points: int, dead: Dead
+) -> Iterator[Params]:
     """Random points, those with a dead choice last; of a small space every point exactly once."""
     names = list(space)
     if points > SCAN_LIMIT:
         for _ in range(10_000):  # of so large a space nearly every draw is new
             yield {n: rng.choice(choices) for n, choices in space.items()}
         return
-    listed = [dict(zip(names, values, strict=True)) for values in itertools.product(*space.values())]
+    listed = [
+        dict(zip(names, values, strict=True)) for values in itertools.product(*space.values())
+    ]
     rng.shuffle(listed)
     yield from sorted(listed, key=lambda point: _holds(point, dead))
 
@@ -187,19 +229,30 @@ def _tpe(
     if optuna is None or not space:
         return None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    encoded = {n: {json.dumps(c): c for c in choices} for n, choices in space.items()}  # strings: what Optuna stores unchanged
-    distributions = {n: optuna.distributions.CategoricalDistribution(list(e)) for n, e in encoded.items()}
+    # strings: what Optuna stores unchanged
+    encoded = {n: {json.dumps(c): c for c in choices} for n, choices in space.items()}
+    distributions = {
+        n: optuna.distributions.CategoricalDistribution(list(e)) for n, e in encoded.items()
+    }
     trials = []
     for row in rows:
         full = {**params, **row.params}
         point = {n: json.dumps(full[n]) for n in space}
-        if any(point[n] not in encoded[n] for n in space) or any(full[n] != params[n] for n in fixed & full.keys()):
+        if any(point[n] not in encoded[n] for n in space) or any(
+            full[n] != params[n] for n in fixed & full.keys()
+        ):
             continue
         # a failure counts as the worst value, so that the model keeps away from its region
         value = row.fitness if row.status == "correct" else 0.0
         if value is not None:
-            trials.append(optuna.trial.create_trial(params=point, distributions=distributions, value=float(value)))
-    sampler = optuna.samplers.TPESampler(seed=(seed * 1_000_003 + len(rows)) % 2**32, n_startup_trials=WARM_UP)
+            trials.append(
+                optuna.trial.create_trial(
+                    params=point, distributions=distributions, value=float(value)
+                )
+            )
+    sampler = optuna.samplers.TPESampler(
+        seed=(seed * 1_000_003 + len(rows)) % 2**32, n_startup_trials=WARM_UP
+    )
     study = optuna.create_study(direction="maximize", sampler=sampler)
     study.add_trials(trials)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 
 def one_line(text: str, most: int = 80) -> str:
-    """Names that others chose, inside a sentence: no line breaks or control characters, not too long."""
+    """Names that others chose, inside a sentence: no line breaks or control characters, not too
+    long."""
     plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return plain if len(plain) <= most else f"{plain[: most - 1]}…"
 

@@ -1,4 +1,5 @@
-"""Text of strangers made harmless for terminals and models: what cannot be seen goes, what is shown cannot pass for ours."""
+"""Text of strangers made harmless for terminals and models: what cannot be seen goes, what is shown
+cannot pass for ours."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ import unicodedata
 MAX_LINE = 1000  # characters; longer lines are folded
 _CSI = r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
 _STRING = r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)?"
-_ESCAPE = re.compile(rf"{_CSI}|{_STRING}|\x1b[ -/]*[0-~]?")  # ECMA-48: control sequences, control strings, other escapes
+# ECMA-48: control sequences, control strings, other escapes
+_ESCAPE = re.compile(rf"{_CSI}|{_STRING}|\x1b[ -/]*[0-~]?")
 _LINE_END = re.compile(r"\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
 _MARKS = re.compile(r"([\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{3})[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")  # fmt: skip
 _ODD = re.compile(r"[^\x20-\x7e\n\t]")
@@ -20,12 +22,14 @@ _HIDDEN = frozenset(
 
 
 def clean(text: str) -> str:
-    """Without escape sequences, control, invisible and direction characters; lines end with one kind of line end and have at most
-    MAX_LINE characters. Tabs stay, ligatures become letters."""
+    """Without escape sequences, control, invisible and direction characters; lines end with one
+    kind of line end and have at most MAX_LINE characters. Tabs stay, ligatures become letters."""
     if not text.isascii():
         text = _LIGATURES.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
     text = _LINE_END.sub("\n", _ESCAPE.sub("", text))
-    text = _ODD.sub(lambda found: "" if unicodedata.category(found[0]) in _HIDDEN else found[0], text)
+    text = _ODD.sub(
+        lambda found: "" if unicodedata.category(found[0]) in _HIDDEN else found[0], text
+    )
     text = _MARKS.sub(r"\1", text)
     return "\n".join(part for line in text.split("\n") for part in _folded(line.rstrip()))
 
@@ -37,12 +41,14 @@ def one_line(text: str, limit: int) -> str:
 
 
 def plain(text: str) -> str:
-    """Lower case letters and digits, one space before each word and one at the end: " word" then stands for what begins with it."""
+    """Lower case letters and digits, one space before each word and one at the end: " word" then
+    stands for what begins with it."""
     return " " + " ".join(_WORD.findall(text.lower())) + " "
 
 
 def quoted(text: str) -> str:
-    """Each line behind "> ", so that none can pass for a line of ours: neither "Next: …" nor a heading nor a fence."""
+    """Each line behind "> ", so that none can pass for a line of ours: neither "Next: …" nor a
+    heading nor a fence."""
     return "".join(f"> {line}".rstrip() + "\n" for line in text.splitlines())
 
 

@@ -1,4 +1,5 @@
-"""All registered folders of documents: adding, listing and removing them, finding passages for a target and showing them."""
+"""All registered folders of documents: adding, listing and removing them, finding passages for a
+target and showing them."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ _PASSAGE = re.compile(r"(.+)@(\d{1,9})")
 
 
 class Documents:
-    """The registrations below `home` (a folder of KEvolve's home; it need not exist). Safe for several threads and processes.
+    """The registrations below `home` (a folder of KEvolve's home; it need not exist). Safe for
+    several threads and processes.
 
     recheck_s: for so long after a look at its files a folder counts as unchanged.
     """
@@ -46,15 +48,24 @@ class Documents:
         self._upkeep = Upkeep(recheck_s)
 
     def add(
-        self, folder: Path, vendor: str, arch: str = "", name: str = "", progress: Callable[[str], None] = lambda path: None
+        self,
+        folder: Path,
+        vendor: str,
+        arch: str = "",
+        name: str = "",
+        progress: Callable[[str], None] = lambda path: None,
     ) -> Registered:
-        """Register a folder, or read it again. name: of the registration; by default the target's. progress: told each path that is
-        read. Raises DocumentError; then nothing is registered that was not before."""
+        """Register a folder, or read it again. name: of the registration; by default the target's.
+        progress: told each path that is read. Raises DocumentError; then nothing is registered that
+        was not before."""
         target = target_of(vendor, arch)
         name = check_name(name or target.replace(":", "-"))
         folder = folder.expanduser().absolute()
         if not folder.is_dir():
-            raise DocumentError(f"{folder} is not a folder.", "Name a folder with Markdown, AsciiDoc, text, HTML or PDF files.")
+            raise DocumentError(
+                f"{folder} is not a folder.",
+                "Name a folder with Markdown, AsciiDoc, text, HTML or PDF files.",
+            )
         source = Source(name, folder.resolve(), target, self.home / name)
         old = next((s for s in sources(self.home)[0] if s.name == name), None)
         if old and (old.folder, old.target) != (source.folder, target):
@@ -71,7 +82,8 @@ class Documents:
                 forget(source)
                 reasons = "; ".join(f"{d.path}: {d.problem}" for d in state.documents[:NAMED])
                 raise DocumentError(
-                    f"{folder} holds no document that can be read{f': {reasons}' if reasons else '.'}",
+                    f"{folder} holds no document that can be "
+                    f"read{f': {reasons}' if reasons else '.'}",
                     "Documents are .md, .adoc, .rst, .txt, .html and .pdf files.",
                 )
             register(source, {d.path: labels.get(d.path, d.proposed) for d in readable})
@@ -79,7 +91,8 @@ class Documents:
         return self._described(source)
 
     def remove(self, name: str) -> Registered:
-        """Forget a registration; the documents stay where they are. Raises PageNotFound, DocumentError."""
+        """Forget a registration; the documents stay where they are. Raises PageNotFound,
+        DocumentError."""
         source = self._source(name)
         with _taught(source):
             forget(source)
@@ -91,8 +104,15 @@ class Documents:
         found, problems = sources(self.home)
         return tuple(self._described(source) for source in found), problems
 
-    def search(self, terms: Sequence[str], signals: Sequence[str] = (), target: str = "", families: Sequence[str] = ()) -> Found:
-        """Passages for the target that words or signals lead to. What cannot be read is named in the notes; nothing is raised for it."""
+    def search(
+        self,
+        terms: Sequence[str],
+        signals: Sequence[str] = (),
+        target: str = "",
+        families: Sequence[str] = (),
+    ) -> Found:
+        """Passages for the target that words or signals lead to. What cannot be read is named in
+        the notes; nothing is raised for it."""
         found, notes = sources(self.home)
         words, hints = [term for term in terms if term not in signals], words_of(signals)
         if not words and not hints:
@@ -106,17 +126,25 @@ class Documents:
             for page, match in hits or ():
                 pages[page.id], matches[page.id] = page, match
         best = max((match.score for match in matches.values()), default=0.0) or 1.0
-        texts = {key: TextMatch(m.score / best, m.terms, m.coverage, "", m.heading) for key, m in matches.items()}
+        texts = {
+            key: TextMatch(m.score / best, m.terms, m.coverage, "", m.heading)
+            for key, m in matches.items()
+        }
         chosen = _spread(rank(shelve(pages, signals, target, "", families), texts))
-        ranked = tuple(replace(hit, snippet=excerpt(matches[hit.id].text, [*words, *hints])) for hit in chosen)
-        return Found(ranked, max((match.coverage for match in matches.values()), default=0.0), notes)
+        ranked = tuple(
+            replace(hit, snippet=excerpt(matches[hit.id].text, [*words, *hints])) for hit in chosen
+        )
+        return Found(
+            ranked, max((match.coverage for match in matches.values()), default=0.0), notes
+        )
 
     def targets(self) -> tuple[str, ...]:
         """Those that documents are registered for."""
         return tuple(dict.fromkeys(source.target for source in sources(self.home)[0]))
 
     def page(self, page_id: str) -> Page:
-        """A passage ("documents/NAME/FILE@7"), or a document whole ("documents/NAME/FILE"). Raises PageNotFound."""
+        """A passage ("documents/NAME/FILE@7"), or a document whole ("documents/NAME/FILE"). Raises
+        PageNotFound."""
         name, _, rest = page_id.removeprefix(PREFIX).partition("/")
         source = self._source(name)
         wanted = _PASSAGE.fullmatch(rest)
@@ -125,12 +153,19 @@ class Documents:
         def find(kept: Kept) -> Page | None:
             document = kept.documents.get(slug)
             passages = kept.index.passages(slug, number) if document and kept.index else []
-            return shown(source, document, kept.about(slug), passages, number) if document and passages else None
+            return (
+                shown(source, document, kept.about(slug), passages, number)
+                if document and passages
+                else None
+            )
 
         found, notes = self._upkeep.use(source, find)
         if found is None:
             why = f" ({'; '.join(notes)})" if notes else ""
-            raise PageNotFound(f"there is no {one_line(page_id, 160)!r}{why}.", "knowledge_search(target=...) finds passages.")
+            raise PageNotFound(
+                f"there is no {one_line(page_id, 160)!r}{why}.",
+                "knowledge_search(target=...) finds passages.",
+            )
         return found
 
     def _source(self, name: str) -> Source:
@@ -139,18 +174,27 @@ class Documents:
             if source.name == name:
                 return source
         known = ", ".join(source.name for source in found) or "none"
-        raise PageNotFound(f"no documents are registered as {one_line(name, 60)!r}.", f"Registered: {known}.")
+        raise PageNotFound(
+            f"no documents are registered as {one_line(name, 60)!r}.", f"Registered: {known}."
+        )
 
     def _described(self, source: Source) -> Registered:
         def each(kept: Kept) -> tuple[Listed, ...]:
             documents = sorted(kept.documents.values(), key=lambda document: document.path)
-            return tuple(listed(source, d, kept.about(d.slug), reviewed=d.path in kept.labels) for d in documents)
+            return tuple(
+                listed(source, d, kept.about(d.slug), reviewed=d.path in kept.labels)
+                for d in documents
+            )
 
         documents, notes = self._upkeep.use(source, each)
-        return Registered(source.name, source.target, source.folder, source.review, documents or (), notes)
+        return Registered(
+            source.name, source.target, source.folder, source.review, documents or (), notes
+        )
 
 
-def _matches(source: Source, words: Sequence[str], hints: Sequence[str], kept: Kept) -> list[tuple[Page, Match]]:
+def _matches(
+    source: Source, words: Sequence[str], hints: Sequence[str], kept: Kept
+) -> list[tuple[Page, Match]]:
     """Each passage of the folder that fits, as a page that can be shelved."""
     found = []
     for match in kept.index.search(words, hints, OF_ONE_FOLDER) if kept.index else ():
@@ -163,7 +207,8 @@ def _matches(source: Source, words: Sequence[str], hints: Sequence[str], kept: K
 
 
 def _spread(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """The best, not more than PER_DOCUMENT of one document while others have some, and MAX_HITS in all."""
+    """The best, not more than PER_DOCUMENT of one document while others have some, and MAX_HITS in
+    all."""
     counts = Counter[str]()
     first, later = list[Hit](), list[Hit]()
     for hit in hits:
@@ -181,7 +226,8 @@ def _taught(source: Source) -> Iterator[None]:
         yield
     except Timeout:
         raise DocumentError(
-            f"another process is reading the documents {source.name!r}.", "Wait for it, then run this again."
+            f"another process is reading the documents {source.name!r}.",
+            "Wait for it, then run this again.",
         ) from None
     except (OSError, sqlite3.OperationalError) as error:
         raise DocumentError(

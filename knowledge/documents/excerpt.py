@@ -11,10 +11,13 @@ ENDING = 3  # letters at the end of a longer word that may differ, as by its ste
 
 
 def excerpt(text: str, terms: Sequence[str]) -> str:
-    """The WORDS words in which most of the terms' beginnings stand, on one line of at most CHARACTERS."""
+    """The WORDS words in which most of the terms' beginnings stand, on one line of at most
+    CHARACTERS."""
     words = text.split()
     beginnings = tuple(term.lower()[: max(4, len(term) - ENDING)] for term in terms if term)
-    matched = accumulate((word.lower().strip("`*_(\"'[<|").startswith(beginnings) for word in words), initial=0)
+    matched = accumulate(
+        (word.lower().strip("`*_(\"'[<|").startswith(beginnings) for word in words), initial=0
+    )
     sums = list(matched)
     starts = range(max(1, len(words) - WORDS + 1))
     start = max(starts, key=lambda n: sums[min(n + WORDS, len(words))] - sums[n])

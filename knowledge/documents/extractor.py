@@ -1,4 +1,5 @@
-"""The reader's process: turns one file after the other into text, under limits of memory and time that it cannot lift.
+"""The reader's process: turns one file after the other into text, under limits of memory and time
+that it cannot lift.
 
 A line of JSON in, {"path": …, "kind": "html"}; a line of JSON out, {"text": …} or {"problem": …}.
 """
@@ -35,7 +36,8 @@ def _answer(path: Path, kind: str) -> dict[str, str]:
         return {"problem": error.strerror or str(error)}
     except (MemoryError, RecursionError):
         return {"problem": "reading it takes more memory than a document may have"}
-    except Exception as error:  # libraries that read hostile files raise anything; the owner of the file is told
+    # libraries that read hostile files raise anything; the owner of the file is told
+    except Exception as error:
         return {"problem": f"reading it failed ({type(error).__name__}: {str(error)[:100]})"}
 
 

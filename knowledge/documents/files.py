@@ -1,4 +1,5 @@
-"""Which files of a folder are documents, and why the others are not. Nothing outside the folder is read, nothing that is no plain file."""
+"""Which files of a folder are documents, and why the others are not. Nothing outside the folder is
+read, nothing that is no plain file."""
 
 from __future__ import annotations
 
@@ -11,15 +12,17 @@ from pathlib import Path
 MAX_BYTES = 64 << 20
 MAX_FILES = 20_000
 KINDS = {
-    ".md": "text", ".markdown": "text", ".txt": "text", ".text": "text", ".rst": "text", ".adoc": "text", ".asciidoc": "text",
-    ".asc": "text", ".html": "html", ".htm": "html", ".xhtml": "html", ".pdf": "pdf",
+    ".md": "text", ".markdown": "text", ".txt": "text", ".text": "text", ".rst": "text",
+    ".adoc": "text", ".asciidoc": "text", ".asc": "text", ".html": "html", ".htm": "html",
+    ".xhtml": "html", ".pdf": "pdf",
 }  # fmt: skip
 """Suffix -> how the file is read."""
 
 
 @dataclass(frozen=True)
 class File:
-    """path: below the folder, with /. signature: changes when the content may have changed. problem: why it cannot be read, "" if it can."""
+    """path: below the folder, with /. signature: changes when the content may have changed.
+    problem: why it cannot be read, "" if it can."""
 
     path: str
     kind: str
@@ -28,8 +31,9 @@ class File:
 
 
 def walk(folder: Path) -> tuple[File, ...]:
-    """The documents below `folder`, by path; hidden files and folders and files of other kinds are left out. Links are not followed: a
-    file is read under its own name, and only if it lies in the folder. Raises OSError when the folder cannot be listed."""
+    """The documents below `folder`, by path; hidden files and folders and files of other kinds are
+    left out. Links are not followed: a file is read under its own name, and only if it lies in the
+    folder. Raises OSError when the folder cannot be listed."""
     found: list[File] = []
     for entry in _entries(str(folder)):
         kind = KINDS.get(os.path.splitext(entry.name)[1].lower())
@@ -38,7 +42,13 @@ def walk(folder: Path) -> tuple[File, ...]:
         path = os.path.relpath(entry.path, folder).replace(os.sep, "/")
         if len(found) == MAX_FILES:
             found.append(
-                File(path, kind, "", f"the folder holds more than {MAX_FILES} documents; this one and the rest are not read")
+                File(
+                    path,
+                    kind,
+                    "",
+                    f"the folder holds more than {MAX_FILES} documents; this one and the rest are "
+                    "not read",
+                )
             )
             break
         found.append(_look(entry, path, kind))
@@ -46,7 +56,8 @@ def walk(folder: Path) -> tuple[File, ...]:
 
 
 def read(path: Path) -> bytes:
-    """The bytes of a plain file. Raises OSError, also for a link, a pipe, a device and more than MAX_BYTES."""
+    """The bytes of a plain file. Raises OSError, also for a link, a pipe, a device and more than
+    MAX_BYTES."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -58,7 +69,8 @@ def read(path: Path) -> bytes:
 
 
 def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
-    """All entries below the folder that are not folders. A folder below it that cannot be listed counts as empty."""
+    """All entries below the folder that are not folders. A folder below it that cannot be listed
+    counts as empty."""
     waiting = [folder]
     while waiting:
         here = waiting.pop()

@@ -1,4 +1,5 @@
-"""HTML and PDF as Markdown: headings, paragraphs, code. Runs in the reader's process (extractor.py), since such files can be made to hurt."""
+"""HTML and PDF as Markdown: headings, paragraphs, code. Runs in the reader's process
+(extractor.py), since such files can be made to hurt."""
 
 from __future__ import annotations
 
@@ -11,10 +12,23 @@ MAX_TEXT = 50_000_000  # characters of one document
 MISSING = "pip install 'kevolve-mcp[documents]'"
 
 _HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
-_DROPPED = ["script", "style", "template", "noscript", "nav", "svg", "head", "iframe", "object", "button", "form"]
+_DROPPED = [
+    "script",
+    "style",
+    "template",
+    "noscript",
+    "nav",
+    "svg",
+    "head",
+    "iframe",
+    "object",
+    "button",
+    "form",
+]
 _BLOCKS = _HEADINGS | {
-    "p", "div", "section", "article", "main", "li", "ul", "ol", "dl", "dt", "dd", "table", "tr", "pre", "blockquote", "br", "hr", "figure",
-    "caption", "figcaption", "header", "footer", "aside", "details", "summary",
+    "p", "div", "section", "article", "main", "li", "ul", "ol", "dl", "dt", "dd", "table", "tr",
+    "pre", "blockquote", "br", "hr", "figure", "caption", "figcaption", "header", "footer", "aside",
+    "details", "summary",
 }  # fmt: skip
 _LOOKS_LIKE_OURS = re.compile(r"^(?=#|```|~~~)", re.MULTILINE)
 
@@ -38,7 +52,9 @@ def html(data: bytes) -> str:
     for node in soup.descendants:  # in the order of the text, without recursion
         if isinstance(node, Tag):
             if node.name in _HEADINGS:
-                parts.append(f"\n\n{'#' * int(node.name[1])} {' '.join(node.get_text(' ').split())}\n\n")
+                parts.append(
+                    f"\n\n{'#' * int(node.name[1])} {' '.join(node.get_text(' ').split())}\n\n"
+                )
                 heading = node
             elif node.name in ("td", "th"):
                 parts.append(" | ")
@@ -53,7 +69,8 @@ def html(data: bytes) -> str:
 
 
 def pdf(data: bytes) -> str:
-    """The text of each page below its number and the entries of the table of contents that lead there. Raises Unreadable."""
+    """The text of each page below its number and the entries of the table of contents that lead
+    there. Raises Unreadable."""
     try:
         import pypdf
         from pypdf.errors import PyPdfError
@@ -73,7 +90,16 @@ def pdf(data: bytes) -> str:
             size += len(text)
             if size > MAX_TEXT:
                 break
-    except (PyPdfError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, ArithmeticError) as error:
+    except (
+        PyPdfError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        IndexError,
+        RecursionError,
+        ArithmeticError,
+    ) as error:
         raise Unreadable(f"not a PDF that can be read ({type(error).__name__})") from error
     except ImportError:
         raise Unreadable("it is encrypted in a way that needs the library cryptography") from None

@@ -1,7 +1,9 @@
-"""The passages of one registered folder in a file of SQLite with its full-text index: derived, so it may be lost at any time.
+"""The passages of one registered folder in a file of SQLite with its full-text index: derived, so
+it may be lost at any time.
 
-One document is replaced in one transaction: whoever is killed while writing leaves the document as it was. A damaged file is never
-repaired: a new one with the next number takes its place, since another process may still have the old one open.
+One document is replaced in one transaction: whoever is killed while writing leaves the document as
+it was. A damaged file is never repaired: a new one with the next number takes its place, since
+another process may still have the old one open.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ CREATE TABLE passages (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, number
   checksum INTEGER NOT NULL);
 CREATE UNIQUE INDEX by_document ON passages (document, number);
 CREATE VIRTUAL TABLE words USING fts5 (heading, text, content = 'passages', content_rowid = 'id', tokenize = 'porter unicode61');
-"""
+"""  # noqa: E501
 
 
 class Damaged(Exception):
@@ -42,8 +44,8 @@ class Damaged(Exception):
 
 @dataclass(frozen=True)
 class Document:
-    """What is known of one file. slug: its path as part of an id. problem: why it has no passages, "" if it has. proposed: labels from
-    its words. passages: how many."""
+    """What is known of one file. slug: its path as part of an id. problem: why it has no passages,
+    "" if it has. proposed: labels from its words. passages: how many."""
 
     path: str
     slug: str
@@ -56,7 +58,8 @@ class Document:
 
 @dataclass(frozen=True)
 class Match:
-    """A passage and how well it fits. score: of the text alone, larger is better, comparable within one query and file."""
+    """A passage and how well it fits. score: of the text alone, larger is better, comparable within
+    one query and file."""
 
     slug: str
     number: int
@@ -68,7 +71,8 @@ class Match:
 
 
 class PassageIndex:
-    """Safe for several threads and processes: each call opens the file anew. Every method raises Damaged and sqlite3.OperationalError."""
+    """Safe for several threads and processes: each call opens the file anew. Every method raises
+    Damaged and sqlite3.OperationalError."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -99,39 +103,78 @@ class PassageIndex:
         """By path."""
         with self._open() as db:
             rows = db.execute(
-                "SELECT path, slug, title, signature, problem, signals, families, passages FROM documents"
+                "SELECT path, slug, title, signature, problem, signals, families, passages FROM "
+                "documents"
             ).fetchall()
         return {
-            path: Document(path, slug, title, signature, problem, Labels(_split(signals), _split(families)), passages)
+            path: Document(
+                path,
+                slug,
+                title,
+                signature,
+                problem,
+                Labels(_split(signals), _split(families)),
+                passages,
+            )
             for path, slug, title, signature, problem, signals, families, passages in rows
         }
 
-    def put(self, file: File, title: str, proposed: Labels, passages: Sequence[Passage], problem: str = "") -> None:
+    def put(
+        self,
+        file: File,
+        title: str,
+        proposed: Labels,
+        passages: Sequence[Passage],
+        problem: str = "",
+    ) -> None:
         """Take the file's passages in place of those it had."""
         with self._writing() as db:
-            known = db.execute("SELECT id, slug FROM documents WHERE path = ?", (file.path,)).fetchone()
+            known = db.execute(
+                "SELECT id, slug FROM documents WHERE path = ?", (file.path,)
+            ).fetchone()
             if known:
                 self._drop(db, known[0])
             slug = known[1] if known else _slug(db, file.path)
             labels = (" ".join(proposed.signals), " ".join(proposed.families))
-            row = (known[0] if known else None, file.path, slug, title, file.signature, problem, *labels, len(passages))
-            key = db.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row).lastrowid
+            row = (
+                known[0] if known else None,
+                file.path,
+                slug,
+                title,
+                file.signature,
+                problem,
+                *labels,
+                len(passages),
+            )
+            key = db.execute(
+                "INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row
+            ).lastrowid
             first = db.execute("SELECT coalesce(max(id), 0) + 1 FROM passages").fetchone()[0]
-            rows = [(first + n, key, n + 1, p.heading, p.text, _checksum(p.heading, p.text)) for n, p in enumerate(passages)]
+            rows = [
+                (first + n, key, n + 1, p.heading, p.text, _checksum(p.heading, p.text))
+                for n, p in enumerate(passages)
+            ]
             db.executemany("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?)", rows)
-            db.executemany("INSERT INTO words (rowid, heading, text) VALUES (?, ?, ?)", [(r[0], r[3], r[4]) for r in rows])
+            db.executemany(
+                "INSERT INTO words (rowid, heading, text) VALUES (?, ?, ?)",
+                [(r[0], r[3], r[4]) for r in rows],
+            )
 
     def passages(self, slug: str, number: int = 0) -> list[Passage]:
         """The passage of this number, counted from 1; for 0 all of the document."""
         query = """SELECT p.heading, p.text, p.checksum FROM passages p JOIN documents d ON d.id = p.document
-                   WHERE d.slug = ? AND (? = 0 OR p.number = ?) ORDER BY p.number"""
+                   WHERE d.slug = ? AND (? = 0 OR p.number = ?) ORDER BY p.number"""  # noqa: E501
         with self._open() as db:
             rows = db.execute(query, (slug, number, number)).fetchall()
-        return [Passage(heading, text) for heading, text, checksum in rows if _checked(heading, text, checksum)]
+        return [
+            Passage(heading, text)
+            for heading, text, checksum in rows
+            if _checked(heading, text, checksum)
+        ]
 
     def search(self, terms: Sequence[str], hints: Sequence[str], limit: int) -> list[Match]:
-        """The passages that fit best. terms: of the question; hints: other words that lead to its answer, which do not count as missing
-        where there are terms."""
+        """The passages that fit best. terms: of the question; hints: other words that lead to its
+        answer, which do not count as missing where there are terms."""
         asked, also = list(map(_quoted, terms or hints)), list(map(_quoted, hints))
         with self._open() as db:
             db.execute("BEGIN")  # one state for all that follows, whatever others write
@@ -140,10 +183,13 @@ class PassageIndex:
             scores = dict(_best(db, counts))
             if not scores:
                 return []
-            telling = [math.log((total + 1) / (counts[term] + 0.5)) if counts[term] <= total else 0.0 for term in asked]
+            telling = [
+                math.log((total + 1) / (counts[term] + 0.5)) if counts[term] <= total else 0.0
+                for term in asked
+            ]
             names = list(terms or hints)
             shown = f"""SELECT p.id, d.slug, p.number, p.heading, p.text, p.checksum FROM passages p JOIN documents d ON d.id = p.document
-                        WHERE p.id IN ({",".join("?" * len(scores))})"""
+                        WHERE p.id IN ({",".join("?" * len(scores))})"""  # noqa: E501
             rows = {row[0]: row[1:] for row in db.execute(shown, list(scores))}
         matches = []
         for row in sorted(scores, key=lambda row: -scores[row])[:limit]:
@@ -152,20 +198,33 @@ class PassageIndex:
             words = plain(f"{heading} {text}")
             present = [place for place, name in enumerate(names) if _beginning(name) in words]
             coverage = sum(telling[place] for place in present) / (sum(telling) or 1.0)
-            matches.append(Match(slug, number, heading, scores[row], tuple(names[n] for n in present), coverage, text))
+            matches.append(
+                Match(
+                    slug,
+                    number,
+                    heading,
+                    scores[row],
+                    tuple(names[n] for n in present),
+                    coverage,
+                    text,
+                )
+            )
         return matches
 
     @staticmethod
     def _count(db: sqlite3.Connection, term: str) -> int:
-        """In how many passages it occurs; what is over MAX_ROWS is not counted on, since it is not ranked."""
+        """In how many passages it occurs; what is over MAX_ROWS is not counted on, since it is not
+        ranked."""
         some = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
         return int(db.execute(some, (term, MAX_ROWS + 1)).fetchone()[0])
 
     @staticmethod
     def _drop(db: sqlite3.Connection, document: int) -> None:
-        """An index of texts that lie elsewhere has to be told what it held (https://sqlite.org/fts5.html#external_content_tables)."""
+        """An index of texts that lie elsewhere has to be told what it held
+        (https://sqlite.org/fts5.html#external_content_tables)."""
         db.execute(
-            "INSERT INTO words (words, rowid, heading, text) SELECT 'delete', id, heading, text FROM passages WHERE document = ?",
+            "INSERT INTO words (words, rowid, heading, text) SELECT 'delete', id, heading, text "
+            "FROM passages WHERE document = ?",
             (document,),
         )
         db.execute("DELETE FROM passages WHERE document = ?", (document,))
@@ -185,13 +244,21 @@ class PassageIndex:
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
             with closing(
-                sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=rw", BUSY_S, isolation_level=None, uri=True)
+                sqlite3.connect(
+                    f"{self.path.absolute().as_uri()}?mode=rw",
+                    BUSY_S,
+                    isolation_level=None,
+                    uri=True,
+                )
             ) as db:
                 if db.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
                     raise Damaged(f"{self.path.name} is not what was written")
                 yield db
         except sqlite3.DatabaseError as error:
-            if type(error) is sqlite3.DatabaseError or getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:
+            if (
+                type(error) is sqlite3.DatabaseError
+                or getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
+            ):
                 raise Damaged(str(error)) from error
             raise
         except UnicodeDecodeError as error:
@@ -199,27 +266,35 @@ class PassageIndex:
 
 
 def _beginning(term: str) -> str:
-    """What a word with the term's stem begins with, nearly; the index itself knows stems, but asking it word by word takes long."""
+    """What a word with the term's stem begins with, nearly; the index itself knows stems, but
+    asking it word by word takes long."""
     words = plain(term).strip()
     return f" {words} " if len(words) < 4 else f" {words[: max(4, len(words) - 3)]}"
 
 
 def _best(db: sqlite3.Connection, counts: dict[str, int]) -> list[tuple[int, float]]:
-    """Rows and scores of CANDIDATES passages: by the rarest terms that occur, as many as may be ranked together. Where all are common
-    there is nothing to rank by: some passages that have all of them, else any."""
+    """Rows and scores of CANDIDATES passages: by the rarest terms that occur, as many as may be
+    ranked together. Where all are common there is nothing to rank by: some passages that have all
+    of them, else any."""
     chosen, rows = list[str](), 0
-    for term in sorted((term for term, count in counts.items() if count), key=lambda term: counts[term]):
+    for term in sorted(
+        (term for term, count in counts.items() if count), key=lambda term: counts[term]
+    ):
         rows += counts[term]
         if rows > MAX_ROWS:
             break
         chosen.append(term)
     if chosen:
-        ranked = "SELECT rowid, -bm25(words, 3.0, 1.0) FROM words WHERE words MATCH ? ORDER BY 2 DESC LIMIT ?"
+        ranked = (
+            "SELECT rowid, -bm25(words, 3.0, 1.0) FROM words WHERE words MATCH ? ORDER BY 2 DESC "
+            "LIMIT ?"
+        )
         return db.execute(ranked, (" OR ".join(chosen), CANDIDATES)).fetchall()
     common = [term for term, count in counts.items() if count]
     for join in (" AND ", " OR ") if common else ():
         if found := db.execute(
-            "SELECT rowid, 1.0 FROM words WHERE words MATCH ? LIMIT ?", (join.join(common), CANDIDATES)
+            "SELECT rowid, 1.0 FROM words WHERE words MATCH ? LIMIT ?",
+            (join.join(common), CANDIDATES),
         ).fetchall():
             return found
     return []
@@ -241,13 +316,21 @@ def _checksum(heading: str, text: str) -> int:
 
 def _checked(heading: str, text: str, checksum: int) -> bool:
     """True. Raises Damaged."""
-    if not isinstance(text, str) or not isinstance(heading, str) or _checksum(heading, text) != checksum:
+    if (
+        not isinstance(text, str)
+        or not isinstance(heading, str)
+        or _checksum(heading, text) != checksum
+    ):
         raise Damaged("a passage is not what was written")
     return True
 
 
 def _numbers(place: Path) -> list[int]:
-    return sorted(int(found[1]) for path in place.glob("passages-*.db") if (found := _FILE.fullmatch(path.name)))
+    return sorted(
+        int(found[1])
+        for path in place.glob("passages-*.db")
+        if (found := _FILE.fullmatch(path.name))
+    )
 
 
 def _file(place: Path, number: int) -> Path:

@@ -1,4 +1,5 @@
-"""A document's text cut into passages: at headings where there are any, else at paragraphs, never longer than MAX_PASSAGE."""
+"""A document's text cut into passages: at headings where there are any, else at paragraphs, never
+longer than MAX_PASSAGE."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ _DEPTH = {"=": 1, "-": 2}  # in Markdown; elsewhere the signs that come first ar
 
 @dataclass(frozen=True)
 class Form:
-    """How a kind of text marks headings and code. marked: a heading's line. alone: it does so only behind an empty line or one in
-    brackets. underlined: whether a line of signs below makes one. fence: a line that begins code; the same signs alone end it."""
+    """How a kind of text marks headings and code. marked: a heading's line. alone: it does so only
+    behind an empty line or one in brackets. underlined: whether a line of signs below makes one.
+    fence: a line that begins code; the same signs alone end it."""
 
     marked: re.Pattern[str] | None
     alone: bool
@@ -26,23 +28,38 @@ class Form:
     fence: re.Pattern[str] | None
 
 
-MARKDOWN = Form(re.compile(r"(#{1,6})[ \t]+(\S.*?)[ \t]*#*"), False, True, re.compile(r"`{3,}|~{3,}"))
-ASCIIDOC = Form(re.compile(r"(={1,6})[ \t]+(\S.*?)[ \t]*"), True, False, re.compile(r"`{3,}|-{4,}|\.{4,}|\+{4,}|/{4,}"))
+MARKDOWN = Form(
+    re.compile(r"(#{1,6})[ \t]+(\S.*?)[ \t]*#*"), False, True, re.compile(r"`{3,}|~{3,}")
+)
+ASCIIDOC = Form(
+    re.compile(r"(={1,6})[ \t]+(\S.*?)[ \t]*"),
+    True,
+    False,
+    re.compile(r"`{3,}|-{4,}|\.{4,}|\+{4,}|/{4,}"),
+)
 PLAIN = Form(None, False, True, None)
-FORMS = {".md": MARKDOWN, ".markdown": MARKDOWN, ".adoc": ASCIIDOC, ".asciidoc": ASCIIDOC, ".asc": ASCIIDOC}
+FORMS = {
+    ".md": MARKDOWN,
+    ".markdown": MARKDOWN,
+    ".adoc": ASCIIDOC,
+    ".asciidoc": ASCIIDOC,
+    ".asc": ASCIIDOC,
+}
 """Suffix -> form; other text is PLAIN."""
 
 
 @dataclass(frozen=True)
 class Passage:
-    """heading: the path of headings to it, "Chapter > Section"; "" before the first. text: without heading, as clean() leaves it."""
+    """heading: the path of headings to it, "Chapter > Section"; "" before the first. text: without
+    heading, as clean() leaves it."""
 
     heading: str
     text: str
 
 
 def cut(text: str, form: Form = MARKDOWN) -> tuple[str, tuple[Passage, ...]]:
-    """The title (first heading, or "") and the passages in order, each with some text. What exceeds MAX_PASSAGES is left out."""
+    """The title (first heading, or "") and the passages in order, each with some text. What exceeds
+    MAX_PASSAGES is left out."""
     passages: list[Passage] = []
     title = ""
     for heading, body in _sections(clean(text).split("\n"), form):
@@ -55,7 +72,8 @@ def cut(text: str, form: Form = MARKDOWN) -> tuple[str, tuple[Passage, ...]]:
 
 
 def _sections(lines: list[str], form: Form) -> Iterator[tuple[str, list[str]]]:
-    """(path of headings, lines) of each section. A fence that is never closed does not hide the rest: its lines count as text."""
+    """(path of headings, lines) of each section. A fence that is never closed does not hide the
+    rest: its lines count as text."""
     path: list[tuple[int, str]] = []
     body: list[str] = []
     fence = ""
@@ -68,7 +86,13 @@ def _sections(lines: list[str], form: Form) -> Iterator[tuple[str, list[str]]]:
             fence = opened[0]
         elif found := _heading(line, body, form):
             sign, heading, above = found
-            depth = len(sign) if not above else _DEPTH.get(sign, 3) if form.marked else depths.setdefault(sign, len(depths) + 1)
+            depth = (
+                len(sign)
+                if not above
+                else _DEPTH.get(sign, 3)
+                if form.marked
+                else depths.setdefault(sign, len(depths) + 1)
+            )
             yield _joined(path), body[: len(body) - above]
             path = [*(part for part in path if part[0] < depth), (depth, heading)]
             body = []
@@ -80,7 +104,12 @@ def _sections(lines: list[str], form: Form) -> Iterator[tuple[str, list[str]]]:
 def _heading(line: str, before: list[str], form: Form) -> tuple[str, str, int] | None:
     """(its signs, heading, how many lines before belong to it), if the line makes one."""
     if form.marked and (marked := form.marked.fullmatch(line)):
-        if form.alone and before and before[-1].strip() and not before[-1].startswith(("[", "//", ":")):
+        if (
+            form.alone
+            and before
+            and before[-1].strip()
+            and not before[-1].startswith(("[", "//", ":"))
+        ):
             return None
         return marked[1], one_line(marked[2], MAX_HEADING), 0
     under = _UNDERLINE.fullmatch(line) if form.underlined else None
@@ -100,7 +129,8 @@ def _joined(path: list[tuple[int, str]]) -> str:
 
 
 def _pieces(lines: list[str]) -> Iterator[str]:
-    """Parts of at most MAX_PASSAGE characters, cut before a paragraph where one begins in the second half, else at a line."""
+    """Parts of at most MAX_PASSAGE characters, cut before a paragraph where one begins in the
+    second half, else at a line."""
     part: list[str] = []
     size = gap = 0  # gap: lines up to the last paragraph's end
     for line in lines:

@@ -1,4 +1,5 @@
-"""Documents as text: plain ones here, HTML and PDF in a process of its own that may take only so long."""
+"""Documents as text: plain ones here, HTML and PDF in a process of its own that may take only so
+long."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from .files import read
 from .formats import MAX_TEXT, Unreadable
 
 FILE_S = 300.0  # the longest time one file may take
-_PROGRAM = "import sys; sys.path[:0] = {path!r}; from knowledge.documents.extractor import main; main()"
+_PROGRAM = (
+    "import sys; sys.path[:0] = {path!r}; from knowledge.documents.extractor import main; main()"
+)
 _CHUNK = 1 << 20
 
 
@@ -25,7 +28,8 @@ class OutOfTime(Exception):
 
 
 class Reader:
-    """Reads files one after the other. A context manager: its process is started for the first file that needs it."""
+    """Reads files one after the other. A context manager: its process is started for the first file
+    that needs it."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -33,11 +37,17 @@ class Reader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._end()
 
     def text(self, path: Path, kind: str, deadline: float) -> str:
-        """kind: "text", "html", "pdf". deadline: on the monotonic clock. Raises Unreadable with the reason, and OutOfTime."""
+        """kind: "text", "html", "pdf". deadline: on the monotonic clock. Raises Unreadable with the
+        reason, and OutOfTime."""
         if kind == "text":
             try:
                 return _decoded(read(path))[:MAX_TEXT]
@@ -68,7 +78,10 @@ class Reader:
             self._end()
             if line is None:
                 return None
-            raise Unreadable("the process that read it was ended by it (too much memory, or a fault of the library)")
+            raise Unreadable(
+                "the process that read it was ended by it (too much memory, or a fault of the "
+                "library)"
+            )
         answer: dict[str, str] = json.loads(line)
         return answer
 
@@ -80,11 +93,20 @@ class Reader:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    environment = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TMPDIR") if name in os.environ}
+    environment = {
+        name: os.environ[name]
+        for name in ("PATH", "LANG", "LC_ALL", "TMPDIR")
+        if name in os.environ
+    }
     path = [entry or os.getcwd() for entry in sys.path]
     command = [sys.executable, "-P", "-c", _PROGRAM.format(path=path)]
     return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, start_new_session=True
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        start_new_session=True,
     )
 
 

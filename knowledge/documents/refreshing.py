@@ -1,4 +1,5 @@
-"""Bringing the index of a registered folder up to date: what is new or changed is read, what is gone says so."""
+"""Bringing the index of a registered folder up to date: what is new or changed is read, what is
+gone says so."""
 
 from __future__ import annotations
 
@@ -27,8 +28,9 @@ _LIBRARIES = {"html": "bs4", "pdf": "pypdf"}
 
 @dataclass(frozen=True)
 class State:
-    """index: to search in; None when there is nothing to search. documents: what it holds. folder_gone: why the folder cannot be listed;
-    then nothing may be shown of it. unread: paths that are new or changed and could not be read yet. busy: another process is reading."""
+    """index: to search in; None when there is nothing to search. documents: what it holds.
+    folder_gone: why the folder cannot be listed; then nothing may be shown of it. unread: paths
+    that are new or changed and could not be read yet. busy: another process is reading."""
 
     index: PassageIndex | None
     documents: tuple[Document, ...] = ()
@@ -42,9 +44,15 @@ class State:
         return tuple(document.path for document in self.documents if document.problem == GONE)
 
 
-def refresh(source: Source, budget_s: float, wait_s: float = 0.0, progress: Callable[[str], None] = lambda path: None) -> State:
-    """Look at every file and read what changed, for about `budget_s` seconds. wait_s: for another process that reads the folder.
-    progress: told each path that is being read. A damaged index is built anew. Raises OSError, sqlite3.OperationalError."""
+def refresh(
+    source: Source,
+    budget_s: float,
+    wait_s: float = 0.0,
+    progress: Callable[[str], None] = lambda path: None,
+) -> State:
+    """Look at every file and read what changed, for about `budget_s` seconds. wait_s: for another
+    process that reads the folder. progress: told each path that is being read. A damaged index is
+    built anew. Raises OSError, sqlite3.OperationalError."""
     index = PassageIndex.newest(source.place)
     try:
         files = {file.path: file for file in walk(source.folder)}
@@ -69,12 +77,15 @@ def refresh(source: Source, budget_s: float, wait_s: float = 0.0, progress: Call
 
 
 def rebuild(source: Source) -> None:
-    """Put an empty index in the place of a damaged one; the next refresh fills it. Raises OSError."""
+    """Put an empty index in the place of a damaged one; the next refresh fills it. Raises
+    OSError."""
     with FileLock(source.place / "reading.lock", timeout=0.0):
         PassageIndex.create(source.place)
 
 
-def _update(source: Source, budget_s: float, progress: Callable[[str], None]) -> tuple[PassageIndex, list[str]]:
+def _update(
+    source: Source, budget_s: float, progress: Callable[[str], None]
+) -> tuple[PassageIndex, list[str]]:
     """The index and what is left to read. What another process wrote meanwhile is seen."""
     index = PassageIndex.newest(source.place)
     try:
@@ -113,16 +124,26 @@ def _read(index: PassageIndex, reader: Reader, folder: Path, file: File, deadlin
 
 
 def _stale(files: dict[str, File], known: dict[str, Document]) -> list[File]:
-    """The files that are not in the index as they are now, then those in the index that are gone."""
+    """The files that are not in the index as they are now, then those in the index that are
+    gone."""
     changed = [
         file
         for file in files.values()
-        if (old := known.get(file.path)) is None or old.signature != file.signature or _readable_now(file, old)
+        if (old := known.get(file.path)) is None
+        or old.signature != file.signature
+        or _readable_now(file, old)
     ]
-    gone = [File(path, "", "gone", GONE) for path, old in known.items() if path not in files and old.problem != GONE]
+    gone = [
+        File(path, "", "gone", GONE)
+        for path, old in known.items()
+        if path not in files and old.problem != GONE
+    ]
     return changed + gone
 
 
 def _readable_now(file: File, old: Document) -> bool:
     """Whether it failed for a library that is here by now."""
-    return old.problem.endswith(MISSING) and importlib.util.find_spec(_LIBRARIES[file.kind]) is not None
+    return (
+        old.problem.endswith(MISSING)
+        and importlib.util.find_spec(_LIBRARIES[file.kind]) is not None
+    )

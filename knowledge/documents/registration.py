@@ -1,7 +1,9 @@
-"""Which folders of documents are registered for which target: a small folder of the home for each, with what a person may edit.
+"""Which folders of documents are registered for which target: a small folder of the home for each,
+with what a person may edit.
 
 HOME/documents/NAME/source.json   {"folder": "/path", "target": "acme:x1"}
-HOME/documents/NAME/review.json   {"guide.md": {"signals": ["memory_bound"], "families": ["matmul"]}}: what a document is about
+HOME/documents/NAME/review.json   {"guide.md": {"signals": ["memory_bound"], "families":
+                                  ["matmul"]}}: what a document is about
 HOME/documents/NAME/passages-….db derived: the passages, to search in (passage_index.py)
 """
 
@@ -47,21 +49,28 @@ def target_of(vendor: str, arch: str) -> str:
     vendor, arch = vendor.strip().lower(), arch.strip().lower()
     if family := _FAMILIES.get(vendor):
         raise DocumentError(
-            f"targets of {vendor!r} are spelled {family!r} here.", f"Write --vendor {family}; docs/targets.md lists the targets."
+            f"targets of {vendor!r} are spelled {family!r} here.",
+            f"Write --vendor {family}; docs/targets.md lists the targets.",
         )
     if not _VENDOR.fullmatch(vendor):
         raise DocumentError(
-            f"{vendor!r:.60} is no vendor.", "Letters and digits, a letter first: --vendor acme, cpu, cuda, hip …"
+            f"{vendor!r:.60} is no vendor.",
+            "Letters and digits, a letter first: --vendor acme, cpu, cuda, hip …",
         )
     if arch and not _ARCH.fullmatch(arch):
-        raise DocumentError(f"{arch!r:.60} is no architecture.", "Letters, digits and _: --arch x1, sm_90, gfx942 …")
+        raise DocumentError(
+            f"{arch!r:.60} is no architecture.", "Letters, digits and _: --arch x1, sm_90, gfx942 …"
+        )
     return f"{vendor}:{arch}" if arch else vendor
 
 
 def check_name(name: str) -> str:
     """The name. Raises DocumentError."""
     if not _NAME.fullmatch(name):
-        raise DocumentError(f"{name!r:.60} is no name.", "Lower case letters, digits, - and _; at most 41: --name x1-manuals.")
+        raise DocumentError(
+            f"{name!r:.60} is no name.",
+            "Lower case letters, digits, - and _; at most 41: --name x1-manuals.",
+        )
     return name
 
 
@@ -82,25 +91,36 @@ def sources(home: Path) -> tuple[tuple[Source, ...], tuple[str, ...]]:
             vendor, _, arch = str(said["target"]).partition(":")
             found.append(Source(place.name, Path(said["folder"]), target_of(vendor, arch), place))
         except (KeyError, TypeError, DocumentError) as error:
-            problems.append(f"the registration {place.name!r} cannot be read ({error}); remove it and add it again")
+            problems.append(
+                f"the registration {place.name!r} cannot be read ({error}); remove it and add it "
+                "again"
+            )
     return tuple(found), tuple(problems)
 
 
 def register(source: Source, review: Mapping[str, Labels]) -> None:
     """Write both files, each whole or not at all."""
     source.place.mkdir(parents=True, exist_ok=True)
-    _write(source.review, {path: {"signals": about.signals, "families": about.families} for path, about in review.items()})
+    _write(
+        source.review,
+        {
+            path: {"signals": about.signals, "families": about.families}
+            for path, about in review.items()
+        },
+    )
     _write(source.place / "source.json", {"folder": str(source.folder), "target": source.target})
 
 
 def forget(source: Source) -> None:
     """Remove the registration with all that was derived; the documents stay."""
-    (source.place / "source.json").unlink(missing_ok=True)  # first: from here on nobody searches in it
+    # first: from here on nobody searches in it
+    (source.place / "source.json").unlink(missing_ok=True)
     shutil.rmtree(source.place)
 
 
 def reviewed(source: Source) -> dict[str, Labels]:
-    """What a person let stand or wrote, by path. Raises DocumentError naming file, document and field."""
+    """What a person let stand or wrote, by path. Raises DocumentError naming file, document and
+    field."""
     if not source.review.exists():
         return {}
     said = _json(source.review)
@@ -110,18 +130,29 @@ def reviewed(source: Source) -> dict[str, Labels]:
 def _labels(file: Path, path: str, said: Any) -> Labels:
     where = f"{file}: {path!r:.80}"
     if not isinstance(said, dict) or not set(said) <= {"signals", "families"}:
-        raise DocumentError(f"{where} must be a mapping of signals and families.", 'Write {"signals": [], "families": []}.')
+        raise DocumentError(
+            f"{where} must be a mapping of signals and families.",
+            'Write {"signals": [], "families": []}.',
+        )
     lists = {}
     for name in ("signals", "families"):
         words = said.get(name, [])
-        if not isinstance(words, list) or len(words) > MAX_LABELS or not all(isinstance(w, str) and len(w) < 80 for w in words):
+        if (
+            not isinstance(words, list)
+            or len(words) > MAX_LABELS
+            or not all(isinstance(w, str) and len(w) < 80 for w in words)
+        ):
             raise DocumentError(
-                f"{where}: {name} must be a list of at most {MAX_LABELS} words.", f'Write "{name}": ["one", "two"].'
+                f"{where}: {name} must be a list of at most {MAX_LABELS} words.",
+                f'Write "{name}": ["one", "two"].',
             )
         lists[name] = tuple(words)
     for family in lists["families"]:
         if family not in FAMILIES:
-            raise DocumentError(f"{where}: {family!r} is no operator family.", f"Accepted: {', '.join(sorted(FAMILIES))}.")
+            raise DocumentError(
+                f"{where}: {family!r} is no operator family.",
+                f"Accepted: {', '.join(sorted(FAMILIES))}.",
+            )
     return Labels(lists["signals"], lists["families"])
 
 
@@ -129,14 +160,18 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise DocumentError(f"{path} cannot be read: {str(error)[:200]}.", "Fix it, or add the folder again.") from error
+        raise DocumentError(
+            f"{path} cannot be read: {str(error)[:200]}.", "Fix it, or add the folder again."
+        ) from error
     if not isinstance(said, dict):
         raise DocumentError(f"{path} must hold one mapping.", "Fix it, or add the folder again.")
     return said
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=".new-", delete=False) as file:
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=path.parent, prefix=".new-", delete=False
+    ) as file:
         json.dump(content, file, indent=1, ensure_ascii=False)
         file.write("\n")
         file.flush()

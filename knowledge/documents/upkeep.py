@@ -1,4 +1,5 @@
-"""Where each registered folder stands: looked at now and then, kept in memory in between, built anew when its index is damaged."""
+"""Where each registered folder stands: looked at now and then, kept in memory in between, built
+anew when its index is damaged."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Kept:
-    """index: to search in, None when nothing can be. documents: by slug. labels: of a person's review, by path. notes: what whoever
-    searches should know."""
+    """index: to search in, None when nothing can be. documents: by slug. labels: of a person's
+    review, by path. notes: what whoever searches should know."""
 
     index: PassageIndex | None = None
     documents: Mapping[str, Document] = field(default_factory=dict)
@@ -39,7 +40,8 @@ class Kept:
 
 
 class Upkeep:
-    """Safe for several threads. recheck_s: for so long after a look at its files a folder counts as unchanged."""
+    """Safe for several threads. recheck_s: for so long after a look at its files a folder counts as
+    unchanged."""
 
     def __init__(self, recheck_s: float) -> None:
         self._recheck_s = recheck_s
@@ -52,8 +54,8 @@ class Upkeep:
             self._kept.pop(name, None)
 
     def use(self, source: Source, work: Callable[[Kept], T]) -> tuple[T | None, tuple[str, ...]]:
-        """What `work` makes of the folder, and notes on it. A damaged index is built anew once; what cannot be read is a note, and the
-        result None."""
+        """What `work` makes of the folder, and notes on it. A damaged index is built anew once;
+        what cannot be read is a note, and the result None."""
         try:
             try:
                 return self._attempt(source, work)
@@ -62,20 +64,36 @@ class Upkeep:
                 rebuild(source)
                 return self._attempt(source, work)
         except Timeout:
-            return None, (f"the documents {source.name!r} are being read by another process; search again later",)
+            return None, (
+                (
+                    f"the documents {source.name!r} are being read by another process; search "
+                    "again later"
+                ),
+            )
         except Damaged:
-            return None, (f"the index of the documents {source.name!r} is damaged again right after it was built",)
+            return None, (
+                (
+                    f"the index of the documents {source.name!r} is damaged again right after it "
+                    "was built"
+                ),
+            )
         except (OSError, sqlite3.OperationalError) as error:
             return None, (f"the documents {source.name!r} cannot be searched now ({error})",)
 
-    def _attempt(self, source: Source, work: Callable[[Kept], T]) -> tuple[T | None, tuple[str, ...]]:
+    def _attempt(
+        self, source: Source, work: Callable[[Kept], T]
+    ) -> tuple[T | None, tuple[str, ...]]:
         kept = self._look(source)
         return (work(kept) if kept.index else None), kept.notes
 
     def _look(self, source: Source) -> Kept:
         with self._lock:
             when, kept = self._kept.get(source.name, (0.0, Kept()))
-            if kept.index is None or time.monotonic() - when >= self._recheck_s or not kept.index.path.exists():
+            if (
+                kept.index is None
+                or time.monotonic() - when >= self._recheck_s
+                or not kept.index.path.exists()
+            ):
                 kept = _kept(source, refresh(source, READ_S))
                 self._kept[source.name] = (time.monotonic(), kept)
             return kept
@@ -96,14 +114,20 @@ def _notes(source: Source, state: State) -> tuple[str, ...]:
     again = f"`kevolve knowledge add {source.folder}` reads it again"
     if state.folder_gone:
         return (
-            f"the folder of the documents {source.name!r} is gone ({source.folder}: {state.folder_gone}); nothing of it is shown",
+            (
+                f"the folder of the documents {source.name!r} is gone ({source.folder}: "
+                f"{state.folder_gone}); nothing of it is shown"
+            ),
         )
     notes = []
     if state.gone:
         notes.append(f"of the documents {source.name!r} {some(state.gone)} gone")
     if state.unread:
         why = "another process is reading them" if state.busy else again
-        notes.append(f"of the documents {source.name!r} {some(state.unread)} new or changed and not read yet; {why}")
+        notes.append(
+            f"of the documents {source.name!r} {some(state.unread)} new or changed and not read "
+            f"yet; {why}"
+        )
     return tuple(notes)
 
 

@@ -61,7 +61,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`kevolve optimize` starts its server as a process, as it does in use; without this fixture it lives in the test's."""
+    """`kevolve optimize` starts its server as a process, as it does in use; without this fixture it
+    lives in the test's."""
     monkeypatch.setattr(running, "stdio", connect.stdio)
     monkeypatch.setattr(connect, "SERVER", ("-P", str(FAKE_SERVER)))
 

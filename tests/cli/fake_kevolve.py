@@ -1,4 +1,5 @@
-"""The program `kevolve` as a process of its own, with the scripted executor in its server; for tests that stop it."""
+"""The program `kevolve` as a process of its own, with the scripted executor in its server; for
+tests that stop it."""
 
 from __future__ import annotations
 

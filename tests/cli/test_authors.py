@@ -1,4 +1,5 @@
-"""`kevolve optimize` with authors that are not the offline one: a model on loopback, and a command."""
+"""`kevolve optimize` with authors that are not the offline one: a model on loopback, and a
+command."""
 
 from __future__ import annotations
 
@@ -67,7 +68,9 @@ def test_a_model_writes_the_candidates(kevolve: Kevolve, task: Path, model: str)
         return Reply(blocks(kernel(number), hypothesis=f"idea {number}", predicted_speedup=1.1))
 
     with serving(answer) as server:
-        result = kevolve("optimize", task, *FEW, "--author", model, "--base-url", server.url, "--json")
+        result = kevolve(
+            "optimize", task, *FEW, "--author", model, "--base-url", server.url, "--json"
+        )
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     assert report["spent"]["tokens"] == 4 * 1200
@@ -89,13 +92,26 @@ def test_its_caps_hold(kevolve: Kevolve, task: Path, model: str) -> None:
     """Also over a run that is resumed: the session counts, not the run."""
     priced = ("--price-in", 1, "--price-out", 10, "--usd", 0.02, "--minutes", 5, "--no-skills")
     with serving(lambda body, number: Reply(blocks(kernel(number)), usage=(1000, 500))) as server:
-        result = kevolve("optimize", task, *priced, "--author", model, "--base-url", server.url, "--json")
+        result = kevolve(
+            "optimize", task, *priced, "--author", model, "--base-url", server.url, "--json"
+        )
         assert result.exit_code == 0, result.output
         report = json.loads(result.stdout)
         assert report["reason"] == "budget_spent"
         assert 0 < report["spent"]["usd"] <= 0.02
         assert report["spent"]["usd"] == pytest.approx(len(server.requests) * 0.006)
-        tokens = kevolve("optimize", task, "--new", "--tokens", 9000, "--no-skills", "--author", model, "--base-url", server.url)
+        tokens = kevolve(
+            "optimize",
+            task,
+            "--new",
+            "--tokens",
+            9000,
+            "--no-skills",
+            "--author",
+            model,
+            "--base-url",
+            server.url,
+        )
         assert tokens.exit_code == 0, tokens.output
         assert re.search(r"of 9,000 tokens|tokens are left, too few", tokens.stderr), tokens.stderr
 
@@ -103,10 +119,18 @@ def test_its_caps_hold(kevolve: Kevolve, task: Path, model: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--author", "openai:tiny", "--base-url", "http://127.0.0.1:9/v1", "--usd", "1"], 2, "--price-in"),
+        (
+            ["--author", "openai:tiny", "--base-url", "http://127.0.0.1:9/v1", "--usd", "1"],
+            2,
+            "--price-in",
+        ),
         (["--author", "openai:tiny", "--base-url", "nowhere"], 2, "is no URL"),
         (["--author", "openai:gpt-4o"], 2, "OPENAI_API_KEY"),
-        (["--author", "openai:tiny", "--base-url", "http://127.0.0.1:9/v1", "--price-in", "1"], 2, "go together"),
+        (
+            ["--author", "openai:tiny", "--base-url", "http://127.0.0.1:9/v1", "--price-in", "1"],
+            2,
+            "go together",
+        ),
         (["--base-url", "http://127.0.0.1:9/v1"], 2, "are for models"),
         (["--author", "cmd: no-such-agent"], 2, "'no-such-agent' was not found"),
         (["--author", "cmd:"], 2, "names no command"),
@@ -124,9 +148,17 @@ def test_what_cannot_work_is_told_before_anything_is_opened(
     assert "Traceback" not in result.output
 
 
-@pytest.mark.parametrize(("status", "code", "said"), [(401, 2, "KEVOLVE_API_KEY"), (500, 1, "kevolve optimize --resume")])
+@pytest.mark.parametrize(
+    ("status", "code", "said"), [(401, 2, "KEVOLVE_API_KEY"), (500, 1, "kevolve optimize --resume")]
+)
 def test_a_provider_that_fails_leaves_a_session_to_resume(
-    kevolve: Kevolve, task: Path, model: str, monkeypatch: pytest.MonkeyPatch, status: int, code: int, said: str
+    kevolve: Kevolve,
+    task: Path,
+    model: str,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    code: int,
+    said: str,
 ) -> None:
     monkeypatch.setattr(llm, "Backoff", lambda: Backoff(0.01, 0.02, 0.1, 0.1))
     with serving(lambda body, number: Reply("no", status)) as server:
@@ -149,13 +181,24 @@ version = subprocess.check_output(['kevolve', '--version'], text=True)
 print('working on', ask, 'with', version)
 (folder / 'candidate.py').write_text('''{kernel}'''.replace('// 0', '// ' + ask))
 json.dump(dict(hypothesis='idea for ' + ask, predicted_speedup=1.2, rationale='because', tokens=100), open('answer.json', 'w'))
-"""
+"""  # noqa: E501
 
 
-def test_a_command_writes_the_candidates(kevolve: Kevolve, task: Path, tmp_path: Path, home: Path) -> None:
+def test_a_command_writes_the_candidates(
+    kevolve: Kevolve, task: Path, tmp_path: Path, home: Path
+) -> None:
     agent = tmp_path / "agent.py"
     agent.write_text(AGENT.replace("{kernel}", kernel(0)))
-    result = kevolve("optimize", task, *FEW, "--tokens", 10_000, "--author", f"cmd: {sys.executable} {agent}", "--json")
+    result = kevolve(
+        "optimize",
+        task,
+        *FEW,
+        "--tokens",
+        10_000,
+        "--author",
+        f"cmd: {sys.executable} {agent}",
+        "--json",
+    )
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     assert report["nodes"] == 4
@@ -166,7 +209,9 @@ def test_a_command_writes_the_candidates(kevolve: Kevolve, task: Path, tmp_path:
     assert "working on a2 with kevolve " in transcripts[0].read_text()
 
 
-def test_a_command_without_a_candidate_ends_the_run_with_its_transcript(kevolve: Kevolve, task: Path, home: Path) -> None:
+def test_a_command_without_a_candidate_ends_the_run_with_its_transcript(
+    kevolve: Kevolve, task: Path, home: Path
+) -> None:
     result = kevolve("optimize", task, *FEW, "--author", "cmd: echo I am out of ideas")
     assert result.exit_code == 1
     assert "it said last: I am out of ideas" in result.stderr
@@ -177,12 +222,26 @@ def test_a_command_without_a_candidate_ends_the_run_with_its_transcript(kevolve:
 def test_ctrl_c_ends_the_command_with_all_it_started(task: Path, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     command = f"cmd: sleep 60 & echo $$ $! > {pids}; wait"
-    call = [sys.executable, str(FAKE_KEVOLVE), "optimize", str(task), "--no-skills", "--evaluations", "4", "--author", command]
+    call = [
+        sys.executable,
+        str(FAKE_KEVOLVE),
+        "optimize",
+        str(task),
+        "--no-skills",
+        "--evaluations",
+        "4",
+        "--author",
+        command,
+    ]
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join(
+            [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+        ),
     }
-    process = subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    process = subprocess.Popen(
+        call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("n1 best"):
@@ -200,7 +259,8 @@ def test_ctrl_c_ends_the_command_with_all_it_started(task: Path, tmp_path: Path)
 def test_a_model_and_the_real_judge(
     kevolve: Kevolve, model: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, judge_cache: Path
 ) -> None:
-    """The tiny task, really compiled, verified and timed: a broken kernel, a wrong one and a right one by a model."""
+    """The tiny task, really compiled, verified and timed: a broken kernel, a wrong one and a right
+    one by a model."""
     monkeypatch.setattr(connect, "SERVER", ("-P", "-m", "kevolve_mcp.server.main"))
     monkeypatch.setenv("KEVOLVE_CACHE", str(judge_cache))
     monkeypatch.setenv("KEVOLVE_TIMING_EFFORT", "0.2")
@@ -211,9 +271,19 @@ def test_a_model_and_the_real_judge(
     broken = right.replace("float s = 0;", "float s = 0")
     wrong = right.replace("* w[j] + s", "* w[j] - s")
     answers = [broken, wrong, right.replace('PARAMS = {"UNROLL": 1}', 'PARAMS = {"UNROLL": 2}')]
-    with serving(lambda body, number: Reply(blocks(answers[number], hypothesis=f"idea {number}"))) as server:
+    with serving(
+        lambda body, number: Reply(blocks(answers[number], hypothesis=f"idea {number}"))
+    ) as server:
         result = kevolve(
-            *("optimize", task, "--no-skills", "--evaluations", len(answers), "--python", sys.executable),
+            *(
+                "optimize",
+                task,
+                "--no-skills",
+                "--evaluations",
+                len(answers),
+                "--python",
+                sys.executable,
+            ),
             *("--author", model, "--base-url", server.url, "--json"),
         )
     report = json.loads(result.stdout)

@@ -11,7 +11,12 @@ import tomllib
 
 from .conftest import Kevolve
 
-FILES = {"claude": ".mcp.json", "cursor": ".cursor/mcp.json", "vscode": ".vscode/mcp.json", "codex": ".codex/config.toml"}
+FILES = {
+    "claude": ".mcp.json",
+    "cursor": ".cursor/mcp.json",
+    "vscode": ".vscode/mcp.json",
+    "codex": ".codex/config.toml",
+}
 KEYS = {"claude": "mcpServers", "cursor": "mcpServers", "vscode": "servers", "codex": "mcp_servers"}
 
 
@@ -25,18 +30,26 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def parsed(client: str, text: str) -> dict[str, object]:
-    found: dict[str, object] = (tomllib.loads if client == "codex" else json.loads)(text)[KEYS[client]]["kevolve"]
+    found: dict[str, object] = (tomllib.loads if client == "codex" else json.loads)(text)[
+        KEYS[client]
+    ]["kevolve"]
     return found
 
 
 @pytest.mark.parametrize("client", FILES)
-def test_printed_and_written_are_the_same_and_name_this_interpreter(kevolve: Kevolve, folder: Path, client: str) -> None:
+def test_printed_and_written_are_the_same_and_name_this_interpreter(
+    kevolve: Kevolve, folder: Path, client: str
+) -> None:
     printed = kevolve("connect", client)
     assert printed.exit_code == 0, printed.output
     values = parsed(client, printed.stdout)
     assert values["command"] == sys.executable
     assert values["args"] == ["-P", "-m", "kevolve_mcp.server.main"]
-    assert values["env"] == {"KEVOLVE_HOME": str(folder / "kept here"), "KEVOLVE_CACHE": str(folder / "cache")} | _python()
+    assert (
+        values["env"]
+        == {"KEVOLVE_HOME": str(folder / "kept here"), "KEVOLVE_CACHE": str(folder / "cache")}
+        | _python()
+    )
     assert not (folder / FILES[client]).exists()
     assert kevolve("connect", client, "--write").exit_code == 0
     assert parsed(client, (folder / FILES[client]).read_text()) == values
@@ -46,11 +59,15 @@ def test_printed_and_written_are_the_same_and_name_this_interpreter(kevolve: Kev
 def _python() -> dict[str, str]:
     import os
 
-    return {"KEVOLVE_PYTHON": os.environ["KEVOLVE_PYTHON"]} if os.environ.get("KEVOLVE_PYTHON") else {}
+    return (
+        {"KEVOLVE_PYTHON": os.environ["KEVOLVE_PYTHON"]} if os.environ.get("KEVOLVE_PYTHON") else {}
+    )
 
 
 def test_other_entries_stay(kevolve: Kevolve, folder: Path) -> None:
-    (folder / ".mcp.json").write_text('{"mcpServers": {"other": {"command": "x"}, "kevolve": {"command": "old"}}, "more": [1]}')
+    (folder / ".mcp.json").write_text(
+        '{"mcpServers": {"other": {"command": "x"}, "kevolve": {"command": "old"}}, "more": [1]}'
+    )
     assert kevolve("connect", "claude", "--write").exit_code == 0
     data = json.loads((folder / ".mcp.json").read_text())
     assert (data["more"], data["mcpServers"]["other"]) == ([1], {"command": "x"})

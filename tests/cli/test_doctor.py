@@ -52,7 +52,15 @@ def test_a_machine_that_can_evaluate(kevolve: Kevolve) -> None:
 def test_json_is_pure_and_says_the_same(kevolve: Kevolve, home: Path) -> None:
     data = json.loads(kevolve("doctor", "--json").stdout)
     assert data["ready"] is True
-    assert {f["name"] for f in data["findings"]} >= {"kevolve", "platform", "home", "compiler", "torch", "isolation", "targets"}
+    assert {f["name"] for f in data["findings"]} >= {
+        "kevolve",
+        "platform",
+        "home",
+        "compiler",
+        "torch",
+        "isolation",
+        "targets",
+    }
     assert str(home) in next(f["message"] for f in data["findings"] if f["name"] == "home")
     assert data["targets"][0]["target"] == "cpu"
     assert data["targets"][0]["mode"] == "execute"
@@ -99,7 +107,9 @@ def test_without_a_compiler_it_says_how_to_get_one(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("name", ["home", "cache"])
-def test_a_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+def test_a_folder_that_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
     assert "is writable" in finding(diagnose(FakeExecutor()), name).message
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
@@ -120,6 +130,8 @@ def test_a_machine_without_any_target_is_not_ready() -> None:
     assert finding(diagnose(FakeExecutor(mode="absent")), "targets").state == "missing"
 
 
-def test_exit_code_one_when_nothing_can_be_evaluated(kevolve: Kevolve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exit_code_one_when_nothing_can_be_evaluated(
+    kevolve: Kevolve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("kevolve_mcp.cli.executors.open_executor", lambda python, near: NoTorch())
     assert kevolve("doctor").exit_code == 1

@@ -26,7 +26,9 @@ def marked(folder: Path, name: str, *markers: str) -> Path:
     return path
 
 
-def test_a_correct_candidate_gets_its_verdict_and_exit_code_zero(kevolve: Kevolve, task: Path, good: Path, home: Path) -> None:
+def test_a_correct_candidate_gets_its_verdict_and_exit_code_zero(
+    kevolve: Kevolve, task: Path, good: Path, home: Path
+) -> None:
     result = kevolve("evaluate", task, good)
     assert result.exit_code == 0, result.output
     assert "correct" in result.stdout
@@ -35,7 +37,9 @@ def test_a_correct_candidate_gets_its_verdict_and_exit_code_zero(kevolve: Kevolv
     assert not home.exists()
 
 
-def test_json_is_one_object_per_candidate_and_nothing_else(kevolve: Kevolve, task: Path, good: Path, tmp_path: Path) -> None:
+def test_json_is_one_object_per_candidate_and_nothing_else(
+    kevolve: Kevolve, task: Path, good: Path, tmp_path: Path
+) -> None:
     wrong = marked(tmp_path, "wrong.py", "status=incorrect")
     result = kevolve("evaluate", task, good, wrong, "--json")
     assert result.exit_code == 1
@@ -50,7 +54,9 @@ def test_json_is_one_object_per_candidate_and_nothing_else(kevolve: Kevolve, tas
     assert second["fitness"] == 0.0
 
 
-def test_a_file_that_cannot_be_read_does_not_stop_the_others(kevolve: Kevolve, task: Path, good: Path, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_does_not_stop_the_others(
+    kevolve: Kevolve, task: Path, good: Path, tmp_path: Path
+) -> None:
     binary = tmp_path / "binary.py"
     binary.write_bytes(b"\xff\xfe\x00")
     result = kevolve("evaluate", task, tmp_path / "gone.py", binary, tmp_path, good, "--json")
@@ -63,8 +69,13 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(kevolve: Kevolve, t
     assert judged["status"] == "correct"
 
 
-def test_an_evaluator_that_fails_is_asked_three_times(kevolve: Kevolve, task: Path, tmp_path: Path) -> None:
-    twice, always = marked(tmp_path, "twice.py", "unavailable=2"), marked(tmp_path, "always.py", "unavailable=99")
+def test_an_evaluator_that_fails_is_asked_three_times(
+    kevolve: Kevolve, task: Path, tmp_path: Path
+) -> None:
+    twice, always = (
+        marked(tmp_path, "twice.py", "unavailable=2"),
+        marked(tmp_path, "always.py", "unavailable=99"),
+    )
     result = kevolve("evaluate", task, twice, always, "--json")
     assert [v["status"] for v in json.loads(result.stdout)] == ["correct", "unavailable"]
     assert result.exit_code == 1
@@ -76,7 +87,9 @@ def test_quick_measures_as_a_search_does(kevolve: Kevolve, task: Path, tmp_path:
     assert kevolve("evaluate", task, late).exit_code == 1
 
 
-def test_fresh_examines_the_task_anew(kevolve: Kevolve, task: Path, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fresh_examines_the_task_anew(
+    kevolve: Kevolve, task: Path, good: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     used = FakeExecutor()
     monkeypatch.setattr(executors, "open_executor", lambda python, near: used)
     for arguments, fresh in (([], 0), (["--fresh"], 1)):
@@ -85,7 +98,9 @@ def test_fresh_examines_the_task_anew(kevolve: Kevolve, task: Path, good: Path, 
         used = FakeExecutor()
 
 
-def test_a_task_that_is_refused_says_why_and_how_to_fix_it(kevolve: Kevolve, tmp_path: Path, good: Path) -> None:
+def test_a_task_that_is_refused_says_why_and_how_to_fix_it(
+    kevolve: Kevolve, tmp_path: Path, good: Path
+) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("x = 1\n")
     result = kevolve("evaluate", bad, good)
@@ -111,10 +126,14 @@ def test_a_task_that_is_refused_says_why_and_how_to_fix_it(kevolve: Kevolve, tmp
         (["--package", "/nowhere/package"], "/nowhere/package"),
     ],
 )
-def test_wrong_input_is_answered_in_words(kevolve: Kevolve, task: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_wrong_input_is_answered_in_words(
+    kevolve: Kevolve, task: Path, tmp_path: Path, arguments: list[str], said: str
+) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    result = kevolve("evaluate", *[{"TASK": str(task), "EMPTY": str(empty)}.get(a, a) for a in arguments])
+    result = kevolve(
+        "evaluate", *[{"TASK": str(task), "EMPTY": str(empty)}.get(a, a) for a in arguments]
+    )
     assert result.exit_code == 2
     assert said in result.stderr
     assert "hint: " in result.stderr

@@ -63,10 +63,17 @@ def test_an_empty_home_says_what_to_do(kevolve: Kevolve) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("tree", "no-such"), ("show", "no-such", "n1"), ("diff", "no-such", "n1"), ("export", "no-such")],
+    [
+        ("tree", "no-such"),
+        ("show", "no-such", "n1"),
+        ("diff", "no-such", "n1"),
+        ("export", "no-such"),
+    ],
     ids=lambda a: a[0],
 )
-def test_an_unknown_session_is_a_usage_error_with_a_hint(kevolve: Kevolve, arguments: tuple[str, ...]) -> None:
+def test_an_unknown_session_is_a_usage_error_with_a_hint(
+    kevolve: Kevolve, arguments: tuple[str, ...]
+) -> None:
     result = kevolve(*arguments)
     assert result.exit_code == 2
     assert "no-such" in result.stderr
@@ -79,12 +86,17 @@ def test_knowledge_is_found_by_words_and_signals_and_read(kevolve: Kevolve) -> N
     found = kevolve("knowledge", "search", "vectorization", "--limit", 3)
     assert found.exit_code == 0
     assert "guidance/" in found.stdout
-    hits = json.loads(kevolve("knowledge", "search", "--signal", "memory_bound", "--json").stdout)["hits"]
+    hits = json.loads(kevolve("knowledge", "search", "--signal", "memory_bound", "--json").stdout)[
+        "hits"
+    ]
     assert hits
     page = kevolve("knowledge", "read", hits[0]["id"])
     assert page.exit_code == 0
     assert hits[0]["title"] in page.stdout
-    assert json.loads(kevolve("knowledge", "read", hits[0]["id"], "--json").stdout)["text"] in page.stdout
+    assert (
+        json.loads(kevolve("knowledge", "read", hits[0]["id"], "--json").stdout)["text"]
+        in page.stdout
+    )
 
 
 def test_wrong_questions_to_the_knowledge(kevolve: Kevolve) -> None:
@@ -119,8 +131,13 @@ def test_compile_builds_only(kevolve: Kevolve, task: Path, tmp_path: Path) -> No
         (["START", "--session", "no-such"], "no-such"),
     ],
 )
-def test_compile_with_wrong_input(kevolve: Kevolve, task: Path, arguments: list[str], said: str) -> None:
-    result = kevolve("compile", *[{"TASK": str(task), "START": str(task / "start.py")}.get(a, a) for a in arguments])
+def test_compile_with_wrong_input(
+    kevolve: Kevolve, task: Path, arguments: list[str], said: str
+) -> None:
+    result = kevolve(
+        "compile",
+        *[{"TASK": str(task), "START": str(task / "start.py")}.get(a, a) for a in arguments],
+    )
     assert result.exit_code == 2, result.output
     assert said in result.stderr
     assert result.stdout == ""
@@ -132,10 +149,17 @@ def test_export_refuses_a_folder_that_is_in_use(kevolve: Kevolve, task: Path) ->
     assert "not an empty folder" in result.stderr
 
 
-def test_looking_runs_no_job_that_a_dead_process_left(kevolve: Kevolve, home: Path, task: Path) -> None:
+def test_looking_runs_no_job_that_a_dead_process_left(
+    kevolve: Kevolve, home: Path, task: Path
+) -> None:
     """Each look would count as a further attempt at it, and be its end."""
     session, job, _ = killed(home, str(task / "task.py"))
-    for arguments in (("sessions",), ("tree", session), ("show", session, "n1"), ("diff", session, "n1", "n1")):
+    for arguments in (
+        ("sessions",),
+        ("tree", session),
+        ("show", session, "n1"),
+        ("diff", session, "n1", "n1"),
+    ):
         done = kevolve(*arguments)
         assert done.exit_code == 0, done.output
     with Store.open(home) as store:
@@ -187,9 +211,13 @@ def test_no_tool_and_no_argument_of_one_is_left_in_an_error() -> None:
 
 
 def test_a_note_on_a_search_stands_before_the_hits(kevolve: Kevolve) -> None:
-    shown = kevolve("knowledge", "search", "--signal", "memory_bond", "vectorization").stdout.splitlines()
+    shown = kevolve(
+        "knowledge", "search", "--signal", "memory_bond", "vectorization"
+    ).stdout.splitlines()
     assert shown[1].startswith("note: no page names the signal 'memory_bond'")
-    found = kevolve("knowledge", "search", "--signal", "memory_bond", "vectorization", "--json").stdout
+    found = kevolve(
+        "knowledge", "search", "--signal", "memory_bond", "vectorization", "--json"
+    ).stdout
     assert "memory_bond" in json.loads(found)["note"]
 
 
@@ -203,12 +231,24 @@ def test_export_looks_first_where_the_package_shall_go(kevolve: Kevolve, tmp_pat
 def test_compile_takes_an_interpreter_where_it_starts_one(kevolve: Kevolve, task: Path) -> None:
     done = kevolve("compile", task, task / "start.py", "--python", "/usr/bin/python3")
     assert done.exit_code == 0, done.output
-    there = kevolve("compile", task, task / "start.py", "--python", "x", "--server", "http://127.0.0.1:1", "--token", "t")
+    there = kevolve(
+        "compile",
+        task,
+        task / "start.py",
+        "--python",
+        "x",
+        "--server",
+        "http://127.0.0.1:1",
+        "--token",
+        "t",
+    )
     assert there.exit_code == 2
     assert "--python" in there.stderr
 
 
-def test_who_solved_a_similar_task(kevolve: Kevolve, session: str, task: Path, tmp_path: Path) -> None:
+def test_who_solved_a_similar_task(
+    kevolve: Kevolve, session: str, task: Path, tmp_path: Path
+) -> None:
     other = tmp_path / "rescale.py"
     other.write_text((task / "task.py").read_text().replace("x * 2", "x * 3"))
     shown = kevolve("knowledge", "similar", other)
@@ -221,7 +261,9 @@ def test_who_solved_a_similar_task(kevolve: Kevolve, session: str, task: Path, t
     assert "No session of this home" in kevolve("knowledge", "similar", other).stdout
 
 
-def test_a_home_elsewhere_is_not_looked_through(kevolve: Kevolve, task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_elsewhere_is_not_looked_through(
+    kevolve: Kevolve, task: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KEVOLVE_SERVER", "http://127.0.0.1:1")
     refused = kevolve("knowledge", "similar", task)
     assert refused.exit_code != 0

@@ -13,7 +13,9 @@ from kevolve_mcp import __version__
 
 from .conftest import Kevolve
 
-COMMANDS = "serve optimize evaluate compile tree show diff knowledge export sessions doctor template"
+COMMANDS = (
+    "serve optimize evaluate compile tree show diff knowledge export sessions doctor template"
+)
 
 
 def test_version(kevolve: Kevolve) -> None:
@@ -34,8 +36,18 @@ def test_an_unknown_command_is_a_usage_error(kevolve: Kevolve) -> None:
 
 
 def test_starting_up_imports_nothing_heavy() -> None:
-    """What makes `kevolve --help` slow would be one of these, imported at the top of a command's module."""
-    heavy = ("torch", "mcp", "sqlalchemy", "optuna", "pydantic", "rich.table", "anyio", "kevolve_mcp.driver")
+    """What makes `kevolve --help` slow would be one of these, imported at the top of a command's
+    module."""
+    heavy = (
+        "torch",
+        "mcp",
+        "sqlalchemy",
+        "optuna",
+        "pydantic",
+        "rich.table",
+        "anyio",
+        "kevolve_mcp.driver",
+    )
     code = f"import sys, kevolve_mcp.cli; print([m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -50,7 +62,9 @@ def test_a_trace_only_with_debug(kevolve: Kevolve, tmp_path: Path) -> None:
     assert "no such task" in str(debugged.exception)
 
 
-def test_a_defect_is_said_to_be_one(kevolve: Kevolve, monkeypatch: pytest.MonkeyPatch, task: Path) -> None:
+def test_a_defect_is_said_to_be_one(
+    kevolve: Kevolve, monkeypatch: pytest.MonkeyPatch, task: Path
+) -> None:
     from kevolve_mcp.cli import judging
 
     def broken(*_: object, **__: object) -> None:

@@ -34,7 +34,9 @@ def test_a_folder_is_optimized_with_the_start_beside_it(kevolve: Kevolve, task: 
         "kevolve tree scale-",
     ):
         assert part in result.stdout
-    package = next(line.split()[-1] for line in result.stdout.splitlines() if line.startswith("package"))
+    package = next(
+        line.split()[-1] for line in result.stdout.splitlines() if line.startswith("package")
+    )
     assert (Path(package) / "bench.py").is_file()
 
 
@@ -45,7 +47,16 @@ def test_without_a_terminal_nothing_is_drawn(kevolve: Kevolve, task: Path) -> No
 
 
 def test_json_is_the_only_thing_on_stdout(kevolve: Kevolve, task: Path, tmp_path: Path) -> None:
-    result = kevolve("optimize", task, *QUICK, "--selection", "evolutionary", "--json", "--output", tmp_path / "copy")
+    result = kevolve(
+        "optimize",
+        task,
+        *QUICK,
+        "--selection",
+        "evolutionary",
+        "--json",
+        "--output",
+        tmp_path / "copy",
+    )
     data = json.loads(result.stdout)
     assert result.exit_code == 0
     assert data["reason"] == "budget_spent"
@@ -55,7 +66,9 @@ def test_json_is_the_only_thing_on_stdout(kevolve: Kevolve, task: Path, tmp_path
     assert data["nodes"] == 4
 
 
-def test_an_own_start_goes_before_the_one_beside_the_task(kevolve: Kevolve, task: Path, tmp_path: Path) -> None:
+def test_an_own_start_goes_before_the_one_beside_the_task(
+    kevolve: Kevolve, task: Path, tmp_path: Path
+) -> None:
     mine = tmp_path / "mine.py"
     mine.write_text((task / "start.py").read_text().replace("speedup=1.2", "speedup=1.9"))
     result = kevolve("optimize", task, *QUICK, "--start", mine, "--json")
@@ -96,7 +109,9 @@ def test_a_search_without_a_winner_ends_with_exit_code_one(kevolve: Kevolve, tas
         (["TASK", "--output", "FULL"], 2, "not an empty folder"),
     ],
 )
-def test_wrong_input_is_answered_in_words(kevolve: Kevolve, task: Path, arguments: list[str], code: int, said: str) -> None:
+def test_wrong_input_is_answered_in_words(
+    kevolve: Kevolve, task: Path, arguments: list[str], code: int, said: str
+) -> None:
     given = [{"TASK": str(task), "FULL": str(task)}.get(a, a) for a in arguments]
     result = kevolve("optimize", *given)
     assert result.exit_code == code, result.output
@@ -106,7 +121,9 @@ def test_wrong_input_is_answered_in_words(kevolve: Kevolve, task: Path, argument
 
 
 def test_a_refused_task_says_the_line_and_the_fix(kevolve: Kevolve, task: Path) -> None:
-    (task / "task.py").write_text("# fake: refused=line 7: get_inputs is missing\nclass Model: ...\n")
+    (task / "task.py").write_text(
+        "# fake: refused=line 7: get_inputs is missing\nclass Model: ...\n"
+    )
     result = kevolve("optimize", task, "--json")
     assert result.exit_code == 2
     error = json.loads(result.stdout)["error"]

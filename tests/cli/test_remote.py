@@ -77,14 +77,21 @@ def test_a_search_from_the_task_to_the_package(
     assert "compiles" in kevolve("compile", task, task / "start.py").stdout
     exported = kevolve("export", session, "--output", tmp_path / "second", "--json")
     assert json.loads(exported.stdout)["package"] == str(tmp_path / "second")
-    assert (tmp_path / "second" / "kernel.py").read_text() == (tmp_path / "copy" / "kernel.py").read_text()
+    assert (tmp_path / "second" / "kernel.py").read_text() == (
+        tmp_path / "copy" / "kernel.py"
+    ).read_text()
 
 
-def test_the_token_of_the_home_is_found_on_this_machine(kevolve: Kevolve, home: Path, tmp_path: Path) -> None:
+def test_the_token_of_the_home_is_found_on_this_machine(
+    kevolve: Kevolve, home: Path, tmp_path: Path
+) -> None:
     token = find_token(None, home).value
     with Serving(tmp_path / "there", tmp_path, token=token) as serving:
         assert kevolve("sessions", "--server", serving.url).exit_code == 0
-        assert kevolve("sessions", "--server", serving.url.replace("127.0.0.1", "localhost")).exit_code == 0
+        assert (
+            kevolve("sessions", "--server", serving.url.replace("127.0.0.1", "localhost")).exit_code
+            == 0
+        )
         wrong = kevolve("sessions", "--server", serving.url, "--token", "x" * 20)
         assert wrong.exit_code == 2
         assert "the bearer token is wrong" in wrong.stderr
@@ -96,7 +103,17 @@ def test_a_server_that_is_killed_and_started_again_is_waited_for(
 ) -> None:
     monkeypatch.setenv("KEVOLVE_TOKEN", TOKEN)
     (task / "start.py").write_text("# fake: seconds=0.3\n" + (task / "start.py").read_text())
-    command = [sys.executable, str(SCRIPT), "optimize", str(task), "--evaluations", "5", "--no-skills", "--server", serving.url]
+    command = [
+        sys.executable,
+        str(SCRIPT),
+        "optimize",
+        str(task),
+        "--evaluations",
+        "5",
+        "--no-skills",
+        "--server",
+        serving.url,
+    ]
     monkeypatch.setenv("PYTHONPATH", str(SCRIPT.parents[2]))
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     said = until(process, "n1 correct")
@@ -112,11 +129,24 @@ def test_a_server_that_is_killed_and_started_again_is_waited_for(
 
 
 def test_ctrl_c_cancels_on_the_server_and_says_how_to_resume(
-    kevolve: Kevolve, task: Path, at: tuple[str, ...], serving: Serving, monkeypatch: pytest.MonkeyPatch
+    kevolve: Kevolve,
+    task: Path,
+    at: tuple[str, ...],
+    serving: Serving,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (task / "start.py").write_text("# fake: seconds=0.5\n" + (task / "start.py").read_text())
     monkeypatch.setenv("PYTHONPATH", str(SCRIPT.parents[2]))
-    command = [sys.executable, str(SCRIPT), "optimize", str(task), "--evaluations", "4", "--no-skills", *at]
+    command = [
+        sys.executable,
+        str(SCRIPT),
+        "optimize",
+        str(task),
+        "--evaluations",
+        "4",
+        "--no-skills",
+        *at,
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until(process, "n1 correct")
     process.send_signal(signal.SIGINT)
@@ -145,7 +175,9 @@ def test_ctrl_c_cancels_on_the_server_and_says_how_to_resume(
         (["--token", TOKEN], 2, "Name it, too"),
     ],
 )
-def test_wrong_servers_are_answered_in_words(kevolve: Kevolve, arguments: list[str], code: int, said: str) -> None:
+def test_wrong_servers_are_answered_in_words(
+    kevolve: Kevolve, arguments: list[str], code: int, said: str
+) -> None:
     result = kevolve("sessions", *arguments)
     assert result.exit_code == code, result.output
     assert said in result.stderr
@@ -164,7 +196,9 @@ def test_commands_of_an_author_find_the_server(home: Path, monkeypatch: pytest.M
     assert "KEVOLVE_TOKEN" not in os.environ
 
 
-def test_a_token_in_clear_on_the_network_is_warned_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_in_clear_on_the_network_is_warned_of(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = find_remote("http://gpu-box:8765", TOKEN)
     assert found is not None
     assert "in clear" in found.warning
@@ -176,10 +210,16 @@ def test_a_token_in_clear_on_the_network_is_warned_of(home: Path, monkeypatch: p
         assert not quiet.warning
 
 
-@pytest.mark.parametrize("name", ["../kernel.py", "/tmp/kernel.py", "a/b.py", "..", "", "a\\b.py", "a\0b"])
+@pytest.mark.parametrize(
+    "name", ["../kernel.py", "/tmp/kernel.py", "a/b.py", "..", "", "a\\b.py", "a\0b"]
+)
 def test_a_server_cannot_write_outside_the_package(tmp_path: Path, name: str) -> None:
-    session = SessionFacts("scale-0000", "finished", task="scale", target="cpu", language="cpp", goal="best")
-    ending = Ending(session, "finished", "", package="/there", contents={"kernel.py": "x", name: "y"})
+    session = SessionFacts(
+        "scale-0000", "finished", task="scale", target="cpu", language="cpp", goal="best"
+    )
+    ending = Ending(
+        session, "finished", "", package="/there", contents={"kernel.py": "x", name: "y"}
+    )
     with pytest.raises(UsageError, match="named a file"):
         copy_package(Outcome(session, "", 0, ending), tmp_path / "copy")
     assert not (tmp_path / "copy").exists()

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from harness.types import Budget, CaseResult, Environment, Evaluation, Signal, Spent, StageReport, Status
+from harness.types import (
+    Budget,
+    CaseResult,
+    Environment,
+    Evaluation,
+    Signal,
+    Spent,
+    StageReport,
+    Status,
+)
 from kevolve_mcp.cli.render import figures
 from kevolve_mcp.cli.render.board import Board, board_view, plain_line
 from kevolve_mcp.cli.render.cases import cases_table, naive_note
@@ -42,8 +51,19 @@ CASE = CaseResult(
     allocation="reused",
     naive_speedup=15.2,
 )
-NODE = NodeFacts("n7", "correct", ("n2",), 1.83, (1.79, 1.88), "tune", params={"VEC": 8}, hypothesis="wider vectors")
-START = NodeFacts("n2", "correct", (), 1.21, (1.2, 1.22), "start", origin="skill: row_normalization")
+NODE = NodeFacts(
+    "n7",
+    "correct",
+    ("n2",),
+    1.83,
+    (1.79, 1.88),
+    "tune",
+    params={"VEC": 8},
+    hypothesis="wider vectors",
+)
+START = NodeFacts(
+    "n2", "correct", (), 1.21, (1.2, 1.22), "start", origin="skill: row_normalization"
+)
 SESSION = SessionFacts(
     "rows-7f3a",
     "open",
@@ -56,7 +76,16 @@ SESSION = SessionFacts(
     nodes=2,
     best=NODE,
 )
-FIGURE = EvaluationFacts("e9", "correct", "fine", 1.83, (1.79, 1.88), cases=(CASE,), device="cpu:x", isolation="namespaces")
+FIGURE = EvaluationFacts(
+    "e9",
+    "correct",
+    "fine",
+    1.83,
+    (1.79, 1.88),
+    cases=(CASE,),
+    device="cpu:x",
+    isolation="namespaces",
+)
 ENDING = Ending(
     session=replace(SESSION, state="finished"),
     state="finished",
@@ -80,25 +109,47 @@ def text_of(renderable: RenderableType, width: int = 200) -> str:
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(None, "–"), (0.456, "0.46 µs"), (12.34, "12.3 µs"), (999.0, "999 µs"), (4560.0, "4.56 ms"), (1.2e6, "1.20 s")],
+    [
+        (None, "–"),
+        (0.456, "0.46 µs"),
+        (12.34, "12.3 µs"),
+        (999.0, "999 µs"),
+        (4560.0, "4.56 ms"),
+        (1.2e6, "1.20 s"),
+    ],
 )
 def test_times_carry_the_unit_that_suits(value: float | None, shown: str) -> None:
     assert figures.microseconds(value) == shown
 
 
-@pytest.mark.parametrize(("value", "shown"), [(-3, "0 s"), (42.4, "42 s"), (185, "3 min 05 s"), (7800, "2 h 10 min")])
+@pytest.mark.parametrize(
+    ("value", "shown"), [(-3, "0 s"), (42.4, "42 s"), (185, "3 min 05 s"), (7800, "2 h 10 min")]
+)
 def test_durations(value: float, shown: str) -> None:
     assert figures.seconds(value) == shown
 
 
 def test_the_table_shows_every_baseline_the_kernel_and_how_it_was_run() -> None:
     shown = text_of(cases_table([CASE]))
-    for part in ("eager", "compile", "7.00 ms", "4.60 ms", "2.51 ms", "1.83×", "[1.79, 1.88]", "faster", "81 %", "reused"):
+    for part in (
+        "eager",
+        "compile",
+        "7.00 ms",
+        "4.60 ms",
+        "2.51 ms",
+        "1.83×",
+        "[1.79, 1.88]",
+        "faster",
+        "81 %",
+        "reused",
+    ):
         assert part in shown
 
 
 def test_a_wrong_case_and_an_untimed_one_say_so() -> None:
-    shown = text_of(cases_table([CaseResult("a", correct=False), CaseResult("b", correct=True, protected=True)]))
+    shown = text_of(
+        cases_table([CaseResult("a", correct=False), CaseResult("b", correct=True, protected=True)])
+    )
     assert "wrong" in shown
     assert "not timed" in shown
     assert "b (protected)" in shown
@@ -125,7 +176,12 @@ def test_the_board_follows_the_events() -> None:
     ):
         board = board.after(event)
     shown = text_of(board_view(board))
-    for part in ("rows-7f3a", "4 evaluated, 1 not correct", "n7  1.83× [1.79, 1.88]", "26 of 40 evaluations, 2 min 30 s left"):
+    for part in (
+        "rows-7f3a",
+        "4 evaluated, 1 not correct",
+        "n7  1.83× [1.79, 1.88]",
+        "26 of 40 evaluations, 2 min 30 s left",
+    ):
         assert part in shown
     assert "VEC=8: 1.20× its parent" in shown
     assert "a4: time: 3 of 5 pairs" in shown
@@ -134,10 +190,17 @@ def test_the_board_follows_the_events() -> None:
 def test_without_a_terminal_every_event_that_matters_is_one_line() -> None:
     board = Board().after(events.Opened(SESSION))
     line = plain_line
-    assert line(events.Opened(SESSION, True), board) == "resumed rows-7f3a: rows on cpu in cpp, goal best"
-    baseline = events.Baseline((CaseFacts("large", baselines_us={"eager": 7000.0}),), ("compile failed",))
+    assert (
+        line(events.Opened(SESSION, True), board)
+        == "resumed rows-7f3a: rows on cpu in cpp, goal best"
+    )
+    baseline = events.Baseline(
+        (CaseFacts("large", baselines_us={"eager": 7000.0}),), ("compile failed",)
+    )
     assert line(baseline, board) == "baseline large: eager 7.00 ms\nnote: compile failed"
-    assert line(events.BestImproved(NODE, START), board) == "n7 best: 1.83× [1.79, 1.88] (was 1.21×)"
+    assert (
+        line(events.BestImproved(NODE, START), board) == "n7 best: 1.83× [1.79, 1.88] (was 1.21×)"
+    )
     assert line(events.Working("a1", "time", 0.5), board) is None
 
 
@@ -210,7 +273,9 @@ def test_a_verdict_shows_why_and_the_end_of_the_failed_log() -> None:
 
 
 def test_a_correct_verdict_shows_fitness_and_cases() -> None:
-    shown = text_of(verdict_view(Verdict.of("k.py", evaluation("correct", fitness=1.83, cases=(CASE,)))))
+    shown = text_of(
+        verdict_view(Verdict.of("k.py", evaluation("correct", fitness=1.83, cases=(CASE,))))
+    )
     assert "F = 1.83×" in shown
     assert "7.00 ms" in shown
 
@@ -226,14 +291,19 @@ def test_the_documented_json_of_a_verdict() -> None:
     data = Verdict.of("k.py", evaluation("correct", fitness=1.83, cases=(CASE,))).as_json()
     assert {"candidate", "status", "message", "signals", "fitness", "cases"} <= set(data)
     assert data["signals"] == ["memory_bound"]
-    assert {"name", "speedup", "interval", "verdict", "baseline", "baselines"} <= set(data["cases"][0])
+    assert {"name", "speedup", "interval", "verdict", "baseline", "baselines"} <= set(
+        data["cases"][0]
+    )
     bare = Verdict("b", "unreadable", "no such file").as_json()
     assert set(bare) == set(data)
     assert bare["fitness"] is None
 
 
 def test_a_narrow_list_of_sessions_keeps_the_ids_whole() -> None:
-    rows = [SESSION, replace(SESSION, id="a_rather_long_name_of_a_session-1b2c", best=None, correct=2)]
+    rows = [
+        SESSION,
+        replace(SESSION, id="a_rather_long_name_of_a_session-1b2c", best=None, correct=2),
+    ]
     wide, narrow = (text_of(sessions_table(rows), width) for width in (200, 50))
     assert len(wide.splitlines()[1].split()) == 8  # the heading of a table
     for shown in (wide, narrow):
@@ -246,7 +316,9 @@ def test_an_unclear_verdict_says_why() -> None:
     inconclusive = replace(CASE, verdict="inconclusive", interval=(0.9, 1.2), speedup=1.05)
     shown = text_of(verdict_view(Verdict.of("k.py", evaluation("correct", cases=(inconclusive,)))))
     assert "Inconclusive: large [0.90, 1.20]: the interval reaches from slower to faster" in shown
-    assert "Inconclusive" not in text_of(verdict_view(Verdict.of("k.py", evaluation("correct", cases=(CASE,)))))
+    assert "Inconclusive" not in text_of(
+        verdict_view(Verdict.of("k.py", evaluation("correct", cases=(CASE,))))
+    )
 
 
 def test_one_sentence_is_said_once() -> None:
@@ -264,7 +336,9 @@ def test_a_packages_table_says_what_ran() -> None:
     small = replace(CASE, name="small", speedup=1.0)
     shown = text_of(cases_table((CASE, small), reference_cases=("small",)))
     heading, large, other = (
-        line for line in shown.splitlines() if line.split() and line.split()[0] in ("case", "large", "small")
+        line
+        for line in shown.splitlines()
+        if line.split() and line.split()[0] in ("case", "large", "small")
     )
     assert "package" in heading
     assert "runs the" in heading

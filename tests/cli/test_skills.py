@@ -1,4 +1,5 @@
-"""`kevolve skills`: what searches have learned, decided on by a person, and carried from one home to another."""
+"""`kevolve skills`: what searches have learned, decided on by a person, and carried from one home
+to another."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ NEW = NewSkill(
     signals=("memory_bound",),
     files={"kernel.py": "class ModelNew: pass\n"},
 )
-MEASURED = SkillEvidence("rows-7f3a", "n2", "n1", "0" * 64, "cpu:fake", 1.5, (1.4, 1.6), "e2", "e1", predicted=1.3)
+MEASURED = SkillEvidence(
+    "rows-7f3a", "n2", "n1", "0" * 64, "cpu:fake", 1.5, (1.4, 1.6), "e2", "e1", predicted=1.3
+)
 NAME = "fuse_the_passes_over_a_row"
 
 
@@ -44,21 +47,30 @@ def skill(home: Path) -> str:
         return store.skills.propose(NEW, [MEASURED], author="me")[0].id
 
 
-def test_a_person_reviews_and_decides(kevolve: Kevolve, skill: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_person_reviews_and_decides(
+    kevolve: Kevolve, skill: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     listed = kevolve("skills", "list").stdout
     assert f"{skill}  [proposed]" in listed
     assert "skills/row_normalization  [shipped]" in listed
     waiting = kevolve("skills", "review").stdout
     assert f"kevolve skills accept {skill}" in waiting
     assert "1.50 times [1.40, 1.60], foretold 1.30 times" in waiting
-    done = kevolve("skills", "accept", skill, "--by", "R. Viewer", "--note", "seen on two machines", "--json")
+    done = kevolve(
+        "skills", "accept", skill, "--by", "R. Viewer", "--note", "seen on two machines", "--json"
+    )
     assert json.loads(done.stdout)["skill"]["state"] == "accepted"
     assert "Nothing waits" in kevolve("skills", "review").stdout
     shown = kevolve("skills", "show", skill).stdout
     assert "accepted by R. Viewer: seen on two machines" in shown
     assert "Rows that do not." in shown
     assert skill in kevolve("knowledge", "search", "fuse passes over a row").stdout
-    assert [s["id"] for s in json.loads(kevolve("skills", "list", "--state", "accepted", "--json").stdout)["skills"]] == [skill]
+    assert [
+        s["id"]
+        for s in json.loads(kevolve("skills", "list", "--state", "accepted", "--json").stdout)[
+            "skills"
+        ]
+    ] == [skill]
     assert "is retired" in kevolve("skills", "retire", skill).stdout
     assert skill not in kevolve("knowledge", "search", "fuse passes over a row").stdout
     assert kevolve("skills", "list", "--state", "good").exit_code == 2
@@ -68,14 +80,17 @@ def test_a_person_reviews_and_decides(kevolve: Kevolve, skill: str, monkeypatch:
     assert (elsewhere.exit_code, "KEVOLVE_SERVER" in elsewhere.stderr) == (2, True)
 
 
-def test_a_skill_travels_as_a_folder(kevolve: Kevolve, skill: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_skill_travels_as_a_folder(
+    kevolve: Kevolve, skill: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert kevolve("skills", "export", skill, tmp_path / "team").exit_code == 0
     folder = tmp_path / "team" / "fuse-the-passes-over-a-row"
     head = yaml.safe_load((folder / "SKILL.md").read_text().split("---\n")[1])
     assert head["name"] == folder.name
     assert 0 < len(head["description"]) <= 1024
     assert all(isinstance(value, str) for value in head["metadata"].values())
-    assert kevolve("skills", "export", skill, tmp_path / "team").exit_code == 1  # it lies there already
+    # it lies there already
+    assert kevolve("skills", "export", skill, tmp_path / "team").exit_code == 1
     monkeypatch.setenv("KEVOLVE_HOME", str(tmp_path / "other"))
     for word in ("is proposed", "was known (proposed); it now has 1"):
         assert word in kevolve("skills", "import", folder, "--by", "you").stdout
@@ -83,7 +98,16 @@ def test_a_skill_travels_as_a_folder(kevolve: Kevolve, skill: str, tmp_path: Pat
         there = store.skills.get(NAME)
         (evidence,) = store.skills.evidence(NAME)
         (event,) = store.skills.events(NAME)
-    for field in ("title", "mechanism", "preconditions", "counter_indications", "code", "matches", "signals", "files"):
+    for field in (
+        "title",
+        "mechanism",
+        "preconditions",
+        "counter_indications",
+        "code",
+        "matches",
+        "signals",
+        "files",
+    ):
         assert getattr(there, field) == getattr(NEW, field), field
     assert (there.state, event.kind, event.author) == ("proposed", "imported", "you")
     assert evidence.origin.startswith("elsewhere, imported ")

@@ -22,10 +22,20 @@ SLOW = "# fake: seconds=0.3\n"
 def start(task: Path) -> subprocess.Popen[str]:
     """An optimization that takes some seconds, its first node evaluated."""
     (task / "start.py").write_text(SLOW + (task / "start.py").read_text())
-    command = [sys.executable, str(SCRIPT), "optimize", str(task), "--evaluations", "4", "--no-skills"]
+    command = [
+        sys.executable,
+        str(SCRIPT),
+        "optimize",
+        str(task),
+        "--evaluations",
+        "4",
+        "--no-skills",
+    ]
     root = str(Path(__file__).parents[2])
     environment = {**os.environ, "PYTHONPATH": root}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
 
 
 def until(process: subprocess.Popen[str], pattern: str) -> str:
@@ -58,7 +68,9 @@ def session_of(said: str) -> str:
     return found[1]
 
 
-def test_ctrl_c_stops_cleanly_and_says_how_to_resume(kevolve: Kevolve, task: Path, pids: Path) -> None:
+def test_ctrl_c_stops_cleanly_and_says_how_to_resume(
+    kevolve: Kevolve, task: Path, pids: Path
+) -> None:
     process = start(task)
     said = until(process, "n1 correct")
     process.send_signal(signal.SIGINT)
@@ -73,7 +85,9 @@ def test_ctrl_c_stops_cleanly_and_says_how_to_resume(kevolve: Kevolve, task: Pat
     assert json.loads(resumed.stdout)["nodes"] >= 1
 
 
-def test_kill_9_of_the_driver_ends_the_server_and_loses_no_node(kevolve: Kevolve, task: Path, pids: Path) -> None:
+def test_kill_9_of_the_driver_ends_the_server_and_loses_no_node(
+    kevolve: Kevolve, task: Path, pids: Path
+) -> None:
     process = start(task)
     said = until(process, "n1 correct")
     process.kill()

@@ -1,4 +1,5 @@
-"""Streams and settings that are not as they should be: the program as a process, as a shell starts it."""
+"""Streams and settings that are not as they should be: the program as a process, as a shell starts
+it."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def process(*arguments: str, **options: object) -> subprocess.CompletedProcess[b
     return subprocess.run(command, stderr=subprocess.PIPE, check=False, **options)  # type: ignore[call-overload,no-any-return]
 
 
-@pytest.mark.parametrize("arguments", [PAGE, (*PAGE, "--json"), ("--help",), ("--version",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [PAGE, (*PAGE, "--json"), ("--help",), ("--version",)], ids=" ".join
+)
 def test_a_full_disk_is_told_and_is_a_failure(arguments: tuple[str, ...]) -> None:
     with open("/dev/full", "w") as full:
         done = process(*arguments, stdout=full)
@@ -49,14 +52,18 @@ def test_a_stream_that_lacks_letters_gets_plain_ones(task: Path) -> None:
         "from kevolve_mcp.cli.terminal import settle, print_json; settle(); "
         "print('1.20× 3.0 µs – 漢'); print_json({'µ': '漢'}); import sys; print('×', file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True
+    )
     first, _, rest = done.stdout.partition("\n")
     assert first == "1.20x 3.0 us - ?"
     assert json.loads(rest) == {"µ": "漢"}
     assert done.stderr == "x\n"
 
 
-@pytest.mark.parametrize("arguments", [("sessions",), ("doctor",), ("knowledge", "read", "index")], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [("sessions",), ("doctor",), ("knowledge", "read", "index")], ids=" ".join
+)
 def test_a_setting_that_is_none_names_its_variable(
     kevolve: Kevolve, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
@@ -69,7 +76,12 @@ def test_a_setting_that_is_none_names_its_variable(
 
 @pytest.mark.parametrize(
     "arguments",
-    [("tree", "--json"), ("show", "s", "--json", "--sektion", "x"), ("--json",), ("optimize", "--parallel", "none", "--json")],
+    [
+        ("tree", "--json"),
+        ("show", "s", "--json", "--sektion", "x"),
+        ("--json",),
+        ("optimize", "--parallel", "none", "--json"),
+    ],
     ids=" ".join,
 )
 def test_a_command_line_that_cannot_be_read_is_json_where_json_was_asked_for(

@@ -1,4 +1,5 @@
-"""Tables in docs/ that repeat what code knows are compared with it. `UPDATE_DOCS=1 pytest tests/docs` rewrites what it can."""
+"""Tables in docs/ that repeat what code knows are compared with it.
+`UPDATE_DOCS=1 pytest tests/docs` rewrites what it can."""
 
 from __future__ import annotations
 
@@ -48,12 +49,17 @@ def test_every_status_verdict_stage_and_level_is_explained() -> None:
 
 def test_every_field_of_the_json_is_explained() -> None:
     explained = first_cells(EVALUATION, "## The JSON of `kevolve evaluate`")
-    assert explained == [*Verdict("kernel.py", "unreadable", "").as_json(), *(f.name for f in fields(CaseResult))]
+    assert explained == [
+        *Verdict("kernel.py", "unreadable", "").as_json(),
+        *(f.name for f in fields(CaseResult)),
+    ]
 
 
 def test_the_commands_of_vendors_are_those_of_the_table() -> None:
     rows = re.findall(
-        r"^\| `(\w+)` \| `(.+)` \|$", (ROOT / "docs" / "authors.md").read_text().split("<!-- vendors -->")[1], re.MULTILINE
+        r"^\| `(\w+)` \| `(.+)` \|$",
+        (ROOT / "docs" / "authors.md").read_text().split("<!-- vendors -->")[1],
+        re.MULTILINE,
     )
     assert dict(rows) == {name: command.replace(PROMPT, "…") for name, command in VENDORS.items()}
 

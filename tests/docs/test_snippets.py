@@ -1,4 +1,5 @@
-"""The documentation's code is code: Python parses (and runs where it says `run`), JSON and TOML parse, links lead somewhere."""
+"""The documentation's code is code: Python parses (and runs where it says `run`), JSON and TOML
+parse, links lead somewhere."""
 
 from __future__ import annotations
 
@@ -14,9 +15,16 @@ import tomllib
 from knowledge import parse_page
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "AGENTS.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 PAGES += sorted((ROOT / "examples").rglob("README.md"))
-FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,9 @@ def snippets(language: str, *, flag: str | None = None) -> list[Snippet]:
         for match in FENCE.finditer(text):
             info = tuple(match["info"].split())
             if info[:1] == (language,) and (flag is None or flag in info):
-                found.append(Snippet(page, text.count("\n", 0, match.start()) + 2, info, match["body"]))
+                found.append(
+                    Snippet(page, text.count("\n", 0, match.start()) + 2, info, match["body"])
+                )
     return found
 
 
@@ -60,7 +70,8 @@ def test_python_parses(snippet: Snippet) -> None:
 
 @pytest.mark.parametrize("snippet", snippets("python", flag="run"), ids=str)
 def test_python_runs(snippet: Snippet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs in an empty folder. A task is taken as far as one call of its reference in every case it names."""
+    """Runs in an empty folder. A task is taken as far as one call of its reference in every case it
+    names."""
     monkeypatch.chdir(tmp_path)
     space: dict[str, object] = {"__name__": "snippet"}
     exec(compile(snippet.body, str(snippet), "exec"), space)
@@ -104,10 +115,13 @@ def test_links_inside_the_tree_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_that_are_named_exist(page: Path) -> None:
-    """`harness/native.py` anywhere; in a paragraph that opens with a folder in bold, `timing.py` means a file in it."""
+    """`harness/native.py` anywhere; in a paragraph that opens with a folder in bold, `timing.py`
+    means a file in it."""
     text = FENCE.sub("", page.read_text())
     tops = "harness|kevolve_mcp|knowledge|tests|docs|benchmarks"
-    missing = [name for name in re.findall(rf"`((?:{tops})/[\w./-]*)`", text) if not (ROOT / name).exists()]
+    missing = [
+        name for name in re.findall(rf"`((?:{tops})/[\w./-]*)`", text) if not (ROOT / name).exists()
+    ]
     for paragraph in text.split("\n\n"):
         if opening := re.match(rf"\*\*`((?:{tops})/[\w/]*)`\*\*", paragraph):
             folder = ROOT / opening[1]

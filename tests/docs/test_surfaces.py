@@ -1,4 +1,5 @@
-"""docs/cli.md and docs/tools.md against the commands and tools that exist. `UPDATE_DOCS=1` renews the option tables."""
+"""docs/cli.md and docs/tools.md against the commands and tools that exist. `UPDATE_DOCS=1` renews
+the option tables."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ def option_table(command: Any) -> str:
         if parameter.param_type_name == "argument":
             name = f"`{(parameter.metavar or parameter.name.upper())}`"
         else:
-            name = ", ".join(f"`{option}`" for option in [*parameter.opts, *parameter.secondary_opts])
+            name = ", ".join(
+                f"`{option}`" for option in [*parameter.opts, *parameter.secondary_opts]
+            )
         rows.append(f"| {name} | {(parameter.help or '').replace('|', ' or ')} |")
     return "\n".join(rows) if len(rows) > 2 else "It takes no arguments."
 
@@ -49,7 +52,9 @@ def test_the_option_tables_are_those_of_the_commands() -> None:
     text = CLI.read_text()
     current = text
     for name, command in all_commands().items():
-        pattern = re.compile(rf"(<!-- options: {re.escape(name)} -->\n\n).*?(\n\n<!-- /options -->)", re.DOTALL)
+        pattern = re.compile(
+            rf"(<!-- options: {re.escape(name)} -->\n\n).*?(\n\n<!-- /options -->)", re.DOTALL
+        )
         assert pattern.search(current), f"docs/cli.md has no place for the options of `{name}`"
         table = option_table(command)
         current = pattern.sub(lambda m, table=table: m[1] + table + m[2], current)  # type: ignore[misc]
@@ -62,9 +67,13 @@ def test_the_option_tables_are_those_of_the_commands() -> None:
 def test_no_page_names_a_command_that_does_not_exist() -> None:
     known = all_commands()
     for page in [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        for words in re.findall(r"(?:^|`)((?:\.venv/bin/)?kevolve(?: [a-z]+)+)", page.read_text(), re.MULTILINE):
+        for words in re.findall(
+            r"(?:^|`)((?:\.venv/bin/)?kevolve(?: [a-z]+)+)", page.read_text(), re.MULTILINE
+        ):
             call = words.removeprefix(".venv/bin/")
-            assert any(call == name or call.startswith(f"{name} ") for name in known), f"{page.name}: {call}"
+            assert any(call == name or call.startswith(f"{name} ") for name in known), (
+                f"{page.name}: {call}"
+            )
 
 
 def documented_arguments() -> dict[str, list[str]]:
@@ -89,5 +98,9 @@ async def test_the_tools_are_documented_in_their_order_with_all_arguments(tmp_pa
 
 def test_the_readme_lists_every_tool() -> None:
     section = (ROOT / "README.md").read_text().split("\n## Tools\n", 1)[1].split("\n## ", 1)[0]
-    named = [name for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)]
+    named = [
+        name
+        for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", row)
+    ]
     assert named == list(documented_arguments())

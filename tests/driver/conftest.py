@@ -1,4 +1,5 @@
-"""The real server in memory on a home of its own, with the scripted executor; events and options of a run."""
+"""The real server in memory on a home of its own, with the scripted executor; events and options of
+a run."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ class ModelNew:
 
 
 class Steady(Author):
-    """Answers every ask: a start as it is, anything else with a kernel that only this ask gets; markers go into it."""
+    """Answers every ask: a start as it is, anything else with a kernel that only this ask gets;
+    markers go into it."""
 
     name = "steady"
 
@@ -70,14 +72,19 @@ class Runner:
     def of(self, kind: type) -> list[Event]:
         return [e for e in self.events if isinstance(e, kind)]
 
-    async def drive(self, author: Author | None = None, *, process: bool = False, **changes: object) -> Outcome:
-        """process: the server is a process of its own, which ends with the run; else it lives in this one."""
+    async def drive(
+        self, author: Author | None = None, *, process: bool = False, **changes: object
+    ) -> Outcome:
+        """process: the server is a process of its own, which ends with the run; else it lives in
+        this one."""
         opened = stdio if process else lambda: Client(fake_server())
         async with connect(opened, lambda text: self.events.append(Remark(text))) as server:
             options = replace(self.options, **changes)  # type: ignore[arg-type]
             return await Driver(server, author or Steady(), options, self.events.append).run()
 
-    def run(self, author: Author | None = None, *, process: bool = False, **changes: object) -> Outcome:
+    def run(
+        self, author: Author | None = None, *, process: bool = False, **changes: object
+    ) -> Outcome:
         async def body() -> Outcome:
             return await self.drive(author, process=process, **changes)
 
@@ -87,7 +94,13 @@ class Runner:
 def stdio() -> Client:
     """A server process of its own."""
     script = Path(__file__).with_name("fake_server.py")
-    return Client(stdio_client(StdioServerParameters(command=sys.executable, args=["-P", str(script)], env=dict(os.environ))))
+    return Client(
+        stdio_client(
+            StdioServerParameters(
+                command=sys.executable, args=["-P", str(script)], env=dict(os.environ)
+            )
+        )
+    )
 
 
 def write_task(folder: Path, start: str = START, markers: Sequence[str] = ()) -> Path:
@@ -105,4 +118,8 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
     monkeypatch.setenv("KEVOLVE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("KEVOLVE_CACHE", str(tmp_path / "cache"))
     task = write_task(tmp_path / "scale")
-    return Runner(Options(task_path=str(task), budget=Budget(evaluations=6), policy={"skills": False}, wait_s=2))
+    return Runner(
+        Options(
+            task_path=str(task), budget=Budget(evaluations=6), policy={"skills": False}, wait_s=2
+        )
+    )

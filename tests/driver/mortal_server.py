@@ -1,4 +1,5 @@
-"""A tiny MCP server over stdio that can be told to die. `die` kills the process the first time and answers the second."""
+"""A tiny MCP server over stdio that can be told to die. `die` kills the process the first time and
+answers the second."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ server = MCPServer("mortal", log_level="ERROR")
 
 
 def _answer() -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text="alive")], structured_content={"pid": os.getpid()})
+    return CallToolResult(
+        content=[TextContent(type="text", text="alive")], structured_content={"pid": os.getpid()}
+    )
 
 
 @server.tool()
@@ -43,8 +46,15 @@ async def die(marker: str) -> Annotated[CallToolResult, Said]:
 @server.tool()
 async def refuse() -> Annotated[CallToolResult, Said]:
     """An error as KEvolve's server phrases it."""
-    error = {"code": "conflict", "message": "the session is finished", "hint": "Open another.", "retryable": False}
-    return CallToolResult(is_error=True, content=[TextContent(type="text", text="Error")], structured_content=error)
+    error = {
+        "code": "conflict",
+        "message": "the session is finished",
+        "hint": "Open another.",
+        "retryable": False,
+    }
+    return CallToolResult(
+        is_error=True, content=[TextContent(type="text", text="Error")], structured_content=error
+    )
 
 
 if __name__ == "__main__":

@@ -14,9 +14,11 @@ NODE = told.NodeView("n1", (), "correct", 1.5, interval=(1.4, 1.6), signals=("me
 
 def test_fields_that_the_driver_does_not_know_are_dropped_at_every_level() -> None:
     evaluation = told.EvaluationView(
-        "e1", "c", "correct", "fine", "search", "diagnose", 1.5, None, True, (told.SignalView("memory_bound"),),
-        (told.CaseResultView("small", True, 1.5, (1.4, 1.6), "faster", "compile", {"compile": 100.0}),), {"build": "ok"},
-        "cpu", "cpu:x", "g++", "landlock", 1.0,
+        "e1", "c", "correct", "fine", "search", "diagnose", 1.5, None, True,
+        (told.SignalView("memory_bound"),),
+        (told.CaseResultView("small", True, 1.5, (1.4, 1.6), "faster", "compile",
+                             {"compile": 100.0}),), {"build": "ok"}, "cpu", "cpu:x", "g++",
+                             "landlock", 1.0,
     )  # fmt: skip
     data = to_json(told.Evaluated("submit", evaluation, "s-1", NODE, NODE, True))
     answer = read(Told, {**data, "something_new": 1})
@@ -27,7 +29,16 @@ def test_fields_that_the_driver_does_not_know_are_dropped_at_every_level() -> No
 
 def test_a_session_view_reads_whole() -> None:
     view = told.SessionView(
-        "s-1", "open", "rows", "cpu", "cpp", "best", "greedy", budget=told.Budget(evaluations=20), spent=told.Spent(3), best=NODE
+        "s-1",
+        "open",
+        "rows",
+        "cpu",
+        "cpp",
+        "best",
+        "greedy",
+        budget=told.Budget(evaluations=20),
+        spent=told.Spent(3),
+        best=NODE,
     )
     session = read(SessionFacts, to_json(view))
     assert session.budget.evaluations == 20

@@ -23,7 +23,9 @@ def mortal(tmp_path: Path) -> Iterator[Callable[..., OpenClient]]:
     with (tmp_path / "log").open("a") as log:
 
         def make(*arguments: str) -> OpenClient:
-            server = StdioServerParameters(command=sys.executable, args=[str(SCRIPT), *arguments], env=dict(os.environ))
+            server = StdioServerParameters(
+                command=sys.executable, args=[str(SCRIPT), *arguments], env=dict(os.environ)
+            )
             return lambda: Client(stdio_client(server, errlog=log))
 
         yield make
@@ -46,7 +48,9 @@ def test_a_call_under_which_the_server_dies_is_made_again_on_the_next_one(
     assert "starting it again" in remarks[0]
 
 
-def test_several_callers_share_one_restart(tmp_path: Path, mortal: Callable[..., OpenClient]) -> None:
+def test_several_callers_share_one_restart(
+    tmp_path: Path, mortal: Callable[..., OpenClient]
+) -> None:
     remarks: list[str] = []
     pids: set[int] = set()
 
@@ -79,7 +83,9 @@ def test_a_server_that_never_starts_is_given_up_in_words(
         anyio.run(run)
 
 
-def test_an_error_of_the_server_keeps_its_class_message_and_hint(mortal: Callable[..., OpenClient]) -> None:
+def test_an_error_of_the_server_keeps_its_class_message_and_hint(
+    mortal: Callable[..., OpenClient],
+) -> None:
     async def run() -> None:
         async with connect(mortal()) as server:
             with pytest.raises(Conflict) as caught:

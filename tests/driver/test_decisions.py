@@ -12,7 +12,9 @@ from kevolve_mcp.errors import Conflict, EvaluatorUnavailable, KEvolveError, Sto
 
 def test_an_ask_goes_on_and_an_end_stops() -> None:
     assert decisions.after_batch(Standing(), 1, "", "")[1] == GoOn()
-    assert decisions.after_batch(Standing(), 0, "budget", "20 of 20")[1] == Stop("budget", "20 of 20")
+    assert decisions.after_batch(Standing(), 0, "budget", "20 of 20")[1] == Stop(
+        "budget", "20 of 20"
+    )
 
 
 def test_nothing_to_take_while_others_work_is_a_pause_for_ever() -> None:
@@ -35,10 +37,34 @@ def test_nothing_to_take_and_nothing_under_way_ends_after_a_while() -> None:
 @pytest.mark.parametrize(
     ("after", "error", "limit", "meanwhile", "kind"),
     [
-        (decisions.after_exhausted, Conflict("nothing left"), decisions.EXHAUSTED_IN_A_ROW, GoOn(), Stop),
-        (decisions.after_author_error, KEvolveError("no key"), decisions.AUTHOR_ERRORS_IN_A_ROW, Again(), GiveUp),
-        (decisions.after_submit_error, UsageError("empty source"), decisions.AUTHOR_ERRORS_IN_A_ROW, Again(), GiveUp),
-        (decisions.after_submit_error, EvaluatorUnavailable("killed"), decisions.EVALUATOR_ERRORS_IN_A_ROW, GoOn(), GiveUp),
+        (
+            decisions.after_exhausted,
+            Conflict("nothing left"),
+            decisions.EXHAUSTED_IN_A_ROW,
+            GoOn(),
+            Stop,
+        ),
+        (
+            decisions.after_author_error,
+            KEvolveError("no key"),
+            decisions.AUTHOR_ERRORS_IN_A_ROW,
+            Again(),
+            GiveUp,
+        ),
+        (
+            decisions.after_submit_error,
+            UsageError("empty source"),
+            decisions.AUTHOR_ERRORS_IN_A_ROW,
+            Again(),
+            GiveUp,
+        ),
+        (
+            decisions.after_submit_error,
+            EvaluatorUnavailable("killed"),
+            decisions.EVALUATOR_ERRORS_IN_A_ROW,
+            GoOn(),
+            GiveUp,
+        ),
     ],
 )
 def test_a_failure_is_borne_until_it_repeats(  # type: ignore[no-untyped-def]
@@ -57,7 +83,9 @@ def test_a_failure_is_borne_until_it_repeats(  # type: ignore[no-untyped-def]
 def test_a_node_forgives_what_failed_before() -> None:
     standing = Standing()
     for _ in range(10):
-        standing, step = decisions.after_exhausted(decisions.took(standing), Conflict("nothing for this parent"))
+        standing, step = decisions.after_exhausted(
+            decisions.took(standing), Conflict("nothing for this parent")
+        )
         assert step == GoOn()
         standing = decisions.after_node(decisions.took(standing))
     assert standing.nodes == 10

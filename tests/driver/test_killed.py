@@ -1,4 +1,5 @@
-"""kill -9 of the server in the middle of a run: nothing that was finished is lost, and the run goes on by itself."""
+"""kill -9 of the server in the middle of a run: nothing that was finished is lost, and the run goes
+on by itself."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from .conftest import START, Runner, Steady, write_task
 
 
 def kill_after(runner: Runner, pids: Path, what: type, count: int, pause: float) -> list[int]:
-    """Run to the end; once `count` events of a kind are there, wait a moment and kill the server. The pids of all servers."""
+    """Run to the end; once `count` events of a kind are there, wait a moment and kill the server.
+    The pids of all servers."""
 
     async def run() -> None:
         async with anyio.create_task_group() as group:
@@ -38,7 +40,12 @@ def kill_after(runner: Runner, pids: Path, what: type, count: int, pause: float)
     ids=["while it evaluates", "while it finishes", "while it opens"],
 )
 def test_a_killed_server_is_started_again_and_the_run_goes_on(
-    runner: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: type, count: int, pause: float
+    runner: Runner,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    what: type,
+    count: int,
+    pause: float,
 ) -> None:
     pids = tmp_path / "pids"
     monkeypatch.setenv("FAKE_SERVER_PIDS", str(pids))

@@ -8,7 +8,13 @@ from kevolve_mcp.driver import EvaluationFacts, NodeFacts, SignalFacts, Told
 from kevolve_mcp.driver.learned import lesson
 
 NODE = NodeFacts(
-    "n7", "correct", ("n3",), fitness=1.8, versus_parent=1.2, params={"VEC": 8, "UNROLL": 2}, hypothesis="Wider. And more."
+    "n7",
+    "correct",
+    ("n3",),
+    fitness=1.8,
+    versus_parent=1.2,
+    params={"VEC": 8, "UNROLL": 2},
+    hypothesis="Wider. And more.",
 )
 TOLD = Told(EvaluationFacts("e9", "correct", "every case agrees", 1.8), NODE)
 
@@ -22,16 +28,28 @@ def test_the_hypothesis_stands_in_where_no_parameter_changed() -> None:
 
 
 def test_what_bounds_it_and_whether_the_prediction_held() -> None:
-    signals = (SignalFacts("improved"), SignalFacts("memory_bound", "83 % of the measured bandwidth"))
-    told = replace(TOLD, evaluation=replace(TOLD.evaluation, signals=signals), node=replace(NODE, predicted_speedup=0.9))
+    signals = (
+        SignalFacts("improved"),
+        SignalFacts("memory_bound", "83 % of the measured bandwidth"),
+    )
+    told = replace(
+        TOLD,
+        evaluation=replace(TOLD.evaluation, signals=signals),
+        node=replace(NODE, predicted_speedup=0.9),
+    )
     said = lesson(told, None)
     assert "83 % of the measured bandwidth" in said
     assert "against the prediction (0.90×)" in said
 
 
 def test_a_failure_says_why() -> None:
-    told = Told(EvaluationFacts("e9", "build_failed", "line 3: x is not declared\nmore"), replace(NODE, status="build_failed"))
-    assert lesson(told, {"VEC": 8, "UNROLL": 1}) == "UNROLL=2: build_failed: line 3: x is not declared"
+    told = Told(
+        EvaluationFacts("e9", "build_failed", "line 3: x is not declared\nmore"),
+        replace(NODE, status="build_failed"),
+    )
+    assert (
+        lesson(told, {"VEC": 8, "UNROLL": 1}) == "UNROLL=2: build_failed: line 3: x is not declared"
+    )
 
 
 def test_a_start_names_its_origin() -> None:

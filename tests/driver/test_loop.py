@@ -104,8 +104,11 @@ def test_joining_a_session_with_another_budget_is_said(runner: Runner) -> None:
     assert "its limit of evaluations is 6; --new opens another" in remarks[0]
 
 
-def test_resume_after_the_driver_was_cancelled_in_the_middle(runner: Runner, tmp_path: Path) -> None:
-    """Also what kill -9 leaves behind: a session with nodes, an ask without an answer, a job without an owner."""
+def test_resume_after_the_driver_was_cancelled_in_the_middle(
+    runner: Runner, tmp_path: Path
+) -> None:
+    """Also what kill -9 leaves behind: a session with nodes, an ask without an answer, a job
+    without an owner."""
     slow = write_task(tmp_path / "slow", START + "# fake: seconds=0.3\n")
     session = ""
 
@@ -143,7 +146,8 @@ def test_resuming_a_finished_session_says_so_and_changes_nothing(runner: Runner)
 
 
 def test_limits_named_with_resume_count_from_here() -> None:
-    """The one of evaluations and time that is not named is lifted, as when a session is opened; the other limits stay."""
+    """The one of evaluations and time that is not named is lifted, as when a session is opened; the
+    other limits stay."""
     held = Budget(evaluations=2, seconds=9.0, usd=1.0)
     spent = Spent(evaluations=2, seconds=7.0, usd=0.5)
     assert extended(held, spent, Budget(evaluations=3)) == Budget(evaluations=5, usd=1.0)
@@ -155,14 +159,20 @@ def test_resume_goes_on_where_the_budget_was_spent(runner: Runner) -> None:
     async def body() -> tuple[str, Outcome]:
         async with connect(lambda: Client(fake_server()), lambda text: None) as server:
             client = SessionClient(server, lambda event: None, 2)
-            opened, _ = await client.open(replace(runner.options, budget=Budget(evaluations=1)).open_arguments())
+            opened, _ = await client.open(
+                replace(runner.options, budget=Budget(evaluations=1)).open_arguments()
+            )
             (ask,) = (await client.next(opened.id)).asks
             await client.submit(ask, await Steady().propose(ask))
             assert (await client.next(opened.id)).ended == "budget_spent"
         return opened.id, await runner.drive(resume=opened.id, budget=Budget(evaluations=2))
 
     session, outcome = anyio.run(body)
-    assert (outcome.session.id, outcome.session.nodes, outcome.reason) == (session, 3, "budget_spent")
+    assert (outcome.session.id, outcome.session.nodes, outcome.reason) == (
+        session,
+        3,
+        "budget_spent",
+    )
     assert outcome.session.budget == Budget(evaluations=3)
 
 
@@ -172,14 +182,18 @@ def test_more_time_than_for_no_node_is_asked_for(runner: Runner) -> None:
     async def body() -> str:
         async with connect(lambda: Client(fake_server()), lambda text: None) as server:
             client = SessionClient(server, lambda event: None, 2)
-            opened, _ = await client.open(replace(runner.options, budget=Budget(evaluations=3)).open_arguments())
+            opened, _ = await client.open(
+                replace(runner.options, budget=Budget(evaluations=3)).open_arguments()
+            )
             for _ in range(3):  # the start, and two that take their time
                 (ask,) = (await client.next(opened.id)).asks
                 await client.submit(ask, await Steady("seconds=0.5").propose(ask))
         with pytest.raises(UsageError, match="no node fits") as caught:
             await runner.drive(resume=opened.id, budget=Budget(seconds=0.1))
         assert "Allow more" in caught.value.hint
-        assert (await runner.drive(resume=opened.id, budget=Budget(evaluations=1))).session.nodes == 4
+        assert (
+            await runner.drive(resume=opened.id, budget=Budget(evaluations=1))
+        ).session.nodes == 4
         return opened.id
 
     anyio.run(body)
@@ -232,14 +246,18 @@ def test_an_author_that_fails_now_and_then_is_borne(runner: Runner) -> None:
     assert any("rate limit" in e.text for e in runner.events if isinstance(e, events.Remark))
 
 
-def test_a_broken_evaluator_ends_the_run_but_not_the_session(runner: Runner, tmp_path: Path) -> None:
+def test_a_broken_evaluator_ends_the_run_but_not_the_session(
+    runner: Runner, tmp_path: Path
+) -> None:
     task = write_task(tmp_path / "broken", START + "# fake: unavailable=99\n")
     with pytest.raises(EvaluatorUnavailable):
         runner.run(Steady("unavailable=99"), task_path=str(task))
     assert not told(runner)
 
 
-def test_failures_are_nodes_and_a_search_without_a_winner_says_so(runner: Runner, tmp_path: Path) -> None:
+def test_failures_are_nodes_and_a_search_without_a_winner_says_so(
+    runner: Runner, tmp_path: Path
+) -> None:
     task = write_task(tmp_path / "wrong", START + "# fake: status=incorrect\n")
     outcome = runner.run(Steady("status=incorrect"), task_path=str(task))
     assert outcome.nodes > 0
@@ -248,7 +266,9 @@ def test_failures_are_nodes_and_a_search_without_a_winner_says_so(runner: Runner
     assert "no node can be exported" in outcome.reason
 
 
-def test_a_winner_that_its_re_validation_refutes_is_not_exported(runner: Runner, tmp_path: Path) -> None:
+def test_a_winner_that_its_re_validation_refutes_is_not_exported(
+    runner: Runner, tmp_path: Path
+) -> None:
     task = write_task(tmp_path / "refuted", START + "# fake: confirm=incorrect\n")
     outcome = runner.run(Steady("confirm=incorrect"), task_path=str(task))
     assert outcome.ending is None

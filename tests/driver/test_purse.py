@@ -72,11 +72,12 @@ def test_time_runs_between_two_answers_of_the_server() -> None:
     assert 0 < seconds <= 60
 
 
-# in the loop ------------------------------------------------------------------------------------------------------------
+# in the loop --------------------------------------------------------------------------------------
 
 
 class Paid(Steady):
-    """Every proposal costs `tokens`; refuses where less is left, as authors must. Every `fails`-th one fails after all."""
+    """Every proposal costs `tokens`; refuses where less is left, as authors must. Every `fails`-th
+    one fails after all."""
 
     name = "paid"
 
@@ -113,7 +114,9 @@ def test_tokens_and_money_end_the_session_by_the_server_s_count(runner: Runner) 
     assert (money.reason, money.nodes) == ("budget_spent", 3)
 
 
-def test_a_remainder_that_pays_for_nothing_ends_the_search_with_what_there_is(runner: Runner) -> None:
+def test_a_remainder_that_pays_for_nothing_ends_the_search_with_what_there_is(
+    runner: Runner,
+) -> None:
     author = Paid(100)
     outcome = runner.run(author, budget=Budget(tokens=250))
     assert outcome.reason == "budget_spent"
@@ -135,8 +138,12 @@ def test_several_authors_do_not_overspend_together(runner: Runner, tokens: int) 
     assert outcome.session.spent.tokens == 500
 
 
-@pytest.mark.parametrize("error", [AuthorUnusable("no key", "set it"), AuthorUnavailable("down", "resume")])
-def test_what_another_try_cannot_fix_ends_the_run_at_once(runner: Runner, error: AuthorError) -> None:
+@pytest.mark.parametrize(
+    "error", [AuthorUnusable("no key", "set it"), AuthorUnavailable("down", "resume")]
+)
+def test_what_another_try_cannot_fix_ends_the_run_at_once(
+    runner: Runner, error: AuthorError
+) -> None:
     class Broken(Paid):
         async def propose(self, ask: AskContext) -> Proposal:
             if ask.start is not None:

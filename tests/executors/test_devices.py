@@ -1,4 +1,5 @@
-"""Which judge a call goes to where there are several GPUs: the choice, and the executor that makes it."""
+"""Which judge a call goes to where there are several GPUs: the choice, and the executor that makes
+it."""
 
 from __future__ import annotations
 
@@ -16,14 +17,26 @@ from tests.fake_nvml import FakeNvml, gpu
 
 
 def device(
-    index: int, name: str = "Fake", arch: str = "sm_90", users: tuple[str, ...] = (), *, measuring: bool = False
+    index: int,
+    name: str = "Fake",
+    arch: str = "sm_90",
+    users: tuple[str, ...] = (),
+    *,
+    measuring: bool = False,
 ) -> Device:
     return Device(index, f"GPU-{index}", name, arch, 1 << 30, 0, users, measuring)
 
 
 @pytest.mark.parametrize(
     ("target", "wanted"),
-    [("cuda", [0, 2]), ("cuda:sm_90", [0, 2]), ("CUDA:sm_80 ", [1]), ("cuda:sm_100", []), ("cpu", []), ("hip:gfx942", [])],
+    [
+        ("cuda", [0, 2]),
+        ("cuda:sm_90", [0, 2]),
+        ("CUDA:sm_80 ", [1]),
+        ("cuda:sm_100", []),
+        ("cpu", []),
+        ("hip:gfx942", []),
+    ],
 )
 def test_a_target_means_gpus_of_one_model(target: str, wanted: list[int]) -> None:
     there = (device(0), device(1, "Older", "sm_80"), device(2), device(3, "Other"))
@@ -102,13 +115,24 @@ def opened(tmp_path: Path, judges: Start, *targets: str) -> list[str]:
     return asked
 
 
-def test_calls_spread_over_the_gpus_of_the_target(tmp_path: Path, judges: Start, fake_nvml: FakeNvml) -> None:
+def test_calls_spread_over_the_gpus_of_the_target(
+    tmp_path: Path, judges: Start, fake_nvml: FakeNvml
+) -> None:
     fake_nvml.show(gpu(0), gpu(1, arch="8,0"), gpu(2))
     targets = ("cuda", "cuda:sm_90", "cuda", "cuda:sm_80", "cpu", "cuda:sm_100")
-    assert opened(tmp_path, judges, *targets) == ["GPU-000-fake", "GPU-222-fake", "GPU-000-fake", "GPU-111-fake", "", ""]
+    assert opened(tmp_path, judges, *targets) == [
+        "GPU-000-fake",
+        "GPU-222-fake",
+        "GPU-000-fake",
+        "GPU-111-fake",
+        "",
+        "",
+    ]
 
 
-def test_one_gpu_or_none_needs_no_judge_of_its_own(tmp_path: Path, judges: Start, fake_nvml: FakeNvml) -> None:
+def test_one_gpu_or_none_needs_no_judge_of_its_own(
+    tmp_path: Path, judges: Start, fake_nvml: FakeNvml
+) -> None:
     fake_nvml.show(gpu(0))
     assert opened(tmp_path, judges, "cuda", "cpu", "cuda") == ["", "", ""]
     fake_nvml.show()
@@ -125,9 +149,13 @@ def test_a_real_judge_sees_its_gpu_alone(tmp_path: Path, fake_nvml: FakeNvml) ->
             judge = await local.start_judge(await executor._interpreter(), tmp_path, "GPU-111-fake")
             try:
                 report = await judge.call({"op": "describe"}, None)
-                assert b"CUDA_VISIBLE_DEVICES=GPU-111-fake" in await _environment(Path(f"/proc/{judge._process.pid}"))
+                assert b"CUDA_VISIBLE_DEVICES=GPU-111-fake" in await _environment(
+                    Path(f"/proc/{judge._process.pid}")
+                )
                 assert report["targets"][0]["target"] == "cpu"
-                workers = [p for p in Path("/proc").glob("[0-9]*") if _parent(p) == judge._process.pid]
+                workers = [
+                    p for p in Path("/proc").glob("[0-9]*") if _parent(p) == judge._process.pid
+                ]
                 assert workers
                 for worker in workers:
                     assert b"CUDA_VISIBLE_DEVICES=GPU-111-fake" in await _environment(worker)

@@ -1,4 +1,5 @@
-"""The judge on this machine: the executor's contract, a killed judge, and the interpreter of the user's choice."""
+"""The judge on this machine: the executor's contract, a killed judge, and the interpreter of the
+user's choice."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class TestConformance(ExecutorConformance):
 
     def texts(self) -> Texts:
         slow = CORRECT.replace(
-            "        y = torch.empty_like(x)", "        import time\n        time.sleep(3)\n        y = torch.empty_like(x)"
+            "        y = torch.empty_like(x)",
+            "        import time\n        time.sleep(3)\n        y = torch.empty_like(x)",
         )
         return Texts(TASK, "x = 1\n", CORRECT, CORRECT.replace("* w[j] + s", "* w[j] - s"), slow)
 
@@ -50,7 +52,9 @@ def judges() -> set[int]:
 
 def children(parents: set[int], command: bytes) -> set[int]:
     """Processes of these parents whose command line holds a text."""
-    return {int(path.name) for path in Path("/proc").glob("[0-9]*") if _is_child(path, parents, command)}
+    return {
+        int(path.name) for path in Path("/proc").glob("[0-9]*") if _is_child(path, parents, command)
+    }
 
 
 def _is_child(process: Path, parents: set[int], command: bytes) -> bool:
@@ -61,7 +65,9 @@ def _is_child(process: Path, parents: set[int], command: bytes) -> bool:
         return False
 
 
-def test_a_killed_part_of_the_evaluator_is_an_unavailable_evaluator_and_the_next_call_works(judge_cache: Path) -> None:
+def test_a_killed_part_of_the_evaluator_is_an_unavailable_evaluator_and_the_next_call_works(
+    judge_cache: Path,
+) -> None:
     before = judges()
 
     async def body() -> None:
@@ -70,7 +76,12 @@ def test_a_killed_part_of_the_evaluator_is_an_unavailable_evaluator_and_the_next
             slow = CORRECT.replace("class ModelNew", "import time\ntime.sleep(20)\nclass ModelNew")
             for victim in ("fork server", "judge"):
                 begun = asyncio.Event()
-                call = executor.evaluate(task, request(f"# {victim}\n{slow}"), "cpu", progress=lambda _, begun=begun: begun.set())
+                call = executor.evaluate(
+                    task,
+                    request(f"# {victim}\n{slow}"),
+                    "cpu",
+                    progress=lambda _, begun=begun: begun.set(),
+                )
                 pending = asyncio.create_task(call)
                 await asyncio.wait_for(begun.wait(), 60)
                 await asyncio.sleep(0.5)  # now the candidate is being loaded
@@ -81,13 +92,17 @@ def test_a_killed_part_of_the_evaluator_is_an_unavailable_evaluator_and_the_next
                 os.kill(killed.pop(), signal.SIGKILL)
                 with pytest.raises(EvaluatorUnavailable):
                     await pending
-                assert (await executor.evaluate(task, request(f"# {victim}\n{CORRECT}"), "cpu")).status == "correct"
+                assert (
+                    await executor.evaluate(task, request(f"# {victim}\n{CORRECT}"), "cpu")
+                ).status == "correct"
 
     asyncio.run(body())
     assert judges() <= before
 
 
-def test_the_key_holds_the_digest_of_the_evaluators_own_files_and_the_timing_effort(judge: Opened, judge_cache: Path) -> None:
+def test_the_key_holds_the_digest_of_the_evaluators_own_files_and_the_timing_effort(
+    judge: Opened, judge_cache: Path
+) -> None:
     said = judge.run(judge.executor.describe()).environment.toolchain
     (copied,) = (p.name for p in (judge_cache / "harness").iterdir())
     assert f"evaluator {copied[:12]}" in said
@@ -101,17 +116,26 @@ def request(source: str) -> EvaluationRequest:
 def test_another_interpreter_from_a_folder_with_its_own_harness(
     judge_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second environment that has torch but not KEvolve evaluates; what lies in the current folder is not imported."""
+    """A second environment that has torch but not KEvolve evaluates; what lies in the current
+    folder is not imported."""
     venv.create(tmp_path / "venv", symlinks=True)
     python = tmp_path / "venv" / "bin" / "python"
     (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
-    (site / "torch.pth").write_text(str(Path(torch.__file__).parents[1]))  # the .pth files beside torch are not read through it
-    missing = subprocess.run([python, "-I", "-c", "import kevolve_mcp"], capture_output=True, cwd=tmp_path, check=False)
+    # the .pth files beside torch are not read through it
+    (site / "torch.pth").write_text(str(Path(torch.__file__).parents[1]))
+    missing = subprocess.run(
+        [python, "-I", "-c", "import kevolve_mcp"], capture_output=True, cwd=tmp_path, check=False
+    )
     if missing.returncode == 0:
-        pytest.skip("KEvolve is installed as a plain package beside torch, so a second environment cannot be without it")
+        pytest.skip(
+            "KEvolve is installed as a plain package beside torch, so a second environment cannot "
+            "be without it"
+        )
     shadow = tmp_path / "harness"
     shadow.mkdir()
-    (shadow / "__init__.py").write_text("raise RuntimeError('the harness of the current folder was imported')\n")
+    (shadow / "__init__.py").write_text(
+        "raise RuntimeError('the harness of the current folder was imported')\n"
+    )
     (tmp_path / "task.py").write_text(TASK)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -126,11 +150,15 @@ def test_another_interpreter_from_a_folder_with_its_own_harness(
     asyncio.run(body())
 
 
-def test_an_interpreter_without_torch_is_refused_with_the_way_to_get_it(judge_cache: Path, tmp_path: Path) -> None:
+def test_an_interpreter_without_torch_is_refused_with_the_way_to_get_it(
+    judge_cache: Path, tmp_path: Path
+) -> None:
     venv.create(tmp_path / "bare", symlinks=True)
 
     async def body() -> None:
-        async with LocalExecutor(str(tmp_path / "bare" / "bin" / "python"), judge_cache) as executor:
+        async with LocalExecutor(
+            str(tmp_path / "bare" / "bin" / "python"), judge_cache
+        ) as executor:
             with pytest.raises(UsageError, match="pip install torch"):
                 await executor.describe()
 
@@ -150,7 +178,9 @@ def test_interpreters_are_found_in_the_order_that_is_promised(
         assert found[0].path == str(tmp_path / ".venv" / "bin" / "python")
         assert not found[0].usable
         assert any(i.path == sys.executable and i.usable for i in found)
-        (configured,) = await LocalExecutor(None, judge_cache, configured="/nowhere/python").interpreters()
+        (configured,) = await LocalExecutor(
+            None, judge_cache, configured="/nowhere/python"
+        ).interpreters()
         assert "no such file" in configured.reason
 
     asyncio.run(body())

@@ -1,4 +1,5 @@
-"""A task that was opened once is known on the machine: the next opening is answered without a process of the task."""
+"""A task that was opened once is known on the machine: the next opening is answered without a
+process of the task."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from kevolve_mcp.executors.testing import Opened
 pytestmark = pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler on this machine")
 
 SOURCE = (
-    "import torch\n\nHELD_OUT = [{'rows': (9, 20)}]\n\ndef reference(x):\n    return x.relu() + 0.25\n\n"
+    "import torch\n\nHELD_OUT = [{'rows': (9, 20)}]\n\ndef reference(x):\n"
+    "    return x.relu() + 0.25\n\n"
     "def get_inputs(rows=8):\n    return [torch.randn(rows, 32)]\n"
 )
 RIGHT = "import torch\n\ndef kernel(x):\n    return x.relu() + 0.25\n"
@@ -35,7 +37,8 @@ KNOWN, EXAMINED = "known on this machine", "reading the task"
 
 @dataclass
 class Desk:
-    """A judge, a task file that nobody opened before, and what was said while it was opened last."""
+    """A judge, a task file that nobody opened before, and what was said while it was opened
+    last."""
 
     judge: Opened
     cache: Path
@@ -48,7 +51,9 @@ class Desk:
     async def opening(self, executor: Any, *, timed: bool = False, fresh: bool = False) -> Task:
         self.said = []
         source, path = self.path.read_text(), str(self.path)
-        found: Task = await executor.open_task(source, path, "cpu", timed=timed, fresh=fresh, progress=self._heard)
+        found: Task = await executor.open_task(
+            source, path, "cpu", timed=timed, fresh=fresh, progress=self._heard
+        )
         return found
 
     def _heard(self, event: ProgressEvent) -> None:
@@ -62,13 +67,21 @@ class Desk:
     @property
     def entry(self) -> Path:
         """The file that remembers the task."""
-        (found,) = (f for f in (self.cache / "opened").iterdir() if str(self.path).encode() in f.read_bytes())
+        (found,) = (
+            f
+            for f in (self.cache / "opened").iterdir()
+            if str(self.path).encode() in f.read_bytes()
+        )
         return found
 
     def judged(self, task: Task) -> Evaluation:
         self.said = []
-        request = EvaluationRequest(Candidate(RIGHT, "cpp"), "check", "verify", Policy(library_calls="allow"))
-        return self.judge.run(self.judge.executor.evaluate(task, request, "cpu", progress=self._heard))
+        request = EvaluationRequest(
+            Candidate(RIGHT, "cpp"), "check", "verify", Policy(library_calls="allow")
+        )
+        return self.judge.run(
+            self.judge.executor.evaluate(task, request, "cpu", progress=self._heard)
+        )
 
 
 @pytest.fixture
@@ -86,7 +99,9 @@ def in_another_judge(desk: Desk) -> str:
         heard: asyncio.Queue[str] = asyncio.Queue()
         async with LocalExecutor(None, desk.cache) as executor:
             source, path = desk.path.read_text(), str(desk.path)
-            opening = executor.open_task(source, path, "cpu", timed=False, progress=lambda e: heard.put_nowait(e.message))
+            opening = executor.open_task(
+                source, path, "cpu", timed=False, progress=lambda e: heard.put_nowait(e.message)
+            )
             pending = asyncio.create_task(opening)
             said = await heard.get()
         with suppress(EvaluatorUnavailable):
@@ -148,7 +163,11 @@ def test_another_text_companion_or_module_beside_is_another_task(desk: Desk) -> 
 def test_a_helper_that_changed_makes_it_another_task(desk: Desk) -> None:
     helper = desk.path.with_name("activation.py")
     helper.write_text("def activation(x):\n    return x.relu()\n")
-    desk.path.write_text(desk.path.read_text().replace("import torch\n", "import torch\nfrom activation import activation\n"))
+    desk.path.write_text(
+        desk.path.read_text().replace(
+            "import torch\n", "import torch\nfrom activation import activation\n"
+        )
+    )
     before = desk.open()
     helper.write_text("def activation(x):\n    return x.cosh()\n")
     after = desk.open()
@@ -157,7 +176,9 @@ def test_a_helper_that_changed_makes_it_another_task(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("what", ["cores", "setting", "evaluator"])
-def test_another_environment_examines_it_anew(what: str, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_environment_examines_it_anew(
+    what: str, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk.open()
     cores = os.sched_getaffinity(0)
     if what == "cores" and len(cores) == 1:
@@ -171,7 +192,11 @@ def test_another_environment_examines_it_anew(what: str, desk: Desk, tmp_path: P
             shutil.copytree(desk.cache / "opened", tmp_path / "cache" / "opened")
             desk.cache = tmp_path / "cache"  # which will hold another evaluator
             assert KNOWN in in_another_judge(desk)
-            shutil.copytree(Path(harness.__file__).parent, tmp_path / "harness", ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                Path(harness.__file__).parent,
+                tmp_path / "harness",
+                ignore=shutil.ignore_patterns("__pycache__"),
+            )
             (tmp_path / "harness" / "newer.py").write_text('"""Another version."""\n')
             monkeypatch.setattr(harness, "__file__", str(tmp_path / "harness" / "__init__.py"))
         assert in_another_judge(desk) == EXAMINED
@@ -210,7 +235,9 @@ def _of_another_task(entry: dict[str, Any]) -> None:
         (None, "is damaged (JSONDecodeError"),
     ],
 )
-def test_what_cannot_be_used_is_ignored_and_said(desk: Desk, change: Callable[[dict[str, Any]], None] | None, why: str) -> None:
+def test_what_cannot_be_used_is_ignored_and_said(
+    desk: Desk, change: Callable[[dict[str, Any]], None] | None, why: str
+) -> None:
     first, file = desk.open(), desk.entry
     entry = json.loads(file.read_text())
     if change is not None:

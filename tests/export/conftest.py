@@ -56,7 +56,8 @@ def run_python() -> Run:
     def run(home: Path, *arguments: str, cwd: Path | None = None) -> str:
         code = PRELUDE + f"sys.path.insert(0, {str(home)!r})\n"
         start = (
-            f"import runpy\nsys.argv = {list(arguments)!r}\nrunpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
+            f"import runpy\nsys.argv = {list(arguments)!r}\n"
+            "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
         )
         body = arguments[0] if len(arguments) == 1 else start
         done = subprocess.run(
@@ -64,7 +65,11 @@ def run_python() -> Run:
             capture_output=True,
             text=True,
             cwd=cwd or home,
-            env={**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+            env={
+                **os.environ,
+                "TORCHINDUCTOR_COMPILE_THREADS": "1",
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
             timeout=120,
             check=False,
         )

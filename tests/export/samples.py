@@ -5,9 +5,20 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from harness.types import Candidate, Case, CaseResult, Environment, Evaluation, Signal, Task, TensorSpec
+from harness.types import (
+    Candidate,
+    Case,
+    CaseResult,
+    Environment,
+    Evaluation,
+    Signal,
+    Task,
+    TensorSpec,
+)
 
-ENVIRONMENT = Environment("cpu:Test:avx2:l3=32M", "torch 2.13.0+cpu, g++ 12.2.0, python 3.11.7", "namespaces", "reuse")
+ENVIRONMENT = Environment(
+    "cpu:Test:avx2:l3=32M", "torch 2.13.0+cpu, g++ 12.2.0, python 3.11.7", "namespaces", "reuse"
+)
 
 
 def spec(dtype: str, *shape: int) -> TensorSpec:
@@ -26,14 +37,29 @@ class Sample:
 
 
 def sample(
-    name: str, source: str, kernel: str, cases: tuple[Case, ...], verdicts: dict[str, str], *, gradients: bool = False
+    name: str,
+    source: str,
+    kernel: str,
+    cases: tuple[Case, ...],
+    verdicts: dict[str, str],
+    *,
+    gradients: bool = False,
 ) -> Sample:
-    task = Task(name, hashlib.sha256(source.encode()).hexdigest(), source, f"/tasks/{name}.py", cases, gradients=gradients)
+    task = Task(
+        name,
+        hashlib.sha256(source.encode()).hexdigest(),
+        source,
+        f"/tasks/{name}.py",
+        cases,
+        gradients=gradients,
+    )
     candidate = Candidate(kernel, "cpp")
     return Sample(task, candidate, evaluation_of(task, candidate, verdicts))
 
 
-def evaluation_of(task: Task, candidate: Candidate, verdicts: dict[str, str], **changes: object) -> Evaluation:
+def evaluation_of(
+    task: Task, candidate: Candidate, verdicts: dict[str, str], **changes: object
+) -> Evaluation:
     speeds = {
         "faster": (1.8, (1.7, 1.9)),
         "equivalent": (1.0, (0.99, 1.01)),
@@ -79,7 +105,8 @@ def evaluation_of(task: Task, candidate: Candidate, verdicts: dict[str, str], **
 
 
 def scale_norm() -> Sample:
-    """Parameters, a buffer, gradients not asked for; faster in two cases, one of them with other constructor arguments."""
+    """Parameters, a buffer, gradients not asked for; faster in two cases, one of them with other
+    constructor arguments."""
     return sample(
         "scale-norm",
         """
@@ -106,7 +133,7 @@ def get_inputs(rows=4, hidden=32):
 
 def get_init_inputs(hidden=32):
     return [hidden]
-""",
+""",  # noqa: E501
         '''
 import torch
 import torch.nn as nn
@@ -139,12 +166,17 @@ class ModelNew(nn.Module):
         y = torch.empty_like(x)
         _lib.norm(x, self.gain, self.shift, y, x.shape[0], x.shape[1], self.eps)
         return y
-''',
+''',  # noqa: E501
         (
             Case("small", arguments={"rows": 4, "hidden": 32}, inputs=(spec("float32", 4, 32),)),
             Case("wide", arguments={"rows": 4, "hidden": 64}, inputs=(spec("float32", 4, 64),)),
             Case("tall", arguments={"rows": 9, "hidden": 32}, inputs=(spec("float32", 9, 32),)),
-            Case("hidden", held_out=True, arguments={"rows": 6, "hidden": 32}, inputs=(spec("float32", 6, 32),)),
+            Case(
+                "hidden",
+                held_out=True,
+                arguments={"rows": 6, "hidden": 32},
+                inputs=(spec("float32", 6, 32),),
+            ),
         ),
         {"small": "faster", "wide": "inconclusive", "tall": "faster", "hidden": "faster"},
     )
@@ -198,7 +230,8 @@ class ModelNew(nn.Module):
 
 
 def mixed() -> Sample:
-    """A list of tensors, an int, a float, None, a string and a bool as inputs; a list as the result, with gradients."""
+    """A list of tensors, an int, a float, None, a string and a bool as inputs; a list as the
+    result, with gradients."""
     return sample(
         "Mixed Inputs 2",
         """
@@ -223,7 +256,7 @@ def get_inputs(n=8, power=3, biased=False):
 
 def get_init_inputs():
     return []
-""",
+""",  # noqa: E501
         '''
 import torch
 import torch.nn as nn
@@ -262,7 +295,7 @@ class ModelNew(nn.Module):
 
     def forward(self, pair, power, alpha, bias, mode, flag):
         return list(Function.apply(pair[0], pair[1], self.scale, bias, alpha, power))
-''',
+''',  # noqa: E501
         (
             Case("plain", arguments={"n": 8}, inputs=(spec("float32", 8), spec("float32", 8))),
             Case("biased", arguments={"n": 8, "biased": True}, inputs=(spec("float32", 8),) * 3),
@@ -300,7 +333,7 @@ def kernel(x, times):
     y = torch.empty_like(x)
     _lib.times(x, y, x.numel(), times)
     return y
-''',
+''',  # noqa: E501
         (Case("default", inputs=(spec("float32", 3, 7),)),),
         {"default": "faster"},
     )

@@ -47,10 +47,12 @@ assert torch.equal(model(torch.ones(20, 32)), reference(torch.ones(20, 32))) and
 assert "class KernelModule" in inspect.getsource(norm._package.KernelModule)
 assert twice.kernel(torch.ones(3, 7), 2).sum() == 42
 assert all(p.requires_grad for p in mixed.ModelNew().parameters())
-"""
+"""  # noqa: E501
 
 
-def test_candidates_run_without_the_folder(packages: dict[str, ExportResult], tmp_path: Path) -> None:
+def test_candidates_run_without_the_folder(
+    packages: dict[str, ExportResult], tmp_path: Path
+) -> None:
     for name in ("scale_norm", "double_it", "mixed"):
         (tmp_path / f"{name}.py").write_text(package_candidate(packages[name].path).source)
     done = subprocess.run(
@@ -71,6 +73,10 @@ def test_the_text_depends_on_the_package_alone(packages: dict[str, ExportResult]
     assert candidate == package_candidate(path)
     assert candidate.language == "cpp"
     assert str(path.parent) not in candidate.source
-    assert "ModelNew" in {n.name for n in ast.parse(candidate.source).body if isinstance(n, ast.ClassDef)}
+    assert "ModelNew" in {
+        n.name for n in ast.parse(candidate.source).body if isinstance(n, ast.ClassDef)
+    }
     other = package_candidate(packages["double_it"].path)
-    assert "kernel" in {n.name for n in ast.parse(other.source).body if isinstance(n, ast.FunctionDef)}
+    assert "kernel" in {
+        n.name for n in ast.parse(other.source).body if isinstance(n, ast.FunctionDef)
+    }

@@ -12,7 +12,14 @@ import pytest
 
 from harness.types import Policy, Signal
 from kevolve_mcp.errors import Conflict, NotFound, StoreError, UsageError
-from kevolve_mcp.export import ExportResult, LineageStep, export_package, package_candidate, read_package, record_evaluation
+from kevolve_mcp.export import (
+    ExportResult,
+    LineageStep,
+    export_package,
+    package_candidate,
+    read_package,
+    record_evaluation,
+)
 from kevolve_mcp.export.decisions import decide
 
 from . import samples
@@ -21,7 +28,9 @@ Packages = dict[str, ExportResult]
 
 
 def export(folder: Path, one: samples.Sample, **options: object) -> ExportResult:
-    return export_package(folder, task=one.task, candidate=one.candidate, evaluation=one.evaluation, **options)  # type: ignore[arg-type]
+    return export_package(
+        folder, task=one.task, candidate=one.candidate, evaluation=one.evaluation, **options
+    )  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -31,7 +40,9 @@ def copy(packages: Packages, tmp_path: Path) -> Path:
 
 def test_files_and_manifest_agree(packages: Packages) -> None:
     for result in packages.values():
-        assert {p.relative_to(result.path).as_posix() for p in result.path.rglob("*.*")} >= set(result.files)
+        assert {p.relative_to(result.path).as_posix() for p in result.path.rglob("*.*")} >= set(
+            result.files
+        )
         for name, digest in result.manifest.files.items():
             assert hashlib.sha256((result.path / name).read_bytes()).hexdigest() == digest
         for required in (
@@ -61,7 +72,9 @@ def test_a_package_reads_back_as_what_was_exported(packages: Packages) -> None:
 
 def test_kernel_is_the_evaluated_text_with_its_import_moved(packages: Packages) -> None:
     kernel = (packages["scale_norm"].path / "kernel.py").read_text()
-    assert kernel == samples.scale_norm().candidate.source.replace("from harness.native import", "from .native import")
+    assert kernel == samples.scale_norm().candidate.source.replace(
+        "from harness.native import", "from .native import"
+    )
 
 
 def test_only_faster_cases_go_to_the_kernel(packages: Packages) -> None:
@@ -80,9 +93,14 @@ def test_only_faster_cases_go_to_the_kernel(packages: Packages) -> None:
 def test_untimed_and_unmeasured_cases_go_to_the_reference(tmp_path: Path) -> None:
     one = samples.scale_norm()
     small, *rest = one.evaluation.cases
-    partial = replace(one.evaluation, cases=(replace(small, speedup=None, verdict=None, interval=None), *rest[:2]))
+    partial = replace(
+        one.evaluation, cases=(replace(small, speedup=None, verdict=None, interval=None), *rest[:2])
+    )
     result = export(tmp_path / "p", replace(one, evaluation=partial))
-    why = {c["name"]: c["why"] for c in json.loads((result.path / "dispatch.json").read_text())["cases"]}
+    why = {
+        c["name"]: c["why"]
+        for c in json.loads((result.path / "dispatch.json").read_text())["cases"]
+    }
     assert result.manifest.kernel_cases == ("tall",)
     assert why["small"] == "verified, not timed"
     assert why["hidden"] == "not verified in this evaluation"
@@ -117,7 +135,9 @@ def test_a_kernel_that_loses_to_compile_is_used_where_the_fallback_would_be_slow
     assert "3.00x over the reference" in decided[0].why
 
 
-def test_a_kernel_whose_interval_lies_above_the_reference_is_used_although_one_process_leaves_it_unclear() -> None:
+def test_a_kernel_whose_interval_lies_above_the_reference_is_used_although_one_process_leaves_it_unclear() -> (
+    None
+):
     one = samples.scale_norm()
     lows = (1.3, 0.9, 1.3, 1.3)
     cases = tuple(
@@ -132,20 +152,35 @@ def test_a_kernel_whose_interval_lies_above_the_reference_is_used_although_one_p
         )
         for c, low in zip(one.evaluation.cases, lows, strict=True)
     )
-    assert [d.use for d in decide(one.task, replace(one.evaluation, cases=cases))] == ["kernel", "reference", "kernel", "kernel"]
+    assert [d.use for d in decide(one.task, replace(one.evaluation, cases=cases))] == [
+        "kernel",
+        "reference",
+        "kernel",
+        "kernel",
+    ]
 
 
 def test_the_claim_comes_from_the_package_as_called(copy: Path) -> None:
     one = samples.scale_norm()
     verdicts = {"small": "faster", "wide": "equivalent", "tall": "faster", "hidden": "faster"}
-    called = samples.evaluation_of(one.task, package_candidate(copy), verdicts, purpose="export", fitness=1.42)
+    called = samples.evaluation_of(
+        one.task, package_candidate(copy), verdicts, purpose="export", fitness=1.42
+    )
     result = record_evaluation(copy, called)
     assert "**1.42x** over the strongest baseline" in (copy / "README.md").read_text()
     package = read_package(copy)
     assert package.as_called == called
     assert package.manifest == result.manifest
-    assert package_candidate(copy).digest == called.candidate, "recording does not change what was evaluated"
-    failed = replace(called, status="incorrect", message="wrong in case small", signals=(Signal("wrong.values"),), fitness=0.0)
+    assert package_candidate(copy).digest == called.candidate, (
+        "recording does not change what was evaluated"
+    )
+    failed = replace(
+        called,
+        status="incorrect",
+        message="wrong in case small",
+        signals=(Signal("wrong.values"),),
+        fitness=0.0,
+    )
     record_evaluation(copy, failed)
     assert "Do not use it" in (copy / "README.md").read_text()
 
@@ -155,7 +190,9 @@ def test_an_evaluation_of_something_else_is_not_recorded(copy: Path) -> None:
         record_evaluation(copy, samples.scale_norm().evaluation)
 
 
-@pytest.mark.parametrize("name", ["kernel.py", "native/cpp.py", "dispatch.json", "measurements.json", "README.md"])
+@pytest.mark.parametrize(
+    "name", ["kernel.py", "native/cpp.py", "dispatch.json", "measurements.json", "README.md"]
+)
 def test_a_changed_file_is_found_out(copy: Path, name: str) -> None:
     file = copy / name
     file.write_text(file.read_text().replace("a", "b", 1))
@@ -177,7 +214,9 @@ def test_a_missing_file_and_a_broken_manifest_are_found_out(copy: Path) -> None:
         read_package(copy)
 
 
-def test_a_manifest_that_names_files_elsewhere_reads_nothing_there(copy: Path, tmp_path: Path) -> None:
+def test_a_manifest_that_names_files_elsewhere_reads_nothing_there(
+    copy: Path, tmp_path: Path
+) -> None:
     (tmp_path / "secret").write_text("x")
     data = json.loads((copy / "manifest.json").read_text())
     data["files"]["../secret"] = hashlib.sha256(b"x").hexdigest()
@@ -215,7 +254,9 @@ def test_a_failed_export_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_what_must_not_be_exported_is_refused(tmp_path: Path) -> None:
     one = samples.min_max()
-    wrong = replace(one.evaluation, status="incorrect", signals=(Signal("wrong.values"),), fitness=0.0)
+    wrong = replace(
+        one.evaluation, status="incorrect", signals=(Signal("wrong.values"),), fitness=0.0
+    )
     with pytest.raises(UsageError, match="only a correct kernel"):
         export(tmp_path / "p", replace(one, evaluation=wrong))
     with pytest.raises(UsageError, match="another candidate or task"):

@@ -11,7 +11,9 @@ from kevolve_mcp.export.sources import identifier, importable, packaged, task_fo
 
 IMPORTS = {
     "from harness.native import load_cpp": "from .native import load_cpp",
-    "from  harness.native import (\n    load_cpp,\n    Library as L,\n)": "from  .native import (\n    load_cpp,\n    Library as L,\n)",
+    ("from  harness.native import (\n    load_cpp,\n    Library as L,\n)"): (
+        "from  .native import (\n    load_cpp,\n    Library as L,\n)"
+    ),
     "import harness.native as hn": "from . import native as hn",
     "from harness import native": "from . import native",
     "from harness import native as n": "from . import native as n",
@@ -35,7 +37,15 @@ def test_the_bare_import_keeps_its_name() -> None:
 
 @given(
     st.lists(
-        st.sampled_from([*IMPORTS, "x = 'ä'", "import torch", "def f():\n    from harness.native import load_cpp"]), max_size=6
+        st.sampled_from(
+            [
+                *IMPORTS,
+                "x = 'ä'",
+                "import torch",
+                "def f():\n    from harness.native import load_cpp",
+            ]
+        ),
+        max_size=6,
     )
 )
 def test_the_edits_undo_themselves(lines: list[str]) -> None:
@@ -46,7 +56,13 @@ def test_the_edits_undo_themselves(lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["from harness.judge import oracle", "import kevolve_mcp", "from harness import *", "import os, harness.native"]
+    "line",
+    [
+        "from harness.judge import oracle",
+        "import kevolve_mcp",
+        "from harness import *",
+        "import os, harness.native",
+    ],
 )
 def test_other_imports_of_ours_are_refused(line: str) -> None:
     with pytest.raises(UsageError, match="line 2"):

@@ -134,7 +134,7 @@ assert any(package.OPERATOR.split("::")[1] in str(node.target) for node in progr
 close(program.module()(x), model(x))
 torch.export.save(program, "program.pt2")
 torch.save([x, model(x)], "expected.pt")
-"""
+"""  # noqa: E501
 SAVED = """
 import scale_norm
 x, y = torch.load("expected.pt")
@@ -142,14 +142,17 @@ close(torch.export.load("program.pt2").module()(x), y)
 """
 
 
-def test_module_follows_the_dispatch_rule_and_its_parameters(packages: Packages, run_python: Run, tmp_path: Path) -> None:
+def test_module_follows_the_dispatch_rule_and_its_parameters(
+    packages: Packages, run_python: Run, tmp_path: Path
+) -> None:
     home = packages["scale_norm"].path.parent
     run_python(home, CLOSE + MODULE, cwd=tmp_path)
     run_python(home, CLOSE + SAVED, cwd=tmp_path)
 
 
 def test_operator_under_torch_compile(packages: Packages, run_python: Run) -> None:
-    """One graph without breaks, static and dynamic, for every form; gradients through the operator."""
+    """One graph without breaks, static and dynamic, for every form; gradients through the
+    operator."""
     script = """
 import double_it, min_max, mixed, scale_norm
 calls = sys.modules["scale_norm.kernel"].CALLS
@@ -194,7 +197,7 @@ tensors, ints, floats = [], [], []
 layout = mixed.op.calls.flatten(mixed.case_inputs("biased"), tensors, ints, floats)
 tensors = [t.requires_grad_() for t in tensors]
 torch.library.opcheck(mixed.forward, (tensors, ints, floats, [model.scale], layout, model._kevolve.token, True))
-"""
+"""  # noqa: E501
     run_python(packages["mixed"].path.parent, CLOSE + script)
 
 
@@ -202,7 +205,15 @@ def test_the_packages_own_tests_pass(packages: Packages, run_python: Run) -> Non
     """All in one process: torch takes seconds to import."""
     home = packages["scale_norm"].path.parent
     files = [str(found.path / "test_kernel.py") for found in packages.values()]
-    options = ("-v", "-p", "no:cacheprovider", "--import-mode=importlib", f"--rootdir={home}", "-c", "/dev/null")
+    options = (
+        "-v",
+        "-p",
+        "no:cacheprovider",
+        "--import-mode=importlib",
+        f"--rootdir={home}",
+        "-c",
+        "/dev/null",
+    )
     out = run_python(home, "pytest", *options, *files)
     assert "failed" not in out
     for name in packages:
@@ -211,7 +222,13 @@ def test_the_packages_own_tests_pass(packages: Packages, run_python: Run) -> Non
 
 def test_bench_measures_every_case(packages: Packages, run_python: Run, tmp_path: Path) -> None:
     out = run_python(
-        packages["scale_norm"].path.parent, "scale_norm.bench", "--quick", "--pairs", "3", "--json", str(tmp_path / "b.json")
+        packages["scale_norm"].path.parent,
+        "scale_norm.bench",
+        "--quick",
+        "--pairs",
+        "3",
+        "--json",
+        str(tmp_path / "b.json"),
     )
     report = json.loads((tmp_path / "b.json").read_text())
     assert list(report["cases"]) == ["small", "wide", "tall", "hidden"]

@@ -10,7 +10,13 @@ import pytest
 
 from harness.types import Budget, Candidate, Evaluation, Goal, Signal, Spent
 from kevolve_mcp.errors import StoreError
-from kevolve_mcp.export import SessionFacts, Trajectory, session_report, trajectories, write_trajectories
+from kevolve_mcp.export import (
+    SessionFacts,
+    Trajectory,
+    session_report,
+    trajectories,
+    write_trajectories,
+)
 from kevolve_mcp.search.tree import Ask, Node, Tree
 
 from . import samples
@@ -21,7 +27,9 @@ TEXTS = {f"d{i}": Candidate(f"# kernel {i}\n", "cpp") for i in (1, 2, 3, 4)}
 
 def evaluation(status: str, fitness: float | None) -> Evaluation:
     signals = () if status == "correct" else (Signal("wrong.tail", "the last 3 columns"),)
-    return replace(ONE.evaluation, status=status, fitness=fitness, signals=signals, message=f"it is {status}")  # type: ignore[arg-type]
+    return replace(
+        ONE.evaluation, status=status, fitness=fitness, signals=signals, message=f"it is {status}"
+    )  # type: ignore[arg-type]
 
 
 EVALUATIONS = {
@@ -32,10 +40,33 @@ EVALUATIONS = {
 }
 TREE = Tree(
     (
-        Node("n1", 1, (), "d1", "e1", "correct", 1.2, True, role="start", origin="skill: reductions"),
-        Node("n2", 2, ("n1",), "d2", "e2", "incorrect", 0.0, signals=("wrong.tail",), ask=1, hypothesis="wider vectors"),
         Node(
-            "n3", 3, ("n1", "n2"), "d3", "e3", "correct", 1.8, True, ask=2, hypothesis="two rows at once", predicted_speedup=1.4
+            "n1", 1, (), "d1", "e1", "correct", 1.2, True, role="start", origin="skill: reductions"
+        ),
+        Node(
+            "n2",
+            2,
+            ("n1",),
+            "d2",
+            "e2",
+            "incorrect",
+            0.0,
+            signals=("wrong.tail",),
+            ask=1,
+            hypothesis="wider vectors",
+        ),
+        Node(
+            "n3",
+            3,
+            ("n1", "n2"),
+            "d3",
+            "e3",
+            "correct",
+            1.8,
+            True,
+            ask=2,
+            hypothesis="two rows at once",
+            predicted_speedup=1.4,
         ),
         Node("n4", 4, (), "d4", "e4", "correct", None, role="draft"),
     ),
@@ -57,10 +88,17 @@ def paths() -> tuple[Trajectory, ...]:
 
 def test_one_path_for_each_leaf_failures_included() -> None:
     found = paths()
-    assert [(t.leaf, [s.node for s in t.steps], t.best) for t in found] == [("n3", ["n1", "n3"], 1.8), ("n4", ["n4"], 0.0)]
+    assert [(t.leaf, [s.node for s in t.steps], t.best) for t in found] == [
+        ("n3", ["n1", "n3"], 1.8),
+        ("n4", ["n4"], 0.0),
+    ]
     start, last = found[0].steps
     assert (start.context, start.action.origin, start.gain) == ("", "skill: reductions", None)
-    assert (last.context, last.action.source, last.reward) == ("join n1 and n2", "# kernel 3\n", 1.8)
+    assert (last.context, last.action.source, last.reward) == (
+        "join n1 and n2",
+        "# kernel 3\n",
+        1.8,
+    )
     assert last.gain == pytest.approx(1.5)
     assert found[1].steps[0].reward is None
 
@@ -95,7 +133,11 @@ def facts(**changes: object) -> SessionFacts:
 
 def test_report_of_a_finished_session() -> None:
     text = session_report(
-        facts(confirmed=ONE.evaluation, exported=replace(ONE.evaluation, purpose="export", fitness=1.6), package="/out/p")
+        facts(
+            confirmed=ONE.evaluation,
+            exported=replace(ONE.evaluation, purpose="export", fitness=1.6),
+            package="/out/p",
+        )
     )
     assert "Winner: n3, found at F = 1.80" in text
     assert "As a user calls the package: correct, F = 1.60." in text
@@ -112,6 +154,8 @@ def test_report_claims_nothing_without_an_evaluated_package() -> None:
 
 
 def test_report_of_an_empty_session() -> None:
-    text = session_report(facts(tree=Tree(), budget=Budget(), spent=Spent(), state="open", reason=""))
+    text = session_report(
+        facts(tree=Tree(), budget=Budget(), spent=Spent(), state="open", reason="")
+    )
     assert "Nothing was exported: " in text
     assert "nothing yet; 0 nodes" in text

@@ -30,7 +30,11 @@ class Bench:
     task: Task
 
     def evaluate(
-        self, source: str, through: Stage = "verify", purpose: Purpose = "check", policy: Policy | None = None
+        self,
+        source: str,
+        through: Stage = "verify",
+        purpose: Purpose = "check",
+        policy: Policy | None = None,
     ) -> Evaluation:
         """Judge a text against the small task."""
         request = EvaluationRequest(Candidate(source, "cpp"), purpose, through, policy or Policy())

@@ -1,4 +1,5 @@
-"""A worker that is started before it is needed: used once, for the purpose it was started for, and only while it is well."""
+"""A worker that is started before it is needed: used once, for the purpose it was started for, and
+only while it is well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every architecture keeps the contract; occupancy agrees with NVIDIA's own calculator and with LLVM's figures."""
+"""Every architecture keeps the contract; occupancy agrees with NVIDIA's own calculator and with
+LLVM's figures."""
 
 from __future__ import annotations
 
@@ -57,20 +58,29 @@ def test_every_architecture_is_under_the_contract() -> None:
 
 
 def test_the_matrix_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = places.TritonHere(problem="triton is not installed", interpreter="triton is not installed")
+    gone = places.TritonHere(
+        problem="triton is not installed", interpreter="triton is not installed"
+    )
     monkeypatch.setattr(places, "triton_here", lambda: gone)
-    assert {(t.mode, t.reason) for t in places.reports("") if t.languages != ("cuda",)} == {("absent", "triton is not installed")}
+    assert {(t.mode, t.reason) for t in places.reports("") if t.languages != ("cuda",)} == {
+        ("absent", "triton is not installed")
+    }
     amd_only = places.TritonHere("3.7", "", ("hip",), "", "its interpreter needs numpy")
     monkeypatch.setattr(places, "triton_here", lambda: amd_only)
     found = {t.target: t for t in places.reports("")}
     assert (found["cpu"].mode, found["cpu"].reason) == ("absent", "its interpreter needs numpy")
     assert found["hip:gfx942"].mode == "compile"
     assert found["hip:gfx942"].languages == ("triton",)
-    assert "triton" not in found["cuda:sm_90"].languages  # CUDA C++ may still be compiled, where nvcc or NVRTC is
+    # CUDA C++ may still be compiled, where nvcc or NVRTC is
+    assert "triton" not in found["cuda:sm_90"].languages
 
 
-def test_the_device_that_is_here_is_not_listed_as_compile_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "triton_here", lambda: places.TritonHere("3.7", "2", ("cuda", "hip")))
+def test_the_device_that_is_here_is_not_listed_as_compile_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        places, "triton_here", lambda: places.TritonHere("3.7", "2", ("cuda", "hip"))
+    )
     assert "cuda:sm_90" not in {t.target for t in places.reports("sm_90")}
     assert "cuda:sm_90" in {t.target for t in places.reports("")}
 
@@ -98,7 +108,7 @@ int main() {
     printf("%d\n", e == CUDA_OCC_SUCCESS ? result.activeBlocksPerMultiprocessor : -1);
   }
 }
-"""
+"""  # noqa: E501
 
 
 def calculator() -> Path | None:
@@ -109,7 +119,14 @@ def calculator() -> Path | None:
         beside = Path(triton.__file__).parent / "backends" / "nvidia" / "include"
     except ImportError:
         beside = Path("/nowhere")
-    return next((f for f in (beside, Path("/usr/local/cuda/include")) if (f / "cuda_occupancy.h").is_file()), None)
+    return next(
+        (
+            f
+            for f in (beside, Path("/usr/local/cuda/include"))
+            if (f / "cuda_occupancy.h").is_file()
+        ),
+        None,
+    )
 
 
 def test_occupancy_is_what_nvidia_calculates(tmp_path: Path) -> None:
@@ -127,11 +144,19 @@ def test_occupancy_is_what_nvidia_calculates(tmp_path: Path) -> None:
         for shared in (0, 100, 1024, 9000, 33_000, 65_536, 98_304, a.max_shared)
     ]
     lines = [
-        f"{a.capability[0]} {registers} {warps} {shared} {a.shared} {a.max_shared} {32 * a.max_warps}"
+        (
+            f"{a.capability[0]} {registers} {warps} {shared} {a.shared} {a.max_shared} "
+            f"{32 * a.max_warps}"
+        )
         for a, registers, warps, shared in asked
     ]
     done = subprocess.run(
-        [tmp_path / "calculator"], input="\n".join(lines), capture_output=True, text=True, check=True, timeout=60
+        [tmp_path / "calculator"],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     theirs = [int(n) for n in done.stdout.split()]
     for (a, registers, warps, shared), blocks in zip(asked, theirs, strict=True):
@@ -140,8 +165,16 @@ def test_occupancy_is_what_nvidia_calculates(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "vector", "waves"),  # as LLVM's "Occupancy" comment says of kernels without local data share
-    [("gfx90a", 84, 5), ("gfx942", 124, 4), ("gfx950", 112, 4), ("gfx1100", 178, 8), ("gfx942", 24, 8), ("gfx942", 512, 1)],
+    # as LLVM's "Occupancy" comment says of kernels without local data share
+    ("name", "vector", "waves"),
+    [
+        ("gfx90a", 84, 5),
+        ("gfx942", 124, 4),
+        ("gfx950", 112, 4),
+        ("gfx1100", 178, 8),
+        ("gfx942", 24, 8),
+        ("gfx942", 512, 1),
+    ],
 )
 def test_occupancy_is_what_llvm_calculates(name: str, vector: int, waves: int) -> None:
     a = next(a for a in AMD if a.name == name)
@@ -172,7 +205,13 @@ SASS = """
 
 def test_a_disassembly_is_counted() -> None:
     mix, matrix, widths = read_sass(SASS)
-    assert (mix["total"], mix["global_load"], mix["global_store"], mix["local_store"], mix["local_load"]) == (11, 2, 1, 1, 1)
+    assert (
+        mix["total"],
+        mix["global_load"],
+        mix["global_store"],
+        mix["local_store"],
+        mix["local_load"],
+    ) == (11, 2, 1, 1, 1)
     assert (mix["matrix"], mix["async_copy"], mix["multiply_add"], mix["special"]) == (2, 1, 1, 1)
     assert matrix == {"HGMMA.64x128x16.F32": 1, "HMMA.16816.F32": 1}
     assert widths == {"128": 2, "16": 1, "64": 1}
@@ -206,10 +245,20 @@ AMDGCN = """
 
 def test_amd_assembly_is_counted() -> None:
     mix, matrix, widths = read_listing(AMDGCN)
-    assert (mix["total"], mix["matrix"], mix["global_load"], mix["shared_load"], mix["local_store"]) == (10, 1, 2, 1, 1)
+    assert (
+        mix["total"],
+        mix["matrix"],
+        mix["global_load"],
+        mix["shared_load"],
+        mix["local_store"],
+    ) == (10, 1, 2, 1, 1)
     assert matrix == {"v_mfma_f32_32x32x8_f16": 1}
     assert widths == {"128": 1, "16": 1, "64": 1}
     facts = ARCHITECTURES["hip:gfx942"].read(Binary(4, 0, 0, {"amdgcn": AMDGCN}))
-    assert (facts.registers, facts.spills, facts.stack_bytes) == ({"vgpr": 136, "agpr": 8, "sgpr": 40}, {"vgpr": 3}, 64)
+    assert (facts.registers, facts.spills, facts.stack_bytes) == (
+        {"vgpr": 136, "agpr": 8, "sgpr": 40},
+        {"vgpr": 3},
+        64,
+    )
     assert facts.spilled
     assert facts.occupancy.warps == 12

@@ -1,4 +1,5 @@
-"""What a candidate can reach where nobody is root: the tests of confinement once more, by a process that has given root up."""
+"""What a candidate can reach where nobody is root: the tests of confinement once more, by a process
+that has given root up."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 USER = "61183"  # of nobody's: no judge's workers become it
-# Root's home is closed to others, and the interpreter may lie in it: a home that holds nothing else takes its place.
+# Root's home is closed to others, and the interpreter may lie in it: a home that holds nothing else
+# takes its place.
 BECOME = f"""
 set -e
 umask 022
@@ -37,7 +39,12 @@ def folder() -> Iterator[Path]:
 
 
 def as_a_user(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    home, held, its_home, scratch = Path.home().resolve(), folder / "held", folder / "home", folder / "scratch"
+    home, held, its_home, scratch = (
+        Path.home().resolve(),
+        folder / "held",
+        folder / "home",
+        folder / "scratch",
+    )
     folder.chmod(0o755)
     held.mkdir(exist_ok=True)
     for its in (its_home, scratch):
@@ -45,9 +52,34 @@ def as_a_user(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
         os.chown(its, int(USER), int(USER))
     needed = {Path(p) for p in (sys.prefix, sys.base_prefix, ROOT)}
     inside = sorted(str(p.relative_to(home)) for p in needed if p.is_relative_to(home))
-    environment = {**os.environ, "HOME": str(its_home), "TMPDIR": str(scratch), "KEVOLVE_TEST_CACHE": str(scratch)}
-    arguments = ["unshare", "--mount", "bash", "-c", BECOME, "become", str(home), str(held), *inside, "--", *command]
-    return subprocess.run(arguments, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=170, check=False)
+    environment = {
+        **os.environ,
+        "HOME": str(its_home),
+        "TMPDIR": str(scratch),
+        "KEVOLVE_TEST_CACHE": str(scratch),
+    }
+    arguments = [
+        "unshare",
+        "--mount",
+        "bash",
+        "-c",
+        BECOME,
+        "become",
+        str(home),
+        str(held),
+        *inside,
+        "--",
+        *command,
+    ]
+    return subprocess.run(
+        arguments,
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
 
 
 def test_the_tests_of_confinement_pass(folder: Path) -> None:
@@ -62,6 +94,15 @@ def test_the_tests_of_confinement_pass(folder: Path) -> None:
     if tried.stdout.strip() != USER:
         pytest.skip(f"nothing can be run as another user here: {tried.stderr.strip()[-300:]}")
     files = ["tests/harness/test_confinement.py", "tests/harness/test_levels.py"]
-    done = as_a_user(folder, sys.executable, "-m", "pytest", "-rs", "-k", "not task and not levels or landlock", *files)
+    done = as_a_user(
+        folder,
+        sys.executable,
+        "-m",
+        "pytest",
+        "-rs",
+        "-k",
+        "not task and not levels or landlock",
+        *files,
+    )
     assert done.returncode == 0, done.stdout
     assert "passed" in done.stdout

@@ -1,4 +1,5 @@
-"""Listings as text: loops from backward branches, the table's estimate, and what is said where little is known."""
+"""Listings as text: loops from backward branches, the table's estimate, and what is said where
+little is known."""
 
 from __future__ import annotations
 
@@ -61,11 +62,19 @@ RARE = """
 def inside(*instructions: str, machine: str = "x86_64") -> Inside:
     """Of a loop made of these."""
     lines = [f"    {4096 + i:x}:\t{text}" for i, text in enumerate(instructions)]
-    return read("\n".join(["0000000000001000 <f>:", *lines, "    1ffe:\tjne    1000 <f>"]), "", "kernel.cpp", machine, ["f"])
+    return read(
+        "\n".join(["0000000000001000 <f>:", *lines, "    1ffe:\tjne    1000 <f>"]),
+        "",
+        "kernel.cpp",
+        machine,
+        ["f"],
+    )
 
 
 def static(found: Inside) -> dict[str, float]:
-    data = loops.describe([BuildRecord(True, False, 0.0, "", (), identity="one", product=Product(inside=found))], {})
+    data = loops.describe(
+        [BuildRecord(True, False, 0.0, "", (), identity="one", product=Product(inside=found))], {}
+    )
     facts: dict[str, float] = data["static"]
     return facts
 
@@ -82,9 +91,20 @@ PACKED = ("vmulps %ymm0,%ymm1,%ymm2",) * 8
         (("mulps %xmm0,%xmm1",) * 8, set()),  # without AVX nothing is wider
         (("vmulps %xmm0,%xmm1,%xmm2",) * 8 + PACKED[:1], set()),
         ((*PACKED, "vdivps %ymm0,%ymm1,%ymm2", "vsqrtps %ymm0,%ymm1"), {"division_heavy"}),
-        ((*PACKED, "vmulps %ymm0,%ymm1,%ymm2", "vdivps %ymm0,%ymm1,%ymm2", "vdivps %ymm0,%ymm1,%ymm2"), set()),
+        (
+            (
+                *PACKED,
+                "vmulps %ymm0,%ymm1,%ymm2",
+                "vdivps %ymm0,%ymm1,%ymm2",
+                "vdivps %ymm0,%ymm1,%ymm2",
+            ),
+            set(),
+        ),
         ((*PACKED[:3], "vdivps %ymm0,%ymm1,%ymm2"), set()),
-        ((*PACKED, "vrsqrt14ps %ymm0,%ymm1", "vrsqrt14ps %ymm0,%ymm1", "vrcp14ps %ymm0,%ymm1"), set()),
+        (
+            (*PACKED, "vrsqrt14ps %ymm0,%ymm1", "vrsqrt14ps %ymm0,%ymm1", "vrcp14ps %ymm0,%ymm1"),
+            set(),
+        ),
         ((*PACKED, "idiv %rcx", "idivl (%rdi)"), {"division_heavy"}),
         (("idiv %rcx", "idiv %rcx"), set()),  # no arithmetic of which it would be a part
         (("vmulss %xmm0,%xmm1,%xmm2",), {"not_vectorized"}),
@@ -95,14 +115,18 @@ PACKED = ("vmulps %ymm0,%ymm1,%ymm2",) * 8
         ((*PACKED, "vmovups %ymm2,0x20(%rdi)", "vmovups 0x20(%rdi),%ymm3"), set()),
     ],
 )
-def test_signals_come_from_the_counts_of_the_loops(instructions: tuple[str, ...], expected: set[str]) -> None:
+def test_signals_come_from_the_counts_of_the_loops(
+    instructions: tuple[str, ...], expected: set[str]
+) -> None:
     assert {s.name for s in Cpp().explain(static(inside(*instructions)))} == expected
 
 
 def test_a_copy_to_the_stack_is_no_spill() -> None:
     copied = static(inside("vmovups (%rdi),%ymm0", "vmovaps %ymm0,0x40(%rsp)"))
     assert (copied["stack_copies"], copied["spills"]) == (1, 0)
-    computed = static(inside("vmovups (%rdi),%ymm0", "vmulps %ymm0,%ymm0,%ymm0", "vmovaps %ymm0,0x40(%rsp)"))
+    computed = static(
+        inside("vmovups (%rdi),%ymm0", "vmulps %ymm0,%ymm0,%ymm0", "vmovaps %ymm0,0x40(%rsp)")
+    )
     assert (computed["stack_copies"], computed["spills"]) == (0, 1)
 
 
@@ -151,14 +175,23 @@ def test_another_processor_is_said_to_be_unknown() -> None:
     found = read(ARM, "", "kernel.cpp", "riscv64", ["f"])
     assert found.functions == {}
     assert "riscv64" in found.note
-    data = loops.describe([BuildRecord(True, False, 0.0, "", (), identity="one", product=Product(inside=found))], {})
+    data = loops.describe(
+        [BuildRecord(True, False, 0.0, "", (), identity="one", product=Product(inside=found))], {}
+    )
     assert data["static"] == {}
     assert "riscv64" in data["listings"]["note"]
 
 
 @pytest.mark.parametrize(
     "listing",
-    ["", "no instruction", "\t\t\n" * 10, "main:\n  0:\tret\n", "00 <f>:\n 0:\t\n 1:\tjmp\n", "00 <f>:\n 0:\tjmp 0 <f>\n"],
+    [
+        "",
+        "no instruction",
+        "\t\t\n" * 10,
+        "main:\n  0:\tret\n",
+        "00 <f>:\n 0:\t\n 1:\tjmp\n",
+        "00 <f>:\n 0:\tjmp 0 <f>\n",
+    ],
 )
 def test_any_listing_is_read(listing: str) -> None:
     for machine in ("x86_64", "aarch64"):

@@ -1,4 +1,5 @@
-"""What a candidate may have built, what a compiler can read meanwhile, and what a failed build explains."""
+"""What a candidate may have built, what a compiler can read meanwhile, and what a failed build
+explains."""
 
 from __future__ import annotations
 
@@ -45,9 +46,20 @@ def machine(judge_cache: Path) -> Iterator[Machine]:
     found.close()
 
 
-def service(machine: Machine, level: str, seconds: float = 60.0, candidate: str = "one") -> BuildService:
+def service(
+    machine: Machine, level: str, seconds: float = 60.0, candidate: str = "one"
+) -> BuildService:
     rules = machine.rules(level)
-    return BuildService(machine.fork_server, rules, machine.scratch, machine.cache, seconds, machine.leaving, None, candidate)
+    return BuildService(
+        machine.fork_server,
+        rules,
+        machine.scratch,
+        machine.cache,
+        seconds,
+        machine.leaving,
+        None,
+        candidate,
+    )
 
 
 def order(source: str) -> dict[str, Any]:
@@ -73,7 +85,9 @@ def test_a_process_may_order_so_many_builds(machine: Machine) -> None:
     assert "Unicode" in service_.desk()(order("\ud800"))[0]["error"]
 
 
-def test_compilers_work_so_long_for_one_evaluation(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compilers_work_so_long_for_one_evaluation(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = service(machine, machine.level)
     monkeypatch.setattr(builds, "MOST_BUILDS", 0)
     answer, fds = found.handle(order(f"int f() {{ return {os.getpid()}; }}"))
@@ -85,8 +99,12 @@ def test_compilers_work_so_long_for_one_evaluation(machine: Machine, monkeypatch
     assert found.records[-1].timed_out
 
 
-def test_only_what_is_ordered_while_the_module_is_loaded_is_kept_for_its_candidate(machine: Machine) -> None:
-    early, late = (f'extern "C" int {name}() {{ return {time.time_ns()}; }}' for name in ("early", "late"))
+def test_only_what_is_ordered_while_the_module_is_loaded_is_kept_for_its_candidate(
+    machine: Machine,
+) -> None:
+    early, late = (
+        f'extern "C" int {name}() {{ return {time.time_ns()}; }}' for name in ("early", "late")
+    )
 
     def evaluation(candidate: str) -> list[bool]:
         """Whether either was there before."""
@@ -119,21 +137,27 @@ def test_later_processes_get_what_the_first_has_ordered(machine: Machine) -> Non
         assert not ask(later, "int f() { return 1; }")
         assert not ask(later, "int f() { return 2; }")
         assert ask(later, failing) == said
-        assert "for the first time in a process that is timed" in ask(later, "int f() { return 3; }")
+        assert "for the first time in a process that is timed" in ask(
+            later, "int f() { return 3; }"
+        )
     assert found.spent_s == spent
     found.close()
 
 
 def test_builds_without_end_are_a_failed_build(bench: Bench, correct: str) -> None:
     head, brace, tail = correct.partition("class ModelNew")
-    many = MANY.replace("COUNT", str(builds.MOST_ORDERS)).replace("return {number}", "return \\ud800")
+    many = MANY.replace("COUNT", str(builds.MOST_ORDERS)).replace(
+        "return {number}", "return \\ud800"
+    )
     found = bench.evaluate(head + many + "load_cpp('int f;')\n" + brace + tail)
     assert found.status == "build_failed", found.message
     assert "fewer sources" in found.message
 
 
 @pytest.mark.parametrize("level", ["namespaces", "landlock"])
-def test_a_source_sees_nothing_of_tasks_candidates_and_judges(machine: Machine, tmp_path: Path, level: str) -> None:
+def test_a_source_sees_nothing_of_tasks_candidates_and_judges(
+    machine: Machine, tmp_path: Path, level: str
+) -> None:
     if machine.isolation[level] != "available":
         pytest.skip(f"this machine cannot give {level}: {machine.isolation[level]}")
     found = service(machine, level)
@@ -144,8 +168,18 @@ def test_a_source_sees_nothing_of_tasks_candidates_and_judges(machine: Machine, 
     assert product.exists()
     (tmp_path / "secret").write_text("1")
     pids = (os.getpid(), os.getppid(), machine.fork_server._process.pid)  # type: ignore[union-attr]
-    hidden = [str(product), str(CANDIDATES / "task.py"), str(CANDIDATES / "correct.py"), str(tmp_path / "secret"), "/etc/shadow"]
-    hidden += [f"/proc/{pid}/{name}" for pid in pids for name in ("environ", "maps", "mem", "fd/0", "fd/3", "auxv")]
+    hidden = [
+        str(product),
+        str(CANDIDATES / "task.py"),
+        str(CANDIDATES / "correct.py"),
+        str(tmp_path / "secret"),
+        "/etc/shadow",
+    ]
+    hidden += [
+        f"/proc/{pid}/{name}"
+        for pid in pids
+        for name in ("environ", "maps", "mem", "fd/0", "fd/3", "auxv")
+    ]
     include = "\n".join(f'__asm__(".incbin \\"{path}\\"");' for path in hidden)
     answer, _ = found.handle(order(include))
     assert answer["error"].count("file not found") == len(hidden), answer["error"]
@@ -157,7 +191,10 @@ def test_a_source_sees_nothing_of_tasks_candidates_and_judges(machine: Machine, 
 
 def test_a_build_does_not_tell_when_it_was_made(bench: Bench, correct: str) -> None:
     """Else a process would know whether an earlier one had ordered the same."""
-    tells = 'static_assert(!__builtin_strcmp(__DATE__ " " __TIME__, "Jan  1 1970 00:00:00"));\nstatic_assert(__TIMESTAMP__[20] < \'2\');\n'
+    tells = (
+        'static_assert(!__builtin_strcmp(__DATE__ " " __TIME__, "Jan  1 1970 00:00:00"));\n'
+        "static_assert(__TIMESTAMP__[20] < '2');\n"
+    )
     assert 'extern "C"' in correct
     found = bench.evaluate(correct.replace('extern "C"', f'{tells}extern "C"', 1))
     assert found.status == "correct", found.message

@@ -11,7 +11,9 @@ LATER = DeviceState(1_000_000_000)
 STEADY = [1.0, 1.01, 0.99, 1.02, 0.98, 1.0, 1.01, 0.99]
 
 
-def block(baseline: float, own: float, faults: tuple[float, ...] = (), after: DeviceState = LATER) -> Block:
+def block(
+    baseline: float, own: float, faults: tuple[float, ...] = (), after: DeviceState = LATER
+) -> Block:
     pairs = [(baseline * a, own * b) for a, b in zip(STEADY, reversed(STEADY), strict=True)]
     return Block({"eager": pairs}, CALM, after, faults=list(faults))
 
@@ -32,14 +34,23 @@ def test_one_process_of_three_that_stands_alone_is_named_with_its_side() -> None
 def test_a_baseline_of_two_speeds_is_seen_inside_processes() -> None:
     slow = [(20.0 if n % 2 else 34.0, 10.0) for n in range(8)]
     found = explain([Block({"eager": slow}, CALM, LATER)] * 3, "eager")
-    assert any("the baseline has two speeds: 20 us in 12 of 24 bursts, 34 us" in cause for cause in found.causes)
+    assert any(
+        "the baseline has two speeds: 20 us in 12 of 24 bursts, 34 us" in cause
+        for cause in found.causes
+    )
 
 
 def test_scatter_faults_and_what_others_took_are_told() -> None:
     wild = [(20.0, us) for us in (10.0, 12.0, 14.0, 16.0, 18.0, 20.0, 22.0, 25.0)]
-    assert any("scatter by a factor" in cause for cause in explain([Block({"eager": wild}, CALM, LATER)], "eager").causes)
+    assert any(
+        "scatter by a factor" in cause
+        for cause in explain([Block({"eager": wild}, CALM, LATER)], "eager").causes
+    )
     (cause,) = explain([block(20, 10, (0, 0, 3072, 3072))], "eager").causes
-    assert cause == "the candidate met 3072 page faults a call in 2 of 4 bursts, and none in the others"
+    assert (
+        cause
+        == "the candidate met 3072 page faults a call in 2 of 4 bursts, and none in the others"
+    )
     stolen = DeviceState(1_000_000_000, stolen_ns=300_000_000)
     (cause,) = explain([block(20, 10, after=stolen)], "eager").causes
     assert "the hypervisor held the core for 30%" in cause

@@ -64,7 +64,9 @@ def secret(tmp_path: Path) -> Path:
 def start(servers: Servers, level: str, scratch: Path, **rules: Any) -> Worker:
     try:
         return servers.at(level, scratch).worker(
-            "candidate", Confinement(level, READABLE, **rules), "" if level == "namespaces" else str(scratch)
+            "candidate",
+            Confinement(level, READABLE, **rules),
+            "" if level == "namespaces" else str(scratch),
         )
     except (Refused, WorkerDied) as reason:
         pytest.skip(f"this machine cannot give {level}: {reason}")
@@ -80,7 +82,9 @@ def attempt(server: Servers, level: str, scratch: Path, lines: str, **rules: Any
 
 
 @pytest.mark.parametrize("level", LEVELS[:3])
-def test_files_of_the_user_cannot_be_read(server: Servers, tmp_path: Path, secret: Path, level: str) -> None:
+def test_files_of_the_user_cannot_be_read(
+    server: Servers, tmp_path: Path, secret: Path, level: str
+) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     assert attempt(server, level, scratch, f"open({str(secret)!r}).read()")
@@ -96,8 +100,12 @@ def test_the_system_is_read_only(server: Servers, tmp_path: Path, level: str) ->
 
 @pytest.mark.parametrize("level", LEVELS[:3])
 def test_there_is_no_network(server: Servers, tmp_path: Path, level: str) -> None:
-    assert attempt(server, level, tmp_path, "import socket\nsocket.create_connection(('127.0.0.1', 1))")
-    assert "not permitted" in (attempt(server, level, tmp_path, "import socket\nsocket.socket()") or "")
+    assert attempt(
+        server, level, tmp_path, "import socket\nsocket.create_connection(('127.0.0.1', 1))"
+    )
+    assert "not permitted" in (
+        attempt(server, level, tmp_path, "import socket\nsocket.socket()") or ""
+    )
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -106,31 +114,52 @@ def test_a_scratch_folder_is_writable_and_the_environment_is_scrubbed(
 ) -> None:
     monkeypatch.setenv("KEVOLVE_TEST_SECRET", "1")
     assert attempt(server, level, tmp_path, "open('scratch.txt', 'w').write('x')") is None
-    assert attempt(server, level, tmp_path, "import os\nassert 'KEVOLVE_TEST_SECRET' not in os.environ") is None
+    assert (
+        attempt(
+            server, level, tmp_path, "import os\nassert 'KEVOLVE_TEST_SECRET' not in os.environ"
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize("level", LEVELS[:2])
-def test_other_processes_and_the_users_folders_are_invisible_in_namespaces(server: Servers, tmp_path: Path, level: str) -> None:
+def test_other_processes_and_the_users_folders_are_invisible_in_namespaces(
+    server: Servers, tmp_path: Path, level: str
+) -> None:
     lines = f"""
 import os
 assert not os.path.exists({str(Path.home())!r}) or any(p.startswith({str(Path.home())!r}) for p in {READABLE})
 assert not os.path.exists({str(Path(__file__))!r})
 assert not os.path.exists('/proc/{os.getpid()}')
 assert len([p for p in os.listdir('/proc') if p.isdigit()]) <= 5
-"""
+"""  # noqa: E501
     assert attempt(server, level, tmp_path, lines) is None
 
 
 def test_nothing_can_be_traced_or_mounted(server: Servers, tmp_path: Path) -> None:
-    for call in ("ptrace(16, 1, 0, 0)", "mount(b'none', b'/tmp', b'tmpfs', 0, 0)", "unshare(0x10000000)"):
-        lines = f"import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\nassert libc.{call} == 0, ctypes.get_errno()"
+    for call in (
+        "ptrace(16, 1, 0, 0)",
+        "mount(b'none', b'/tmp', b'tmpfs', 0, 0)",
+        "unshare(0x10000000)",
+    ):
+        lines = (
+            "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+            f"assert libc.{call} == 0, ctypes.get_errno()"
+        )
         assert attempt(server, "namespaces", tmp_path, lines)
 
 
 @pytest.mark.parametrize("level", LEVELS[:3])
 def test_no_shared_memory_outlives_it(server: Servers, tmp_path: Path, level: str) -> None:
-    lines = "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\nassert libc.{} >= 0, ctypes.get_errno()"
-    for call in ("shmget(0x6b65, 4096, 0o1600)", "semget(0x6b65, 1, 0o1600)", "msgget(0x6b65, 0o1600)"):
+    lines = (
+        "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+        "assert libc.{} >= 0, ctypes.get_errno()"
+    )
+    for call in (
+        "shmget(0x6b65, 4096, 0o1600)",
+        "semget(0x6b65, 1, 0o1600)",
+        "msgget(0x6b65, 0o1600)",
+    ):
         assert "AssertionError: 1" in (attempt(server, level, tmp_path, lines.format(call)) or "")
 
 
@@ -149,9 +178,14 @@ def refused(name, number, *arguments):
 
 
 def refusals(calls: dict[str, tuple[tuple[int, int], tuple[int, ...]]]) -> str:
-    """Lines that raise unless each call is refused; arguments that an unconfined process would get other errors for."""
+    """Lines that raise unless each call is refused; arguments that an unconfined process would get
+    other errors for."""
     arm = platform.machine() == "aarch64"
-    lines = [f"refused({name!r}, {n[arm]}, *{arguments})" for name, (n, arguments) in calls.items() if n[arm] >= 0]
+    lines = [
+        f"refused({name!r}, {n[arm]}, *{arguments})"
+        for name, (n, arguments) in calls.items()
+        if n[arm] >= 0
+    ]
     return "\n".join([CALLS, *lines, "assert not went, went"])
 
 
@@ -159,14 +193,25 @@ def refusals(calls: dict[str, tuple[tuple[int, int], tuple[int, ...]]]) -> str:
 def test_no_mark_is_left_on_a_file(server: Servers, tmp_path: Path, level: str) -> None:
     marks = {name: (numbers, (-1, 0, 0, 0, 0)) for name, numbers in syscalls._DENIED_MARKS.items()}
     assert attempt(server, level, tmp_path, refusals(marks)) is None
-    for line in ("os.setxattr(1, 'user.x', b'x')", "os.chmod(1, 0)", "os.utime(1)", "os.chown('.', 0, 0)", "os.chmod('.', 0)"):
-        assert "not permitted" in (attempt(server, level, tmp_path, f"import os\n{line}") or ""), line
-    cloned = "import fcntl, struct\nfcntl.ioctl(1, 0x40086602, struct.pack('<q', 0x40))"  # FS_IOC_SETFLAGS
+    for line in (
+        "os.setxattr(1, 'user.x', b'x')",
+        "os.chmod(1, 0)",
+        "os.utime(1)",
+        "os.chown('.', 0, 0)",
+        "os.chmod('.', 0)",
+    ):
+        assert "not permitted" in (attempt(server, level, tmp_path, f"import os\n{line}") or ""), (
+            line
+        )
+    # FS_IOC_SETFLAGS
+    cloned = "import fcntl, struct\nfcntl.ioctl(1, 0x40086602, struct.pack('<q', 0x40))"
     assert "not permitted" in (attempt(server, level, tmp_path, cloned) or "")
 
 
 @pytest.mark.parametrize("level", LEVELS[:3])
-def test_it_neither_asks_nor_says_what_the_kernel_keeps_in_memory(server: Servers, tmp_path: Path, level: str) -> None:
+def test_it_neither_asks_nor_says_what_the_kernel_keeps_in_memory(
+    server: Servers, tmp_path: Path, level: str
+) -> None:
     denied = {**syscalls._DENIED_MEMORY, **syscalls._DENIED_AMONG_OTHERS}
     lines = refusals({name: (numbers, (-1, 0, 0, 0, 0)) for name, numbers in denied.items()})
     assert attempt(server, level, tmp_path, lines) is None
@@ -188,7 +233,7 @@ vector = (ctypes.c_size_t * 2)(ctypes.addressof(buffer), 1)
 preadv2 = lambda flags: libc.syscall(*map(ctypes.c_long, (PREADV2, file, ctypes.addressof(vector), 1, 0, 0, flags)))
 assert preadv2(0) == 1
 assert preadv2(os.RWF_NOWAIT) == -1 and ctypes.get_errno() == 1
-""".replace("PREADV2", str(syscalls._PREADV2[syscalls._ARM]))
+""".replace("PREADV2", str(syscalls._PREADV2[syscalls._ARM]))  # noqa: E501
     assert attempt(server, level, tmp_path, lines) is None
 
 
@@ -206,9 +251,12 @@ if not SHOWN:
         pass
     else:
         raise RuntimeError("locked")
-"""
+"""  # noqa: E501
     for tools in (False, True):
-        assert attempt(server, "namespaces", tmp_path, lines.replace("SHOWN", str(tools)), tools=tools) is None
+        assert (
+            attempt(server, "namespaces", tmp_path, lines.replace("SHOWN", str(tools)), tools=tools)
+            is None
+        )
     assert not Confinement("namespaces", devices=("/dev/dri",)).bare
 
 
@@ -220,14 +268,20 @@ def test_the_processor_is_known_where_it_is_not_shown(tmp_path: Path) -> None:
     worker = fork_server.worker("candidate", Confinement("namespaces", READABLE))
     here = torch.backends.cpu.get_cpu_capability()
     try:
-        load(worker, f"import torch\nassert torch.backends.cpu.get_cpu_capability() == {here!r}\nclass ModelNew: pass\n")
+        load(
+            worker,
+            f"import torch\nassert torch.backends.cpu.get_cpu_capability() == {here!r}\n"
+            "class ModelNew: pass\n",
+        )
     finally:
         fork_server.close()
 
 
 @pytest.mark.parametrize("level", LEVELS[:3])
 def test_nothing_signals_it_later(server: Servers, tmp_path: Path, level: str) -> None:
-    alarms = {name: (numbers, (-1, 0, 0, 0, 0)) for name, numbers in syscalls._DENIED_ALARMS.items()}
+    alarms = {
+        name: (numbers, (-1, 0, 0, 0, 0)) for name, numbers in syscalls._DENIED_ALARMS.items()
+    }
     assert attempt(server, level, tmp_path, refusals(alarms)) is None
     lines = """
 import ctypes, fcntl, os, signal, struct
@@ -279,7 +333,9 @@ assert status == 0 or os.WIFSIGNALED(status), status  # without emulation it is 
 
 
 @pytest.mark.parametrize("level", LEVELS[:3])
-def test_one_that_may_start_no_process_starts_threads_alone(server: Servers, tmp_path: Path, level: str) -> None:
+def test_one_that_may_start_no_process_starts_threads_alone(
+    server: Servers, tmp_path: Path, level: str
+) -> None:
     lines = """
 import ctypes, os, subprocess, sys, threading
 done = []
@@ -308,12 +364,17 @@ if FORK >= 0:
 
 @pytest.mark.parametrize("level", LEVELS[:3])
 def test_what_runs_compilers_keeps_the_tools(server: Servers, tmp_path: Path, level: str) -> None:
-    lines = "import os, signal\nopen('x', 'w').close()\nos.chmod('x', 0o700)\nos.utime('x')\nsignal.setitimer(signal.ITIMER_REAL, 1000)"
+    lines = (
+        "import os, signal\nopen('x', 'w').close()\nos.chmod('x', 0o700)\nos.utime('x')\n"
+        "signal.setitimer(signal.ITIMER_REAL, 1000)"
+    )
     assert attempt(server, level, tmp_path, lines, tools=True) is None
 
 
 @pytest.mark.parametrize("level", LEVELS[1:3])
-def test_other_processes_of_its_user_cannot_be_slowed(server: Servers, tmp_path: Path, level: str) -> None:
+def test_other_processes_of_its_user_cannot_be_slowed(
+    server: Servers, tmp_path: Path, level: str
+) -> None:
     """Where it can name them: the fork server, the baseline's worker, the next candidate's."""
     lines = """
 import os, resource
@@ -337,17 +398,32 @@ assert not went, went
 
 
 def test_a_fork_bomb_is_bounded_and_leaves_nothing(server: Servers, tmp_path: Path) -> None:
-    lines = "import os, time\nfor _ in range(10000):\n    if os.fork() == 0:\n        time.sleep(100)"
+    lines = (
+        "import os, time\nfor _ in range(10000):\n    if os.fork() == 0:\n        time.sleep(100)"
+    )
     assert "temporarily unavailable" in (attempt(server, "namespaces", tmp_path, lines) or "")
-    assert attempt(server, "namespaces", tmp_path, "import os\nif os.fork() == 0:\n    os._exit(0)\nos.wait()") is None
+    assert (
+        attempt(
+            server,
+            "namespaces",
+            tmp_path,
+            "import os\nif os.fork() == 0:\n    os._exit(0)\nos.wait()",
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_killing_a_worker_ends_what_it_started(server: Servers, tmp_path: Path, level: str) -> None:
     worker = start(server, level, tmp_path)
     marker = f"kevolve-{level}-{os.getpid()}"
-    child = f"os.execv(sys.executable, [sys.executable, '-c', 'import time; time.sleep(200)', {marker!r}])"
-    lines = f"import os, sys\nif os.fork() == 0:\n    os.setsid()\n    {child}\nclass ModelNew: pass\n"
+    child = (
+        "os.execv(sys.executable, [sys.executable, '-c', 'import time; time.sleep(200)', "
+        f"{marker!r}])"
+    )
+    lines = (
+        f"import os, sys\nif os.fork() == 0:\n    os.setsid()\n    {child}\nclass ModelNew: pass\n"
+    )
     source = buffers.from_bytes("source", lines.encode())
     worker.ask("load", [source], seconds=20)
     os.close(source)
@@ -358,32 +434,55 @@ def test_killing_a_worker_ends_what_it_started(server: Servers, tmp_path: Path, 
 
 def test_a_pinned_worker_cannot_leave_its_core(server: Servers, tmp_path: Path) -> None:
     core = min(os.sched_getaffinity(0))
-    worker = server.at("namespaces", Path()).worker("candidate", Confinement("namespaces", READABLE, cpus=(core,)), "")
-    lines = f"import os\nassert os.sched_getaffinity(0) == {{{core}}}\nos.sched_setaffinity(0, range(os.cpu_count()))"
+    worker = server.at("namespaces", Path()).worker(
+        "candidate", Confinement("namespaces", READABLE, cpus=(core,)), ""
+    )
+    lines = (
+        f"import os\nassert os.sched_getaffinity(0) == {{{core}}}\n"
+        "os.sched_setaffinity(0, range(os.cpu_count()))"
+    )
     with pytest.raises(WorkerFailed, match="not permitted"):
         load(worker, lines)
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_files_of_one_worker_are_gone_for_the_next(server: Servers, tmp_path: Path, level: str) -> None:
-    assert attempt(server, level, tmp_path, "import os\nopen('memo', 'w').write('x')\nassert os.path.exists('memo')") is None
+def test_files_of_one_worker_are_gone_for_the_next(
+    server: Servers, tmp_path: Path, level: str
+) -> None:
+    assert (
+        attempt(
+            server,
+            level,
+            tmp_path,
+            "import os\nopen('memo', 'w').write('x')\nassert os.path.exists('memo')",
+        )
+        is None
+    )
     assert attempt(server, level, tmp_path, "import os\nassert not os.path.exists('memo')") is None
     assert not list(tmp_path.iterdir())
 
 
 def stopped(pids: list[int]) -> bool:
-    """Whether all three are, as soon as they have had the processor once more: before, a signal to stop only waits for them."""
+    """Whether all three are, as soon as they have had the processor once more: before, a signal to
+    stop only waits for them."""
     states: list[str] = []
     until = time.monotonic() + 5
     while time.monotonic() < until and states != ["T"] * 3:
-        states = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in pids]
+        states = [
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in pids
+        ]
     return states == ["T"] * 3
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_frozen_worker_and_what_it_started_stand_still(server: Servers, tmp_path: Path, level: str) -> None:
+def test_a_frozen_worker_and_what_it_started_stand_still(
+    server: Servers, tmp_path: Path, level: str
+) -> None:
     worker = start(server, level, tmp_path)
-    busy = "import os\nfor _ in range(2):\n    if os.fork() == 0:\n        while True:\n            pass\nclass ModelNew: pass\n"
+    busy = (
+        "import os\nfor _ in range(2):\n    if os.fork() == 0:\n        while True:\n"
+        "            pass\nclass ModelNew: pass\n"
+    )
     source = buffers.from_bytes("source", busy.encode())
     try:
         worker.ask("load", [source], seconds=20)
@@ -435,16 +534,30 @@ def _is_judge(cmdline: Path) -> bool:
         return False
 
 
-def test_a_task_sees_its_own_folder_and_reaches_nothing_else(bench: Bench, tmp_path: Path, secret: Path) -> None:
+def test_a_task_sees_its_own_folder_and_reaches_nothing_else(
+    bench: Bench, tmp_path: Path, secret: Path
+) -> None:
     folder = tmp_path / "task"
     folder.mkdir()
     for place in (*folder.parents[:3], folder):
         place.chmod(0o755)
     (folder / "neighbour.py").write_text("SHIFT = 1.0\n")
-    readable = [*READABLE, *(os.path.realpath(p) for p in READABLE), sys.executable, os.path.realpath(sys.executable)]
-    at_home = [str(p) for p in Path.home().iterdir() if not any(r.startswith(str(p)) for r in readable)]
+    readable = [
+        *READABLE,
+        *(os.path.realpath(p) for p in READABLE),
+        sys.executable,
+        os.path.realpath(sys.executable),
+    ]
+    at_home = [
+        str(p) for p in Path.home().iterdir() if not any(r.startswith(str(p)) for r in readable)
+    ]
     (judge,) = [p.parent.name for p in Path("/proc").glob("[0-9]*/cmdline") if _is_judge(p)]
-    facts = {"AT_HOME": (at_home or ["/etc/shadow"])[0], "SECRET": str(secret), "FOLDER": str(folder), "JUDGE": int(judge)}
+    facts = {
+        "AT_HOME": (at_home or ["/etc/shadow"])[0],
+        "SECRET": str(secret),
+        "FOLDER": str(folder),
+        "JUDGE": int(judge),
+    }
     path = folder / "hostile.py"
     path.write_text("\n".join(f"{k} = {v!r}" for k, v in facts.items()) + HOSTILE)
     task = bench.run(bench.executor.open_task(path.read_text(), str(path), "cpu", timed=False))
@@ -456,7 +569,8 @@ BOMBS = {
     "one process": "held = [torch.ones(1 << 26) for _ in range(10_000)]",
     "many processes": (
         "import os, time\nfor _ in range(64):\n    if os.fork() == 0:\n"
-        "        held = bytearray(1 << 30)\n        held[::4096] = bytes([1]) * (1 << 18)\n        time.sleep(60)\ntime.sleep(60)"
+        "        held = bytearray(1 << 30)\n        held[::4096] = bytes([1]) * (1 << 18)\n"
+        "        time.sleep(60)\ntime.sleep(60)"
     ),
 }
 
@@ -465,7 +579,10 @@ BOMBS = {
 def test_a_task_that_takes_all_memory_is_refused_and_the_next_one_opens(
     judge_cache: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    good = "import torch\n\n\ndef reference(x):\n    return x.sin()\n\n\ndef get_inputs():\n    return [torch.randn(8, 32)]\n"
+    good = (
+        "import torch\n\n\ndef reference(x):\n    return x.sin()\n\n\ndef get_inputs():\n"
+        "    return [torch.randn(8, 32)]\n"
+    )
     monkeypatch.setenv("KEVOLVE_TASK_GIB", "2")
 
     async def body() -> None:

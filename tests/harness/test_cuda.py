@@ -1,4 +1,5 @@
-"""Triton and CUDA C++ evaluated on a real device: right, wrong, broken in each way, and the next one right again."""
+"""Triton and CUDA C++ evaluated on a real device: right, wrong, broken in each way, and the next
+one right again."""
 
 from __future__ import annotations
 
@@ -23,25 +24,42 @@ pytestmark = [
 ]
 CANDIDATES = Path(__file__).parents[1] / "data" / "candidates"
 LANGUAGES = [
-    pytest.param("triton", marks=pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")),
-    pytest.param("cuda", marks=pytest.mark.skipif(not find_toolkit().version, reason="neither NVRTC nor nvcc is here")),
+    pytest.param(
+        "triton",
+        marks=pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed"),
+    ),
+    pytest.param(
+        "cuda",
+        marks=pytest.mark.skipif(
+            not find_toolkit().version, reason="neither NVRTC nor nvcc is here"
+        ),
+    ),
 ]
 T = TypeVar("T")
 # language -> what goes wrong -> the change of the good text that makes it so
 BAD = {
     "triton": {
         "wrong": ("* weight + total", "* weight - total"),
-        "address": ("tl.store(y + row * width + column,", "tl.store(y + (row + 1) * 1000000000 + column,"),
+        "address": (
+            "tl.store(y + row * width + column,",
+            "tl.store(y + (row + 1) * 1000000000 + column,",
+        ),
         "hang": (
             "    total = tl.sum(value, axis=0)\n",
-            "    total = tl.sum(value, axis=0)\n    while tl.load(w) == tl.load(w):\n        total += tl.load(w)\n",
+            (
+                "    total = tl.sum(value, axis=0)\n    while tl.load(w) == tl.load(w):\n"
+                "        total += tl.load(w)\n"
+            ),
         ),
         "compile": ("tl.sum(value, axis=0)", "tl.sum(value, axis=7)"),
     },
     "cuda": {
         "wrong": ("* w[c] + total", "* w[c] - total"),
         "address": ("y[start + c] = tanhf", "y[(start + c + 1) * 1000000000ll] = tanhf"),
-        "hang": ("float sum = 0.0f;", "float sum = 0.0f; while (*(volatile const float*)w == *(volatile const float*)w) {}"),
+        "hang": (
+            "float sum = 0.0f;",
+            "float sum = 0.0f; while (*(volatile const float*)w == *(volatile const float*)w) {}",
+        ),
         "compile": ("float sum = 0.0f;", "floot sum = 0.0f;"),
     },
 }
@@ -55,8 +73,12 @@ class Bench:
     executor: LocalExecutor
     task: Task
 
-    def judge(self, source: str, language: str, through: Stage = "verify", policy: Policy | None = None) -> Evaluation:
-        request = EvaluationRequest(Candidate(source, language), "check", through, policy or Policy())
+    def judge(
+        self, source: str, language: str, through: Stage = "verify", policy: Policy | None = None
+    ) -> Evaluation:
+        request = EvaluationRequest(
+            Candidate(source, language), "check", through, policy or Policy()
+        )
         return self.run(self.executor.evaluate(self.task, request, "cuda"))
 
 
@@ -119,9 +141,13 @@ def test_a_bad_kernel_gets_its_verdict_and_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("language", LANGUAGES[1:])
-def test_a_kernel_that_is_built_and_never_launched_needs_review(bench: Bench, language: str) -> None:
+def test_a_kernel_that_is_built_and_never_launched_needs_review(
+    bench: Bench, language: str
+) -> None:
     launch = "library.rows[x.shape[0], threads, 4 * threads](x, self.weight, y, x.shape[1])"
-    lazy = good(language).replace(launch, "y = torch.tanh(x) * self.weight + x.sum(-1, keepdim=True)")
+    lazy = good(language).replace(
+        launch, "y = torch.tanh(x) * self.weight + x.sum(-1, keepdim=True)"
+    )
     assert lazy != good(language)
     found = bench.judge(lazy, language)
     assert found.status == "needs_review", found.message
@@ -152,7 +178,10 @@ template <typename T> __global__ void add(const T* x, const T* y, T* z, int n, T
 __global__ void twice(float* x, int n) { int i = threadIdx.x; if (i < n) x[i] *= 2; }
 """)
     for dtype, name in ((torch.float32, "float"), (torch.float64, "double")):
-        x, y = torch.randn(1000, device="cuda", dtype=dtype), torch.randn(1000, device="cuda", dtype=dtype)
+        x, y = (
+            torch.randn(1000, device="cuda", dtype=dtype),
+            torch.randn(1000, device="cuda", dtype=dtype),
+        )
         z = torch.empty_like(x)
         library[f"add<{name}>"][(4,), 256, 100_000](x, y, z, 1000, 0.5)
         assert torch.allclose(z, x + 0.5 * y)

@@ -1,4 +1,5 @@
-"""The compilers of CUDA C++ that are here, each by itself: binaries, symbols, words, and who takes what."""
+"""The compilers of CUDA C++ that are here, each by itself: binaries, symbols, words, and who takes
+what."""
 
 from __future__ import annotations
 
@@ -8,14 +9,28 @@ from pathlib import Path
 import pytest
 
 from harness import native
-from harness.native import NativeError, Order, Toolkit, architecture_of, compile_order, find_toolkit, nvcc
+from harness.native import (
+    NativeError,
+    Order,
+    Toolkit,
+    architecture_of,
+    compile_order,
+    find_toolkit,
+    nvcc,
+)
 from harness.native.building import Refused
 from harness.targets.cubin import split
 
 HERE = find_toolkit()
-NVCC = pytest.param(replace(HERE, nvrtc=""), id="nvcc", marks=pytest.mark.skipif(not HERE.nvcc, reason="nvcc is not installed"))
+NVCC = pytest.param(
+    replace(HERE, nvrtc=""),
+    id="nvcc",
+    marks=pytest.mark.skipif(not HERE.nvcc, reason="nvcc is not installed"),
+)
 NVRTC = pytest.param(
-    replace(HERE, nvcc=""), id="nvrtc", marks=pytest.mark.skipif(not HERE.nvrtc, reason="NVRTC is not installed")
+    replace(HERE, nvcc=""),
+    id="nvrtc",
+    marks=pytest.mark.skipif(not HERE.nvrtc, reason="NVRTC is not installed"),
 )
 SOURCE = r"""
 #include <cuda_fp16.h>
@@ -29,7 +44,7 @@ template <typename T, int V> __global__ void scale(const T* x, T* y, int64_t n) 
 __global__ void plain(float* y) { __shared__ float room[64]; room[threadIdx.x] = *y; __syncthreads(); *y = room[63 - threadIdx.x]; }
 }
 extern "C" __global__ void linked(float* y) { *y = INFINITY + NAN + M_PI; }
-"""
+"""  # noqa: E501
 NAMES = ("linked", "ours::plain", "ours::scale<__half, 4>")
 
 
@@ -42,7 +57,9 @@ def test_names_become_symbols_of_the_binary(toolkit: Toolkit, tmp_path: Path) ->
     assert "scaleI6__half" in made.symbols["ours::scale<__half, 4>"]
     kernels = split(made.ptx, "", made.log)
     assert set(made.symbols.values()) <= set(kernels)
-    assert all("REG:" in kernels[s].resources and ".entry" in kernels[s].ptx for s in made.symbols.values())
+    assert all(
+        "REG:" in kernels[s].resources and ".entry" in kernels[s].ptx for s in made.symbols.values()
+    )
     assert kernels[made.symbols["ours::plain"]].resources.endswith("SHARED:256")
 
 
@@ -55,8 +72,15 @@ def test_what_is_wrong_is_said_in_the_compilers_words(toolkit: Toolkit, tmp_path
 
 @pytest.mark.skipif(not (HERE.nvcc and HERE.nvrtc), reason="needs NVRTC and nvcc")
 def test_text_with_host_code_goes_to_nvcc(tmp_path: Path) -> None:
-    text = "#include <vector>\n__global__ void k(float* y) { *y = 1; }\nint main() { k<<<1, 1>>>(nullptr); }\n"
-    assert compile_order(Order("cuda", text, (), "sm_90a", ("k",)), HERE, str(tmp_path), 120).symbols["k"].startswith("_Z1k")
+    text = (
+        "#include <vector>\n__global__ void k(float* y) { *y = 1; }\n"
+        "int main() { k<<<1, 1>>>(nullptr); }\n"
+    )
+    assert (
+        compile_order(Order("cuda", text, (), "sm_90a", ("k",)), HERE, str(tmp_path), 120)
+        .symbols["k"]
+        .startswith("_Z1k")
+    )
     assert (tmp_path / "kernel.cubin").exists(), "nvcc wrote it"
 
 
@@ -67,7 +91,13 @@ def test_without_any_compiler_the_way_to_one_is_said(tmp_path: Path) -> None:
 
 
 def test_a_symbol_that_cannot_be_told_apart_is_refused() -> None:
-    symbols = {"_Z5scaleIfLi4EEvPKT_", "_Z5scaleIdLi4EEvPKT_", "_Z5scalePf", "_ZN2ns7rescaleEPf", "scale_c"}
+    symbols = {
+        "_Z5scaleIfLi4EEvPKT_",
+        "_Z5scaleIdLi4EEvPKT_",
+        "_Z5scalePf",
+        "_ZN2ns7rescaleEPf",
+        "scale_c",
+    }
     assert nvcc.symbol_of("scale", symbols) == "_Z5scalePf"
     assert nvcc.symbol_of("ns::rescale", symbols) == "_ZN2ns7rescaleEPf"
     assert nvcc.symbol_of("scale_c", symbols) == "scale_c"

@@ -1,4 +1,5 @@
-"""CUDA C++ candidates without a GPU: compiled for every architecture, with the block sizes that host code launches."""
+"""CUDA C++ candidates without a GPU: compiled for every architecture, with the block sizes that
+host code launches."""
 
 from __future__ import annotations
 
@@ -35,9 +36,13 @@ class Bench:
     executor: Executor
     tasks: dict[str, Task] = field(default_factory=dict)
 
-    def judge(self, source: str, path: str, target: str, through: Stage = "build", language: str = "cuda") -> Evaluation:
+    def judge(
+        self, source: str, path: str, target: str, through: Stage = "build", language: str = "cuda"
+    ) -> Evaluation:
         if path not in self.tasks:
-            self.tasks[path] = self.run(self.executor.open_task((DATA / path).read_text(), "", target, timed=False))
+            self.tasks[path] = self.run(
+                self.executor.open_task((DATA / path).read_text(), "", target, timed=False)
+            )
         request = EvaluationRequest(Candidate(source, language), "check", through)
         return self.run(self.executor.evaluate(self.tasks[path], request, target))
 
@@ -112,7 +117,9 @@ def test_a_file_that_launches_nothing_needs_review(bench: Bench) -> None:
 
 @compiles
 def test_a_mistake_of_the_host_code_is_found_without_a_device(bench: Bench) -> None:
-    found = bench.compiled(ONE.replace("(x, self.weight, y, x.shape[1])", "(x.double(), self.weight, y, x.shape[1])"))
+    found = bench.compiled(
+        ONE.replace("(x, self.weight, y, x.shape[1])", "(x.double(), self.weight, y, x.shape[1])")
+    )
     assert found.status == "crashed"
     assert "argument 1: got torch.float64, the kernel wants torch.float32" in found.message
 
@@ -137,13 +144,18 @@ def test_the_machine_says_so(bench: Bench) -> None:
 def test_a_missing_compiler_is_the_machines_fault_and_not_an_error_in_the_text() -> None:
     text = "nothing here compiles CUDA C++"
     record = BuildRecord(False, False, 0.0, text, (), missing=True, language="cuda", said=text)
-    failure = explain(WorkerFailed("native", f"NativeError: {text}"), "loading", "", False, [record], Cuda())
+    failure = explain(
+        WorkerFailed("native", f"NativeError: {text}"), "loading", "", False, [record], Cuda()
+    )
     assert failure.status == "build_failed"
     assert [s.name for s in failure.signals] == ["toolchain_missing"]
 
 
 def test_a_device_fault_that_the_driver_reports_is_one() -> None:
-    said = "NativeError: the launch failed: CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered"
+    said = (
+        "NativeError: the launch failed: CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory "
+        "access was encountered"
+    )
     failure = explain(WorkerFailed("native", said), "case a", "", False, [], Cuda())
     assert failure.status == "crashed"
     assert failure.signals[0].name == "crash.illegal_address"
@@ -179,7 +191,7 @@ ptxas info    : Function properties for first
 ptxas info    : Used 40 registers, used 1 barriers, 8 bytes cumulative stack size, 1024 bytes smem, 376 bytes cmem[0]
 ptxas info    : Compiling entry function '_Z6secondPf' for 'sm_90a'
 ptxas info    : Used 10 registers
-"""
+"""  # noqa: E501
 
 
 def test_what_is_said_of_a_binary_is_told_apart_by_kernel() -> None:

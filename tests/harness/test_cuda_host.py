@@ -1,4 +1,5 @@
-"""The host side of load_cuda: sizes, arguments and errors, with a small C library in place of the driver."""
+"""The host side of load_cuda: sizes, arguments and errors, with a small C library in place of the
+driver."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ __global__ void unknown(Parameters p) {}
 __global__ void absent(float* y) {}
 template <typename T, int WIDTH = 4> __global__ void scale(const T* x, T factor, T (*y)[WIDTH]) {}
 template <typename T> __global__ void halve(const T* x, T factor) {}
-"""
+"""  # noqa: E501
 
 
 class OnDevice(torch.Tensor):
@@ -47,7 +48,10 @@ def fake(tmp_path_factory: pytest.TempPathFactory) -> Any:
     if compiler is None:
         pytest.skip("no C++ compiler on this machine")
     library = tmp_path_factory.mktemp("driver") / "libfake.so"
-    subprocess.run([compiler, "-x", "c", "-shared", "-fPIC", str(DATA / "fake_driver.c"), "-o", str(library)], check=True)
+    subprocess.run(
+        [compiler, "-x", "c", "-shared", "-fPIC", str(DATA / "fake_driver.c"), "-o", str(library)],
+        check=True,
+    )
     fake = ctypes.CDLL(str(library))
     fake.fake_log.restype = ctypes.c_char_p
     fake.path = str(library)
@@ -67,14 +71,18 @@ def library(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(cuda_stream=0x1234567890))
+    monkeypatch.setattr(
+        torch.cuda, "current_stream", lambda: SimpleNamespace(cuda_stream=0x1234567890)
+    )
     monkeypatch.delattr(torch._C, "_cuda_getCurrentRawStream", raising=False)
 
     def builder(order: native.Order) -> native.Built:
         orders.append(order)
         path = tmp_path / f"{len(orders)}.cubin"
         path.write_bytes(b"\x7fELF and so on")
-        return native.Built(str(path), {name: name.split("<")[0] for name in order.names}, str(len(orders)))
+        return native.Built(
+            str(path), {name: name.split("<")[0] for name in order.names}, str(len(orders))
+        )
 
     native.use_builder(builder)
     native.use_driver(native.Driver(fake.path))
@@ -92,21 +100,37 @@ def said(fake: Any) -> list[str]:
 def mix(library: native.CudaLibrary, *changes: tuple[int, Any]) -> Any:
     """Launch the kernel that has an argument of every kind, some of them replaced; its output."""
     y = on_device([0.0, 0.0, 0.0])
-    arguments = [on_device([1.0, 2.0, 3.0]), y, 3, -5, 2.5, 0.125, True, -7, -300, 1.0, 4_000_000_000]
+    arguments = [
+        on_device([1.0, 2.0, 3.0]),
+        y,
+        3,
+        -5,
+        2.5,
+        0.125,
+        True,
+        -7,
+        -300,
+        1.0,
+        4_000_000_000,
+    ]
     for index, value in changes:
         arguments[index] = value
     library.mix[(2, 3), 128](*arguments)
     return y
 
 
-def test_a_build_is_ordered_for_the_device_with_every_function(library: native.CudaLibrary, orders: list[native.Order]) -> None:
+def test_a_build_is_ordered_for_the_device_with_every_function(
+    library: native.CudaLibrary, orders: list[native.Order]
+) -> None:
     (order,) = orders
     assert (order.language, order.architecture) == ("cuda", "sm_90a")
     assert order.flags == ("--use_fast_math", "-DN=4", "-DFAST=1")
     assert order.names == ("mix", "none", "unknown", "absent")
 
 
-def test_the_driver_reads_the_arguments_that_were_given(fake: Any, library: native.CudaLibrary) -> None:
+def test_the_driver_reads_the_arguments_that_were_given(
+    fake: Any, library: native.CudaLibrary
+) -> None:
     y = mix(library)
     assert y.tolist() == [2.5, 5.0, 7.5]
     assert said(fake) == [
@@ -151,7 +175,10 @@ def test_more_shared_memory_is_asked_for_once(fake: Any, library: native.CudaLib
     library.none[1, 32, 100_000]()
     library.none[1, 32, 90_000]()
     assert [line for line in said(fake) if "attribute" in line] == ["attribute 8=100000"]
-    with pytest.raises(NativeError, match="asking for 300000 bytes of dynamic shared memory failed: CUDA_ERROR_INVALID_VALUE"):
+    with pytest.raises(
+        NativeError,
+        match="asking for 300000 bytes of dynamic shared memory failed: CUDA_ERROR_INVALID_VALUE",
+    ):
         library.none[1, 32, 300_000]()
 
 
@@ -159,8 +186,16 @@ def test_more_shared_memory_is_asked_for_once(fake: Any, library: native.CudaLib
     ("index", "value", "words"),
     [
         (0, [1.0], "argument 1: a pointer takes a tensor, an address or None, got list"),
-        (0, torch.tensor([1.0, 2.0, 3.0]), "argument 1: the tensor is on cpu, the kernel runs on cuda:0; move it there"),
-        (0, on_device([1.0, 2.0, 3.0], dtype=torch.float64), "got torch.float64, the kernel wants torch.float32"),
+        (
+            0,
+            torch.tensor([1.0, 2.0, 3.0]),
+            "argument 1: the tensor is on cpu, the kernel runs on cuda:0; move it there",
+        ),
+        (
+            0,
+            on_device([1.0, 2.0, 3.0], dtype=torch.float64),
+            "got torch.float64, the kernel wants torch.float32",
+        ),
         (0, on_device([[1.0, 2.0], [3.0, 4.0]]).t(), "not contiguous"),
         (2, 3.0, "argument 3: 3.0 is no int64; the kernel is mix"),
         (3, 1 << 33, "argument 4: 8589934592 is no int32"),
@@ -169,7 +204,9 @@ def test_more_shared_memory_is_asked_for_once(fake: Any, library: native.CudaLib
         (9, 1e9, "argument 10: 1000000000.0 is no half"),
     ],
 )
-def test_an_argument_that_does_not_fit_is_named(library: native.CudaLibrary, index: int, value: Any, words: str) -> None:
+def test_an_argument_that_does_not_fit_is_named(
+    library: native.CudaLibrary, index: int, value: Any, words: str
+) -> None:
     with pytest.raises(NativeError, match=words):
         mix(library, (index, value))
     mix(library)
@@ -182,9 +219,14 @@ def test_addresses_and_none_are_pointers(library: native.CudaLibrary) -> None:
 
 
 def test_mistakes_of_names_and_counts_say_what_there_is(library: native.CudaLibrary) -> None:
-    with pytest.raises(NativeError, match=r"mix\(float\*, float\*, int64, .* takes 11 arguments, got 1"):
+    with pytest.raises(
+        NativeError, match=r"mix\(float\*, float\*, int64, .* takes 11 arguments, got 1"
+    ):
         library.mix[1, 1](1)
-    with pytest.raises(NativeError, match=r"no __global__ function 'mixed' .*found: mix, none, unknown, absent, scale, halve"):
+    with pytest.raises(
+        NativeError,
+        match=r"no __global__ function 'mixed' .*found: mix, none, unknown, absent, scale, halve",
+    ):
         _ = library.mixed
     with pytest.raises(NativeError, match=r"library\.none\[grid, block\]"):
         library.none()
@@ -196,7 +238,9 @@ def test_mistakes_of_names_and_counts_say_what_there_is(library: native.CudaLibr
         library.absent[1, 1](None)
 
 
-def test_an_instance_of_a_template_is_a_build_of_its_own(library: native.CudaLibrary, orders: list[native.Order]) -> None:
+def test_an_instance_of_a_template_is_a_build_of_its_own(
+    library: native.CudaLibrary, orders: list[native.Order]
+) -> None:
     kernel = library["halve<float>"]
     assert library["halve<float>"] is kernel
     assert [o.names for o in orders[1:]] == [("halve<float>",)]
@@ -204,10 +248,15 @@ def test_an_instance_of_a_template_is_a_build_of_its_own(library: native.CudaLib
     assert [letter for letter, _ in library["halve<__half>"].prototype.arguments] == ["p", "h"]  # type: ignore[union-attr]
 
 
-def test_what_the_driver_says_is_passed_on_with_a_fix(fake: Any, library: native.CudaLibrary) -> None:
+def test_what_the_driver_says_is_passed_on_with_a_fix(
+    fake: Any, library: native.CudaLibrary
+) -> None:
     fake.fake_fail_next_launch(700)
     with pytest.raises(
-        NativeError, match=r"CUDA_ERROR_ILLEGAL_ADDRESS \(700\): an illegal memory access .*outside of its tensors"
+        NativeError,
+        match=(
+            r"CUDA_ERROR_ILLEGAL_ADDRESS \(700\): an illegal memory access .*outside of its tensors"
+        ),
     ):
         mix(library)
     fake.fake_fail_next_launch(12345)
@@ -225,13 +274,20 @@ def test_a_thread_without_a_context_gets_one(fake: Any, library: native.CudaLibr
     assert found[0].tolist() == [2.5, 5.0, 7.5]
 
 
-def test_launches_are_observed_before_they_happen_and_can_be_stopped(fake: Any, library: native.CudaLibrary) -> None:
+def test_launches_are_observed_before_they_happen_and_can_be_stopped(
+    fake: Any, library: native.CudaLibrary
+) -> None:
     seen: list[native.Launch] = []
     native.observe_launches(lambda launch: bool(seen.append(launch)))
     mix(library)
     assert not said(fake)
     (launch,) = seen
-    assert (launch.name, launch.image, launch.grid, launch.block) == ("mix", "1", (2, 3, 1), (128, 1, 1))
+    assert (launch.name, launch.image, launch.grid, launch.block) == (
+        "mix",
+        "1",
+        (2, 3, 1),
+        (128, 1, 1),
+    )
     assert launch.signature[:4] == ("float*", "float*", "int64", "int32")
 
 
@@ -258,7 +314,7 @@ struct S { int a; };
 __global__ void
 __cluster_dims__(2, 1, 1) clustered(const float4* x, unsigned long long n)
 { }
-""")
+""")  # noqa: E501
     assert {name: (k.plain, k.parameters) for name, k in found.items()} == {
         "in_block": (True, None),
         "outer::inner::bounded": (False, ("T", "N")),

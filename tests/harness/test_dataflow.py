@@ -11,8 +11,13 @@ from kevolve_mcp.executors.testing import Opened
 HEAD = "import torch\nimport torch.nn.functional as F\n\n\n"
 
 
-def graph(judge: Opened, body: str, inputs: str = "torch.randn(8, 64)", head: str = "") -> tuple[Operator, ...]:
-    source = f"{HEAD}{head}\ndef reference(x, *more):\n    return {body}\n\n\ndef get_inputs():\n    return [{inputs}]\n"
+def graph(
+    judge: Opened, body: str, inputs: str = "torch.randn(8, 64)", head: str = ""
+) -> tuple[Operator, ...]:
+    source = (
+        f"{HEAD}{head}\ndef reference(x, *more):\n    return {body}\n\n\ndef get_inputs():\n"
+        f"    return [{inputs}]\n"
+    )
     return judge.run(judge.executor.open_task(source, "", "cpu", timed=False)).graph
 
 
@@ -22,7 +27,9 @@ def names(found: tuple[Operator, ...]) -> str:
 
 def test_composed_and_written_out_are_the_same(judge: Opened) -> None:
     softmax = graph(judge, "F.softmax(x, -1)")
-    written = graph(judge, "(lambda e: e / e.sum(-1, keepdim=True))((x - x.amax(-1, keepdim=True)).exp())")
+    written = graph(
+        judge, "(lambda e: e / e.sum(-1, keepdim=True))((x - x.amax(-1, keepdim=True)).exp())"
+    )
     assert softmax == written
     assert names(softmax) == "max:last64 sub exp sum:last64 div"
     assert [o.reads for o in softmax] == [(-1,), (-1, 0), (1,), (2,), (2, 3)]
@@ -35,7 +42,9 @@ def test_axes_are_told_apart_and_views_left_out(judge: Opened) -> None:
 
 
 def test_a_branch_on_values_and_a_gradient_have_a_graph(judge: Opened) -> None:
-    assert names(graph(judge, "x * 2 if x.isfinite().all() else x / 2", head="# no head\n")).endswith("mul")
+    assert names(
+        graph(judge, "x * 2 if x.isfinite().all() else x / 2", head="# no head\n")
+    ).endswith("mul")
     backward = graph(judge, "torch.sin(x)", head="GRADIENTS = True\n")
     assert names(backward) == "sin cos mul"
 

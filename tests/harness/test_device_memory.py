@@ -1,4 +1,5 @@
-"""What of a device's shared memory can be told without a device: layouts over bytes, and what a worker says of its memory."""
+"""What of a device's shared memory can be told without a device: layouts over bytes, and what a
+worker says of its memory."""
 
 from __future__ import annotations
 
@@ -38,7 +39,12 @@ def test_values_come_back_from_bytes() -> None:
 def test_calls_alone_are_those_of_a_group() -> None:
     expected, numbers = torch.arange(6.0).reshape(3, 2), torch.arange(3).reshape(3, 1)
     file = InputFile(on_device=torch.zeros(4096 * 3, dtype=torch.uint8))
-    sets = [InputSet(file, 4096 * n, {"bytes": 4096, "leaves": [], "tree": []}, [expected[n], numbers[n]]) for n in range(3)]
+    sets = [
+        InputSet(
+            file, 4096 * n, {"bytes": 4096, "leaves": [], "tree": []}, [expected[n], numbers[n]]
+        )
+        for n in range(3)
+    ]
     alone = Group(sets, [expected, numbers], [None, numbers]).alone()
     assert [group.sets for group in alone] == [[held] for held in sets]
     assert torch.equal(alone[2].expected[0], expected[2:])
@@ -65,7 +71,9 @@ def test_an_output_lies_in_memory_that_was_shown() -> None:
             link.bytes_at(address, nbytes)
 
 
-@pytest.mark.parametrize(("address", "nbytes"), [(4 * STEP + 1, STEP), (STEP, 0), (STEP, STEP + 512), (STEP, 1 << 50)])
+@pytest.mark.parametrize(
+    ("address", "nbytes"), [(4 * STEP + 1, STEP), (STEP, 0), (STEP, STEP + 512), (STEP, 1 << 50)]
+)
 def test_nonsense_about_memory_is_the_workers(address: int, nbytes: int) -> None:
     with pytest.raises(Interfered, match="bytes of device memory"):
         linked()._remember(address, nbytes, -1)
@@ -114,7 +122,8 @@ def test_outputs_in_other_strides_are_brought_into_order() -> None:
     slots._pool, slots._leaves, slots._stride = pool, OUTPUTS["leaves"], pool.slot_bytes
     slots._held = torch.zeros(pool.slot_bytes, dtype=torch.uint8)
     there = link.bytes_at(4 * STEP, 64)
-    there.copy_(torch.arange(16.0).view(torch.uint8))  # the memory of a matrix that is its own transpose's
+    # the memory of a matrix that is its own transpose's
+    there.copy_(torch.arange(16.0).view(torch.uint8))
     for places, sources in slots._copies(link, [[4 * STEP, [1, 4]]], 1):
         for place, source in zip(places, sources, strict=True):
             place.copy_(source)

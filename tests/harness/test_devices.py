@@ -1,4 +1,5 @@
-"""GPUs as the management library lists them, what disturbs a device, and the lock around it. The library is a stand-in."""
+"""GPUs as the management library lists them, what disturbs a device, and the lock around it. The
+library is a stand-in."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from harness.targets.nvml import Gpu
 from harness.targets.state import DeviceState, disturbances, is_foreign, waited_ns
 from tests.fake_nvml import FakeNvml, gpu
 
-# ---- which there are ---------------------------------------------------------------------------------------------
+# ---- which there are -----------------------------------------------------------------------------
 
 
 def test_every_gpu_is_listed_with_what_names_it(fake_nvml: FakeNvml) -> None:
@@ -58,7 +59,7 @@ def test_the_choice_of_the_user_counts(setting: str | None, left: list[int]) -> 
     assert [g.index for g in nvml.visible(found, setting)] == left
 
 
-# ---- who is on them ----------------------------------------------------------------------------------------------
+# ---- who is on them ------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -75,7 +76,10 @@ def test_programs_of_others_are_told_from_evaluators(fake_nvml: FakeNvml) -> Non
     ours = (sys.executable, "-c", "import time  # harness.workers\ntime.sleep(60)")
     with running("sleep", "60") as stranger, running(*ours) as worker:
         deadline = time.monotonic() + 10
-        while b"harness" not in Path(f"/proc/{worker}/cmdline").read_bytes() and time.monotonic() < deadline:
+        while (
+            b"harness" not in Path(f"/proc/{worker}/cmdline").read_bytes()
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.01)
         fake_nvml.show(gpu(0, f"{stranger}:300 {worker}:200 {os.getpid()}:100 4194305:5"), gpu(1))
         first, second = listed()
@@ -110,25 +114,41 @@ SECOND = 1_000_000_000
     [
         (DeviceState(0), DeviceState(SECOND), ""),
         (DeviceState(0, {1: 5}), DeviceState(SECOND, {1: 5 + SECOND // 100}), ""),
-        (DeviceState(0, {1: 0}), DeviceState(SECOND, {1: SECOND // 5}), "other programs held the core for 20 %"),
+        (
+            DeviceState(0, {1: 0}),
+            DeviceState(SECOND, {1: SECOND // 5}),
+            "other programs held the core for 20 %",
+        ),
         (DeviceState(0), DeviceState(SECOND, {1: SECOND}), ""),  # not read before: nothing is known
-        (DeviceState(0), DeviceState(SECOND // 100, stolen_ns=10_000_000), ""),  # one step of the counter
-        (DeviceState(0), DeviceState(SECOND, stolen_ns=SECOND // 4), "the hypervisor held the core for 25 %"),
+        # one step of the counter
+        (DeviceState(0), DeviceState(SECOND // 100, stolen_ns=10_000_000), ""),
+        (
+            DeviceState(0),
+            DeviceState(SECOND, stolen_ns=SECOND // 4),
+            "the hypervisor held the core for 25 %",
+        ),
         (DeviceState(0, foreign=("process 5 (a)",)), DeviceState(SECOND), "process 5 (a)"),
         (DeviceState(0), DeviceState(SECOND, foreign=("process 6 (b)",)), "process 6 (b)"),
         (DeviceState(0), DeviceState(SECOND, throttled=("heat",)), "slowed down by heat"),
         (DeviceState(0, clock_mhz=1980), DeviceState(SECOND, clock_mhz=1950), ""),
-        (DeviceState(0, clock_mhz=1980), DeviceState(SECOND, clock_mhz=1500), "from 1980 to 1500 MHz"),
+        (
+            DeviceState(0, clock_mhz=1980),
+            DeviceState(SECOND, clock_mhz=1500),
+            "from 1980 to 1500 MHz",
+        ),
     ],
 )
-def test_what_disturbs_is_decided_by_the_state_alone(before: DeviceState, after: DeviceState, said: str) -> None:
+def test_what_disturbs_is_decided_by_the_state_alone(
+    before: DeviceState, after: DeviceState, said: str
+) -> None:
     found = disturbances(before, after)
     assert len(found) == bool(said)
     assert said.replace(" %", "%") in " ".join(d.text for d in found)
 
 
 def test_a_process_that_has_no_core_is_seen_waiting() -> None:
-    """Two spinning processes on one core: each waits for the other, whatever else this machine does."""
+    """Two spinning processes on one core: each waits for the other, whatever else this machine
+    does."""
     core = str(cpu.timing_cpu())
     spin = ("taskset", "-c", core, sys.executable, "-c", "while True: pass")
     with running(*spin) as one, running(*spin):
@@ -143,16 +163,19 @@ def test_a_process_that_has_no_core_is_seen_waiting() -> None:
     assert waited_ns(one) is None
 
 
-# ---- the lock ----------------------------------------------------------------------------------------------------
+# ---- the lock ------------------------------------------------------------------------------------
 
 
 def test_one_holder_at_a_time_between_processes(tmp_path: Path) -> None:
     lock = DeviceLock("cuda:GPU-1", str(tmp_path))
     code = (
         "import sys; from harness.judge.locks import DeviceLock\n"
-        f"with DeviceLock('cuda:GPU-1', {str(tmp_path)!r}).hold():\n    print('held', flush=True); sys.stdin.read()"
+        f"with DeviceLock('cuda:GPU-1', {str(tmp_path)!r}).hold():\n"
+        "    print('held', flush=True); sys.stdin.read()"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     assert lock.held
@@ -211,7 +234,8 @@ def test_a_file_that_was_cleaned_away_while_held_is_not_shared_by_two(tmp_path: 
     first, second = DeviceLock("d", str(tmp_path)), DeviceLock("d", str(tmp_path))
     with first.hold():
         os.unlink(first.path)
-        with second.hold():  # nobody can see the first holder any more; but the third meets the second
+        # nobody can see the first holder any more; but the third meets the second
+        with second.hold():
             assert DeviceLock("d", str(tmp_path)).held
     assert not second.held
 
@@ -231,13 +255,15 @@ def test_something_else_in_its_place_is_refused_with_the_fix(tmp_path: Path, kin
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_the_folder_is_one_that_everybody_may_write_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_folder_is_one_that_everybody_may_write_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     assert os.stat(shared_folder()).st_mode & 0o002
     assert not DeviceLock("d").path.startswith(str(tmp_path))
 
 
-# ---- several at once ---------------------------------------------------------------------------------------------
+# ---- several at once -----------------------------------------------------------------------------
 
 
 def test_whoever_may_time_at_once_has_a_core_of_its_own() -> None:

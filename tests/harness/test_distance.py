@@ -13,16 +13,27 @@ from harness.judge import distance, oracle
 @pytest.mark.parametrize("shape", [(1,), (1000,), (7, 96), (33, 1000), (5, 4, 300), (0, 3), (2, 1)])
 @pytest.mark.parametrize(("block", "many"), [(64, 128), (1 << 17, 1 << 20)])
 @pytest.mark.parametrize(
-    "dtypes", [(torch.float32, torch.float64), (torch.float16, torch.float16), (torch.float64, torch.float64)]
+    "dtypes",
+    [
+        (torch.float32, torch.float64),
+        (torch.float16, torch.float16),
+        (torch.float64, torch.float64),
+    ],
 )
 def test_blocks_and_threads_change_nothing(
-    shape: tuple[int, ...], block: int, many: int, dtypes: tuple[torch.dtype, torch.dtype], monkeypatch: pytest.MonkeyPatch
+    shape: tuple[int, ...],
+    block: int,
+    many: int,
+    dtypes: tuple[torch.dtype, torch.dtype],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(distance, "BLOCK", block)
     monkeypatch.setattr(distance, "MANY", many)
     generator = torch.Generator().manual_seed(0)
     reference = torch.randn(shape, generator=generator, dtype=torch.float64).to(dtypes[1])
-    value = (reference.double() + 1e-2 * torch.randn(shape, generator=generator, dtype=torch.float64)).to(dtypes[0])
+    value = (
+        reference.double() + 1e-2 * torch.randn(shape, generator=generator, dtype=torch.float64)
+    ).to(dtypes[0])
     found = distance.measure(value, reference, 0.5)
     if not reference.numel():
         assert (found.error, found.worst, found.rms) == (0.0, 0.0, 0.0)
@@ -33,7 +44,9 @@ def test_blocks_and_threads_change_nothing(
     assert found.rms == pytest.approx(float(wanted.norm()) / math.sqrt(wanted.numel()), **near)
     assert found.worst == pytest.approx(float(off.abs().max()), **near)
     assert found.excess == pytest.approx(float((off.abs() - 0.5 * wanted.abs()).max()), abs=1e-3)
-    rows = [t.reshape(-1, t.shape[-1] if t.dim() > 1 else t.numel()).norm(dim=1) for t in (off, wanted)]
+    rows = [
+        t.reshape(-1, t.shape[-1] if t.dim() > 1 else t.numel()).norm(dim=1) for t in (off, wanted)
+    ]
     expected = rows[0] / rows[1].clamp(min=0.5 * float(wanted.norm()) / math.sqrt(len(rows[1])))
     torch.testing.assert_close(found.rows.double(), expected, rtol=near["rel"], atol=1e-12)
 
@@ -48,9 +61,15 @@ def test_what_is_not_finite_shows_in_every_block(monkeypatch: pytest.MonkeyPatch
         assert not math.isfinite(distance.measure(value, reference).error)
 
 
-@pytest.mark.parametrize(("dtype", "scale"), [(torch.float32, 1e28), (torch.float32, 1e-30), (torch.float64, 1e250)])
+@pytest.mark.parametrize(
+    ("dtype", "scale"), [(torch.float32, 1e28), (torch.float32, 1e-30), (torch.float64, 1e250)]
+)
 def test_squares_that_overflow_or_vanish_hide_nothing(dtype: torch.dtype, scale: float) -> None:
-    reference = torch.randn(64, 1024, generator=torch.Generator().manual_seed(5), dtype=torch.float64).mul(scale).to(dtype)
+    reference = (
+        torch.randn(64, 1024, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+        .mul(scale)
+        .to(dtype)
+    )
     found = distance.measure(reference * (1 + 2**-10), reference)
     assert found.error == pytest.approx(2**-10, rel=0.01)
     assert found.rms == pytest.approx(scale, rel=0.05)
@@ -70,17 +89,25 @@ def test_an_infinity_in_a_timed_expectation_hides_nothing() -> None:
 
 
 @pytest.mark.parametrize("size", [1.0, 1e200, 1e-200])
-def test_a_root_mean_square_is_the_same_in_blocks(size: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, other = torch.randn(2, 3000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+def test_a_root_mean_square_is_the_same_in_blocks(
+    size: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = torch.randn(
+        2, 3000, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
     whole = [float((t / math.sqrt(3000)).norm()) * size for t in (one, one - other)]
     for block, many in ((64, 128), (1 << 17, 1 << 20)):
         monkeypatch.setattr(distance, "BLOCK", block)
         monkeypatch.setattr(distance, "MANY", many)
         assert distance.rms(one * size) == pytest.approx(whole[0], rel=1e-9)
-        assert distance.rms_of(lambda a, b: a - b, one * size, other * size) == pytest.approx(whole[1], rel=1e-9)
+        assert distance.rms_of(lambda a, b: a - b, one * size, other * size) == pytest.approx(
+            whole[1], rel=1e-9
+        )
 
 
-def test_values_that_are_not_finite_are_seen_in_every_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_that_are_not_finite_are_seen_in_every_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(distance, "BLOCK", 64)
     values = torch.ones(200)
     assert distance.all_finite(values)
@@ -92,7 +119,10 @@ def test_values_that_are_not_finite_are_seen_in_every_block(monkeypatch: pytest.
         assert math.isnan(distance.rms_of(lambda a, b: a - b, values, values))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float8_e4m3fn, torch.int64, torch.bool, torch.complex64])
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float32, torch.float16, torch.float8_e4m3fn, torch.int64, torch.bool, torch.complex64],
+)
 def test_what_is_right_is_not_plainly_wrong(dtype: torch.dtype) -> None:
     drawn = 4 * torch.randn(64, 50, dtype=torch.complex128 if dtype.is_complex else torch.float64)
     right = drawn > 0 if dtype is torch.bool else drawn.to(dtype)

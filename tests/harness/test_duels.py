@@ -10,7 +10,10 @@ from .conftest import Bench
 
 CALL = "        _lib.rows(x, self.weight, y, x.shape[0], x.shape[1])\n"
 SUM = "for (int64_t j = 0; j < m; j++) s += x[i * m + j];"
-AGAIN = "for (int64_t r = 0; r < 3; r++) for (int64_t j = 0; j < m; j++) { s += std::tanh(x[i * m + j]) * 1e-30f; }"
+AGAIN = (
+    "for (int64_t r = 0; r < 3; r++) for (int64_t j = 0; j < m; j++) { s += std::tanh(x[i * m + "
+    "j]) * 1e-30f; }"
+)
 
 
 def compare(bench: Bench, *sources: str, cases: tuple[str, ...] = ("small",)) -> HeadToHead:
@@ -19,7 +22,9 @@ def compare(bench: Bench, *sources: str, cases: tuple[str, ...] = ("small",)) ->
 
 
 @pytest.mark.quiet
-def test_a_true_step_is_seen_and_equal_kernels_are_not_called_different(bench: Bench, correct: str) -> None:
+def test_a_true_step_is_seen_and_equal_kernels_are_not_called_different(
+    bench: Bench, correct: str
+) -> None:
     slow = correct.replace(SUM, f"{SUM} {AGAIN}")
     found = compare(bench, slow, correct, f"{correct}\n# the same again\n")
     assert [e.status for e in found.evaluations] == ["correct"] * 3
@@ -32,10 +37,14 @@ def test_a_true_step_is_seen_and_equal_kernels_are_not_called_different(bench: B
     equal = found.duel(2, 1)
     assert equal is not None
     assert equal.verdict in ("equivalent", "inconclusive")
-    assert [case.baseline in case.baselines for e in found.evaluations for case in e.cases] == [True] * 3
+    assert [case.baseline in case.baselines for e in found.evaluations for case in e.cases] == [
+        True
+    ] * 3
 
 
-def test_who_is_wrong_only_while_timed_is_found_and_the_others_are_compared(bench: Bench, correct: str) -> None:
+def test_who_is_wrong_only_while_timed_is_found_and_the_others_are_compared(
+    bench: Bench, correct: str
+) -> None:
     counted = "        self.calls = getattr(self, 'calls', 0) + 1\n        if self.calls < 130:\n"
     lazy = correct.replace(CALL, f"{counted}    {CALL}")
     found = compare(bench, lazy, correct, f"{correct}\n# the same again\n")
@@ -65,8 +74,12 @@ def test_requests_that_compare_nothing_are_refused(correct: str) -> None:
 
 
 def test_an_ablation_is_timed_although_it_is_wrong(bench: Bench, correct: str) -> None:
-    found = bench.evaluate(correct.replace("std::tanh(x[i * m + j])", "x[i * m + j]"), "time", "ablation")
+    found = bench.evaluate(
+        correct.replace("std::tanh(x[i * m + j])", "x[i * m + j]"), "time", "ablation"
+    )
     assert (found.status, found.fitness, found.eligible) == ("incorrect", None, False)
     assert found.message.startswith("an ablation, no result")
     assert "wrong.values" in [s.name for s in found.signals]
-    assert all(c.latency_us and c.speedup and c.verdict is None and not c.correct for c in found.cases)
+    assert all(
+        c.latency_us and c.speedup and c.verdict is None and not c.correct for c in found.cases
+    )

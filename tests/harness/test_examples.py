@@ -1,4 +1,5 @@
-"""Every example's start is right on a small case: in Triton's interpreter, where it also compiles for a GPU that is not here; in C++, where it is timed."""
+"""Every example's start is right on a small case: in Triton's interpreter, where it also compiles
+for a GPU that is not here; in C++, where it is timed."""
 
 from __future__ import annotations
 
@@ -36,7 +37,10 @@ SMALL = {  # one case that the interpreter runs in a moment; the shapes of a GPU
 def test_the_triton_start_is_right_and_compiles(judge: Opened, name: str) -> None:
     run, executor = judge.run, judge.executor
     path = EXAMPLES / f"{name}.py"
-    source = f"{path.read_text()}\nCASES, WEIGHTS, PROTECTED, HELD_OUT = {{'small': {SMALL[name]}}}, {{}}, [], []\n"
+    source = (
+        f"{path.read_text()}\nCASES, WEIGHTS, PROTECTED, HELD_OUT = {{'small': {SMALL[name]}}}, "
+        "{}, [], []\n"
+    )
     start = Candidate((path.parent / "start_triton.py").read_text(), "triton")
     task = run(executor.open_task(source, str(path), "cpu", timed=False))
     assert task.name == path.parent.name + path.stem.removeprefix("task")
@@ -55,9 +59,14 @@ def test_the_triton_start_is_right_and_compiles(judge: Opened, name: str) -> Non
         ("softmax_cross_entropy", {"rows": 5, "classes": 1003}),
     ],
 )
-def test_the_start_of_a_cpu_is_right_and_timed(judge: Opened, folder: str, case: dict[str, int]) -> None:
+def test_the_start_of_a_cpu_is_right_and_timed(
+    judge: Opened, folder: str, case: dict[str, int]
+) -> None:
     path = EXAMPLES / folder / "task.py"
-    source = f"{path.read_text()}\nCASES, WEIGHTS, PROTECTED, HELD_OUT = {{'small': {case}}}, {{}}, [], []\n"
+    source = (
+        f"{path.read_text()}\nCASES, WEIGHTS, PROTECTED, HELD_OUT = {{'small': {case}}}, {{}}, [], "
+        "[]\n"
+    )
     found = timed(judge, source, path, (path.parent / "start.py").read_text())
     assert found.status == "correct", found.message
     assert found.cases[0].speedup
@@ -75,7 +84,9 @@ def test_outputs_of_every_kind_are_timed(judge: Opened, name: str) -> None:
 
 def timed(judge: Opened, source: str, path: Path, candidate: str) -> Evaluation:
     task = judge.run(judge.executor.open_task(source, str(path), "cpu"))
-    request = EvaluationRequest(Candidate(candidate, "cpp"), "search", "time", Policy(library_calls="allow"))
+    request = EvaluationRequest(
+        Candidate(candidate, "cpp"), "search", "time", Policy(library_calls="allow")
+    )
     return judge.run(judge.executor.evaluate(task, request, "cpu"))
 
 
@@ -90,7 +101,10 @@ def test_the_declared_cases_resolve(path: Path) -> None:
 def test_every_example_is_covered() -> None:
     folders = {p.parent.name for p in TASKS}
     assert {name.partition("/")[0] for name in SMALL} == folders
-    assert all((EXAMPLES / f / "README.md").exists() and (EXAMPLES / f / "start_triton.py").exists() for f in folders)
+    assert all(
+        (EXAMPLES / f / "README.md").exists() and (EXAMPLES / f / "start_triton.py").exists()
+        for f in folders
+    )
 
 
 @pytest.mark.parametrize("folder", ["conv1d", "optimized_fm", "pffn", "rmsnorm_backward"])
@@ -99,7 +113,11 @@ def test_both_task_files_of_a_folder_have_the_same_operator(folder: str) -> None
 
     def classes(name: str) -> list[str]:
         tree = ast.parse((EXAMPLES / folder / name).read_text())
-        return [ast.unparse(s) for s in tree.body if isinstance(s, ast.ClassDef) or "BASELINES" in ast.unparse(s)]
+        return [
+            ast.unparse(s)
+            for s in tree.body
+            if isinstance(s, ast.ClassDef) or "BASELINES" in ast.unparse(s)
+        ]
 
     assert classes("task.py") == classes("task_cuda.py") != []
 
@@ -109,7 +127,10 @@ def test_both_task_files_of_a_folder_have_the_same_operator(folder: str) -> None
 @pytest.mark.parametrize(("folder", "case"), [("rmsnorm_residual", {"rows": 64})])
 def test_figures_of_one_answer_agree(judge: Opened, folder: str, case: dict[str, int]) -> None:
     path = EXAMPLES / folder / "task.py"
-    source = f"{path.read_text()}\nCASES, WEIGHTS, PROTECTED, HELD_OUT = {{'only': {case}}}, {{}}, [], []\n"
+    source = (
+        f"{path.read_text()}\nCASES, WEIGHTS, PROTECTED, HELD_OUT = {{'only': {case}}}, {{}}, [], "
+        "[]\n"
+    )
     task = judge.run(judge.executor.open_task(source, str(path), "cpu"))
     start = Candidate((path.parent / "start.py").read_text(), "cpp")
     found = judge.run(judge.executor.evaluate(task, EvaluationRequest(start), "cpu"))
@@ -121,7 +142,9 @@ def test_figures_of_one_answer_agree(judge: Opened, folder: str, case: dict[str,
     assert result.interval
     assert result.baseline
     assert result.end_to_end_us is None, "on a CPU a call is over when it returns"
-    assert result.warm_us < 1.5 * result.latency_us, "warm caches and memory in use make nothing slower"
+    assert result.warm_us < 1.5 * result.latency_us, (
+        "warm caches and memory in use make nothing slower"
+    )
     assert result.baseline_warm_us < 1.5 * result.baselines[result.baseline]
     ratio = result.baselines[result.baseline] / result.latency_us
     assert result.speedup / 1.3 < ratio < 1.3 * result.speedup
@@ -136,4 +159,6 @@ def test_figures_of_one_answer_agree(judge: Opened, folder: str, case: dict[str,
     assert result.roofline_fraction is not None
     assert 0 < result.roofline_fraction <= 1
     assert max(bound.evidence["memory_fraction"], bound.evidence["compute_fraction"]) <= 1
-    assert result.roofline_fraction == pytest.approx(share, rel=0.01) or share * result.latency_us < 1, "one ceiling in both"
+    assert (
+        result.roofline_fraction == pytest.approx(share, rel=0.01) or share * result.latency_us < 1
+    ), "one ceiling in both"

@@ -9,16 +9,24 @@ import torch
 
 from harness.judge import faint, oracle
 
-SCALE = torch.logspace(0, -12, 16, dtype=torch.float64).repeat_interleave(8)  # of 128 columns: the last 72 are below 1e-6
+# of 128 columns: the last 72 are below 1e-6
+SCALE = torch.logspace(0, -12, 16, dtype=torch.float64).repeat_interleave(8)
 
 
-def drawn(scale: torch.Tensor, dtype: torch.dtype = torch.float32) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+def drawn(
+    scale: torch.Tensor, dtype: torch.dtype = torch.float32
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     generator = torch.Generator().manual_seed(1)
-    wanted = [torch.randn(64, len(scale), dtype=torch.float64, generator=generator) * scale for _ in range(3)]
+    wanted = [
+        torch.randn(64, len(scale), dtype=torch.float64, generator=generator) * scale
+        for _ in range(3)
+    ]
     return wanted, [each.to(dtype) for each in wanted]
 
 
-def finding(candidate: torch.Tensor, scale: torch.Tensor = SCALE, dtype: torch.dtype = torch.float32) -> oracle.Finding:
+def finding(
+    candidate: torch.Tensor, scale: torch.Tensor = SCALE, dtype: torch.dtype = torch.float32
+) -> oracle.Finding:
     wanted, own = drawn(scale, dtype)
     allowed = oracle.allowance(wanted[0], own[0], 64)
     groups = faint.find(wanted, own, allowed.element)
@@ -63,13 +71,17 @@ def test_what_the_framework_loses_is_not_asked_for() -> None:
 
 
 def test_what_may_be_flushed_to_zero_is_not_asked_for() -> None:
-    scale = torch.cat([torch.ones(64, dtype=torch.float64), torch.full((64,), 1e-38, dtype=torch.float64)])
+    scale = torch.cat(
+        [torch.ones(64, dtype=torch.float64), torch.full((64,), 1e-38, dtype=torch.float64)]
+    )
     wanted, own = drawn(scale)
     assert faint.find(wanted, own, 1e-5) == ()
 
 
 def test_a_large_group_is_looked_at_by_a_sample() -> None:
-    scale = torch.cat([torch.ones(64, dtype=torch.float64), torch.full((4096,), 1e-8, dtype=torch.float64)])
+    scale = torch.cat(
+        [torch.ones(64, dtype=torch.float64), torch.full((4096,), 1e-8, dtype=torch.float64)]
+    )
     wanted, own = drawn(scale)
     (*_, group) = faint.find(wanted, own, 1e-5)
     assert group.places.numel() == faint.MOST_PLACES

@@ -51,7 +51,10 @@ def test_a_family_changes_values_and_not_the_original(family: str) -> None:
         for a, b in zip(plain, found, strict=True)
         if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
     )
-    assert all(torch.equal(a, b) for a, b in zip([v for v in plain if isinstance(v, torch.Tensor)], kept, strict=True))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip([v for v in plain if isinstance(v, torch.Tensor)], kept, strict=True)
+    )
 
 
 def test_sorted_integers_stay_as_they_are() -> None:

@@ -1,5 +1,5 @@
-"""Calls on a CPU one by one: what a candidate does in one of them is found as in any call, nothing is there ahead, and nothing that its
-process says of time counts."""
+"""Calls on a CPU one by one: what a candidate does in one of them is found as in any call, nothing
+is there ahead, and nothing that its process says of time counts."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ def task(judge: Opened, request: pytest.FixtureRequest) -> Task:
 
 def evaluated(judge: Opened, task: Task, deed: str) -> Evaluation:
     source = CANDIDATE.replace("DEED", deed)
-    request = EvaluationRequest(Candidate(source, "cpp"), "search", "time", Policy(library_calls="allow"))
+    request = EvaluationRequest(
+        Candidate(source, "cpp"), "search", "time", Policy(library_calls="allow")
+    )
     return judge.run(judge.executor.evaluate(task, request, "cpu"))
 
 
@@ -72,29 +74,45 @@ def evaluated(judge: Opened, task: Task, deed: str) -> Evaluation:
         ("return x[:1]", "incorrect", "shape"),
         ("return x.double()", "incorrect", "float64"),
         ("return torch.tanh(x)", "incorrect", "a timed call is wrong"),
-        ("frame.f_locals['self']._words[8] += 1; frame.f_locals['link'].answer(whole=True)", "", ""),
+        (
+            "frame.f_locals['self']._words[8] += 1; frame.f_locals['link'].answer(whole=True)",
+            "",
+            "",
+        ),
     ],
 )
-def test_what_goes_wrong_in_a_timed_call_is_found(judge: Opened, task: Task, deed: str, status: str, words: str) -> None:
+def test_what_goes_wrong_in_a_timed_call_is_found(
+    judge: Opened, task: Task, deed: str, status: str, words: str
+) -> None:
     """The last: an answer that comes before the outputs."""
     found = evaluated(judge, task, deed)
-    assert found.status == status if status else found.status in ("incorrect", "reward_hack"), found.message
+    assert found.status == status if status else found.status in ("incorrect", "reward_hack"), (
+        found.message
+    )
     assert words in found.message
 
 
-@pytest.mark.parametrize("form", ["x.t().contiguous().t()", "x[:, :1].expand(x.shape)", "x.flip(0).flip(0)"])
+@pytest.mark.parametrize(
+    "form", ["x.t().contiguous().t()", "x[:, :1].expand(x.shape)", "x.flip(0).flip(0)"]
+)
 def test_outputs_with_gaps_are_read_as_they_are(judge: Opened, task: Task, form: str) -> None:
     """Transposed, repeated along an axis, and in one piece: added to the right result as zeros."""
-    deed = f"return (torch.tanh(x) * self.weight + x.sum(dim=-1, keepdim=True) + 0 * ({form})).t().contiguous().t()"
+    deed = (
+        "return (torch.tanh(x) * self.weight + x.sum(dim=-1, keepdim=True) + 0 * "
+        f"({form})).t().contiguous().t()"
+    )
     found = evaluated(judge, task, deed)
     assert found.status == "correct", found.message
 
 
 @pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler on this machine")
 @pytest.mark.parametrize(
-    ("when", "status"), [("frame is not None", "build_failed"), ("True", "correct"), ("frame is None", "correct")]
+    ("when", "status"),
+    [("frame is not None", "build_failed"), ("True", "correct"), ("frame is None", "correct")],
 )
-def test_a_timed_call_gets_what_was_built_while_it_was_checked(judge: Opened, task: Task, when: str, status: str) -> None:
+def test_a_timed_call_gets_what_was_built_while_it_was_checked(
+    judge: Opened, task: Task, when: str, status: str
+) -> None:
     """The last: what is not ordered while it is timed."""
     deed = f"""
             pass
@@ -120,7 +138,8 @@ def test_the_clock_is_the_judges_and_says_what_it_leaves_open(judge: Opened, tas
 
 @pytest.mark.quiet
 def test_waiting_for_something_else_counts(judge: Opened, task: Task) -> None:
-    """A process that sleeps runs nothing, and is as slow as it is; but for what the judge waits for its own core meanwhile."""
+    """A process that sleeps runs nothing, and is as slow as it is; but for what the judge waits for
+    its own core meanwhile."""
     for _ in range(TRIES):
         (case,) = evaluated(judge, task, "time.sleep(0.01)").cases
         assert case.latency_us is not None
@@ -139,11 +158,15 @@ class Pair:
         self.ours, theirs = frames.pair()
         self.judge = gate.Gate(fd, 1)
         link, door = gate.Packets(theirs.fileno(), self.layout, 1), gate.Gate(fd, 1)
-        self._thread = threading.Thread(target=lambda: door.serve(link, [model], gate.Task(self.layout, self.outputs, 1)))
+        self._thread = threading.Thread(
+            target=lambda: door.serve(link, [model], gate.Task(self.layout, self.outputs, 1))
+        )
         self._thread.start()
         self._theirs = theirs
 
-    def ask(self, order: int, sent: bytes = b"-", number: int = 0, values: list[Any] | None = None) -> bytes:
+    def ask(
+        self, order: int, sent: bytes = b"-", number: int = 0, values: list[Any] | None = None
+    ) -> bytes:
         self.judge.order(order, number, values)
         self.ours.send(sent)
         return self.ours.recv(1 << 16)
@@ -186,7 +209,12 @@ def test_a_packet_is_a_copy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "kind"), [([], "structure"), ([torch.zeros(4)], "shape"), ([torch.zeros(4, 4, dtype=torch.int32)], "dtype")]
+    ("found", "kind"),
+    [
+        ([], "structure"),
+        ([torch.zeros(4)], "shape"),
+        ([torch.zeros(4, 4, dtype=torch.int32)], "dtype"),
+    ],
 )
 def test_outputs_that_do_not_fit_are_refused(found: list[torch.Tensor], kind: str) -> None:
     pair = Pair(lambda inputs: inputs[:1])
@@ -199,12 +227,26 @@ def test_outputs_that_do_not_fit_are_refused(found: list[torch.Tensor], kind: st
 
 @pytest.mark.parametrize(("one_core", "ahead_ns"), [(True, 20), (False, 30)])
 def test_both_parts_of_a_turn_are_told_by_one_clock(one_core: bool, ahead_ns: int) -> None:
-    """Of several threads the bill is the sum: there the judge's clock counts, before the measured calls as within."""
+    """Of several threads the bill is the sum: there the judge's clock counts, before the measured
+    calls as within."""
 
     class Following(OneByOne):
         def __init__(self) -> None:
-            self.pool, self.keys, self.warm, self.one_core = SimpleNamespace(warm=1), {"": ""}, None, one_core  # type: ignore[assignment]
-            told = TurnResult(own_ns=10, ahead_ns=20, seen_ns=15, ahead_seen_ns=30, waited_ns=0, minor_faults=0, kept=True)
+            self.pool, self.keys, self.warm, self.one_core = (
+                SimpleNamespace(warm=1),
+                {"": ""},
+                None,
+                one_core,
+            )  # type: ignore[assignment]
+            told = TurnResult(
+                own_ns=10,
+                ahead_ns=20,
+                seen_ns=15,
+                ahead_seen_ns=30,
+                waited_ns=0,
+                minor_faults=0,
+                kept=True,
+            )
             self._callers = {"": SimpleNamespace(turn=lambda *_: told)}  # type: ignore[dict-item]
 
     found = Following().burst("", [], memoryview(b""), None)  # type: ignore[arg-type]

@@ -63,7 +63,9 @@ def judged(bench: Bench) -> Callable[[str], Evaluation]:
     task = bench.run(bench.executor.open_task(TASK, "", "cpu", timed=False))
 
     def judge(source: str) -> Evaluation:
-        request = EvaluationRequest(Candidate(source, "cpp"), "check", "verify", Policy(library_calls="allow"))
+        request = EvaluationRequest(
+            Candidate(source, "cpp"), "check", "verify", Policy(library_calls="allow")
+        )
         return bench.run(bench.executor.evaluate(task, request, "cpu"))
 
     return judge
@@ -73,15 +75,35 @@ def judged(bench: Bench) -> Callable[[str], Evaluation]:
     ("old", "new", "signal"),
     [
         (BACK, BACK, ""),
-        (BACK, f"{BACK}        given = torch.linspace(-1, 1, x.numel()).view_as(x)\n", "wrong.gradients"),
+        (
+            BACK,
+            f"{BACK}        given = torch.linspace(-1, 1, x.numel()).view_as(x)\n",
+            "wrong.gradients",
+        ),
         (BACK, f"{BACK}        given = torch.ones_like(x)\n", "wrong.gradients"),
         (BACK, f"{BACK}        given = given.sign()\n", "wrong.gradients"),
         (BACK, f"{BACK}        loss = loss.sign()\n", "wrong.gradients"),
-        (LAST, "        a, b, c = Product.apply(x, y)\n        return a, b, c.detach()\n", "wrong.gradients"),
-        (LAST, "        a, b, c = Product.apply(x, y)\n        return a.detach(), b, c.detach()\n", "wrong.structure"),
+        (
+            LAST,
+            "        a, b, c = Product.apply(x, y)\n        return a, b, c.detach()\n",
+            "wrong.gradients",
+        ),
+        (
+            LAST,
+            "        a, b, c = Product.apply(x, y)\n        return a.detach(), b, c.detach()\n",
+            "wrong.structure",
+        ),
         (LAST, "        return Product.apply(x, y)[:2]\n", "wrong.structure"),
-        (LAST, "        a, b, c = Product.apply(x, y)\n        return a[:4], b, c\n", "wrong.shape"),
-        (LAST, "        a, b, c = Product.apply(x, y)\n        return a.double(), b, c\n", "wrong.dtype"),
+        (
+            LAST,
+            "        a, b, c = Product.apply(x, y)\n        return a[:4], b, c\n",
+            "wrong.shape",
+        ),
+        (
+            LAST,
+            "        a, b, c = Product.apply(x, y)\n        return a.double(), b, c\n",
+            "wrong.dtype",
+        ),
         (BACK, f"{BACK}        given.mul_(2)\n", "crash.segmentation_fault"),
     ],
     ids=[
@@ -102,7 +124,9 @@ def test_a_backward_has_to_use_the_gradient_that_it_is_given(
     judged: Callable[[str], Evaluation], old: str, new: str, signal: str
 ) -> None:
     found = judged(RIGHT.replace(old, new))
-    assert signal in [s.name for s in found.signals] if signal else found.status == "correct", found.message
+    assert signal in [s.name for s in found.signals] if signal else found.status == "correct", (
+        found.message
+    )
 
 
 def test_upstream_gradients_follow_from_the_seed_and_never_vanish() -> None:

@@ -18,11 +18,16 @@ SUM = "for (int64_t j = 0; j < m; j++) s += x[i * m + j];"
 @pytest.mark.parametrize(
     ("old", "new", "signal", "words"),
     [
-        (LOOP, f"{{ ((float*)x)[3] = 1; {LOOP} }}", "crash.input_mutation", "write to byte 12 inside input 0 (float32[16, 96])"),
-        (SUM, f"{SUM} s += x[n * m + 64];", "crash.out_of_bounds", "after the end of input 0 (float32[16, 96])"),
-        (SUM, f"{SUM} s += x[-600];", "crash.out_of_bounds", "before the start of input 0 (float32[16, 96])"),
-        (LOOP, f"{LOOP} y[n * m + 64] = 1;", "crash.out_of_bounds", "write to memory 256 bytes after the end of a tensor from empty_like (float32[16, 96])"),
-        (LOOP, f"{LOOP} y[-1] = 1;", "crash.out_of_bounds", "before a tensor from empty_like (float32[16, 96]) was written"),
+        (LOOP, f"{{ ((float*)x)[3] = 1; {LOOP} }}", "crash.input_mutation",
+         "write to byte 12 inside input 0 (float32[16, 96])"),
+        (SUM, f"{SUM} s += x[n * m + 64];", "crash.out_of_bounds",
+         "after the end of input 0 (float32[16, 96])"),
+        (SUM, f"{SUM} s += x[-600];", "crash.out_of_bounds",
+         "before the start of input 0 (float32[16, 96])"),
+        (LOOP, f"{LOOP} y[n * m + 64] = 1;", "crash.out_of_bounds",
+         "write to memory 256 bytes after the end of a tensor from empty_like (float32[16, 96])"),
+        (LOOP, f"{LOOP} y[-1] = 1;", "crash.out_of_bounds",
+         "before a tensor from empty_like (float32[16, 96]) was written"),
         (SUM, f"{SUM} s += x[-1];", "wrong.", ""),
     ],
 )  # fmt: skip
@@ -45,7 +50,11 @@ def test_allocations_keep_shape_layout_and_contents() -> None:
             torch.randn(4, 6).T.clone(),
             torch.ones(0),
         ]
-    assert [(tuple(t.shape), t.stride()) for t in made[:3]] == [((3, 5), (5, 1)), ((7,), (1,)), ((4, 4), (1, 4))]
+    assert [(tuple(t.shape), t.stride()) for t in made[:3]] == [
+        ((3, 5), (5, 1)),
+        ((7,), (1,)),
+        ((4, 4), (1, 4)),
+    ]
     assert made[0].view(torch.uint8).eq(guards.FRESH).all()
     assert made[1].eq(0).all()
     assert made[3].eq(2.5).all()
@@ -118,7 +127,9 @@ def test_faults_are_placed() -> None:
     start = tensor.data_ptr()
     assert guards.describe(start + 4, True) == "write to byte 4 inside input 0"
     assert guards.describe(start + 20, False) == "read of memory 4 bytes after the end of input 0"
-    assert guards.describe(start - 8, None) == "access to memory 8 bytes before the start of input 0"
+    assert (
+        guards.describe(start - 8, None) == "access to memory 8 bytes before the start of input 0"
+    )
     guards.forget()
     assert "next to no tensor" in guards.describe(start, True)
 
@@ -147,7 +158,9 @@ def test_copies_on_a_device_keep_values_and_layout() -> None:
         (-1, "out_of_bounds", "memory before input 0"),
     ],
 )
-def test_writes_to_and_beside_copies_on_a_device_are_named(offset: int, kind: str, words: str) -> None:
+def test_writes_to_and_beside_copies_on_a_device_are_named(
+    offset: int, kind: str, words: str
+) -> None:
     guard = guards.Guard()
     one, _ = copied(guard)
     torch.as_strided(one, (1,), (1,), one.storage_offset() + offset).fill_(9)

@@ -1,4 +1,5 @@
-"""A device is tried out before it is trusted again; when it fails, nothing is said about the candidate."""
+"""A device is tried out before it is trusted again; when it fails, nothing is said about the
+candidate."""
 
 from __future__ import annotations
 
@@ -40,7 +41,10 @@ class Watched(Health):
 def family(*held: int | None) -> Any:
     """A device family whose unowned memory is, in turn, this; the last for ever."""
     left = list(held) or [None]
-    return SimpleNamespace(NAME="fake", state=lambda _: DeviceState(0, held_bytes=left.pop(0) if len(left) > 1 else left[0]))
+    return SimpleNamespace(
+        NAME="fake",
+        state=lambda _: DeviceState(0, held_bytes=left.pop(0) if len(left) > 1 else left[0]),
+    )
 
 
 def verdict(status: str) -> Any:
@@ -52,7 +56,8 @@ def watched() -> Watched:
 
 
 @pytest.mark.parametrize(
-    ("status", "checks"), [("correct", 0), ("incorrect", 0), ("crashed", 1), ("timed_out", 1), ("reward_hack", 1)]
+    ("status", "checks"),
+    [("correct", 0), ("incorrect", 0), ("crashed", 1), ("timed_out", 1), ("reward_hack", 1)],
 )
 def test_it_is_tried_out_after_a_crash(status: str, checks: int) -> None:
     found = watched()
@@ -98,7 +103,8 @@ def test_memory_that_nobody_owns_must_go_away(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(health, "LEFT_SECONDS", 0.2)
     with pytest.raises(Unwell, match=r"768 MiB .* belong to no process"):
         watched().judged(family(0, many), verdict("crashed"))
-    assert watched().judged(family(None, many), verdict("crashed")).status == "crashed"  # not known before: nothing to compare
+    # not known before: nothing to compare
+    assert watched().judged(family(None, many), verdict("crashed")).status == "crashed"
 
 
 def test_a_fresh_worker_computes_what_is_known(machine: Machine) -> None:
@@ -109,7 +115,10 @@ def test_a_fresh_worker_computes_what_is_known(machine: Machine) -> None:
 def test_a_worker_that_cannot_compute_is_told_with_the_reason(machine: Machine) -> None:
     """Here by asking for a device that torch does not have."""
     missing: Any = SimpleNamespace(
-        **{n: getattr(cpu, n) for n in ("preload", "nodes", "state", "environment", "ADDRESS_SPACE")},
+        **{
+            n: getattr(cpu, n)
+            for n in ("preload", "nodes", "state", "environment", "ADDRESS_SPACE")
+        },
         NAME="cpu",
         TORCH_DEVICE="xpu:7",
     )
@@ -134,14 +143,21 @@ def test_the_servers_that_fork_have_one_thread(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(("first", "there", "runs"), [
-    ("crashed", True, 2), ("build_failed", True, 2), ("timed_out", True, 2), ("incorrect", True, 1), ("correct", True, 1), ("crashed", False, 1),
+    ("crashed", True, 2), ("build_failed", True, 2), ("timed_out", True, 2), ("incorrect", True, 1),
+    ("correct", True, 1), ("crashed", False, 1),
 ])  # fmt: skip
-def test_nobody_is_blamed_for_what_was_left_of_a_predecessor(first: str, there: bool, runs: int) -> None:
+def test_nobody_is_blamed_for_what_was_left_of_a_predecessor(
+    first: str, there: bool, runs: int
+) -> None:
     """Its processes and its memory count until the kernel has cleared it away."""
     closed: list[int] = []
     leaving, verdicts = Leaving(), [first, "correct"]
     sock, pid = SimpleNamespace(close=lambda: None), 7 if there else 0
-    leaving.add(SimpleNamespace(pid=pid, sock=sock, kill=lambda: None, close=lambda: closed.append(len(verdicts))))  # type: ignore[arg-type]
+    leaving.add(
+        SimpleNamespace(
+            pid=pid, sock=sock, kill=lambda: None, close=lambda: closed.append(len(verdicts))
+        )
+    )  # type: ignore[arg-type]
     found = Watched(SimpleNamespace(ahead=Ahead(), leaving=leaving))  # type: ignore[arg-type]
     status = found.judged(family(), lambda: SimpleNamespace(status=verdicts.pop(0))).status  # type: ignore[arg-type, return-value]
     assert (status, 2 - len(verdicts)) == ("correct" if runs == 2 else first, runs)

@@ -25,7 +25,7 @@ with heap.without_holes():
     inside = [take(320) for _ in range(20)]
 after = min(take(320) for _ in range(20))
 print(before < max(chunks), all(i > max(chunks) for i in inside), inside == sorted(inside), after < max(chunks))
-"""
+"""  # noqa: E501
 
 
 def told(*, limited: bool) -> list[str]:

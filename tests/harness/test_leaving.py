@@ -27,7 +27,9 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_it_is_killed_at_once_and_cleared_away_when_somebody_waits(started: Callable[[], Worker]) -> None:
+def test_it_is_killed_at_once_and_cleared_away_when_somebody_waits(
+    started: Callable[[], Worker],
+) -> None:
     started().close()
     before, workers = descriptors(), Leaving()
     worker = started()

@@ -1,4 +1,5 @@
-"""A whole evaluation at each level that a machine may be left with; what a worker can reach there is in test_confinement.py."""
+"""A whole evaluation at each level that a machine may be left with; what a worker can reach there
+is in test_confinement.py."""
 
 from __future__ import annotations
 
@@ -17,7 +18,15 @@ from harness.judge.processes import ForkServer, Worker
 from harness.judge.run import begin
 from harness.native import find_compiler
 from harness.targets import cpu
-from harness.types import ISOLATION_LEVELS, Candidate, Evaluation, EvaluationRequest, Policy, Target, Task
+from harness.types import (
+    ISOLATION_LEVELS,
+    Candidate,
+    Evaluation,
+    EvaluationRequest,
+    Policy,
+    Target,
+    Task,
+)
 
 from .conftest import CANDIDATES, load
 
@@ -69,7 +78,9 @@ def opened(level: str, judge_cache: Path) -> Iterator[tuple[Machine, OpenTask, T
         machine.close()
         pytest.skip(f"this machine cannot give {level}: {machine.isolation[level]}")
     path = CANDIDATES / "task.py"
-    handle, task = open_task(machine, path.read_text(), str(path), lambda *_: None, None, timed=False)
+    handle, task = open_task(
+        machine, path.read_text(), str(path), lambda *_: None, None, timed=False
+    )
     yield machine, handle, task
     handle.close()
     machine.leaving.wait()
@@ -78,9 +89,13 @@ def opened(level: str, judge_cache: Path) -> Iterator[tuple[Machine, OpenTask, T
 
 def judged(opened: tuple[Machine, OpenTask, Task], source: str) -> Evaluation:
     machine, handle, task = opened
-    request = EvaluationRequest(Candidate(source, "cpp"), "check", "verify", Policy(isolation="process"))
+    request = EvaluationRequest(
+        Candidate(source, "cpp"), "check", "verify", Policy(isolation="process")
+    )
     place = machine.place(cpu, Target.parse("cpu"), "cpp")
-    return pipeline.evaluate(begin(machine, place, handle, task, request, machine.level, lambda *_: None, None))
+    return pipeline.evaluate(
+        begin(machine, place, handle, task, request, machine.level, lambda *_: None, None)
+    )
 
 
 def test_a_candidate_is_built_and_verified(opened: Any, level: str, correct: str) -> None:
@@ -107,7 +122,8 @@ def test_the_next_candidates_worker_is_ready_afterwards(opened: Any, correct: st
     machine, *_ = opened
     judged(opened, correct)
     assert machine.ahead._key is not None
-    failed = judged(opened, "raise ValueError\nclass ModelNew: pass")  # takes it, and is over before it is verified
+    # takes it, and is over before it is verified
+    failed = judged(opened, "raise ValueError\nclass ModelNew: pass")
     assert failed.status == "crashed"
     until = time.monotonic() + 20
     while machine.ahead._worker is None and time.monotonic() < until:
@@ -117,6 +133,8 @@ def test_the_next_candidates_worker_is_ready_afterwards(opened: Any, correct: st
 
 def test_it_reaches_what_its_level_says(opened: Any, level: str, tmp_path: Path) -> None:
     facts = {"TASK": str(CANDIDATES / "task.py"), "HOME": str(Path.home()), "FOLDER": str(tmp_path)}
-    message = judged(opened, "\n".join(f"{k} = {v!r}" for k, v in facts.items()) + LOOKS_AROUND).message
+    message = judged(
+        opened, "\n".join(f"{k} = {v!r}" for k, v in facts.items()) + LOOKS_AROUND
+    ).message
     assert ("reached: []" in message) == (level != "process"), message
     assert (tmp_path / "left").exists() == (level == "process")

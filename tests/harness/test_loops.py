@@ -1,4 +1,5 @@
-"""The inside of C++ kernels, through real builds: width, cost, stack, and that what is cold does not count."""
+"""The inside of C++ kernels, through real builds: width, cost, stack, and that what is cold does
+not count."""
 
 from __future__ import annotations
 
@@ -60,7 +61,9 @@ extern "C" void strange(const float* x, float* y, int64_t n) {
 """
 
 
-def candidate(correct: str, body: str, flags: str = "-mavx2 -mno-avx512f -mprefer-vector-width=256") -> str:
+def candidate(
+    correct: str, body: str, flags: str = "-mavx2 -mno-avx512f -mprefer-vector-width=256"
+) -> str:
     """The correct candidate with another native text."""
     begin, end = correct.index(ROWS), correct.index('"""\n_lib')
     text = f"{correct[:begin]}{body.strip()}\n{correct[end:]}"
@@ -77,7 +80,9 @@ def of(bench: Bench, source: str, through: Stage = "build") -> dict[str, Any]:
     return inside(bench.evaluate(source, through))
 
 
-def test_a_vectorized_loop_shows_its_width_and_its_remainder_does_not_count(bench: Bench, correct: str) -> None:
+def test_a_vectorized_loop_shows_its_width_and_its_remainder_does_not_count(
+    bench: Bench, correct: str
+) -> None:
     found = of(bench, candidate(correct, WIDE))
     main = found["loops"][0]
     assert (main["vector_bits"], main["lanes"], main["remainder"]) == (256, 8, False)
@@ -94,7 +99,11 @@ def test_a_vectorized_loop_shows_its_width_and_its_remainder_does_not_count(benc
 
 def test_a_scalar_loop_has_one_lane_and_waits_for_itself(bench: Bench, correct: str) -> None:
     rows = {row["loop"]: row for row in of(bench, correct)["loops"]}
-    (line,) = (n for n, text in enumerate(correct.split('r"""')[1].split('"""')[0].splitlines(), 1) if text and text in SUM)
+    (line,) = (
+        n
+        for n, text in enumerate(correct.split('r"""')[1].split('"""')[0].splitlines(), 1)
+        if text and text in SUM
+    )
     total = rows[f"rows, line {line}"]
     assert (total["vector_bits"], total["lanes"]) == (0, 1)
     assert "dependencies" in total["limited_by"]
@@ -107,7 +116,8 @@ def test_what_was_called_counts_and_a_cold_fallback_does_not(bench: Bench, corre
     assert not any(row["loop"].startswith("strange") for row in checked["loops"])
     assert (built["static"]["math_calls"], checked["static"]["math_calls"]) == (2, 1)
     assert "called" in checked["loops_of"]
-    assert "transcendental_heavy" in {s.name for s in Cpp().explain(checked["static"])}  # its own tanh, in the loop
+    # its own tanh, in the loop
+    assert "transcendental_heavy" in {s.name for s in Cpp().explain(checked["static"])}
     calm = cold.replace("std::tanh(x[i * m + j])", "x[i * m + j]")
     wrong = bench.evaluate(calm, "verify")
     assert wrong.status == "incorrect"
@@ -138,19 +148,32 @@ def test_what_a_compiler_s_process_says_is_bounded() -> None:
     from harness.judge.endings import Interfered
     from harness.judge.words import inside as heard
 
-    assert heard('{"functions": {"f": {"bodies": [{"text": "\\u001b[2J"}]}}}').functions["f"].bodies[0].text[0] != "\x1b"
+    assert (
+        heard('{"functions": {"f": {"bodies": [{"text": "\\u001b[2J"}]}}}')
+        .functions["f"]
+        .bodies[0]
+        .text[0]
+        != "\x1b"
+    )
     assert heard("{}") == Inside()
     bodies = ", ".join(["{}"] * 101)
-    for said in ("[]", '{"functions": 1}', f'{{"functions": {{"f": {{"bodies": [{bodies}]}}}}}}', "x",
-                 '{"functions": {"f": {"bodies": [{"cycles": 1e300}]}}}', '{"functions": {"f": {"bodies": [{"cycles": NaN}]}}}'):  # fmt: skip
+    for said in ("[]", '{"functions": 1}', f'{{"functions": {{"f": {{"bodies": [{bodies}]}}}}}}',
+                 "x",
+                 '{"functions": {"f": {"bodies": [{"cycles": 1e300}]}}}',
+                 '{"functions": {"f": {"bodies": [{"cycles": NaN}]}}}'):  # fmt: skip
         with pytest.raises(Interfered):
             heard(said)
 
 
 def test_special_values_name_the_input_and_bar_nothing(bench: Bench, correct: str) -> None:
-    guarded = correct.replace("std::tanh(x[i * m + j])", "(x[i * m + j] == x[i * m + j] ? std::tanh(x[i * m + j]) : 0.0f)")
+    guarded = correct.replace(
+        "std::tanh(x[i * m + j])", "(x[i * m + j] == x[i * m + j] ? std::tanh(x[i * m + j]) : 0.0f)"
+    )
     found = bench.evaluate(
-        guarded.replace("s += x[i * m + j];", "s += x[i * m + j] == x[i * m + j] ? x[i * m + j] : 0.0f;"), "verify"
+        guarded.replace(
+            "s += x[i * m + j];", "s += x[i * m + j] == x[i * m + j] ? x[i * m + j] : 0.0f;"
+        ),
+        "verify",
     )
     assert found.status == "correct"
     (signal,) = (s for s in found.signals if s.name == "special_values")

@@ -1,4 +1,5 @@
-"""A slice of `benchmarks/oracle_mutations.py`: one kernel through the evaluator, as written and with each of its mistakes."""
+"""A slice of `benchmarks/oracle_mutations.py`: one kernel through the evaluator, as written and
+with each of its mistakes."""
 
 from __future__ import annotations
 
@@ -18,7 +19,11 @@ def task(bench: Bench) -> Task:
 
 
 def status(bench: Bench, task: Task, source: str) -> tuple[str, str]:
-    found = bench.run(bench.executor.evaluate(task, EvaluationRequest(Candidate(source, "cpp"), "check", "verify"), "cpu"))
+    found = bench.run(
+        bench.executor.evaluate(
+            task, EvaluationRequest(Candidate(source, "cpp"), "check", "verify"), "cpu"
+        )
+    )
     return found.status, found.message
 
 
@@ -35,6 +40,10 @@ def test_a_mistake_is_found(bench: Bench, task: Task, name: str) -> None:
 
 
 def test_there_are_enough_mutants_and_each_replaces_a_text_that_is_there() -> None:
-    texts = [k.candidate(*replaced) for k in KERNELS for replaced in (*k.mutants.values(), *k.variants.values())]
+    texts = [
+        k.candidate(*replaced)
+        for k in KERNELS
+        for replaced in (*k.mutants.values(), *k.variants.values())
+    ]
     assert len(set(texts)) == len(texts)
     assert sum(len(k.mutants) for k in KERNELS) >= 120

@@ -1,4 +1,5 @@
-"""Whatever a worker says, the judge goes on: its nonsense is the candidate's fault and never the evaluator's trouble."""
+"""Whatever a worker says, the judge goes on: its nonsense is the candidate's fault and never the
+evaluator's trouble."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def order(**changes):
     return frames.receive(talker._sock)[0].get("error")
 
 
-"""
+"""  # noqa: E501
 DEEP = "'[' * 100_000"
 FORWARD = "        y = torch.empty_like(x)\n"
 SAID = {
@@ -50,7 +51,9 @@ SAID = {
     "a time of centuries": "say('null', values=(1 << 62, 0, 0, 0, 0))",
     "negative faults": "say('null', values=(1000, -5, 0, 0, 0))",
     "another command's number": "say('null', sequence=1 << 30)",
-    "counts of another type": 'say(\'{"aten.mm": [1e999, null, "x"], "\\\\ud800": [1, 1, 1], "aten.add": [1, 2]}\')',
+    ("counts of another type"): (
+        'say(\'{"aten.mm": [1e999, null, "x"], "\\\\ud800": [1, 1, 1], "aten.add": [1, 2]}\')'
+    ),
     "counts beyond numbers": "say('{\"aten.mm\": [' + '9' * 4000 + ', 1, 1]}')",
     "that nothing can be said here": "say('', frames.ERROR, (host.ERROR_KINDS.index('unfit'),))",
     "deaf": "while True:\n            say('x' * 100, frames.BUILD)",
@@ -70,7 +73,9 @@ REFUSED = {
     "a language of its own": "order(language='cobol')",
     "an architecture of its own": "order(language='cuda', architecture='sm_90\\n')",
     "half a character in a flag": "order(flags=[chr(0xD800)])",
-    "half a character in a name": "order(language='cuda', architecture='sm_90', names=[chr(0xDFFF)])",
+    ("half a character in a name"): (
+        "order(language='cuda', architecture='sm_90', names=[chr(0xDFFF)])"
+    ),
 }
 
 
@@ -104,7 +109,9 @@ def test_source_that_is_not_unicode_teaches(bench: Bench, correct: str) -> None:
 
 
 def test_the_compiler_s_words_may_be_in_any_script(bench: Bench, correct: str) -> None:
-    found = bench.evaluate(correct.replace("float s = 0;", f"float s = 0;\n#error {chr(0x1F600) * 12_000}\n", 1))
+    found = bench.evaluate(
+        correct.replace("float s = 0;", f"float s = 0;\n#error {chr(0x1F600) * 12_000}\n", 1)
+    )
     assert found.status == "build_failed", found.message
 
 
@@ -123,10 +130,13 @@ KERNEL = {"name": "k", "num_warps": 4, "num_stages": 1}
 @pytest.mark.parametrize(
     "told",
     [
-        b"", b"\xff", b"[" * 100_000, b"{}", b"[3]", b"null", [{}], [KERNEL] * (KERNELS + 1), [{**KERNEL, "num_warps": 1e999}],
-        [{**KERNEL, "num_warps": -4}], [{**KERNEL, "shared": -1024}], [{**KERNEL, "shared": 10**4000}], [{**KERNEL, "grid": [1]}],
-        [{**KERNEL, "texts": {"../../sass": ""}}], [{**KERNEL, "texts": {"sass": 3}}], [{**KERNEL, "resources": "REG:" + "9" * 5000}],
-        [{**KERNEL, "texts": {"amdgcn": "  .vgpr_count: " + "9" * 5000}}], [{**KERNEL, "unknown": 1}], [{**KERNEL, "cases": None}],
+        b"", b"\xff", b"[" * 100_000, b"{}", b"[3]", b"null", [{}], [KERNEL] * (KERNELS + 1),
+        [{**KERNEL, "num_warps": 1e999}], [{**KERNEL, "num_warps": -4}],
+        [{**KERNEL, "shared": -1024}], [{**KERNEL, "shared": 10**4000}], [{**KERNEL, "grid": [1]}],
+        [{**KERNEL, "texts": {"../../sass": ""}}], [{**KERNEL, "texts": {"sass": 3}}],
+        [{**KERNEL, "resources": "REG:" + "9" * 5000}],
+        [{**KERNEL, "texts": {"amdgcn": "  .vgpr_count: " + "9" * 5000}}],
+        [{**KERNEL, "unknown": 1}], [{**KERNEL, "cases": None}],
     ],
 )  # fmt: skip
 def test_kernels_that_cannot_be(told: Any) -> None:
@@ -135,6 +145,8 @@ def test_kernels_that_cannot_be(told: Any) -> None:
 
 
 def test_kernels_that_can_be() -> None:
-    told = json.dumps([{**KERNEL, "name": "k\x1b[2J\ud800", "grid": [2, 1, 1], "texts": {"ptx": "a\n\tb"}}]).encode()
+    told = json.dumps(
+        [{**KERNEL, "name": "k\x1b[2J\ud800", "grid": [2, 1, 1], "texts": {"ptx": "a\n\tb"}}]
+    ).encode()
     (found,) = words.captured(told)
     assert found == Captured("k\ufffd[2J\ufffd", 4, 1, grid=(2, 1, 1), texts={"ptx": "a\n\tb"})

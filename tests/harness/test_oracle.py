@@ -8,14 +8,18 @@ import torch
 from harness.judge import oracle
 
 
-def judge(candidate: torch.Tensor, expected: torch.Tensor, reduction: int = 64, bitwise: bool = False) -> oracle.Finding:
+def judge(
+    candidate: torch.Tensor, expected: torch.Tensor, reduction: int = 64, bitwise: bool = False
+) -> oracle.Finding:
     framework = expected.to(candidate.dtype)
     allowed = oracle.allowance(expected, framework, reduction)
     return oracle.compare(candidate, expected, allowed, framework, bitwise)
 
 
 def rows(count: int = 64, width: int = 256) -> torch.Tensor:
-    return torch.randn(count, width, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    return torch.randn(
+        count, width, dtype=torch.float64, generator=torch.Generator().manual_seed(1)
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
@@ -32,8 +36,11 @@ def test_a_sequential_sum_in_single_precision_is_right() -> None:
     assert judge(total, terms.float().double().sum(1), 4096).signal is None
 
 
-def _shifted_rows(count: int, terms: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(plain sequential, framework's, exact) of x + its row's sum, for many small outputs of `count` rows each."""
+def _shifted_rows(
+    count: int, terms: torch.Tensor, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(plain sequential, framework's, exact) of x + its row's sum, for many small outputs of
+    `count` rows each."""
     total = torch.zeros(len(terms))
     for column in terms.to(dtype).float().unbind(1):
         total = total + column
@@ -55,39 +62,59 @@ def test_and_lower_precision_inside_is_still_seen_there(count: int) -> None:
     terms = torch.randn(500 * count, 96, generator=torch.Generator().manual_seed(4))
     drawn = zip(*_shifted_rows(count, terms, torch.bfloat16), strict=True)
     seen = [
-        oracle.compare(own, exact, oracle.allowance(exact, framework, 96), framework).signal for own, framework, exact in drawn
+        oracle.compare(own, exact, oracle.allowance(exact, framework, 96), framework).signal
+        for own, framework, exact in drawn
     ]
     assert sum(s is not None for s in seen) >= 0.99 * len(seen)
 
 
 def test_a_timed_output_of_few_rows_is_judged_by_its_usual_size() -> None:
-    """The allowance of timed calls comes from other draws, and one of few rows may be small by chance."""
+    """The allowance of timed calls comes from other draws, and one of few rows may be small by
+    chance."""
     terms = torch.randn(3000, 96, generator=torch.Generator().manual_seed(5))
     drawn = list(zip(*_shifted_rows(1, terms, torch.float32), strict=True))
     usual = oracle.usual_rms([exact for _, _, exact in drawn])
     _, framework, exact = drawn[0]
     allowed = oracle.allowance(exact, framework, 96)
     for own, _, exact in drawn:
-        assert oracle.compare(own, exact.float(), oracle.of_timed_call(allowed, exact.float(), usual)).signal is None
-        assert oracle.compare(own * 1.001, exact.float(), oracle.of_timed_call(allowed, exact.float(), usual)).signal is not None
+        assert (
+            oracle.compare(
+                own, exact.float(), oracle.of_timed_call(allowed, exact.float(), usual)
+            ).signal
+            is None
+        )
+        assert (
+            oracle.compare(
+                own * 1.001, exact.float(), oracle.of_timed_call(allowed, exact.float(), usual)
+            ).signal
+            is not None
+        )
 
 
 @pytest.mark.parametrize("shape", [(64, 96), (3, 96), (7,), ()])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("usual", [0.0, 1.5])
-def test_a_stack_is_surely_right_only_where_each_output_is(shape: tuple[int, ...], dtype: torch.dtype, usual: float) -> None:
-    """Errors of every size, spread over an output or in one element: never a yes where `compare` says no to one of them."""
+def test_a_stack_is_surely_right_only_where_each_output_is(
+    shape: tuple[int, ...], dtype: torch.dtype, usual: float
+) -> None:
+    """Errors of every size, spread over an output or in one element: never a yes where `compare`
+    says no to one of them."""
     generator = torch.Generator().manual_seed(8)
     exact = torch.randn(4, *shape, generator=generator, dtype=torch.float64)
     allowed = oracle.allowance(exact[0], exact[0].to(dtype), 96)
     expected, answers = exact.to(dtype), set()
     for exponent in range(-28, 2):
         for alone in (False, True):
-            error = torch.randn(exact.shape, generator=generator, dtype=torch.float64) * 2.0**exponent
+            error = (
+                torch.randn(exact.shape, generator=generator, dtype=torch.float64) * 2.0**exponent
+            )
             if alone:
                 error.view(-1)[1:] = 0
             own = (exact + error).to(dtype)
-            each = (oracle.compare(o, e, oracle.of_timed_call(allowed, e, usual)) for o, e in zip(own, expected, strict=True))
+            each = (
+                oracle.compare(o, e, oracle.of_timed_call(allowed, e, usual))
+                for o, e in zip(own, expected, strict=True)
+            )
             sure = oracle.surely_right(own, expected, allowed, usual)
             assert not sure or all(finding.signal is None for finding in each)
             answers.add(sure)
@@ -210,14 +237,22 @@ def test_a_half_precision_result_that_was_never_written_is_named() -> None:
     candidate = rows().half()
     candidate[8:16].view(torch.uint8).fill_(0x7F)  # NaN in this dtype
     found = judge(candidate, rows())
-    assert (found.signal, found.also) == ("wrong.non_finite", ("wrong.block", "wrong.uninitialized"))
+    assert (found.signal, found.also) == (
+        "wrong.non_finite",
+        ("wrong.block", "wrong.uninitialized"),
+    )
 
 
 def ruled(
-    candidate: torch.Tensor, expected: torch.Tensor, rule: oracle.Rule, framework: torch.Tensor | None = None
+    candidate: torch.Tensor,
+    expected: torch.Tensor,
+    rule: oracle.Rule,
+    framework: torch.Tensor | None = None,
 ) -> str | None:
     own = expected.to(candidate.dtype) if framework is None else framework
-    return oracle.compare(candidate, expected, oracle.allowance(expected, own, 2048, rule), own).signal
+    return oracle.compare(
+        candidate, expected, oracle.allowance(expected, own, 2048, rule), own
+    ).signal
 
 
 def test_values_that_only_move_must_be_equal() -> None:
@@ -226,7 +261,8 @@ def test_values_that_only_move_must_be_equal() -> None:
     nudged[0, 0] = torch.nextafter(nudged[0, 0], torch.tensor(9.0))
     assert ruled(expected.float(), expected, "equal") is None
     assert ruled(nudged, expected, "equal") is not None
-    assert ruled(nudged, expected, "equal", framework=nudged) is None  # the framework itself rounds: the rule does not hold
+    # the framework itself rounds: the rule does not hold
+    assert ruled(nudged, expected, "equal", framework=nudged) is None
 
 
 def test_one_missing_term_of_an_exact_sum_shows_in_half_precision() -> None:
@@ -247,8 +283,18 @@ def test_relief_forgives_what_is_invisible_at_the_tasks_own_scale() -> None:
     expected = rows() * 1e-3
     candidate = (expected + 1e-7).float()
     framework = expected.float()
-    assert oracle.compare(candidate, expected, oracle.allowance(expected, framework, 64), framework).signal is not None
-    assert oracle.compare(candidate, expected, oracle.allowance(expected, framework, 64, relief=1e3), framework).signal is None
+    assert (
+        oracle.compare(
+            candidate, expected, oracle.allowance(expected, framework, 64), framework
+        ).signal
+        is not None
+    )
+    assert (
+        oracle.compare(
+            candidate, expected, oracle.allowance(expected, framework, 64, relief=1e3), framework
+        ).signal
+        is None
+    )
 
 
 def test_what_a_constant_would_pass_for_is_predictable() -> None:
@@ -262,12 +308,21 @@ def test_what_a_constant_would_pass_for_is_predictable() -> None:
 
 
 def test_a_row_of_elements_that_never_meet_is_no_sum() -> None:
-    wanted = torch.rand(1, 1 << 16, dtype=torch.float64, generator=torch.Generator().manual_seed(7)) + 1
+    wanted = (
+        torch.rand(1, 1 << 16, dtype=torch.float64, generator=torch.Generator().manual_seed(7)) + 1
+    )
     coarse = (wanted * (1 + 2**-12)).float()
-    assert oracle.compare(coarse, wanted, oracle.allowance(wanted, wanted.float(), 256, pointwise=True)).signal is not None
     assert (
         oracle.compare(
-            wanted.float() * (1 + 2**-23), wanted, oracle.allowance(wanted, wanted.float(), 256, pointwise=True)
+            coarse, wanted, oracle.allowance(wanted, wanted.float(), 256, pointwise=True)
+        ).signal
+        is not None
+    )
+    assert (
+        oracle.compare(
+            wanted.float() * (1 + 2**-23),
+            wanted,
+            oracle.allowance(wanted, wanted.float(), 256, pointwise=True),
         ).signal
         is None
     )

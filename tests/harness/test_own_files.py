@@ -1,4 +1,5 @@
-"""What one process of a candidate leaves on a file reaches no other one: each gets memory files of its own."""
+"""What one process of a candidate leaves on a file reaches no other one: each gets memory files of
+its own."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def opened(judge_cache: Path) -> Iterator[tuple[Machine, OpenTask, Task]]:
         pytest.skip("no C++ compiler on this machine")
     machine = Machine(judge_cache)
     path = CANDIDATES / "task.py"
-    handle, task = open_task(machine, path.read_text(), str(path), lambda *_: None, None, timed=False)
+    handle, task = open_task(
+        machine, path.read_text(), str(path), lambda *_: None, None, timed=False
+    )
     yield machine, handle, task
     handle.close()
     machine.leaving.wait()
@@ -46,7 +49,9 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> dict[int, dict[int, str]]:
 
     def note(worker: Worker, op: str, fds: list[int]) -> None:
         if worker.kind != "reference":
-            found.setdefault(worker.kill_fd << 20 | worker.pid, {}).update({os.fstat(fd).st_ino: op for fd in fds})
+            found.setdefault(worker.kill_fd << 20 | worker.pid, {}).update(
+                {os.fstat(fd).st_ino: op for fd in fds}
+            )
 
     def sent(worker: Worker, op: str, fds: list[int] | None = None, **arguments: Any) -> None:
         note(worker, op, fds or [])
@@ -85,7 +90,9 @@ def test_two_processes_in_a_row_share_no_file(
     for _ in range(2):
         request = EvaluationRequest(Candidate(correct, "cpp"), "check", "verify", Policy())
         place = machine.place(cpu, Target.parse("cpu"), "cpp")
-        found = pipeline.evaluate(begin(machine, place, handle, task, request, machine.level, lambda *_: None, None))
+        found = pipeline.evaluate(
+            begin(machine, place, handle, task, request, machine.level, lambda *_: None, None)
+        )
         assert found.status == "correct", found.message
     candidates = [files for files in shown.values() if "case" in files.values()]
     assert len(candidates) == 2
@@ -116,7 +123,9 @@ def test_a_file_is_copied_each_time_and_the_copies_end_with_the_worker(server: F
     inode = os.fstat(first).st_ino
     (again,) = worker.own(files[0])
     assert os.fstat(again).st_ino != inode
-    assert [os.pread(fd, 1, 0) for fd in worker.own(*files)] == [bytes([number]) for number in range(5)]
+    assert [os.pread(fd, 1, 0) for fd in worker.own(*files)] == [
+        bytes([number]) for number in range(5)
+    ]
     worker.close()
     assert len(os.listdir("/proc/self/fd")) == before
     for fd in files:
@@ -134,9 +143,15 @@ def test_a_copy_of_a_file_with_holes_has_them() -> None:
 
 
 HIDDEN = {
-    "memory files": "import os\nfor _ in range(40):\n    os.write(os.memfd_create('x'), bytes(32 << 20))",
-    "a folder in memory": "for number in range(12):\n    open(f'/tmp/{number}', 'wb').write(bytes(32 << 20))",
-    "shared memory": "for number in range(12):\n    open(f'/dev/shm/{number}', 'wb').write(bytes(32 << 20))",
+    "memory files": (
+        "import os\nfor _ in range(40):\n    os.write(os.memfd_create('x'), bytes(32 << 20))"
+    ),
+    "a folder in memory": (
+        "for number in range(12):\n    open(f'/tmp/{number}', 'wb').write(bytes(32 << 20))"
+    ),
+    "shared memory": (
+        "for number in range(12):\n    open(f'/dev/shm/{number}', 'wb').write(bytes(32 << 20))"
+    ),
 }
 
 
@@ -144,5 +159,8 @@ HIDDEN = {
 def test_memory_that_nobody_maps_counts(server: ForkServer, name: str) -> None:
     rules = Confinement("namespaces", READABLE, resident_bytes=256 << 20)
     with pytest.raises(WorkerDied) as ended:
-        load(server.worker("candidate", rules), f"{HIDDEN[name]}\nimport time\ntime.sleep(10)\nclass ModelNew: pass\n")
+        load(
+            server.worker("candidate", rules),
+            f"{HIDDEN[name]}\nimport time\ntime.sleep(10)\nclass ModelNew: pass\n",
+        )
     assert ended.value.held > 256 << 20

@@ -1,4 +1,5 @@
-"""What judges keep in their cache for later ones: written by several at once, bounded, out of a candidate's reach."""
+"""What judges keep in their cache for later ones: written by several at once, bounded, out of a
+candidate's reach."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from pathlib import Path
 from harness.judge import cached
 for number in range(400):
     cached.write(Path(sys.argv[1]) / f"{number % 7}.json", sys.argv[2].encode() * 9000, most_files=5, most_bytes=1 << 20)
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
@@ -45,7 +46,10 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 def test_several_judges_write_and_remove_at_once(tmp_path: Path) -> None:
     folder = tmp_path / "opened"
     root = str(Path(__file__).parents[2])
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, folder, letter], cwd=root) for letter in "abc"]
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, folder, letter], cwd=root)
+        for letter in "abc"
+    ]
     while any(w.poll() is None for w in writers):
         for file in folder.glob("*.json"):
             try:
@@ -78,8 +82,11 @@ def test_a_write_that_fails_is_said_and_leaves_nothing(machine: Machine) -> None
     assert "cannot be read" in remembered.find(cpu, TEXT, timed=False).said
 
 
-def test_a_file_named_by_the_task_that_is_no_file_of_its_folder_never_fits(machine: Machine, tmp_path: Path) -> None:
-    """Names of neighbours are the word of the task's process: a pipe would keep the judge waiting, a device would never end."""
+def test_a_file_named_by_the_task_that_is_no_file_of_its_folder_never_fits(
+    machine: Machine, tmp_path: Path
+) -> None:
+    """Names of neighbours are the word of the task's process: a pipe would keep the judge waiting,
+    a device would never end."""
     folder = tmp_path / "task"
     folder.mkdir()
     os.mkfifo(folder / "pipe")
@@ -103,13 +110,17 @@ def test_a_candidate_reaches_nothing_of_it(machine: Machine) -> None:
         f"open({str(file.with_name('more'))!r}, 'w')",
         f"__import__('os').unlink({str(file)!r})",
     ):
-        worker = machine.servers.bare(machine.level).worker("candidate", machine.rules(machine.level), machine.scratch)
+        worker = machine.servers.bare(machine.level).worker(
+            "candidate", machine.rules(machine.level), machine.scratch
+        )
         with pytest.raises(WorkerFailed, match=r"No such file|denied|Read-only"):
             load(worker, f"{attempt}\nclass ModelNew: pass\n")
     assert remembered.find(cpu, TEXT, timed=False).task == TASK
 
 
-def test_baselines_that_were_timed_on_a_busy_machine_are_remembered_for_an_hour(machine: Machine) -> None:
+def test_baselines_that_were_timed_on_a_busy_machine_are_remembered_for_an_hour(
+    machine: Machine,
+) -> None:
     remembered = Remembered(machine)
     for disturbed, known in ((True, False), (False, True)):
         remembered.keep(cpu, TEXT, TASK, timed=True, disturbed=disturbed)
@@ -119,7 +130,9 @@ def test_baselines_that_were_timed_on_a_busy_machine_are_remembered_for_an_hour(
         assert (remembered.find(cpu, TEXT, timed=True).task == TASK) is known
 
 
-def test_where_a_candidate_could_write_nothing_is_remembered(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_candidate_could_write_nothing_is_remembered(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start = ForkServer.worker
 
     def worker(server: ForkServer, kind: str, rules: Any, scratch: str = "") -> Worker:
@@ -135,10 +148,15 @@ def test_where_a_candidate_could_write_nothing_is_remembered(machine: Machine, m
 
 
 def test_ceilings_are_measured_again_after_a_while(tmp_path: Path) -> None:
-    rates = '{"bandwidth": {}, "write_bandwidth": {}, "operations": {}, "level_bytes": {}, "launch_us": %d}'
+    rates = (
+        '{"bandwidth": {}, "write_bandwidth": {}, "operations": {}, "level_bytes": {}, '
+        '"launch_us": %d}'
+    )
 
     def measured(us: int) -> float:
-        return kept.ceilings(tmp_path, [sys.executable, "-c", f"print('''{rates % us}''')"], "cpu:x", "method").launch_us
+        return kept.ceilings(
+            tmp_path, [sys.executable, "-c", f"print('''{rates % us}''')"], "cpu:x", "method"
+        ).launch_us
 
     assert (measured(1), measured(2)) == (1, 1)
     (file,) = tmp_path.glob("ceilings-*.json")

@@ -23,7 +23,10 @@ from harness.workers.device_memory import DeviceMemoryError
 from kevolve_mcp.executors import LocalExecutor
 from kevolve_mcp.executors.base import ProgressEvent
 
-TASK = "import torch\n\n\ndef reference(x):\n    return torch.{0}(x)\n\n\ndef get_inputs():\n    return [torch.randn(64, 32)]\n"
+TASK = (
+    "import torch\n\n\ndef reference(x):\n    return torch.{0}(x)\n\n\ndef get_inputs():\n"
+    "    return [torch.randn(64, 32)]\n"
+)
 
 
 def test_a_deadline_follows_the_reference() -> None:
@@ -44,7 +47,9 @@ def test_a_large_case_gets_more_address_space() -> None:
     assert address_space(0, gib, 18 * gib) == 0  # a device's driver maps what it likes
 
 
-def test_a_task_that_the_system_ended_for_want_of_memory_is_not_told_that_it_exited(tmp_path: Path) -> None:
+def test_a_task_that_the_system_ended_for_want_of_memory_is_not_told_that_it_exited(
+    tmp_path: Path,
+) -> None:
     machine = Machine(tmp_path)
     workers = TaskWorkers(machine, cpu, TaskText(TASK.format("sin"), "", "", 0))
     starved = WorkerDied(9, None, peak=3 << 30, starved=True)
@@ -56,10 +61,17 @@ def test_a_task_that_the_system_ended_for_want_of_memory_is_not_told_that_it_exi
     machine.close()
 
 
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), DeviceMemoryError("cuMemCreate: out of memory")])
-def test_who_holds_a_devices_memory_has_crashed(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [torch.OutOfMemoryError("CUDA out of memory"), DeviceMemoryError("cuMemCreate: out of memory")],
+)
+def test_who_holds_a_devices_memory_has_crashed(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     gib, ended = 1 << 30, list[str]()
-    worker: Any = SimpleNamespace(kill=lambda: ended.append("killed"), gone=lambda: ended.append("gone"))
+    worker: Any = SimpleNamespace(
+        kill=lambda: ended.append("killed"), gone=lambda: ended.append("gone")
+    )
 
     def starved() -> None:
         raise error
@@ -71,19 +83,30 @@ def test_who_holds_a_devices_memory_has_crashed(monkeypatch: pytest.MonkeyPatch,
 
     with pytest.raises(Failure, match=r"holds 100\.0 GiB") as caught:
         guarded(100 * gib)
-    assert (caught.value.status, caught.value.signals[0].name, ended) == ("crashed", "out_of_memory", ["killed", "gone"])
+    assert (caught.value.status, caught.value.signals[0].name, ended) == (
+        "crashed",
+        "out_of_memory",
+        ["killed", "gone"],
+    )
     with pytest.raises(type(error)):  # it is somebody else's
         guarded(gib)
 
 
-def test_tasks_that_are_held_open_give_way_where_memory_is_short(judge_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_that_are_held_open_give_way_where_memory_is_short(
+    judge_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KEVOLVE_TASK_GIB", "100000")  # more than is free anywhere
 
     async def body() -> list[str]:
         heard: list[ProgressEvent] = []
         async with LocalExecutor(None, judge_cache) as executor:
-            tasks = [await executor.open_task(TASK.format(name), "", "cpu", timed=False) for name in ("sin", "cos")]
-            candidate = Candidate("import torch\n\n\ndef kernel(x):\n    return torch.sin(x)\n", "cpp")
+            tasks = [
+                await executor.open_task(TASK.format(name), "", "cpu", timed=False)
+                for name in ("sin", "cos")
+            ]
+            candidate = Candidate(
+                "import torch\n\n\ndef kernel(x):\n    return torch.sin(x)\n", "cpp"
+            )
             request = EvaluationRequest(candidate, "check", "verify", Policy(library_calls="allow"))
             found = await executor.evaluate(tasks[0], request, "cpu", progress=heard.append)
         assert found.status == "correct"

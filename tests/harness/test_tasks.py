@@ -1,4 +1,5 @@
-"""Task files: every unmodified one opens, every bad one is refused with file and line, the reason and the fix."""
+"""Task files: every unmodified one opens, every bad one is refused with file and line, the reason
+and the fix."""
 
 from __future__ import annotations
 
@@ -92,7 +93,8 @@ def test_a_bad_file_is_refused_with_line_reason_and_fix(bench: Bench, name: str)
 
 def test_a_task_whose_baselines_do_not_run_is_refused(bench: Bench) -> None:
     source = (
-        "import gc\nimport torch\n\ndef reference(x):\n    if not gc.isenabled():  # as in a burst\n        raise ValueError('not now')\n"
+        "import gc\nimport torch\n\ndef reference(x):\n"
+        "    if not gc.isenabled():  # as in a burst\n        raise ValueError('not now')\n"
         "    return torch.sin(x)\n\ndef get_inputs():\n    return [torch.randn(8, 32)]\n"
     )
     with pytest.raises(TaskRefused, match="nothing to compare with") as refusal:
@@ -104,10 +106,13 @@ def test_a_task_whose_baselines_do_not_run_is_refused(bench: Bench) -> None:
 
 def test_parameters_that_make_a_task_pointless_are_drawn_again(bench: Bench) -> None:
     source = (
-        "import torch\n\nmade = []\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-        "        made.append(1)\n        self.weight = torch.nn.Parameter(torch.full((32,), float(len(made) > 1)))\n\n"
+        "import torch\n\nmade = []\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        made.append(1)\n        self.weight = torch.nn.Parameter(torch.full((32,), "
+        "float(len(made) > 1)))\n\n"
         "    def forward(self, x):\n        return torch.sin(x) * self.weight\n\n\n"
-        "def get_inputs():\n    return [torch.randn(64, 32)]\n\n\ndef get_init_inputs():\n    return []\n"
+        "def get_inputs():\n    return [torch.randn(64, 32)]\n\n\ndef get_init_inputs():\n"
+        "    return []\n"
     )
     task = bench.run(bench.executor.open_task(source, "", "cpu", timed=False))
     candidate = Candidate(f"{source}\n\nclass ModelNew(Model):\n    pass\n", "cpp")
@@ -115,7 +120,9 @@ def test_parameters_that_make_a_task_pointless_are_drawn_again(bench: Bench) -> 
     assert bench.run(bench.executor.evaluate(task, request, "cpu")).status == "correct"
 
 
-def test_a_task_that_hangs_is_refused_with_the_line_that_runs(judge_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_hangs_is_refused_with_the_line_that_runs(
+    judge_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KEVOLVE_TASK_SECONDS", "2.5")
 
     async def body() -> None:
@@ -124,13 +131,17 @@ def test_a_task_that_hangs_is_refused_with_the_line_that_runs(judge_cache: Path,
                 path = DATA / "bad_tasks" / f"{name}.py"
                 with pytest.raises(TaskRefused, match="did not answer in time") as refusal:
                     await executor.open_task(path.read_text(), str(path), "cpu", timed=False)
-                assert re.match(rf"{path.name}, line ({line}|{line - 1}): ", refusal.value.message)  # a loop's head or body
+                # a loop's head or body
+                assert re.match(rf"{path.name}, line ({line}|{line - 1}): ", refusal.value.message)
 
     asyncio.run(body())
 
 
 def test_a_task_larger_than_the_machine_is_refused(bench: Bench) -> None:
-    source = "import torch\n\n\ndef reference(x):\n    return x.sin()\n\n\ndef get_inputs():\n    return [torch.zeros(1).expand(1 << 42)]\n"
+    source = (
+        "import torch\n\n\ndef reference(x):\n    return x.sin()\n\n\ndef get_inputs():\n"
+        "    return [torch.zeros(1).expand(1 << 42)]\n"
+    )
     with pytest.raises(TaskRefused, match="smaller shapes") as refusal:
         bench.run(bench.executor.open_task(source, "", "cpu", timed=False))
     assert refusal.value.message.startswith("task.py, line ")
@@ -153,7 +164,8 @@ def test_sugar_and_gradients(bench: Bench) -> None:
     ast.parse(source)
     task = bench.run(bench.executor.open_task(source, "", "cpu", timed=False))
     assert task.gradients
-    assert len(task.cases[0].inputs) == 1  # its own; those that flow back from the outputs are no inputs of the task
+    # its own; those that flow back from the outputs are no inputs of the task
+    assert len(task.cases[0].inputs) == 1
     assert len(task.cases[0].outputs) == 2  # the result and the gradient of its input
     right = "import torch\n\ndef kernel(x):\n    return x.sin()\n"
     wrong = "import torch\n\ndef kernel(x):\n    return x.detach().sin() + 0 * x\n"
@@ -167,14 +179,17 @@ def test_sugar_and_gradients(bench: Bench) -> None:
 
 NEIGHBOURLY = (
     "import torch\nfrom activation import activation\n\nHELD_OUT = [{'rows': (9, 20)}]\n\n"
-    "def reference(x):\n    return activation(x)\n\ndef get_inputs(rows=8):\n    return [torch.randn(rows, 32)]\n"
+    "def reference(x):\n    return activation(x)\n\ndef get_inputs(rows=8):\n"
+    "    return [torch.randn(rows, 32)]\n"
 )
 RELU = "import torch\n\ndef kernel(x):\n    return torch.relu(x)\n"
 
 
 def _with_helper(folder: Path, function: str, text: str = NEIGHBOURLY) -> Path:
     folder.mkdir(exist_ok=True)
-    (folder / "activation.py").write_text(f"import torch\n\ndef activation(x):\n    return torch.nn.functional.{function}(x)\n")
+    (folder / "activation.py").write_text(
+        f"import torch\n\ndef activation(x):\n    return torch.nn.functional.{function}(x)\n"
+    )
     (folder / "task.py").write_text(text)
     return folder / "task.py"
 
@@ -183,8 +198,12 @@ def _opened(bench: Bench, path: Path) -> Task:
     return bench.run(bench.executor.open_task(path.read_text(), str(path), "cpu", timed=False))
 
 
-def _judged(bench: Bench, task: Task, purpose: Purpose = "check", through: Stage = "verify") -> Status:
-    request = EvaluationRequest(Candidate(RELU, "cpp"), purpose, through, Policy(library_calls="allow"))
+def _judged(
+    bench: Bench, task: Task, purpose: Purpose = "check", through: Stage = "verify"
+) -> Status:
+    request = EvaluationRequest(
+        Candidate(RELU, "cpp"), purpose, through, Policy(library_calls="allow")
+    )
     return bench.run(bench.executor.evaluate(task, request, "cpu")).status
 
 
@@ -201,15 +220,22 @@ def test_without_helpers_text_and_companion_are_the_identity(bench: Bench) -> No
     companion = Path(bench.task.path).with_name("task.heldout.py")
     held_out = companion.read_text() if companion.is_file() else ""
     assert bench.task.neighbours == {}
-    assert bench.task.digest == hashlib.sha256(f"{bench.task.source}\0{held_out}".encode()).hexdigest()
+    assert (
+        bench.task.digest == hashlib.sha256(f"{bench.task.source}\0{held_out}".encode()).hexdigest()
+    )
 
 
 def test_an_edited_helper_makes_another_task(bench: Bench, tmp_path: Path) -> None:
     path = _with_helper(tmp_path / "task", "relu")
-    py_compile.compile(str(path.with_name("activation.py")), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    py_compile.compile(
+        str(path.with_name("activation.py")),
+        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+    )
     before = _opened(bench, path)
     _with_helper(tmp_path / "task", "selu")  # of equal length, and perhaps in the same second
-    with pytest.raises(TaskRefused, match=r"activation\.py beside the task changed .* open the task again"):
+    with pytest.raises(
+        TaskRefused, match=r"activation\.py beside the task changed .* open the task again"
+    ):
         _judged(bench, before, "search", "time")  # where a process for baselines is started
     with pytest.raises(TaskRefused, match=r"activation\.py changed .* open the task again"):
         _judged(bench, before, "confirm")
@@ -233,9 +259,16 @@ def test_data_read_from_the_folder_belongs_to_the_identity(bench: Bench, tmp_pat
     assert _opened(bench, path).digest != before.digest
 
 
-def test_a_helper_that_only_a_held_out_case_imports_is_refused(bench: Bench, tmp_path: Path) -> None:
-    late = "def reference(x):\n    if len(x) == 8:\n        return torch.relu(x)\n    from activation import activation\n"
-    text = NEIGHBOURLY.replace("from activation import activation\n", "").replace("def reference(x):\n", late)
+def test_a_helper_that_only_a_held_out_case_imports_is_refused(
+    bench: Bench, tmp_path: Path
+) -> None:
+    late = (
+        "def reference(x):\n    if len(x) == 8:\n        return torch.relu(x)\n"
+        "    from activation import activation\n"
+    )
+    text = NEIGHBOURLY.replace("from activation import activation\n", "").replace(
+        "def reference(x):\n", late
+    )
     task = _opened(bench, _with_helper(tmp_path / "task", "relu", text))
     assert task.neighbours == {}
     with pytest.raises(TaskRefused, match=r"activation\.py beside the task .* at module level"):

@@ -1,4 +1,5 @@
-"""What is done around the timing itself: disturbed blocks are measured again within a bound and said, caches are forgotten."""
+"""What is done around the timing itself: disturbed blocks are measured again within a bound and
+said, caches are forgotten."""
 
 from __future__ import annotations
 
@@ -18,7 +19,16 @@ from harness.judge.leaving import Leaving
 from harness.judge.timing import PROCESSES, BaselineLost, Block, CaseTimes
 from harness.targets import cpu
 from harness.targets.state import DeviceState
-from harness.types import AllCores, Candidate, Case, CaseResult, Ceilings, EvaluationRequest, Policy, Signal
+from harness.types import (
+    AllCores,
+    Candidate,
+    Case,
+    CaseResult,
+    Ceilings,
+    EvaluationRequest,
+    Policy,
+    Signal,
+)
 from harness.workers import placement
 
 from .conftest import Bench as JudgeBench
@@ -46,10 +56,15 @@ def block(state: DeviceState, own: float = 10.0, baseline: float = 20.0) -> Bloc
 
 
 class Bench:
-    """time_candidate with a scripted state of the device in place of processes. `started` counts candidate processes."""
+    """time_candidate with a scripted state of the device in place of processes. `started` counts
+    candidate processes."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, scripted: Iterator[Block], purpose: Any = "search", screened: Any = None
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        scripted: Iterator[Block],
+        purpose: Any = "search",
+        screened: Any = None,
     ) -> None:
         self.started = 0
         self.told: list[str] = []
@@ -57,7 +72,9 @@ class Bench:
         self.baselines: list[list[str]] = []
         case = Case("only", baselines_us=screened or {"eager": 20.0})
         machine = SimpleNamespace(
-            ceilings_of=lambda family: Ceilings({"memory": 1.0}, {"memory": 1.0}, {"float32": 1.0}, {"memory": 1 << 40}),
+            ceilings_of=lambda family: Ceilings(
+                {"memory": 1.0}, {"memory": 1.0}, {"float32": 1.0}, {"memory": 1 << 40}
+            ),
             environment_of=lambda family: SimpleNamespace(allocation="alike"),
             leaving=Leaving(),
         )
@@ -86,7 +103,9 @@ class Bench:
             self.started += 1
             return SimpleNamespace(close=lambda: None)
 
-        def time_case(run: Any, case: Case, worker: Any, baselines: list[str], rng: Any, cores: Any = ()) -> Block:
+        def time_case(
+            run: Any, case: Case, worker: Any, baselines: list[str], rng: Any, cores: Any = ()
+        ) -> Block:
             self.cores.append(len(cores))
             self.baselines.append(baselines)
             return next(scripted)
@@ -115,7 +134,9 @@ def test_a_calm_device_is_measured_once_a_process(monkeypatch: pytest.MonkeyPatc
     assert (found.end_to_end_us, found.baseline_end_to_end_us) == (15.0, 25.0)
 
 
-def test_a_disturbed_block_is_measured_again_by_a_fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disturbed_block_is_measured_again_by_a_fresh_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     wrong = block(STRANGER, own=1.0)
     bench = Bench(monkeypatch, iter([wrong, *[block(CALM)] * PROCESSES]))
     data = measuring.time_candidate(bench.run)
@@ -141,17 +162,28 @@ def test_what_does_not_pass_is_bounded_and_said(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_confirmation_goes_on_while_a_case_is_unclear(monkeypatch: pytest.MonkeyPatch) -> None:
     differing = [block(CALM, own=own) for own in (19.0, 17.0, 18.5)]
-    bench = Bench(monkeypatch, iter([*differing, *[block(CALM, own=18.2)] * 9]), "export", {"eager": 20.0, "slow": 99.0})
+    bench = Bench(
+        monkeypatch,
+        iter([*differing, *[block(CALM, own=18.2)] * 9]),
+        "export",
+        {"eager": 20.0, "slow": 99.0},
+    )
     data = measuring.time_candidate(bench.run)
     assert timing.PROCESSES < data["processes"]["only"] < measuring.MOST_PROCESSES
-    assert bench.baselines[: timing.PROCESSES + 1] == [["eager", "slow"]] * timing.PROCESSES + [["eager"]]
+    assert bench.baselines[: timing.PROCESSES + 1] == [["eager", "slow"]] * timing.PROCESSES + [
+        ["eager"]
+    ]
     found = bench.run.results["only"]
     assert found.verdict == "faster"
     assert 1 < found.interval[0] < 20 / 18.2 < found.interval[1]
 
 
 def test_a_confirmation_ends_where_nothing_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch, iter([block(CALM, own=own) for own in (18.0, 22.0)] * measuring.MOST_PROCESSES), "export")
+    bench = Bench(
+        monkeypatch,
+        iter([block(CALM, own=own) for own in (18.0, 22.0)] * measuring.MOST_PROCESSES),
+        "export",
+    )
     assert measuring.time_candidate(bench.run)["processes"]["only"] == measuring.MOST_PROCESSES
     assert bench.run.results["only"].verdict == "inconclusive"
     monkeypatch.setattr(cpu, "PATIENCE_S", 0.0)
@@ -176,7 +208,9 @@ def test_a_search_leaves_what_is_plainly_behind_the_best(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(("best", "purpose"), [(2.1, "search"), (0.0, "search"), (9.0, "export")])
-def test_what_may_be_the_best_is_timed_to_the_end(monkeypatch: pytest.MonkeyPatch, best: float, purpose: str) -> None:
+def test_what_may_be_the_best_is_timed_to_the_end(
+    monkeypatch: pytest.MonkeyPatch, best: float, purpose: str
+) -> None:
     bench = Bench(monkeypatch, iter([block(CALM)] * PROCESSES), purpose)
     bench.run.request = replace(bench.run.request, best=best)
     assert measuring.time_candidate(bench.run)["processes"]["only"] == PROCESSES
@@ -189,7 +223,9 @@ def test_throttling_has_its_own_word(monkeypatch: pytest.MonkeyPatch) -> None:
     assert names(bench) == ["throttled"]
 
 
-@pytest.mark.parametrize(("cores", "processes", "verdict"), [(2, 1, None), (4, PROCESSES, "faster"), (1, 0, None)])
+@pytest.mark.parametrize(
+    ("cores", "processes", "verdict"), [(2, 1, None), (4, PROCESSES, "faster"), (1, 0, None)]
+)
 def test_all_cores_are_shown_and_judged_only_where_there_are_enough(
     monkeypatch: pytest.MonkeyPatch, cores: int, processes: int, verdict: str | None
 ) -> None:
@@ -204,7 +240,11 @@ def test_all_cores_are_shown_and_judged_only_where_there_are_enough(
         assert found.all_cores is None
         return
     assert isinstance(found.all_cores, AllCores)
-    assert (found.all_cores.threads, found.all_cores.latency_us, found.all_cores.baseline_us) == (cores, 4.0, 20.0)
+    assert (found.all_cores.threads, found.all_cores.latency_us, found.all_cores.baseline_us) == (
+        cores,
+        4.0,
+        20.0,
+    )
     assert (found.all_cores.verdict, found.all_cores.interval is None) == (verdict, verdict is None)
 
 
@@ -249,13 +289,17 @@ def test_a_machine_without_the_driver_has_none_to_forget(monkeypatch: pytest.Mon
     placement._forget_persisting_lines()
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a timed candidate is known by the core that it cannot leave")
+@pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2,
+    reason="a timed candidate is known by the core that it cannot leave",
+)
 def test_both_sides_of_a_comparison_are_forks_of_one_process(bench: JudgeBench) -> None:
     """Where libraries lie is drawn anew for each process that is started, and not for its forks."""
     tell = "raise ValueError(f'type lies at {id(type)}')"
     task = (
         f"import torch\n\ndef reference(x):\n    return x.sin()\n\ndef telling(x):\n    {tell}\n\n"
-        "def get_inputs():\n    return [torch.randn(8, 32)]\n\nBASELINES = {'telling': lambda: telling}\n"
+        "def get_inputs():\n    return [torch.randn(8, 32)]\n\n"
+        "BASELINES = {'telling': lambda: telling}\n"
     )
     candidate = f"""
 import os
@@ -268,7 +312,9 @@ def kernel(x):
     return x.sin()
 """
     opened = bench.run(bench.executor.open_task(task, "", "cpu", timed=True))
-    request = EvaluationRequest(Candidate(candidate, "cpp"), "check", "time", Policy(library_calls="allow"))
+    request = EvaluationRequest(
+        Candidate(candidate, "cpp"), "check", "time", Policy(library_calls="allow")
+    )
     found = bench.run(bench.executor.evaluate(opened, request, "cpu"))
     said = [re.search(r"type lies at (\d+)", text) for text in (found.message, *opened.notes)]
     assert len({match[1] for match in said if match}) == 1

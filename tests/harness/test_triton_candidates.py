@@ -1,4 +1,5 @@
-"""Triton candidates without a GPU: verified by the interpreter, and compiled for every architecture from the same file."""
+"""Triton candidates without a GPU: verified by the interpreter, and compiled for every architecture
+from the same file."""
 
 from __future__ import annotations
 
@@ -44,9 +45,17 @@ class Bench:
         return self.tasks[source]
 
     def judge(
-        self, source: str, task: str, target: str = "cpu", through: Stage = "verify", cases: tuple[str, ...] = (), **policy: Any
+        self,
+        source: str,
+        task: str,
+        target: str = "cpu",
+        through: Stage = "verify",
+        cases: tuple[str, ...] = (),
+        **policy: Any,
     ) -> Evaluation:
-        request = EvaluationRequest(Candidate(source, "triton"), "check", through, Policy(**policy), cases)
+        request = EvaluationRequest(
+            Candidate(source, "triton"), "check", through, Policy(**policy), cases
+        )
         return self.run(self.executor.evaluate(self.task(task), request, target))
 
     def compiled(self, source: str, task: str, target: str, *cases: str) -> Evaluation:
@@ -62,7 +71,7 @@ def names(evaluation: Evaluation) -> list[str]:
     return [s.name for s in evaluation.signals]
 
 
-# ---- the interpreter ---------------------------------------------------------------------------------------------
+# ---- the interpreter -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["softmax", "rmsnorm", "matmul", "add"])
@@ -83,11 +92,26 @@ LAUNCH = "            add[("
 FAULTS = {
     "wrong": ("incorrect", "wrong.values", LOAD, LOAD.replace(") + tl", ") - tl")),
     "tail": ("incorrect", "wrong.", "inside = i < n\n", "inside = i < n - 8\n"),
-    "out of bounds": ("crashed", "crash.segmentation_fault", "tl.load(x + i, mask=inside)", "tl.load(x + i + 1000000000)"),
-    "writes its input": ("crashed", "crash.segmentation_fault", "tl.store(out + i", "tl.store(x + i"),
+    "out of bounds": (
+        "crashed",
+        "crash.segmentation_fault",
+        "tl.load(x + i, mask=inside)",
+        "tl.load(x + i + 1000000000)",
+    ),
+    "writes its input": (
+        "crashed",
+        "crash.segmentation_fault",
+        "tl.store(out + i",
+        "tl.store(x + i",
+    ),
     "unknown name": ("build_failed", "compile_error.undeclared_name", LOAD, "tl.nothing(x + i)"),
     "shapes": ("build_failed", "compile_error.shape_mismatch", LOAD, f"{LOAD} + tl.arange(0, 64)"),
-    "host code": ("crashed", "crash.exception", LAUNCH, f"            raise RuntimeError('host')\n{LAUNCH}"),
+    "host code": (
+        "crashed",
+        "crash.exception",
+        LAUNCH,
+        f"            raise RuntimeError('host')\n{LAUNCH}",
+    ),
 }
 
 
@@ -108,19 +132,29 @@ def test_every_configuration_of_an_autotuned_kernel_is_verified(bench: Bench) ->
     told = found.stages[-1].data["configurations"]
     assert set(told) == {"square", "ragged"}
     for kernels in told.values():
-        assert [label.split(",")[0] for label in kernels["matmul"]["verified"]] == ["BM: 32", "BM: 64"]
+        assert [label.split(",")[0] for label in kernels["matmul"]["verified"]] == [
+            "BM: 32",
+            "BM: 64",
+        ]
         assert kernels["matmul"]["not_verified"] == []
-    assert bench.judge(text("softmax"), text("softmax.task")).stages[-1].data["configurations"] == {}
+    assert (
+        bench.judge(text("softmax"), text("softmax.task")).stages[-1].data["configurations"] == {}
+    )
 
 
 def test_a_configuration_that_is_wrong_is_named(bench: Bench) -> None:
     """The first configuration is right; the second forgets a part of what it covers."""
     whole = "acc += tl.dot(x, y)"
-    found = bench.judge(text("matmul").replace(whole, f"{whole} if BM == 32 else tl.dot(x, y) * 0.5"), text("matmul.task"))
+    found = bench.judge(
+        text("matmul").replace(whole, f"{whole} if BM == 32 else tl.dot(x, y) * 0.5"),
+        text("matmul.task"),
+    )
     assert found.status == "incorrect", found.message
     assert "configuration 2 (matmul: BM: 64" in found.message
     crashing = text("matmul").replace(
-        whole, f"{whole}\n        if BM == 64:\n            acc += tl.load(a + 1000000000 + rows)[:, None]"
+        whole,
+        f"{whole}\n        if BM == 64:\n            acc += tl.load(a + 1000000000 + rows)[:, "
+        "None]",
     )
     found = bench.judge(crashing, text("matmul.task"))
     assert found.status == "crashed", found.message
@@ -129,7 +163,9 @@ def test_a_configuration_that_is_wrong_is_named(bench: Bench) -> None:
 
 def test_no_more_configurations_are_verified_than_the_bound(bench: Bench) -> None:
     first = '        triton.Config({"BM": 32, "BN": 32, "BK": 32}, num_warps=4, num_stages=2),\n'
-    many = "".join(first.replace("num_stages=2", f"num_stages={n}") for n in range(2, 2 + configurations.MOST))
+    many = "".join(
+        first.replace("num_stages=2", f"num_stages={n}") for n in range(2, 2 + configurations.MOST)
+    )
     found = bench.judge(text("matmul").replace(first, many), text("matmul.task"), cases=("ragged",))
     assert found.status == "correct", found.message
     told = found.stages[-1].data["configurations"]["ragged"]["matmul"]
@@ -138,7 +174,10 @@ def test_no_more_configurations_are_verified_than_the_bound(bench: Bench) -> Non
 
 
 def test_work_of_the_framework_needs_review(bench: Bench) -> None:
-    plain = "import torch.nn as nn\n\n\nclass ModelNew(nn.Module):\n    def forward(self, x, y):\n        return x + y\n"
+    plain = (
+        "import torch.nn as nn\n\n\nclass ModelNew(nn.Module):\n    def forward(self, x, y):\n"
+        "        return x + y\n"
+    )
     found = bench.judge(plain, text("add.task"))
     assert (found.status, names(found)) == ("needs_review", ["policy.no_native_kernel"])
     helped = bench.judge(text("add").replace("return out", "return out + 0"), text("add.task"))
@@ -148,7 +187,11 @@ def test_work_of_the_framework_needs_review(bench: Bench) -> None:
 
 NARROW = {
     "in the kernel": (LOAD, f"({LOAD}).to(tl.bfloat16)", "tl.bfloat16"),
-    "in a launch": (LAUNCH, f"            x = x.to(torch.bfloat16)\n{LAUNCH}", "bfloat16 tensor reached"),
+    "in a launch": (
+        LAUNCH,
+        f"            x = x.to(torch.bfloat16)\n{LAUNCH}",
+        "bfloat16 tensor reached",
+    ),
     "fp8": (LOAD, f"({LOAD}).to(tl.float8e5)", "tl.float8e5"),
 }
 
@@ -163,13 +206,15 @@ def test_bf16_and_fp8_are_refused_with_the_reason(bench: Bench, name: str) -> No
 
 
 def test_a_bf16_task_is_refused(bench: Bench) -> None:
-    task = text("add.task").replace("torch.randn(n), torch.randn(n)", "torch.randn(n).bfloat16(), torch.randn(n).bfloat16()")
+    task = text("add.task").replace(
+        "torch.randn(n), torch.randn(n)", "torch.randn(n).bfloat16(), torch.randn(n).bfloat16()"
+    )
     with pytest.raises(Unavailable, match="bfloat16 tensors"):
         bench.judge(text("add"), task)
     assert bench.compiled(text("add"), task, "cuda:sm_90").status == "correct"
 
 
-# ---- compiling ---------------------------------------------------------------------------------------------------
+# ---- compiling -----------------------------------------------------------------------------------
 
 PARTS = ("add", "softmax", "rmsnorm", "matmul")
 EVERYTHING = """
@@ -190,7 +235,10 @@ class ModelNew(nn.Module):
 
 def everything() -> str:
     """One file whose forward launches the kernels of all the others."""
-    return "\n\n".join(text(p).replace("class ModelNew", f"class {p.capitalize()}") for p in PARTS) + EVERYTHING
+    return (
+        "\n\n".join(text(p).replace("class ModelNew", f"class {p.capitalize()}") for p in PARTS)
+        + EVERYTHING
+    )
 
 
 @pytest.mark.parametrize("target", sorted(ARCHITECTURES))
@@ -217,9 +265,17 @@ def test_every_launch_is_compiled_for_every_architecture(bench: Bench, target: s
     assert not kernels["add"]["matrix_instructions"]
     nvidia = target.startswith("cuda")
     listings = data["listings"]
-    assert {name.partition("/")[2] for name in listings} == ({"ptx", "sass"} if nvidia else {"amdgcn"})
-    assert (".visible .entry add" in listings["add/ptx"]) if nvidia else ("s_endpgm" in listings["add/amdgcn"])
-    assert (".target sm_" if nvidia else target.partition(":")[2]) in listings["add/ptx" if nvidia else "add/amdgcn"]
+    assert {name.partition("/")[2] for name in listings} == (
+        {"ptx", "sass"} if nvidia else {"amdgcn"}
+    )
+    assert (
+        (".visible .entry add" in listings["add/ptx"])
+        if nvidia
+        else ("s_endpgm" in listings["add/amdgcn"])
+    )
+    assert (".target sm_" if nvidia else target.partition(":")[2]) in listings[
+        "add/ptx" if nvidia else "add/amdgcn"
+    ]
 
 
 def test_specializations_are_those_of_the_launch(bench: Bench) -> None:
@@ -233,9 +289,19 @@ def test_specializations_are_those_of_the_launch(bench: Bench) -> None:
 COMPILER = {
     "unknown name": ("compile_error.undeclared_name", "cuda:sm_80", LOAD, "tl.nothing(x + i)"),
     "shapes": ("compile_error.shape_mismatch", "hip:gfx942", LOAD, f"{LOAD} + tl.arange(0, 64)"),
-    "fp8 on Ampere": ("compile_error.unsupported_instruction", "cuda:sm_80", LOAD, f"({LOAD}).to(tl.float8e4nv).to(tl.float32)"),
+    "fp8 on Ampere": (
+        "compile_error.unsupported_instruction",
+        "cuda:sm_80",
+        LOAD,
+        f"({LOAD}).to(tl.float8e4nv).to(tl.float32)",
+    ),
     "not a pointer": ("compile_error.type_mismatch", "cuda:sm_120", LOAD, "tl.load(n + i)"),
-    "too large": ("compile_error.resource_limit", "cuda:sm_90", "i < n\n", "i < n\n    tl.zeros((2048, 2048), tl.float32)\n"),
+    "too large": (
+        "compile_error.resource_limit",
+        "cuda:sm_90",
+        "i < n\n",
+        "i < n\n    tl.zeros((2048, 2048), tl.float32)\n",
+    ),
 }
 
 
@@ -249,7 +315,8 @@ def test_what_does_not_compile_fails_with_the_reason(bench: Bench, name: str) ->
 
 
 def test_more_shared_memory_than_there_is(bench: Bench) -> None:
-    """Of an autotuned kernel one configuration must fit; a kernel of which none fits does not load."""
+    """Of an autotuned kernel one configuration must fit; a kernel of which none fits does not
+    load."""
     large = (
         text("matmul")
         .replace('"BM": 64, "BN": 64, "BK": 32', '"BM": 128, "BN": 128, "BK": 64')
@@ -260,7 +327,9 @@ def test_more_shared_memory_than_there_is(bench: Bench) -> None:
     assert any("shared memory" in k["refused"] for k in found.stages[0].data["kernels"])
     fits = '        triton.Config({"BM": 32, "BN": 32, "BK": 32}, num_warps=4, num_stages=2),\n'
     none = bench.compiled(large.replace(fits, ""), text("matmul.task"), "cuda:sm_120", "square")
-    assert (none.status, names(none)[0]) == ("build_failed", "compile_error.resource_limit"), none.message
+    assert (none.status, names(none)[0]) == ("build_failed", "compile_error.resource_limit"), (
+        none.message
+    )
 
 
 def test_spills_and_low_occupancy_are_signals(bench: Bench) -> None:
@@ -269,8 +338,13 @@ def test_spills_and_low_occupancy_are_signals(bench: Bench) -> None:
         .replace('"BLOCK": 512', '"BLOCK": 4096')
         .replace('BLOCK=PARAMS["BLOCK"])', 'BLOCK=PARAMS["BLOCK"], num_warps=1)')
     )
-    loads = "    a = tl.load(x + i, mask=inside)\n    b = tl.load(y + i, mask=inside)\n    s = tl.sum(a * b, axis=0)\n"
-    held = wide.replace("    tl.store(out", f"{loads}    tl.store(out").replace(f"i, {LOAD}", "i, a * b * s + a * s + b")
+    loads = (
+        "    a = tl.load(x + i, mask=inside)\n    b = tl.load(y + i, mask=inside)\n"
+        "    s = tl.sum(a * b, axis=0)\n"
+    )
+    held = wide.replace("    tl.store(out", f"{loads}    tl.store(out").replace(
+        f"i, {LOAD}", "i, a * b * s + a * s + b"
+    )
     found = bench.compiled(held, text("add.task"), "cuda:sm_90")
     assert found.status == "correct", found.message
     assert {"register_spill", "low_occupancy"} <= set(names(found))
@@ -278,7 +352,10 @@ def test_spills_and_low_occupancy_are_signals(bench: Bench) -> None:
 
 
 def test_nothing_launched_needs_review(bench: Bench) -> None:
-    plain = "import torch.nn as nn\n\n\nclass ModelNew(nn.Module):\n    def forward(self, x, y):\n        return x + y\n"
+    plain = (
+        "import torch.nn as nn\n\n\nclass ModelNew(nn.Module):\n    def forward(self, x, y):\n"
+        "        return x + y\n"
+    )
     found = bench.compiled(plain, text("add.task"), "cuda:sm_90")
     assert (found.status, names(found)) == ("needs_review", ["policy.no_native_kernel"])
     allowed = bench.judge(plain, text("add.task"), "cuda:sm_90", "build", library_calls="allow")
@@ -289,9 +366,12 @@ def test_gradients_are_compiled_too(bench: Bench) -> None:
     task = text("add.task") + "\n\nGRADIENTS = True\n"
     source = text("add").replace(
         "class ModelNew(nn.Module):\n    def forward(self, x, y):",
-        "class Sum(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x, y):\n        return launch(x, y)\n\n"
-        "    @staticmethod\n    def backward(ctx, g):\n        return launch(g, torch.zeros_like(g)), g\n\n\n"
-        "class ModelNew(nn.Module):\n    def forward(self, x, y):\n        return Sum.apply(x, y)\n\n\n"
+        "class Sum(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x, y):\n"
+        "        return launch(x, y)\n\n"
+        "    @staticmethod\n    def backward(ctx, g):\n"
+        "        return launch(g, torch.zeros_like(g)), g\n\n\n"
+        "class ModelNew(nn.Module):\n    def forward(self, x, y):\n"
+        "        return Sum.apply(x, y)\n\n\n"
         "if True:\n    def launch(x, y):",
     )
     verified = bench.judge(source, task)
@@ -301,7 +381,7 @@ def test_gradients_are_compiled_too(bench: Bench) -> None:
     assert sum(k["launches"] for k in found.stages[0].data["kernels"]) == 4
 
 
-# ---- what is refused, and the faces that people use --------------------------------------------------------------
+# ---- what is refused, and the faces that people use ----------------------------------------------
 
 
 def test_only_what_is_offered_is_evaluated(bench: Bench) -> None:
@@ -312,7 +392,10 @@ def test_only_what_is_offered_is_evaluated(bench: Bench) -> None:
     modes = {(t.target, language): t.mode for t in report.targets for language in t.languages}
     assert modes["cpu", "triton"] == "verify"
     assert modes["cpu", "cpp"] == "execute"
-    assert {t for (t, language), mode in modes.items() if mode == "compile"} >= {"cuda:sm_80", "hip:gfx942"}
+    assert {t for (t, language), mode in modes.items() if mode == "compile"} >= {
+        "cuda:sm_80",
+        "hip:gfx942",
+    }
 
 
 async def over_the_server(tmp_path: Path) -> None:
@@ -330,12 +413,15 @@ async def over_the_server(tmp_path: Path) -> None:
         assert len(said) < 4000
         evaluation = answer.structured_content["result"]["evaluation"]
         assert evaluation["fitness"] is None
-        page = await client.call_tool("tree_view", {"evaluation_id": evaluation["id"], "section": "assembly"})
+        page = await client.call_tool(
+            "tree_view", {"evaluation_id": evaluation["id"], "section": "assembly"}
+        )
         listing = page.content[0].text
         assert "[add/ptx]" in listing
         assert ".target sm_90" in listing
         refused = await client.call_tool(
-            "session_open", {"task_path": task, "language": "triton", "start_path": kernel, "wait_s": 50}
+            "session_open",
+            {"task_path": task, "language": "triton", "start_path": kernel, "wait_s": 50},
         )
         words = str(refused.content) + str(refused.structured_content)
         assert refused.is_error or "failed" in words
@@ -361,9 +447,14 @@ def test_kevolve_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_inputs_under_which_the_framework_itself_overflows_say_nothing(bench: Bench) -> None:
-    """Products of half-precision numbers of this size leave the range of the type as soon as the inputs are scaled up."""
-    task = text("matmul.task").replace("torch.randn(m, 96).half()", "(40 * torch.randn(m, 96)).half()")
+    """Products of half-precision numbers of this size leave the range of the type as soon as the
+    inputs are scaled up."""
+    task = text("matmul.task").replace(
+        "torch.randn(m, 96).half()", "(40 * torch.randn(m, 96)).half()"
+    )
     task = task.replace("torch.randn(96, 64).half()", "(20 * torch.randn(96, 64)).half()")
     found = bench.judge(text("matmul"), task)
     assert found.status == "correct", found.message
-    assert any("overflows" in why for c in bench.tasks[task].cases for why in c.dropped_families.values())
+    assert any(
+        "overflows" in why for c in bench.tasks[task].cases for why in c.dropped_families.values()
+    )

@@ -1,4 +1,5 @@
-"""Kernels from the Triton skills: right in Triton's interpreter, in every structure, and compiled for GPUs that are not here."""
+"""Kernels from the Triton skills: right in Triton's interpreter, in every structure, and compiled
+for GPUs that are not here."""
 
 from __future__ import annotations
 
@@ -32,7 +33,11 @@ def get_inputs():
     return [{inputs}]
 """
 PLAIN = TASK.replace("        self.norm = nn.LayerNorm(300)\n", "")
-NORM = TASK.format(arguments="x, r", body="return self.norm(x + r)", inputs="torch.randn(6, 300), torch.randn(6, 300)")
+NORM = TASK.format(
+    arguments="x, r",
+    body="return self.norm(x + r)",
+    inputs="torch.randn(6, 300), torch.randn(6, 300)",
+)
 LOSS = PLAIN.format(
     arguments="x, t",
     body="return F.cross_entropy(x.float(), t, ignore_index=3)",
@@ -40,8 +45,10 @@ LOSS = PLAIN.format(
 )
 CHAIN = PLAIN.format(
     arguments="x, b, c",
-    body="h = F.elu(x) - torch.tanh(x) + F.softplus(x) * c; "
-    "return torch.where((x > 0.5) & ~(b > 1), F.gelu(x) * b, h + torch.log1p(x * x)), torch.clamp(F.silu(x), -1, 2)",
+    body=(
+        "h = F.elu(x) - torch.tanh(x) + F.softplus(x) * c; return torch.where((x > 0.5) & ~(b > "
+        "1), F.gelu(x) * b, h + torch.log1p(x * x)), torch.clamp(F.silu(x), -1, 2)"
+    ),
     inputs="torch.randn(9, 300), torch.randn(300), torch.randn(9, 1)",
 )
 CHANNELS = PLAIN.format(
@@ -60,8 +67,14 @@ KERNELS = [
 ]
 
 
-@pytest.mark.parametrize(("skill", "source", "params"), KERNELS, ids=lambda v: "" if isinstance(v, str) and "\n" in v else str(v))
-def test_a_kernel_from_the_skill(judge: Opened, skill: str, source: str, params: dict[str, int | str]) -> None:
+@pytest.mark.parametrize(
+    ("skill", "source", "params"),
+    KERNELS,
+    ids=lambda v: "" if isinstance(v, str) and "\n" in v else str(v),
+)
+def test_a_kernel_from_the_skill(
+    judge: Opened, skill: str, source: str, params: dict[str, int | str]
+) -> None:
     run, executor = judge.run, judge.executor
     task = run(executor.open_task(source, "", "cpu", timed=False))
     made = instantiate(SKILLS[skill], task, "cuda", "triton")

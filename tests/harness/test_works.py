@@ -1,4 +1,5 @@
-"""Who does the work is measured: kernels that contribute nothing, and work that is done beside them, need a review."""
+"""Who does the work is measured: kernels that contribute nothing, and work that is done beside
+them, need a review."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ DECOY = f"""        {KERNEL}
         a, w = x.numpy(), self.weight.detach().numpy()
         y.numpy()[:] = numpy.tanh(a) * w + a.sum(-1, keepdims=True, dtype=numpy.float64).astype(numpy.float32)
         return y
-"""
+"""  # noqa: E501
 BESIDE = """        _lib.rows(x[:1], self.weight, y[:1], 1, x.shape[1])
         import math
         weight = self.weight.tolist()
@@ -35,18 +36,27 @@ BESIDE = """        _lib.rows(x[:1], self.weight, y[:1], 1, x.shape[1])
 
 @pytest.fixture(scope="module")
 def bench(judge: Opened) -> Bench:
-    """With one case of the small task, and its baselines: else each evaluation would compile them for each case."""
+    """With one case of the small task, and its baselines: else each evaluation would compile them
+    for each case."""
     if find_compiler() is None:
         pytest.skip("no C++ compiler on this machine")
     path = CANDIDATES / "task.py"
-    text = re.sub(r"(CASES = ).*\nHELD_OUT = .*\n", r'\1{"small": {"rows": 16}}\n', path.read_text())
-    return Bench(judge.run, judge.executor, judge.run(judge.executor.open_task(text, str(path), "cpu")))
+    text = re.sub(
+        r"(CASES = ).*\nHELD_OUT = .*\n", r'\1{"small": {"rows": 16}}\n', path.read_text()
+    )
+    return Bench(
+        judge.run, judge.executor, judge.run(judge.executor.open_task(text, str(path), "cpu"))
+    )
 
 
 @pytest.mark.parametrize(
-    ("body", "signal"), [(DECOY, "policy.decoy_kernel"), (BESIDE, "policy.host_work")], ids=["decoy", "beside"]
+    ("body", "signal"),
+    [(DECOY, "policy.decoy_kernel"), (BESIDE, "policy.host_work")],
+    ids=["decoy", "beside"],
 )
-def test_work_that_the_kernel_does_not_do_needs_review(bench: Bench, correct: str, body: str, signal: str) -> None:
+def test_work_that_the_kernel_does_not_do_needs_review(
+    bench: Bench, correct: str, body: str, signal: str
+) -> None:
     assert BODY in correct
     found = bench.evaluate(correct.replace(BODY, body), through="profile")
     assert found.status == "needs_review", found.message
@@ -65,13 +75,19 @@ def test_the_share_of_an_honest_kernel_is_reported(bench: Bench, correct: str) -
 
 @pytest.mark.quiet
 @pytest.mark.parametrize("counts", ["[1, 2]", "{'aten.x': 'many'}", "{'aten.x': [1]}", "7"])
-def test_what_a_candidate_says_of_itself_cannot_break_the_judge(bench: Bench, correct: str, counts: str) -> None:
-    lie = f"import harness.workers.operators\nharness.workers.operators.Recorder.counts = lambda self: {counts}\n"
+def test_what_a_candidate_says_of_itself_cannot_break_the_judge(
+    bench: Bench, correct: str, counts: str
+) -> None:
+    lie = (
+        "import harness.workers.operators\nharness.workers.operators.Recorder.counts = lambda "
+        f"self: {counts}\n"
+    )
     found = bench.evaluate(lie + correct, through="profile")
     assert found.status == "correct", found.message
 
 
 def test_launching_on_a_device_takes_the_host_time() -> None:
     assert works.launch_us(cpu, 3) == works.HIDDEN_US
-    assert works.launch_us(cuda, 2) > 429  # an honest start of examples/batch_event_truncate took so long on an H200
+    # an honest start of examples/batch_event_truncate took so long on an H200
+    assert works.launch_us(cuda, 2) > 429
     assert works.launch_us(cuda, 10**6) == works.launch_us(cuda, works.MOST_LAUNCHES)

@@ -15,7 +15,7 @@ Each core has a scratchpad of 96 KiB. The bandwidth to it is 64 bytes per cycle;
 ## Zorble unit
 
 The zorble unit computes a matrix multiplication of 8 by 8 tiles. Its bandwidth is limited by the scratchpad.
-"""
+"""  # noqa: E501
 
 
 def folder(root: Path, **files: str | bytes) -> Path:
@@ -36,7 +36,8 @@ def pdf(*pages: str, encrypted: bool = False) -> bytes:
     from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
     writer = PdfWriter()
-    font = DictionaryObject({NameObject("/Type"): NameObject("/Font"), NameObject("/Subtype"): NameObject("/Type1"),
+    font = DictionaryObject({NameObject("/Type"): NameObject("/Font"),
+                             NameObject("/Subtype"): NameObject("/Type1"),
                              NameObject("/BaseFont"): NameObject("/Helvetica")})  # fmt: skip
     for text in pages:
         page = writer.add_blank_page(600, 800)

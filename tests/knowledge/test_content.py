@@ -38,7 +38,9 @@ def test_there_are_pages_in_every_category(library: Library) -> None:
 
 def test_links_and_inheritance_resolve(library: Library) -> None:
     ids = {page.id for page in library.pages()}
-    assert {(p.id, link) for p in library.pages() for link in (*p.links, *p.inherits) if link not in ids} == set()
+    assert {
+        (p.id, link) for p in library.pages() for link in (*p.links, *p.inherits) if link not in ids
+    } == set()
 
 
 def test_every_page_is_reachable_from_the_index_and_by_its_own_title(library: Library) -> None:
@@ -49,7 +51,8 @@ def test_every_page_is_reachable_from_the_index_and_by_its_own_title(library: Li
 
 
 def test_links_on_disk_lead_to_files() -> None:
-    """Links in the files are relative paths, so that the folder can be browsed without the program."""
+    """Links in the files are relative paths, so that the folder can be browsed without the
+    program."""
     for path in BUILTIN.glob("**/*.md"):
         text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         for link in re.findall(r"\]\(([^()\s]+\.md)\)", text):
@@ -62,7 +65,10 @@ def test_hardware_inherits_upwards_only(library: Library) -> None:
         for parent in map(library.page, page.inherits):
             assert parent.id.split("/")[:2] == page.id.split("/")[:2]
             for target in page.targets:
-                assert target_fit(parent.targets, target.replace("*", "0")) is not None, (page.id, parent.id)
+                assert target_fit(parent.targets, target.replace("*", "0")) is not None, (
+                    page.id,
+                    parent.id,
+                )
             assert page.id not in parent.inherits
 
 
@@ -77,7 +83,11 @@ def test_pages_have_a_readable_size(library: Library) -> None:
 
 
 def test_pages_say_how_to_verify(library: Library) -> None:
-    missing = [p.id for p in library.pages() if p.category in ("guidance", "hardware") and "## Verify" not in p.body]
+    missing = [
+        p.id
+        for p in library.pages()
+        if p.category in ("guidance", "hardware") and "## Verify" not in p.body
+    ]
     assert set(missing) <= {
         "guidance/reading_the_diagnosis",
         "guidance/compile_errors",
@@ -102,7 +112,9 @@ def blocks(library: Library, language: str) -> list[tuple[Page, list[str], str]]
     """(page, words after the language, code) of every fenced block in `language`."""
     found = []
     for page in library.pages():
-        for info, code in re.findall(r"^```([^\n]*)\n(.*?)^```", page.body, flags=re.DOTALL | re.MULTILINE):
+        for info, code in re.findall(
+            r"^```([^\n]*)\n(.*?)^```", page.body, flags=re.DOTALL | re.MULTILINE
+        ):
             name, *words = info.split() or [""]
             if name == language:
                 found.append((page, words, code))

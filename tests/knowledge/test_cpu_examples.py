@@ -1,4 +1,5 @@
-"""The C++ of the pages on CPU operators does what PyTorch does, tails and special values included."""
+"""The C++ of the pages on CPU operators does what PyTorch does, tails and special values
+included."""
 
 from __future__ import annotations
 
@@ -50,14 +51,22 @@ Call = Callable[..., Any]
 def call(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Call:
     """call(function, *arguments): tensors go as addresses, ints as int64, floats as float."""
     folder = tmp_path_factory.mktemp("cpu_examples")
-    code = {(p.id.split("/")[1], text) for p, words, text in blocks(library, "cpp") if "compile" in words}
-    includes, bodies = set[str](), dict[str, str]()  # one file, each block in a namespace: the headers are read once
+    code = {
+        (p.id.split("/")[1], text)
+        for p, words, text in blocks(library, "cpp")
+        if "compile" in words
+    }
+    # one file, each block in a namespace: the headers are read once
+    includes, bodies = set[str](), dict[str, str]()
     for name, page in FUNCTIONS.items():
         (text,) = (t for p, t in code if p == page and f" {name}(" in t and 'extern "C"' in t)
         lines = text.splitlines()
         includes |= {line for line in lines if line.startswith("#include")}
         bodies[text] = "\n".join(line for line in lines if not line.startswith("#include"))
-    parts = [*sorted(includes), *(f"namespace n{i} {{\n{body}\n}}" for i, body in enumerate(bodies.values()))]
+    parts = [
+        *sorted(includes),
+        *(f"namespace n{i} {{\n{body}\n}}" for i, body in enumerate(bodies.values())),
+    ]
     source, out = folder / "examples.cpp", folder / "examples.so"
     source.write_text("\n".join(parts), encoding="utf-8")
     flags = ["-O1", "-march=native", "-std=c++17", "-fopenmp", "-fPIC", "-shared"]
@@ -67,7 +76,10 @@ def call(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Call:
 
     def run(name: str, *arguments: Any) -> Any:
         kinds = {int: ctypes.c_int64, float: ctypes.c_float}
-        given = [ctypes.c_void_p(a.data_ptr()) if isinstance(a, torch.Tensor) else kinds[type(a)](a) for a in arguments]
+        given = [
+            ctypes.c_void_p(a.data_ptr()) if isinstance(a, torch.Tensor) else kinds[type(a)](a)
+            for a in arguments
+        ]
         return getattr(loaded, name)(*given)
 
     return run
@@ -83,24 +95,45 @@ def test_rows(call: Call) -> None:
     for n in (1, 15, 16, 17, 100):
         x = torch.randn(3, n)
         for name in ("cumsum", "cumsum_portable"):
-            torch.testing.assert_close(filled(call, name, torch.empty_like(x), x, None, 3, n), x.cumsum(-1), rtol=1e-4, atol=1e-4)
-        torch.testing.assert_close(filled(call, "softmax", torch.empty_like(x), x, None, 3, n), torch.softmax(x, -1))
-        torch.testing.assert_close(filled(call, "square_plus_one", torch.empty_like(x), x, None, 3, n), x * x + 1)
+            torch.testing.assert_close(
+                filled(call, name, torch.empty_like(x), x, None, 3, n),
+                x.cumsum(-1),
+                rtol=1e-4,
+                atol=1e-4,
+            )
+        torch.testing.assert_close(
+            filled(call, "softmax", torch.empty_like(x), x, None, 3, n), torch.softmax(x, -1)
+        )
+        torch.testing.assert_close(
+            filled(call, "square_plus_one", torch.empty_like(x), x, None, 3, n), x * x + 1
+        )
         x[1, n // 2] = float("nan")
-        assert torch.equal(filled(call, "argmax", torch.zeros(3, dtype=torch.int64), x, None, 3, n), x.argmax(-1))
+        assert torch.equal(
+            filled(call, "argmax", torch.zeros(3, dtype=torch.int64), x, None, 3, n), x.argmax(-1)
+        )
 
 
 def test_pools_and_convolutions(call: Call) -> None:
     x = torch.randn(1, 8, 9, 33)
     x[0, 0, 4, 4] = float("nan")
     y = torch.empty(1, 8, 7, 31)
-    torch.testing.assert_close(filled(call, "max_pool", y, x, None, 8, 9, 33, 3), F.max_pool2d(x, 3, 1), equal_nan=True)
+    torch.testing.assert_close(
+        filled(call, "max_pool", y, x, None, 8, 9, 33, 3), F.max_pool2d(x, 3, 1), equal_nan=True
+    )
     x = torch.randn(1, 8, 9, 33)
-    torch.testing.assert_close(filled(call, "avg_pool", y, x, None, 8, 9, 33, 3), F.avg_pool2d(x, 3, 1), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        filled(call, "avg_pool", y, x, None, 8, 9, 33, 3),
+        F.avg_pool2d(x, 3, 1),
+        rtol=1e-4,
+        atol=1e-5,
+    )
     w = torch.randn(16, 8, 3, 3)
     y = torch.empty(1, 16, 9, 33)
     torch.testing.assert_close(
-        filled(call, "conv3x3", y, x, w, None, 1, 8, 16, 9, 33), F.conv2d(x, w, padding=1), rtol=1e-4, atol=1e-4
+        filled(call, "conv3x3", y, x, w, None, 1, 8, 16, 9, 33),
+        F.conv2d(x, w, padding=1),
+        rtol=1e-4,
+        atol=1e-4,
     )
     for length in (1, 3, 17):
         x, w, b = torch.randn(2, 5, length), torch.randn(5, 1, 4), torch.randn(5)
@@ -112,7 +145,12 @@ def test_pools_and_convolutions(call: Call) -> None:
 def test_products(call: Call) -> None:
     for n in (3, 8, 16):
         a, b = torch.randn(5, n, n), torch.randn(5, n, n)
-        torch.testing.assert_close(filled(call, "bmm_small", torch.empty_like(a), a, b, None, 5, n), a @ b, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(
+            filled(call, "bmm_small", torch.empty_like(a), a, b, None, 5, n),
+            a @ b,
+            rtol=1e-4,
+            atol=1e-4,
+        )
     w = torch.randn(24, 64)
     for rows in (1, 2, 4, 8):
         x = torch.randn(rows, 64)
@@ -129,10 +167,13 @@ def test_segments_losses_and_norms(call: Call) -> None:
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
     x = torch.randn(74)
     torch.testing.assert_close(
-        filled(call, "segment_sum", torch.empty(6), x, offsets, None, 6), torch.segment_reduce(x, "sum", lengths=lengths)
+        filled(call, "segment_sum", torch.empty(6), x, offsets, None, 6),
+        torch.segment_reduce(x, "sum", lengths=lengths),
     )
     a, b = torch.randn(10001), torch.randn(10001)
-    assert call("squares", a, b, 10001) == pytest.approx((a.double() - b.double()).square().sum().item(), rel=1e-6)
+    assert call("squares", a, b, 10001) == pytest.approx(
+        (a.double() - b.double()).square().sum().item(), rel=1e-6
+    )
     x, w, b = torch.randn(3, 4, 21) + 100, torch.randn(4), torch.randn(4)
     y = filled(call, "batch_norm", torch.empty_like(x), x, w, b, None, 3, 4, 21, 1e-5)
     torch.testing.assert_close(y, F.batch_norm(x, None, None, w, b, True), rtol=1e-3, atol=1e-3)
@@ -149,7 +190,9 @@ def test_scan_of_states_and_rotation(call: Call) -> None:
     torch.testing.assert_close(y, torch.stack(rows, 1), rtol=1e-4, atol=1e-5)
     x, angle = torch.randn(2, 6, 20), torch.rand(6, 10)
     first, second = x.chunk(2, -1)
-    expected = torch.cat([first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin()], -1)
+    expected = torch.cat(
+        [first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin()], -1
+    )
     for name, twist in (
         ("rope_half", lambda t: t),
         ("rope_pairs", lambda t: t.view(2, 6, 2, 10).transpose(-1, -2).reshape(2, 6, 20)),

@@ -1,4 +1,5 @@
-"""The C++ of the pages: blocks marked `cpp compile` are complete and compile; the ones with numerics do what they say."""
+"""The C++ of the pages: blocks marked `cpp compile` are complete and compile; the ones with
+numerics do what they say."""
 
 from __future__ import annotations
 
@@ -43,20 +44,34 @@ def test_complete_blocks_compile(library: Library, tmp_path: Path) -> None:
             files.append(str(path))
     assert len(files) >= 15
     wide = ["-mavx2", "-mfma", "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq"] if X86 else []
-    done = subprocess.run([str(GXX), "-fsyntax-only", *FLAGS, *wide, *files], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [str(GXX), "-fsyntax-only", *FLAGS, *wide, *files],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
 
 
 @pytest.fixture(scope="module")
-def built(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], ctypes.CDLL]:
+def built(
+    library: Library, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, str], ctypes.CDLL]:
     """(page id, exported function) -> the block that defines it, as a loaded library."""
     folder = tmp_path_factory.mktemp("examples")
 
     def build(page_id: str, function: str) -> ctypes.CDLL:
-        code = next(c for p, _, c in blocks(library, "cpp") if p.id == page_id and f" {function}(" in c and 'extern "C"' in c)
+        code = next(
+            c
+            for p, _, c in blocks(library, "cpp")
+            if p.id == page_id and f" {function}(" in c and 'extern "C"' in c
+        )
         source, out = folder / f"{function}.cpp", folder / f"{function}.so"
         source.write_text(code, encoding="utf-8")
-        subprocess.run([str(GXX), "-O2", "-march=native", "-shared", *FLAGS, str(source), "-o", str(out)], check=True)
+        subprocess.run(
+            [str(GXX), "-O2", "-march=native", "-shared", *FLAGS, str(source), "-o", str(out)],
+            check=True,
+        )
         return ctypes.CDLL(str(out))
 
     return build
@@ -70,7 +85,9 @@ def long(value: int) -> ctypes.c_int64:
     return ctypes.c_int64(value)
 
 
-def test_exponential_is_accurate_and_covers_the_ends(built: Callable[[str, str], ctypes.CDLL]) -> None:
+def test_exponential_is_accurate_and_covers_the_ends(
+    built: Callable[[str, str], ctypes.CDLL],
+) -> None:
     lib = built("guidance/transcendentals", "exp_rows")
     grid = [struct.unpack("f", struct.pack("f", -87.0 + 175.0 * i / 4000))[0] for i in range(4001)]
     x = floats([*grid, -100.0, -math.inf, 89.5, math.inf, 0.0, math.nan])
@@ -162,7 +179,9 @@ def test_fixed_and_general_paths_agree(built: Callable[[str, str], ctypes.CDLL])
         for r in range(3):
             row = x[r * cols : (r + 1) * cols]
             for c in range(cols):
-                assert y[r * cols + c] == pytest.approx(row[c] / (sum(v * v for v in row) + 1e-6), rel=1e-5)
+                assert y[r * cols + c] == pytest.approx(
+                    row[c] / (sum(v * v for v in row) + 1e-6), rel=1e-5
+                )
 
 
 def test_fused_norm(built: Callable[[str, str], ctypes.CDLL]) -> None:
@@ -170,7 +189,11 @@ def test_fused_norm(built: Callable[[str, str], ctypes.CDLL]) -> None:
     cols = 37
     x, res, w = ([math.sin(i * k) for i in range(cols)] for k in (1.0, 2.0, 3.0))
     y = floats([0.0] * cols)
-    lib.rmsnorm_residual(floats(x), floats(res), floats(w), y, long(1), long(cols), ctypes.c_float(1e-6))
+    lib.rmsnorm_residual(
+        floats(x), floats(res), floats(w), y, long(1), long(cols), ctypes.c_float(1e-6)
+    )
     total = [a + b for a, b in zip(x, res, strict=True)]
     scale = 1 / math.sqrt(sum(t * t for t in total) / cols + 1e-6)
-    assert list(y) == pytest.approx([t * scale * v for t, v in zip(total, w, strict=True)], rel=1e-5)
+    assert list(y) == pytest.approx(
+        [t * scale * v for t, v in zip(total, w, strict=True)], rel=1e-5
+    )

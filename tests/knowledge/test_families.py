@@ -48,7 +48,9 @@ def test_operators_have_families(name: str, family: str) -> None:
 
 
 def test_families_of_a_task_are_listed_once() -> None:
-    assert of_operators(["aten.mm.default", "aten.view.default", "aten.relu.default", "aten.addmm.default"]) == (
+    assert of_operators(
+        ["aten.mm.default", "aten.view.default", "aten.relu.default", "aten.addmm.default"]
+    ) == (
         "matmul",
         "elementwise",
     )

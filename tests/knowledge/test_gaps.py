@@ -12,7 +12,10 @@ import pytest
 from knowledge import Gaps
 from knowledge.gaps import MAX_WORDS, words_of
 
-SOURCE = "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return secret_sauce(x) * 2\n"
+SOURCE = (
+    "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n"
+    "        return secret_sauce(x) * 2\n"
+)
 
 
 @pytest.fixture
@@ -26,13 +29,21 @@ def test_equal_questions_are_counted_and_the_most_asked_come_first(gaps: Gaps) -
     for query in ("the wibble counter", "counter of a WIBBLE"):
         gaps.record(query, ["memory_bound"], "acme:x1")
     first, second = gaps.listed()
-    assert (first.words, first.signals, first.target, first.count) == (("counter", "wibble"), ("memory_bound",), "acme:x1", 2)
+    assert (first.words, first.signals, first.target, first.count) == (
+        ("counter", "wibble"),
+        ("memory_bound",),
+        "acme:x1",
+        2,
+    )
     assert first.first <= first.last
     assert second.words == ("latency", "zorble")
     assert gaps.listed(1) == (first,)
 
 
-@pytest.mark.parametrize("query", [SOURCE, "x = y; z", " ".join(f"word{n}" for n in range(40)), "secret_sauce(x)", "s" * 500])
+@pytest.mark.parametrize(
+    "query",
+    [SOURCE, "x = y; z", " ".join(f"word{n}" for n in range(40)), "secret_sauce(x)", "s" * 500],
+)
 def test_texts_are_counted_without_their_words(gaps: Gaps, query: str) -> None:
     gaps.record(query, ["memory_bound"], "cpu")
     (gap,) = gaps.listed()
@@ -50,7 +61,9 @@ def test_a_question_of_nothing_is_not_counted(gaps: Gaps) -> None:
     assert gaps.listed() == ()
 
 
-def test_the_file_is_bounded_and_keeps_what_is_asked_often(gaps: Gaps, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_bounded_and_keeps_what_is_asked_often(
+    gaps: Gaps, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("knowledge.gaps.MAX_ROWS", 30)
     for _ in range(3):
         gaps.record("often", (), "cpu")
@@ -70,8 +83,14 @@ def test_a_damaged_file_is_begun_anew(gaps: Gaps) -> None:
 
 
 def test_several_processes_count_together(gaps: Gaps) -> None:
-    program = "import sys; from pathlib import Path; from knowledge import Gaps\nfor n in range(25): Gaps(Path(sys.argv[1])).record('zorble', (), 'cpu')"
+    program = (
+        "import sys; from pathlib import Path; from knowledge import Gaps\n"
+        "for n in range(25): Gaps(Path(sys.argv[1])).record('zorble', (), 'cpu')"
+    )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    running = [subprocess.Popen([sys.executable, "-c", program, str(gaps.path)], env=environment) for _ in range(3)]
+    running = [
+        subprocess.Popen([sys.executable, "-c", program, str(gaps.path)], env=environment)
+        for _ in range(3)
+    ]
     assert [process.wait() for process in running] == [0, 0, 0]
     assert [gap.count for gap in gaps.listed()] == [75]

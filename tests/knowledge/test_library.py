@@ -8,15 +8,27 @@ from pathlib import Path
 
 import pytest
 
-from knowledge import KnowledgeError, Library, PageError, PageNotFound, QueryError, parse_page, parse_skill, read_folder
+from knowledge import (
+    KnowledgeError,
+    Library,
+    PageError,
+    PageNotFound,
+    QueryError,
+    parse_page,
+    parse_skill,
+    read_folder,
+)
 
 GOOD = (
-    "---\ntitle: Loop order\ncategory: guidance\nsummary: Which loop goes inside.\nsignals: [memory_bound]\n---\n"
+    "---\ntitle: Loop order\ncategory: guidance\nsummary: Which loop goes inside.\n"
+    "signals: [memory_bound]\n---\n"
     "# Loop order\n\nText.\n"
 )
 SKILL = (
-    "---\ntitle: Tiled copy\ncategory: skill\nsummary: Copies in tiles.\nsignals: [memory_bound]\napplies_to: {targets: [cpu]}\n"
-    "pattern:\n  operators: [aten.clone]\n  rank: 2\ntemplates: [kernel.py]\n---\n# Tiled copy\n\nMethod.\n"
+    "---\ntitle: Tiled copy\ncategory: skill\nsummary: Copies in tiles.\nsignals: [memory_bound]\n"
+    "applies_to: {targets: [cpu]}\n"
+    "pattern:\n  operators: [aten.clone]\n  rank: 2\ntemplates: [kernel.py]\n---\n# Tiled copy\n\n"
+    "Method.\n"
 )
 
 
@@ -75,7 +87,9 @@ def test_unknown_ids_list_near_ones(library: Library) -> None:
 def test_index_page_covers_added_pages(library: Library) -> None:
     more = library.extended(pages=[parse_page("guidance/loop_order", GOOD)])
     text = more.read("index", limit=10**6).text
-    assert "[Loop order](guidance/loop_order) `guidance/loop_order`: Which loop goes inside." in text
+    assert (
+        "[Loop order](guidance/loop_order) `guidance/loop_order`: Which loop goes inside." in text
+    )
     assert "guidance/loop_order" not in library.read("index", limit=10**6).text
 
 
@@ -101,7 +115,11 @@ def test_builtin_skills_are_complete(library: Library) -> None:
 
 
 def test_folder_with_pages_and_skills(tmp_path: Path) -> None:
-    write(tmp_path, "guidance/loop_order.md", GOOD.replace("Text.", "See [the skill](../skills/tiled_copy/skill.md)."))
+    write(
+        tmp_path,
+        "guidance/loop_order.md",
+        GOOD.replace("Text.", "See [the skill](../skills/tiled_copy/skill.md)."),
+    )
     write(tmp_path, "skills/tiled_copy/skill.md", SKILL)
     write(tmp_path, "skills/tiled_copy/kernel.py", "x = 1\n")
     write(tmp_path, "README.md", "no front matter, not a page")
@@ -145,7 +163,10 @@ def test_a_library_without_pages_answers() -> None:
             GOOD.replace("category: guidance", "category: hardware"),
             "field 'category' is 'hardware', but the page lies in guidance/",
         ),
-        (GOOD.replace("signals: [memory_bound]", "signals: {a: 1}"), "field 'signals' must be a list"),
+        (
+            GOOD.replace("signals: [memory_bound]", "signals: {a: 1}"),
+            "field 'signals' must be a list",
+        ),
         (GOOD.replace("signals: [memory_bound]", "signals: [1]"), "field 'signals' must be a list"),
         (GOOD.replace("signals:", "signal:"), "unknown field 'signal'"),
         (GOOD.replace("signals: [memory_bound]", "pattern: {a: 1}"), "unknown field 'pattern'"),
@@ -153,11 +174,23 @@ def test_a_library_without_pages_answers() -> None:
             GOOD.replace("signals: [memory_bound]", "applies_to: {targets: [CUDA SM90]}"),
             "field 'targets': 'CUDA SM90' is not a target",
         ),
-        (GOOD.replace("signals: [memory_bound]", "applies_to: {vendors: [x]}"), "unknown field 'vendors'"),
+        (
+            GOOD.replace("signals: [memory_bound]", "applies_to: {vendors: [x]}"),
+            "unknown field 'vendors'",
+        ),
         (GOOD.replace("signals: [memory_bound]", "targets: [cpu]"), "unknown field 'targets'"),
-        (GOOD.replace("signals: [memory_bound]", "families: [softmaxes]"), "field 'families': 'softmaxes' is not known"),
-        (GOOD.replace("signals: [memory_bound]", "role: advice"), "field 'role': 'advice' is not known"),
-        (GOOD.replace("signals: [memory_bound]", "sources: [a friend]"), "is neither an address nor a measurement"),
+        (
+            GOOD.replace("signals: [memory_bound]", "families: [softmaxes]"),
+            "field 'families': 'softmaxes' is not known",
+        ),
+        (
+            GOOD.replace("signals: [memory_bound]", "role: advice"),
+            "field 'role': 'advice' is not known",
+        ),
+        (
+            GOOD.replace("signals: [memory_bound]", "sources: [a friend]"),
+            "is neither an address nor a measurement",
+        ),
         (GOOD.replace("# Loop order", "# Loops"), "must begin with the title"),
         ("---\njust words\n---\n# x\n", "must be 'name: value' lines"),
     ],
@@ -172,14 +205,24 @@ def test_front_matter_errors_name_file_and_field(text: str, problem: str) -> Non
 
 def test_a_page_says_when_it_holds_and_where_it_is_from() -> None:
     more = (
-        "role: pitfall\napplies_to: {targets: ['cuda:sm_90'], products: [H200], languages: [triton], versions: {triton: '>=3.4'}}\n"
-        "families: [matmul, attention]\nasked_as: [why is my loop slow]\npreconditions: [rows of at most 4096]\n"
+        "role: pitfall\napplies_to: {targets: ['cuda:sm_90'], products: [H200], languages: "
+        "[triton], versions: {triton: '>=3.4'}}\n"
+        "families: [matmul, attention]\nasked_as: [why is my loop slow]\n"
+        "preconditions: [rows of at most 4096]\n"
         "sources: ['https://example.org/manual : widths', 'measured: H200, torch 2.11: 4.2 TB/s']"
     )
     page = parse_page("guidance/loop_order", GOOD.replace("signals: [memory_bound]", more))
-    assert (page.role, page.targets, page.products, page.languages) == ("pitfall", ("cuda:sm_90",), ("H200",), ("triton",))
+    assert (page.role, page.targets, page.products, page.languages) == (
+        "pitfall",
+        ("cuda:sm_90",),
+        ("H200",),
+        ("triton",),
+    )
     assert (page.versions, page.families) == ({"triton": ">=3.4"}, ("matmul", "attention"))
-    assert (page.asked_as, page.preconditions) == (("why is my loop slow",), ("rows of at most 4096",))
+    assert (page.asked_as, page.preconditions) == (
+        ("why is my loop slow",),
+        ("rows of at most 4096",),
+    )
     assert len(page.sources) == 2
 
 
@@ -189,7 +232,9 @@ def test_near_field_names_are_suggested() -> None:
     assert "Did you mean 'signals'?" in caught.value.hint
 
 
-@pytest.mark.parametrize("page_id", ["tips/loop_order", "guidance", "guidance/Loop Order", "guidance/../x"])
+@pytest.mark.parametrize(
+    "page_id", ["tips/loop_order", "guidance", "guidance/Loop Order", "guidance/../x"]
+)
 def test_bad_ids_are_refused(page_id: str) -> None:
     with pytest.raises(PageError, match="is not a page id"):
         parse_page(page_id, GOOD)
@@ -213,13 +258,20 @@ def test_text_that_is_not_utf8_is_named(tmp_path: Path) -> None:
 
 
 def test_all_errors_share_one_base() -> None:
-    assert {PageError.code, PageNotFound.code, QueryError.code} == {"bad_page", "not_found", "usage"}
+    assert {PageError.code, PageNotFound.code, QueryError.code} == {
+        "bad_page",
+        "not_found",
+        "usage",
+    }
     assert all(issubclass(error, KnowledgeError) for error in (PageError, PageNotFound, QueryError))
 
 
 def test_links_in_code_are_left_alone() -> None:
     page = parse_page(
-        "guidance/loop_order", GOOD.replace("Text.", "```cpp\nf[a](b.md)\n```\n\n[x](https://e.org/a.md) [y](other.md#part)")
+        "guidance/loop_order",
+        GOOD.replace(
+            "Text.", "```cpp\nf[a](b.md)\n```\n\n[x](https://e.org/a.md) [y](other.md#part)"
+        ),
     )
     assert "f[a](b.md)" in page.body
     assert "(https://e.org/a.md)" in page.body
@@ -235,13 +287,19 @@ def test_closing_frees_the_index_and_searching_builds_it_again() -> None:
 
 
 def test_the_committed_index_is_current() -> None:
-    done = subprocess.run([sys.executable, "-m", "knowledge.index", "--check"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "knowledge.index", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_importing_brings_in_no_database_or_harness() -> None:
     code = (
-        "import sys, knowledge; print([m for m in ('harness', 'torch', 'mcp', 'kevolve_mcp', 'sqlalchemy') if m in sys.modules])"
+        "import sys, knowledge; print([m for m in ('harness', 'torch', 'mcp', 'kevolve_mcp', "
+        "'sqlalchemy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -1,4 +1,5 @@
-"""Thousands of passages: nothing is lost, nothing wrong is returned. How long it takes: benchmarks/passages.py."""
+"""Thousands of passages: nothing is lost, nothing wrong is returned. How long it takes:
+benchmarks/passages.py."""
 
 from __future__ import annotations
 
@@ -20,7 +21,10 @@ def test_each_name_is_found_where_it_stands(tmp_path: Path, passages: int) -> No
     words = [f"w{n}" for n in range(500)]
     manuals = folder(tmp_path)
     for number in range(passages // SECTIONS):
-        sections = [f"## Part {n}\n\n{' '.join(drawn.choices(words, k=40))} name{number}x{n}\n" for n in range(SECTIONS)]
+        sections = [
+            f"## Part {n}\n\n{' '.join(drawn.choices(words, k=40))} name{number}x{n}\n"
+            for n in range(SECTIONS)
+        ]
         (manuals / f"manual{number}.md").write_text(f"# Manual {number}\n\n" + "\n".join(sections))
     documents = Documents(tmp_path / "home")
     added = documents.add(manuals, "acme", "x1")

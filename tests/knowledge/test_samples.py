@@ -14,12 +14,18 @@ from knowledge import Library, Page
 
 CPU = Path("/proc/cpuinfo")
 AVX512 = CPU.exists() and "avx512f" in CPU.read_text(encoding="utf-8")
-SAMPLES = [page for page in Library.builtin().pages() if page.category == "sample" and "cpp" in page.languages]
+SAMPLES = [
+    page
+    for page in Library.builtin().pages()
+    if page.category == "sample" and "cpp" in page.languages
+]
 
 
 def block(page: Page, kind: str) -> str:
     """The one block of a sample marked `python KIND`."""
-    (text,) = re.findall(rf"^```python {kind}\n(.*?)^```", page.body, flags=re.DOTALL | re.MULTILINE)
+    (text,) = re.findall(
+        rf"^```python {kind}\n(.*?)^```", page.body, flags=re.DOTALL | re.MULTILINE
+    )
     return str(text)
 
 

@@ -27,17 +27,29 @@ def ids(library: Library, query: str = "", **filters: object) -> list[str]:
 def test_a_signal_chooses_the_specific_page_first(library: Library) -> None:
     assert ids(library, signals=["division_heavy"])[0] == "guidance/division_and_sqrt"
     assert ids(library, signals=["wrong.race"])[0] == "guidance/races"
-    assert ids(library, signals=["register_spill"], target="cpu", language="cpp")[0] == "guidance/register_pressure"
-    assert "constraints/inputs_and_parameters" in ids(library, signals=["wrong.stale_parameters"])[:2]
+    assert (
+        ids(library, signals=["register_spill"], target="cpu", language="cpp")[0]
+        == "guidance/register_pressure"
+    )
+    assert (
+        "constraints/inputs_and_parameters" in ids(library, signals=["wrong.stale_parameters"])[:2]
+    )
 
 
 def test_the_first_signal_of_the_query_counts_most(library: Library) -> None:
-    assert ids(library, signals=["division_heavy", "gather_heavy"])[0] == "guidance/division_and_sqrt"
-    assert ids(library, signals=["gather_heavy", "division_heavy"])[0] == "guidance/gathers_and_lookups"
+    assert (
+        ids(library, signals=["division_heavy", "gather_heavy"])[0] == "guidance/division_and_sqrt"
+    )
+    assert (
+        ids(library, signals=["gather_heavy", "division_heavy"])[0]
+        == "guidance/gathers_and_lookups"
+    )
 
 
 def test_why_names_signal_target_language_and_words(library: Library) -> None:
-    found = library.search("gather prefetch zzzz", signals=["gather_heavy"], target="cpu", language="cpp", limit=ALL)
+    found = library.search(
+        "gather prefetch zzzz", signals=["gather_heavy"], target="cpu", language="cpp", limit=ALL
+    )
     hit = next(h for h in found.hits if h.id == "hardware/cpu/x86/avx512")
     assert "signal gather_heavy" in hit.why
     assert "target cpu" in hit.why
@@ -71,7 +83,11 @@ def test_words_are_stemmed(library: Library) -> None:
 
 def test_an_architecture_finds_its_own_pages_and_what_they_inherit(library: Library) -> None:
     found = ids(library, target="cuda:sm_90")
-    assert {"hardware/nvidia/hopper", "hardware/nvidia/memory_hierarchy", "hardware/nvidia/occupancy"} <= set(found)
+    assert {
+        "hardware/nvidia/hopper",
+        "hardware/nvidia/memory_hierarchy",
+        "hardware/nvidia/occupancy",
+    } <= set(found)
     others = [i for i in found if i.startswith(("hardware/amd", "hardware/cpu"))]
     assert others == []
     assert "hardware/nvidia/ampere_and_ada" not in found
@@ -117,11 +133,20 @@ def test_the_processor_family_can_be_named(library: Library) -> None:
 
 def test_inheritance_admits_ancestors_only() -> None:
     def page(name: str, rest: str) -> str:
-        return f"---\ntitle: {name}\ncategory: hardware\nsummary: About it.\n{rest}---\n# {name}\n\nText.\n"
+        return (
+            f"---\ntitle: {name}\ncategory: hardware\nsummary: About it.\n{rest}---\n# {name}\n\n"
+            "Text.\n"
+        )
 
     vendor = parse_page("hardware/v/vendor", page("Vendor", "applies_to: {targets: [npu:any]}\n"))
-    chip = parse_page("hardware/v/chip", page("Chip", "applies_to: {targets: [npu:one]}\ninherits: hardware/v/vendor\n"))
-    other = parse_page("hardware/v/other", page("Other", "applies_to: {targets: [npu:two]}\ninherits: hardware/v/vendor\n"))
+    chip = parse_page(
+        "hardware/v/chip",
+        page("Chip", "applies_to: {targets: [npu:one]}\ninherits: hardware/v/vendor\n"),
+    )
+    other = parse_page(
+        "hardware/v/other",
+        page("Other", "applies_to: {targets: [npu:two]}\ninherits: hardware/v/vendor\n"),
+    )
     library = Library([vendor, chip, other])
     hits = {hit.id: hit.why for hit in library.search(target="npu:one").hits}
     assert set(hits) == {"hardware/v/chip", "hardware/v/vendor"}
@@ -224,7 +249,9 @@ def test_snippets_show_the_place_or_the_summary(library: Library) -> None:
 
 def test_search_from_several_threads(library: Library) -> None:
     found: list[list[str]] = []
-    threads = [threading.Thread(target=lambda: found.append(ids(library, "softmax"))) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: found.append(ids(library, "softmax"))) for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -235,11 +262,17 @@ def test_search_from_several_threads(library: Library) -> None:
 
 def page_of(title: str, body: str, **fields: str) -> str:
     head = "".join(f"{name}: {value}\n" for name, value in fields.items())
-    return f"---\ntitle: {title}\ncategory: guidance\nsummary: About {title}.\n{head}---\n# {title}\n\n{body}"
+    return (
+        f"---\ntitle: {title}\ncategory: guidance\nsummary: About {title}.\n{head}---\n"
+        f"# {title}\n\n{body}"
+    )
 
 
 def test_the_section_that_fits_is_named_and_can_be_shown() -> None:
-    body = "Some words first.\n\n## Stores\n\nStreaming stores pass the cache.\n\n## Loads\n\nPrefetch the next rows.\n"
+    body = (
+        "Some words first.\n\n## Stores\n\nStreaming stores pass the cache.\n\n## Loads\n\n"
+        "Prefetch the next rows.\n"
+    )
     library = Library([parse_page("guidance/one", page_of("One", body))])
     (hit,) = library.search("prefetch rows").hits
     assert hit.section == "Loads"
@@ -267,7 +300,10 @@ def test_operators_lead_to_pages_of_their_family() -> None:
 
 
 def test_a_rare_signal_counts_more_than_a_common_one() -> None:
-    common = [parse_page(f"guidance/c{n}", page_of(f"C{n}", "Text.", signals="[memory_bound]")) for n in range(9)]
+    common = [
+        parse_page(f"guidance/c{n}", page_of(f"C{n}", "Text.", signals="[memory_bound]"))
+        for n in range(9)
+    ]
     rare = parse_page("guidance/rare", page_of("Rare", "Text.", signals="[gather_heavy]"))
     library = Library([*common, rare])
     assert ids(library, signals=["memory_bound", "gather_heavy"])[0] == "guidance/rare"
@@ -275,7 +311,10 @@ def test_a_rare_signal_counts_more_than_a_common_one() -> None:
 
 
 def test_how_it_is_asked_leads_to_the_page(library: Library) -> None:
-    asked = parse_page("guidance/asked", page_of("Plain", "Text.", asked_as='["why on earth is it so slow after lunch"]'))
+    asked = parse_page(
+        "guidance/asked",
+        page_of("Plain", "Text.", asked_as='["why on earth is it so slow after lunch"]'),
+    )
     own = Library([*library.pages(), asked])
     assert ids(own, "so slow after lunch")[0] == "guidance/asked"
     own.close()
@@ -283,6 +322,10 @@ def test_how_it_is_asked_leads_to_the_page(library: Library) -> None:
 
 def test_words_that_nothing_answers_say_so(library: Library) -> None:
     assert (
-        "no page really fits" in library.search("birthday cake for my aunt").note or not library.search("birthday cake aunt").hits
+        "no page really fits" in library.search("birthday cake for my aunt").note
+        or not library.search("birthday cake aunt").hits
     )
-    assert "no page really fits" not in library.search("softmax gives nan when the first block is masked").note
+    assert (
+        "no page really fits"
+        not in library.search("softmax gives nan when the first block is masked").note
+    )

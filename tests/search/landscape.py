@@ -1,7 +1,8 @@
 """A synthetic task and author: what a policy is tried on without a compiler.
 
-A candidate is a set of independent design choices (bits, some of which help only together) and a block size. Its F is a
-product of factors; a draft is a random design, an improvement flips one choice and often breaks something.
+A candidate is a set of independent design choices (bits, some of which help only together) and a
+block size. Its F is a product of factors; a draft is a random design, an improvement flips one
+choice and often breaks something.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def propose(rng: random.Random, ask: Ask, designs: dict[str, Design]) -> Design:
     if ask.role == "tune":
         return replace(parents[0], block=rng.choice([b for b in BLOCKS if b != parents[0].block]))
     if ask.role == "crossover":
-        mixed = tuple(rng.choice(pair) for pair in zip(parents[0].bits, parents[1].bits, strict=True))
+        mixed = tuple(
+            rng.choice(pair) for pair in zip(parents[0].bits, parents[1].bits, strict=True)
+        )
         return replace(parents[0], bits=mixed, broken=rng.random() < 0.25)
     flip = rng.randrange(BITS)
     bits = tuple(b ^ (i == flip) for i, b in enumerate(parents[0].bits))
@@ -54,7 +57,8 @@ def propose(rng: random.Random, ask: Ask, designs: dict[str, Design]) -> Design:
 
 
 def tell(rng: random.Random, ask: Ask, tree: Tree, designs: dict[str, Design]) -> Node:
-    """Apply O and evaluate: the node that answers the ask. Measured with half a percent of noise."""
+    """Apply O and evaluate: the node that answers the ask. Measured with half a percent of
+    noise."""
     design = propose(rng, ask, designs)
     seq = len(tree.nodes) + 1
     speed = 0.0 if design.broken else design.speed * rng.uniform(0.995, 1.005)
@@ -88,13 +92,18 @@ class Moment:
     selected: tuple[Ask, ...]
 
 
-def search(policy: SelectionPolicy, seed: int, evaluations: int, workers: int = 1) -> tuple[Tree, list[Moment]]:
+def search(
+    policy: SelectionPolicy, seed: int, evaluations: int, workers: int = 1
+) -> tuple[Tree, list[Moment]]:
     """A whole search with `workers` authors who answer in random order."""
     tree, waiting, designs, moments = Tree(), (), {}, []  # type: ignore[var-annotated]
     while len(tree.nodes) < evaluations:
         seq, spent = len(tree.asks) + 1, Spent(evaluations=len(tree.nodes))
         if workers > len(waiting):
-            chosen = as_asks(policy.select(tree, waiting, ask_random(seed, seq), spent, workers - len(waiting)), seq)
+            chosen = as_asks(
+                policy.select(tree, waiting, ask_random(seed, seq), spent, workers - len(waiting)),
+                seq,
+            )
             moments.append(Moment(tree, waiting, spent, chosen))
             tree, waiting = Tree(tree.nodes, tree.asks + chosen), waiting + chosen
         author = random.Random(f"author:{seed}:{len(tree.nodes)}")

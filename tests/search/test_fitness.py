@@ -24,7 +24,14 @@ from .build import node, situations, tree
 
 
 def case(name, speedup, weight=1.0, spread=1.02, **more):
-    return CaseResult(name, weight, correct=True, speedup=speedup, interval=(speedup / spread, speedup * spread), **more)
+    return CaseResult(
+        name,
+        weight,
+        correct=True,
+        speedup=speedup,
+        interval=(speedup / spread, speedup * spread),
+        **more,
+    )
 
 
 def test_interval_encloses_f_and_is_as_wide_as_its_cases():
@@ -41,7 +48,10 @@ def test_no_interval_without_f_or_with_a_case_that_has_none():
 
 
 def test_figures_weigh_latency_and_take_the_worst_roofline():
-    cases = [case("a", 2, 3, latency_us=10.0, roofline_fraction=0.9), case("b", 2, 1, latency_us=50.0, roofline_fraction=0.4)]
+    cases = [
+        case("a", 2, 3, latency_us=10.0, roofline_fraction=0.9),
+        case("b", 2, 1, latency_us=50.0, roofline_fraction=0.4),
+    ]
     assert figures(cases).latency_us == pytest.approx(20.0)
     assert figures(cases).roofline_fraction == 0.4
     partial = figures([*cases, case("c", 2)])
@@ -67,8 +77,15 @@ def test_compare_waits_for_evidence():
 
 @given(st.floats(0.1, 10), st.floats(0.1, 10), st.floats(1.0, 1.5), st.floats(1.0, 1.5))
 def test_compare_is_antisymmetric(a, b, da, db):
-    mirror = {"improved": "regressed", "regressed": "improved", "equivalent": "equivalent", "inconclusive": "inconclusive"}
-    assert compare(wide(1, a, da), wide(2, b, db)) == mirror[compare(wide(2, b, db), wide(1, a, da))]
+    mirror = {
+        "improved": "regressed",
+        "regressed": "improved",
+        "equivalent": "equivalent",
+        "inconclusive": "inconclusive",
+    }
+    assert (
+        compare(wide(1, a, da), wide(2, b, db)) == mirror[compare(wide(2, b, db), wide(1, a, da))]
+    )
 
 
 @given(st.floats(0.1, 10), st.floats(0.1, 10), st.floats(1.0, 1.5), st.floats(1.0, 1.5))
@@ -96,14 +113,27 @@ def test_ranking_puts_eligible_first_and_equals_in_order():
 
 
 def test_undominated_are_those_that_noise_cannot_tell_apart():
-    made = [wide(1, 2.0, 1.05), wide(2, 1.98, 1.05), wide(3, 1.0, 1.05), node(4, 0.0), node(5, 9.0, eligible=False)]
+    made = [
+        wide(1, 2.0, 1.05),
+        wide(2, 1.98, 1.05),
+        wide(3, 1.0, 1.05),
+        node(4, 0.0),
+        node(5, 9.0, eligible=False),
+    ]
     assert [n.id for n in undominated(made)] == ["n1", "n2", "n5"]
     assert dominates(made[0], made[2])
     assert not dominates(made[4], made[0])
 
 
 def test_progress_ignores_luck_and_adds_up_small_steps():
-    made = [node(1, 1.0), node(2, 1.01), node(3, 1.019), node(4, 1.03), node(5, 0.0), node(6, 5.0, eligible=False)]
+    made = [
+        node(1, 1.0),
+        node(2, 1.01),
+        node(3, 1.019),
+        node(4, 1.03),
+        node(5, 0.0),
+        node(6, 5.0, eligible=False),
+    ]
     assert [n.id for n in progress(made)] == ["n1", "n4"]
     assert stalled_for(made) == 2
     assert stalled_for([node(1, 0.0), node(2, 0.0)]) == 2
@@ -129,4 +159,9 @@ def test_prediction_against_observation():
     assert good.direction is True
     assert bad.direction is False
     assert failed is None
-    assert prediction(tree(node(1, 1.0, predicted_speedup=1.5)), node(1, 1.0, predicted_speedup=1.5)).direction is None
+    assert (
+        prediction(
+            tree(node(1, 1.0, predicted_speedup=1.5)), node(1, 1.0, predicted_speedup=1.5)
+        ).direction
+        is None
+    )

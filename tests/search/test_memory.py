@@ -10,7 +10,14 @@ from .build import ask, node, situations, tree
 #  └─ n3  └─ n5  ├─ n6
 #                └─ n7
 MADE = tree(
-    node(1), node(2, 1.2, 1), node(3, 0.0, 1), node(4, 1.4, 2), node(5, 0.0, 2), node(6, 1.3, 4), node(7, 0.0, 4), node(8, 0.0)
+    node(1),
+    node(2, 1.2, 1),
+    node(3, 0.0, 1),
+    node(4, 1.4, 2),
+    node(5, 0.0, 2),
+    node(6, 1.3, 4),
+    node(7, 0.0, 4),
+    node(8, 0.0),
 )
 
 
@@ -25,13 +32,22 @@ MADE = tree(
 )
 def test_what_each_operator_shows(memory, trajectory, siblings, failures):
     seen = history(MADE, Expansion(("n4",), memory, "improve"))
-    assert (" ".join(seen.trajectory), " ".join(seen.siblings), " ".join(seen.failures)) == (trajectory, siblings, failures)
+    assert (" ".join(seen.trajectory), " ".join(seen.siblings), " ".join(seen.failures)) == (
+        trajectory,
+        siblings,
+        failures,
+    )
     assert set(seen.shown) == set(f"{trajectory} {siblings} {failures}".split())
 
 
 def test_a_crossover_sees_both_ways_and_siblings_of_a_root_are_the_other_roots():
     made = tree(node(1), node(2, 1.2, 1), node(3, 1.1), node(4, 1.3, 3))
-    assert history(made, Expansion(("n2", "n4"), "parent", "crossover")).trajectory == ("n1", "n2", "n3", "n4")
+    assert history(made, Expansion(("n2", "n4"), "parent", "crossover")).trajectory == (
+        "n1",
+        "n2",
+        "n3",
+        "n4",
+    )
     mixed = history(MADE, Expansion(("n2", "n4"), "both", "crossover"))
     assert (mixed.trajectory, mixed.siblings) == (("n1", "n2", "n4"), ("n5", "n6", "n7"))
     assert history(MADE, Expansion((), "siblings", "draft")).siblings == ("n1", "n8")
@@ -43,14 +59,22 @@ def test_a_crossover_sees_both_ways_and_siblings_of_a_root_are_the_other_roots()
 def test_history_shows_known_nodes_once_and_keeps_their_failures(situation, data):
     made, _ = situation
     parents = (
-        tuple(data.draw(st.lists(st.sampled_from([n.id for n in made.nodes]), max_size=2, unique=True))) if made.nodes else ()
+        tuple(
+            data.draw(
+                st.lists(st.sampled_from([n.id for n in made.nodes]), max_size=2, unique=True)
+            )
+        )
+        if made.nodes
+        else ()
     )
     memory = data.draw(st.sampled_from(["none", "parent", "siblings", "both"]))
     seen = history(made, Expansion(parents, memory, "improve"))
     assert set(seen.shown) <= set(made.by_id)
     assert not set(seen.trajectory) & set(seen.siblings)
     assert all(made.by_id[i].failed for i in seen.failures)
-    assert {i for i in (*seen.trajectory, *seen.siblings) if made.by_id[i].failed} <= set(seen.failures)
+    assert {i for i in (*seen.trajectory, *seen.siblings) if made.by_id[i].failed} <= set(
+        seen.failures
+    )
     assert memory not in ("parent", "both") or set(parents) <= set(seen.trajectory)
 
 
@@ -67,5 +91,7 @@ def test_a_stall_brings_clean_slates_in_turn_and_open_asks_move_the_turn():
     turns = [decide(MADE, ("n4",), "improve", stalled_for=s, patience=3) for s in range(2, 7)]
     assert turns == ["both", "none", "siblings", "both", "none"]
     waiting = (ask(1, "improve", 4),)
-    assert decide(MADE, ("n4",), "improve", stalled_for=3, open_asks=waiting, patience=3) == "siblings"
+    assert (
+        decide(MADE, ("n4",), "improve", stalled_for=3, open_asks=waiting, patience=3) == "siblings"
+    )
     assert decide(MADE, ("n7",), "repair", stalled_for=3, patience=3) == "parent"

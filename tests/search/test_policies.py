@@ -14,7 +14,13 @@ from kevolve_mcp.search.testing import PolicyConformance, as_asks, unmet
 
 from .build import ask, node, situations, tree
 
-POLICIES = [Greedy(), Evolutionary(), Evolutionary(islands=4, brood=1, migrate_every=1), TreeSearch(), FakePolicy()]
+POLICIES = [
+    Greedy(),
+    Evolutionary(),
+    Evolutionary(islands=4, brood=1, migrate_every=1),
+    TreeSearch(),
+    FakePolicy(),
+]
 SEARCHING = [Greedy(), Evolutionary(islands=1), TreeSearch()]
 
 
@@ -87,7 +93,9 @@ def test_every_selection_says_why(policy, situation, seed):
 
 
 @pytest.mark.parametrize(
-    "policy", [Greedy(drafts=0), Evolutionary(islands=1, drafts=1), TreeSearch(drafts=0)], ids=lambda p: p.name
+    "policy",
+    [Greedy(drafts=0), Evolutionary(islands=1, drafts=1), TreeSearch(drafts=0)],
+    ids=lambda p: p.name,
 )
 def test_a_failure_is_repaired_a_bounded_number_of_times_by_one_author_at_a_time(policy):
     made, waiting = tree(node(1, 0.0)), ()
@@ -100,23 +108,34 @@ def test_a_failure_is_repaired_a_bounded_number_of_times_by_one_author_at_a_time
         waiting = as_asks([chosen], seq)
         again = select(policy, Tree(made.nodes, made.asks + waiting), waiting)
         assert again[0].role == "draft"
-        made = Tree((*made.nodes, node(seq + 1, 0.0, int(chosen.parents[0][1:]), role="repair", ask=seq)), made.asks + waiting)
+        made = Tree(
+            (*made.nodes, node(seq + 1, 0.0, int(chosen.parents[0][1:]), role="repair", ask=seq)),
+            made.asks + waiting,
+        )
     assert len(tries) == policy.repair_limit
     assert tries == [("n1",), ("n2",), ("n3",)]
 
 
 @pytest.mark.parametrize(
-    "policy", [Greedy(drafts=0), Evolutionary(islands=1, drafts=1), TreeSearch(drafts=0)], ids=lambda p: p.name
+    "policy",
+    [Greedy(drafts=0), Evolutionary(islands=1, drafts=1), TreeSearch(drafts=0)],
+    ids=lambda p: p.name,
 )
 def test_cheats_flags_and_bad_settings_are_not_repaired(policy):
-    dead = (node(2, 0.0, status="reward_hack"), node(3, 0.0, status="needs_review"), node(4, 0.0, 1, role="tune"))
+    dead = (
+        node(2, 0.0, status="reward_hack"),
+        node(3, 0.0, status="needs_review"),
+        node(4, 0.0, 1, role="tune"),
+    )
     made = tree(node(1, 1.0), *dead)
     roles = {e.role for seed in range(30) for e in select(policy, made, n=3, seed=seed)}
     assert "repair" not in roles
 
 
 @pytest.mark.parametrize(
-    "policy", [Greedy(drafts=0), Evolutionary(islands=1, drafts=1), TreeSearch(drafts=0)], ids=lambda p: p.name
+    "policy",
+    [Greedy(drafts=0), Evolutionary(islands=1, drafts=1), TreeSearch(drafts=0)],
+    ids=lambda p: p.name,
 )
 def test_tuning_takes_turns_and_ends_when_nothing_is_untried(policy):
     facts = {"params": {"A": 1}, "tunables": {"A": [1, 2]}, "structure": "s"}
@@ -164,7 +183,12 @@ def test_islands_share_the_asks_and_name_island_and_generation():
     chosen = select(policy, Tree(), n=6)
     assert [e.annotations["island"] for e in chosen] == [0, 1, 2, 0, 1, 2]
     assert [e.annotations["generation"] for e in chosen] == [0] * 6
-    assert select(policy, Tree((), as_asks(chosen, 1)), as_asks(chosen, 1))[0].annotations["generation"] == 1
+    assert (
+        select(policy, Tree((), as_asks(chosen, 1)), as_asks(chosen, 1))[0].annotations[
+            "generation"
+        ]
+        == 1
+    )
 
 
 def test_an_island_without_anyone_correct_is_settled_anew_and_says_so():
@@ -174,9 +198,17 @@ def test_an_island_without_anyone_correct_is_settled_anew_and_says_so():
     (chosen,) = select(policy, made)
     assert (chosen.parents, chosen.annotations["phase"]) == (("n2",), "reseed")
     assert (chosen.annotations["island"], chosen.annotations["migrated_from"]) == (0, 1)
-    nobody = tree(node(1, 0.0, ask=1, status="reward_hack"), node(2, 0.0, ask=2, status="reward_hack"), asks=asks)
+    nobody = tree(
+        node(1, 0.0, ask=1, status="reward_hack"),
+        node(2, 0.0, ask=2, status="reward_hack"),
+        asks=asks,
+    )
     (alone,) = select(policy, nobody)
-    assert (alone.role, alone.annotations["phase"], alone.annotations["island"]) == ("draft", "reseed", 0)
+    assert (alone.role, alone.annotations["phase"], alone.annotations["island"]) == (
+        "draft",
+        "reseed",
+        0,
+    )
 
 
 def test_migration_happens_once_in_its_generation():
@@ -207,7 +239,9 @@ def test_no_island_is_ever_forgotten(seed, islands, failing):
 
 
 @pytest.mark.parametrize(
-    "policy", [Greedy(drafts=0), Evolutionary(islands=1, drafts=1), TreeSearch(drafts=0)], ids=lambda p: p.name
+    "policy",
+    [Greedy(drafts=0), Evolutionary(islands=1, drafts=1), TreeSearch(drafts=0)],
+    ids=lambda p: p.name,
 )
 def test_a_fixed_failure_is_left_in_peace(policy):
     made = tree(node(1, 0.0), node(2, 1.0, 1, role="repair"))
@@ -215,7 +249,9 @@ def test_a_fixed_failure_is_left_in_peace(policy):
 
 
 def test_kin_are_not_crossed_and_no_pair_twice():
-    view = moves.View.of(tree(node(1, 2.0), node(2, 1.9, 1), node(3, 1.8), node(4, 1.7), node(5, 1.6, 1, 4)), (), 8)
+    view = moves.View.of(
+        tree(node(1, 2.0), node(2, 1.9, 1), node(3, 1.8), node(4, 1.7), node(5, 1.6, 1, 4)), (), 8
+    )
     partners = moves.partners(view, view.tree.by_id["n1"], view.tree.nodes)
     assert [n.id for n in partners] == ["n3"]
     under_way = view.plus(moves.crossover(view, view.tree.by_id["n3"], view.tree.by_id["n1"]))
@@ -224,7 +260,9 @@ def test_kin_are_not_crossed_and_no_pair_twice():
 
 def test_an_ask_that_was_answered_meanwhile_weighs_nothing():
     asks = (ask(1, "improve", 1),)
-    made = tree(node(1, 3.0), node(2, 2.95), node(3, 3.1, 1, ask=1, status="needs_review"), asks=asks)
+    made = tree(
+        node(1, 3.0), node(2, 2.95), node(3, 3.1, 1, ask=1, status="needs_review"), asks=asks
+    )
     assert moves.View.of(made, asks, 8).load == {}
     assert moves.View.of(tree(*made.nodes[:2], asks=asks), asks, 8).load == {"n1": 1}
 
@@ -234,7 +272,9 @@ def migrations(policy, evaluations):
     made = Tree()
     for seq in range(1, evaluations + 1):
         (new,) = as_asks(select(policy, made), seq)
-        child = node(seq, 1.0 + seq / 50, *(int(p[1:]) for p in new.parents), role=new.role, ask=seq)
+        child = node(
+            seq, 1.0 + seq / 50, *(int(p[1:]) for p in new.parents), role=new.role, ask=seq
+        )
         made = Tree((*made.nodes, child), (*made.asks, new))
     notes = [a.annotations for a in made.asks if a.annotations["island"] == 0]
     return [n["generation"] for n in notes if n["phase"] == "migrate"]
@@ -264,7 +304,9 @@ def test_tree_search_explores_what_was_visited_less():
 
 
 def test_every_ask_has_a_random_source_of_its_own():
-    draws = {(seed, seq): ask_random(seed, seq).random() for seed in (0, 1, 11) for seq in (1, 2, 11)}
+    draws = {
+        (seed, seq): ask_random(seed, seq).random() for seed in (0, 1, 11) for seq in (1, 2, 11)
+    }
     assert len(set(draws.values())) == 9
     assert ask_random(0, 1).random() == draws[0, 1]
 

@@ -12,7 +12,9 @@ def installed(monkeypatch):
 
     def offer(**values):
         found = [EntryPoint(name.rstrip("_"), value, GROUP) for name, value in values.items()]
-        monkeypatch.setattr(registry, "entry_points", lambda group: [e for e in found if e.group == group])
+        monkeypatch.setattr(
+            registry, "entry_points", lambda group: [e for e in found if e.group == group]
+        )
 
     return offer
 
@@ -36,7 +38,10 @@ def test_mistakes_say_what_is_accepted():
 
 
 def test_third_parties_add_policies_but_cannot_take_names_over(installed):
-    installed(mine="kevolve_mcp.search.policies.fake:FakePolicy", greedy="kevolve_mcp.search.policies.fake:FakePolicy")
+    installed(
+        mine="kevolve_mcp.search.policies.fake:FakePolicy",
+        greedy="kevolve_mcp.search.policies.fake:FakePolicy",
+    )
     assert policy_names() == ("greedy", "evolutionary", "mcts", "mine")
     assert isinstance(create_policy("mine"), SelectionPolicy)
     assert isinstance(create_policy("greedy"), Greedy)

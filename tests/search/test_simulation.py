@@ -1,4 +1,5 @@
-"""Whole searches on a synthetic landscape: do the policies search, and do they survive being killed?"""
+"""Whole searches on a synthetic landscape: do the policies search, and do they survive being
+killed?"""
 
 from functools import cache
 from statistics import mean
@@ -54,7 +55,9 @@ def test_a_resumed_search_selects_what_the_uninterrupted_one_did(name, workers):
         part = Tree(kept.nodes[:nodes], kept.asks[:asks])
         open_asks = [a for a in part.asks if a.seq not in part.answered()]
         assert tuple(open_asks) == moment.open_asks
-        chosen = create_policy(name).select(part, open_asks, ask_random(7, asks + 1), moment.spent, len(moment.selected))
+        chosen = create_policy(name).select(
+            part, open_asks, ask_random(7, asks + 1), moment.spent, len(moment.selected)
+        )
         assert as_asks(chosen, asks + 1) == moment.selected
 
 

@@ -17,7 +17,9 @@ def over(goal="best", budget=Budget(), spent=Spent(), made=FAST, **more):  # noq
 def test_goals():
     reached = over("speedup:2")
     assert reached.reason == "goal_reached"
-    assert reached.sentence == "Goal reached: n2 is 2.31x (95 % interval 2.25 to 2.38) against the 2x that was asked for."
+    assert reached.sentence == (
+        "Goal reached: n2 is 2.31x (95 % interval 2.25 to 2.38) against the 2x that was asked for."
+    )
     assert over("speedup:2.5") is None
     assert over("latency_us:50") is None
     assert over("latency_us:50", best=Figures(latency_us=49.0)).reason == "goal_reached"
@@ -44,17 +46,21 @@ def test_every_budget_ends_the_search_and_says_which(limit):
 
 
 def test_a_node_that_would_mostly_lie_beyond_the_limit_is_not_begun():
-    made = tree(node(1, 1.0, seconds=20.0), node(2, 2.31, 1, seconds=18.0), node(3, 0.0, 2, seconds=1.0))
+    made = tree(
+        node(1, 1.0, seconds=20.0), node(2, 2.31, 1, seconds=18.0), node(3, 0.0, 2, seconds=1.0)
+    )
     assert over(budget=Budget(seconds=75), spent=Spent(seconds=66.0), made=made) is None
     ended = over(budget=Budget(seconds=75), spent=Spent(seconds=66.5), made=made)
     assert ended.reason == "budget_spent"
     assert ended.sentence == (
-        "Budget spent: 66 of 75 seconds; in the 8.5 that are left no node fits, which takes up to 18. Best: n2 is 2.31x."
+        "Budget spent: 66 of 75 seconds; in the 8.5 that are left no node fits, which takes up to "
+        "18. Best: n2 is 2.31x."
     )
     assert over(spent=Spent(seconds=1e6), made=made) is None
     late = tree(*made.nodes, node(4, 0.0, 2, seconds=0.5))  # an ask that was open
     assert over(budget=Budget(seconds=75), spent=Spent(seconds=67.0), made=late) is not None
-    stored = tree(node(1, 1.0, seconds=160.0), node(2, 2.31, 1, seconds=160.0))  # elsewhere, at another time
+    # elsewhere, at another time
+    stored = tree(node(1, 1.0, seconds=160.0), node(2, 2.31, 1, seconds=160.0))
     assert over(budget=Budget(seconds=75), spent=Spent(seconds=1.0), made=stored) is None
 
 
@@ -69,24 +75,45 @@ def test_a_stall_ends_the_search():
 
 def test_open_asks_are_mentioned_and_fill_the_budget():
     waiting = (ask(1, "draft"), ask(2, "draft"))
-    assert over("speedup:2", open_asks=waiting).sentence.endswith("2 asks are still open; their results will be recorded.")
-    assert over("speedup:2", open_asks=waiting[:1]).sentence.endswith("1 ask is still open; its result will be recorded.")
+    assert over("speedup:2", open_asks=waiting).sentence.endswith(
+        "2 asks are still open; their results will be recorded."
+    )
+    assert over("speedup:2", open_asks=waiting[:1]).sentence.endswith(
+        "1 ask is still open; its result will be recorded."
+    )
     assert room(Budget(evaluations=5), Spent(evaluations=2), waiting) == 1
     assert room(Budget(evaluations=3), Spent(evaluations=2), waiting) == 0
     assert room(Budget(), Spent(evaluations=2), waiting) is None
 
 
 numbers = st.integers(0, 20)
-spends = st.builds(Spent, numbers, numbers.map(float), numbers.map(float), numbers, numbers.map(float))
+spends = st.builds(
+    Spent, numbers, numbers.map(float), numbers.map(float), numbers, numbers.map(float)
+)
 budgets = st.builds(Budget, *[st.none() | numbers for _ in range(5)])
 
 
-@given(situations, budgets, spends, spends, st.sampled_from(["best", "speedup:1.5"]), st.none() | st.integers(1, 10))
-def test_what_is_over_stays_over_whatever_is_spent(situation, budget, spent, more, goal, stall_after):
+@given(
+    situations,
+    budgets,
+    spends,
+    spends,
+    st.sampled_from(["best", "speedup:1.5"]),
+    st.none() | st.integers(1, 10),
+)
+def test_what_is_over_stays_over_whatever_is_spent(
+    situation, budget, spent, more, goal, stall_after
+):
     made, open_asks = situation
-    later = Spent(*(getattr(spent, f) + getattr(more, f) for f in ("evaluations", "seconds", "device_seconds", "tokens", "usd")))
+    later = Spent(
+        *(
+            getattr(spent, f) + getattr(more, f)
+            for f in ("evaluations", "seconds", "device_seconds", "tokens", "usd")
+        )
+    )
     before, after = (
-        terminate(made, Goal.parse(goal), budget, s, open_asks=open_asks, stall_after=stall_after) for s in (spent, later)
+        terminate(made, Goal.parse(goal), budget, s, open_asks=open_asks, stall_after=stall_after)
+        for s in (spent, later)
     )
     assert before is None or (after is not None and after.reason == before.reason)
     assert budget.exceeded(later) is None or after is not None

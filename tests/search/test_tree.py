@@ -4,7 +4,14 @@ from kevolve_mcp.search import ROOT, Tree
 
 from .build import ask, node, situations, tree
 
-FORK = tree(node(1, 1.0), node(2, 1.5, 1), node(3, 0.0, 1), node(4, 2.0, 2), node(5, 0.8), node(6, 1.7, 4, 5))
+FORK = tree(
+    node(1, 1.0),
+    node(2, 1.5, 1),
+    node(3, 0.0, 1),
+    node(4, 2.0, 2),
+    node(5, 0.8),
+    node(6, 1.7, 4, 5),
+)
 
 
 def ids(nodes):
@@ -47,7 +54,9 @@ def test_untried_counts_the_settings_left_within_a_structure():
 
 def test_annotations_are_read_from_the_ask_first():
     made = tree(
-        node(1, ask=1, annotations={"island": 7, "own": 1}), node(2, annotations={"island": 3}), asks=(ask(1, "draft", island=2),)
+        node(1, ask=1, annotations={"island": 7, "own": 1}),
+        node(2, annotations={"island": 3}),
+        asks=(ask(1, "draft", island=2),),
     )
     assert made.annotation(made.nodes[0], "island") == 2
     assert made.annotation(made.nodes[0], "own") == 1

@@ -8,7 +8,13 @@ from harness.types import CaseResult, Goal
 from kevolve_mcp.search import unmet_goals
 
 FAST = CaseResult(
-    "large", correct=True, speedup=2.2, verdict="faster", baseline="compile", latency_us=40.0, roofline_fraction=0.8
+    "large",
+    correct=True,
+    speedup=2.2,
+    verdict="faster",
+    baseline="compile",
+    latency_us=40.0,
+    roofline_fraction=0.8,
 )
 SMALL = replace(FAST, name="small", protected=True, baseline="eager")
 
@@ -20,7 +26,11 @@ def test_nothing_to_confess() -> None:
 
 def test_a_goal_that_only_the_kernel_alone_reached() -> None:
     called = (replace(FAST, speedup=1.5, latency_us=60.0, roofline_fraction=0.5),)
-    for goal, figure in (("speedup:2", "1.5x"), ("latency_us:50", "60 us"), ("roofline:0.7", "50%")):
+    for goal, figure in (
+        ("speedup:2", "1.5x"),
+        ("latency_us:50", "60 us"),
+        ("roofline:0.7", "50%"),
+    ):
         (text,) = unmet_goals(Goal.parse(goal), called, (FAST,))
         assert goal in text
         assert figure in text
@@ -32,7 +42,10 @@ def test_a_loss_and_a_protected_case_are_named() -> None:
     slower = replace(SMALL, speedup=0.7, verdict="slower")
     loss, case = unmet_goals(Goal(), (slower,), (SMALL,))
     assert "slower than the strongest baselines: 0.70x" in loss
-    assert "protected case small is slower as called: 0.70x over eager; the kernel alone: 2.20x" in case
+    assert (
+        "protected case small is slower as called: 0.70x over eager; the kernel alone: 2.20x"
+        in case
+    )
 
 
 def test_a_win_that_finding_the_kernel_takes_is_named_with_what_helps() -> None:

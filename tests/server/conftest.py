@@ -1,4 +1,5 @@
-"""A server on a home of its own whose executor is fake, and a client to it in both protocol eras."""
+"""A server on a home of its own whose executor is fake, and a client to it in both protocol
+eras."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def kernel(speedup: float = 1.5, **markers: object) -> str:
 
 def make_server(home: Path, executor: FakeExecutor | None = None) -> MCPServer[Any]:
     shared = executor or FakeExecutor()
-    return build_server(Settings(home=home), lambda settings: Service(settings, lambda python, near: shared))
+    return build_server(
+        Settings(home=home), lambda settings: Service(settings, lambda python, near: shared)
+    )
 
 
 def text(result: CallToolResult) -> str:
@@ -66,6 +69,8 @@ def executor() -> FakeExecutor:
 
 
 @pytest.fixture(params=EVERY_ERA)
-async def client(request: pytest.FixtureRequest, tmp_path: Path, executor: FakeExecutor) -> AsyncIterator[Client]:
+async def client(
+    request: pytest.FixtureRequest, tmp_path: Path, executor: FakeExecutor
+) -> AsyncIterator[Client]:
     async with Client(make_server(tmp_path, executor), mode=request.param) as connected:
         yield connected

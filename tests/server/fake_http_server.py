@@ -1,6 +1,8 @@
-"""`python -m tests.server.fake_http_server HOME ROOT [OPTIONS]`: the server over HTTP with a fake executor.
+"""`python -m tests.server.fake_http_server HOME ROOT [OPTIONS]`: the server over HTTP with a fake
+executor.
 
-OPTIONS: fields of HttpOptions as JSON, `limits` as an object of its own. KEVOLVE_TOKEN as for the real program.
+OPTIONS: fields of HttpOptions as JSON, `limits` as an object of its own. KEVOLVE_TOKEN as for the
+real program.
 """
 
 from __future__ import annotations
@@ -19,5 +21,7 @@ if __name__ == "__main__":
     limits = Limits(**given.pop("limits", {}))
     settings = Settings(home=Path(sys.argv[1]))
     token = settings.token.get_secret_value() or None
-    options = HttpOptions(token=token, roots=(Path(sys.argv[2]),), limits=limits, **{"port": 0, **given})
+    options = HttpOptions(
+        token=token, roots=(Path(sys.argv[2]),), limits=limits, **{"port": 0, **given}
+    )
     serve_http(options, settings, lambda s: Service(s, lambda python, near: FakeExecutor()))

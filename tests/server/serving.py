@@ -1,4 +1,5 @@
-"""The server over HTTP as a process of its own on a free loopback port, and what is needed to talk to it, well or badly."""
+"""The server over HTTP as a process of its own on a free loopback port, and what is needed to talk
+to it, well or badly."""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ class Serving:
             json.dumps(self.options),
         ]
         environment = {**os.environ, "KEVOLVE_TOKEN": self.token}
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment
+        )
         assert self.process.stderr is not None
         first = self.process.stderr.readline()
         found = re.search(r":(\d+)/mcp$", first.strip())
@@ -88,7 +91,9 @@ class Serving:
         """A client of the SDK, with the token in its header."""
         headers = {"authorization": f"Bearer {self.token if token is None else token}"}
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(10, read=60), trust_env=False) as transport,
+            httpx2.AsyncClient(
+                headers=headers, timeout=httpx2.Timeout(10, read=60), trust_env=False
+            ) as transport,
             Client(streamable_http_client(self.url, http_client=transport), mode=mode) as client,  # type: ignore[arg-type]
         ):
             yield client
@@ -114,7 +119,11 @@ class Serving:
     ) -> Answer | None:
         """One request, well-formed unless asked otherwise. token: "" the right one, None none."""
         lines = [f"{method} {target} HTTP/1.1", f"Host: {host or f'127.0.0.1:{self.port}'}"]
-        lines += [f"Accept: {ACCEPT}", "Content-Type: application/json", f"Content-Length: {len(body)}"]
+        lines += [
+            f"Accept: {ACCEPT}",
+            "Content-Type: application/json",
+            f"Content-Length: {len(body)}",
+        ]
         if token is not None:
             lines.append(f"Authorization: Bearer {token or self.token}")
         lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
@@ -144,7 +153,8 @@ def receive(connection: socket.socket) -> Answer | None:
 
 @contextmanager
 def hung_up(connection: socket.socket) -> Iterator[None]:
-    """After the block the server ends the connection by itself; a server that does not makes the socket time out."""
+    """After the block the server ends the connection by itself; a server that does not makes the
+    socket time out."""
     yield
     try:
         while connection.recv(65536):

@@ -1,5 +1,5 @@
-"""A coding agent connected over stdio, played through the whole workflow: an orderly one, one whose client cuts every call
-short, and one whose connection breaks while it writes."""
+"""A coding agent connected over stdio, played through the whole workflow: an orderly one, one whose
+client cuts every call short, and one whose connection breaks while it writes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ START = "# fake: speedup=1.1\nclass ModelNew: pass\n"
 
 
 def server(home: Path) -> StdioServerParameters:
-    return StdioServerParameters(command=sys.executable, args=["-m", "tests.server.fake_server", str(home)], cwd=ROOT)
+    return StdioServerParameters(
+        command=sys.executable, args=["-m", "tests.server.fake_server", str(home)], cwd=ROOT
+    )
 
 
 class Agent:
-    """Calls tools and does what their answers say. cut_s: when its client gives a call up, whatever the server meant to wait;
-    then it makes the call again, as agents do. lost: the tools whose answers it never saw."""
+    """Calls tools and does what their answers say. cut_s: when its client gives a call up, whatever
+    the server meant to wait; then it makes the call again, as agents do. lost: the tools whose
+    answers it never saw."""
 
     def __init__(self, client: Client, cut_s: float | None = None) -> None:
         self._client = client
@@ -66,9 +69,11 @@ class Agent:
             (ask,) = batch["asks"]
             nodes.append(await self.answer(session, ask["context"], len(nodes), **markers))
 
-    async def answer(self, session: str, context: dict[str, Any], number: int, **markers: object) -> str:
-        """One ask. A start brings its kernel; anything else gets a kernel that is a little faster than the last, checked first,
-        which costs no evaluation."""
+    async def answer(
+        self, session: str, context: dict[str, Any], number: int, **markers: object
+    ) -> str:
+        """One ask. A start brings its kernel; anything else gets a kernel that is a little faster
+        than the last, checked first, which costs no evaluation."""
         ask = context["id"]
         if context["role"] == "start":
             told = await self.call("kernel_submit", session_id=session, ask_id=ask)
@@ -76,9 +81,15 @@ class Agent:
             source = kernel(1.2 + number / 10, **markers) + f"# for {ask}\n"
             checked = await self.call("kernel_check", session_id=session, source=source)
             assert result_of(checked)["evaluation"]["status"] == "correct"
-            words = {"hypothesis": f"idea {number}", "predicted_speedup": 1.1, "rationale": "seen in the profile"}
+            words = {
+                "hypothesis": f"idea {number}",
+                "predicted_speedup": 1.1,
+                "rationale": "seen in the profile",
+            }
             spent = {"tokens": 1000, "usd": 0.01}
-            told = await self.call("kernel_submit", session_id=session, ask_id=ask, source=source, usage=spent, **words)
+            told = await self.call(
+                "kernel_submit", session_id=session, ask_id=ask, source=source, usage=spent, **words
+            )
         return str(result_of(told)["node"]["id"])
 
 
@@ -94,7 +105,9 @@ async def agent(home: Path, mode: Any = "auto", cut_s: float | None = None) -> A
 
 
 async def opened(agent: Agent, **arguments: Any) -> str:
-    answer = await agent.call("session_open", task_source=TASK, start_source=START, policy={"skills": False}, **arguments)
+    answer = await agent.call(
+        "session_open", task_source=TASK, start_source=START, policy={"skills": False}, **arguments
+    )
     session = answer.get("session") or result_of(answer)["session"]
     return str(session["id"])
 
@@ -119,7 +132,13 @@ async def test_the_whole_workflow(tmp_path: Path, mode: str) -> None:
         assert (Path(finished["package"]) / "manifest.json").is_file()
         assert "kernel.py" in finished["contents"]
         assert (await me.call("session_finish", session_id=session))["package"] == ending["package"]
-        assert set(me.calls) >= {"session_open", "session_next", "kernel_check", "kernel_submit", "session_finish"}
+        assert set(me.calls) >= {
+            "session_open",
+            "session_next",
+            "kernel_check",
+            "kernel_submit",
+            "session_finish",
+        }
 
 
 async def test_its_budget_of_money_ends_the_search(tmp_path: Path) -> None:
@@ -134,7 +153,11 @@ async def test_a_client_that_cuts_every_call_loses_nothing(tmp_path: Path) -> No
     slow_task = TASK.replace("name=scale", "name=scale\n# fake: seconds=1.2")
     async with agent(tmp_path, cut_s=0.5) as me:
         answer = await me.call(
-            "session_open", task_source=slow_task, start_source=START, policy={"skills": False}, budget={"evaluations": 3}
+            "session_open",
+            task_source=slow_task,
+            start_source=START,
+            policy={"skills": False},
+            budget={"evaluations": 3},
         )
         session = str((answer.get("session") or result_of(answer)["session"])["id"])
         assert me.lost
@@ -145,7 +168,8 @@ async def test_a_client_that_cuts_every_call_loses_nothing(tmp_path: Path) -> No
         finished = result_of(await me.call("session_finish", session_id=session))
         tree = await me.call("tree_view", session_id=session)
         assert tree["data"]["session"]["nodes"] == 3  # what was cut and repeated is there once
-        assert tree["data"]["session"]["open_asks"] <= me.lost.count("session_next")  # on a busy machine an ask is lost as well
+        # on a busy machine an ask is lost as well
+        assert tree["data"]["session"]["open_asks"] <= me.lost.count("session_next")
         assert tree["data"]["session"]["spent"]["tokens"] == 2000
         assert (Path(finished["package"]) / "manifest.json").is_file()
 
@@ -159,14 +183,16 @@ async def test_a_lost_ask_is_read_again_after_reconnecting(tmp_path: Path) -> No
         lost = me.shown[-1]
         ask = batch["asks"][0]["context"]["id"]
     async with agent(tmp_path) as again:
-        assert await opened(again, budget={"evaluations": 3}) == session  # it need not remember the session either
+        # it need not remember the session either
+        assert await opened(again, budget={"evaluations": 3}) == session
         for arguments in ({}, {}, {"ask_id": ask}):  # nor its ask
             batch = await again.call("session_next", session_id=session, **arguments)
             assert batch["asks"][0]["context"]["id"] == ask
             whole = body(again.shown[-1])
             assert whole == body(again.shown[1])
         assert whole.splitlines()[:2] == body(lost).splitlines()[:2]
-        assert "class Model: pass" in whole  # a new author has not seen what the one before it was given
+        # a new author has not seen what the one before it was given
+        assert "class Model: pass" in whole
         assert "class Model: pass" not in body(lost)
         assert await again.answer(session, batch["asks"][0]["context"], 1) == "n2"
         assert await again.search(session) == ["n3"]
@@ -174,11 +200,15 @@ async def test_a_lost_ask_is_read_again_after_reconnecting(tmp_path: Path) -> No
         assert [n["id"] for n in finished["lineage"]]
 
 
-async def test_an_answer_that_was_lost_with_the_connection_is_not_evaluated_twice(tmp_path: Path) -> None:
+async def test_an_answer_that_was_lost_with_the_connection_is_not_evaluated_twice(
+    tmp_path: Path,
+) -> None:
     source = kernel(1.7, seconds=1.0)
     async with agent(tmp_path) as me:
         session = await opened(me)
-        job = await me._client.call_tool("kernel_submit", {"session_id": session, "source": source, "wait_s": 0})
+        job = await me._client.call_tool(
+            "kernel_submit", {"session_id": session, "source": source, "wait_s": 0}
+        )
         assert data(job)["state"] == "running"
     async with agent(tmp_path) as again:
         first = result_of(await again.call("kernel_submit", session_id=session, source=source))

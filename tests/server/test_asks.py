@@ -1,4 +1,5 @@
-"""What an agent is asked, as its client sees it: asks that know the tree, hold what is new and refer to the rest."""
+"""What an agent is asked, as its client sees it: asks that know the tree, hold what is new and
+refer to the rest."""
 
 from __future__ import annotations
 
@@ -22,8 +23,13 @@ pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).parents[2]
 REFERENCE = "return total * scale * self.weight, total"  # of the task
 RULE = "keep no packed copy"
-OPERATORS = "aten.add.Tensor,aten.pow.Tensor_Scalar,aten.mean.dim,aten.rsqrt.default,aten.mul.Tensor"
-TASK = f"# fake: name=norm\n# fake: operators={OPERATORS}\n" + (ROOT / "examples/rmsnorm_residual/task.py").read_text()
+OPERATORS = (
+    "aten.add.Tensor,aten.pow.Tensor_Scalar,aten.mean.dim,aten.rsqrt.default,aten.mul.Tensor"
+)
+TASK = (
+    f"# fake: name=norm\n# fake: operators={OPERATORS}\n"
+    + (ROOT / "examples/rmsnorm_residual/task.py").read_text()
+)
 LINES = "\n".join(f"sum{i % 7} = wide_row[{i}] * scale[{i}]  # step {i}" for i in range(150))
 PAGE = re.compile(r"^## Known: .* \((\S+)\)$", re.MULTILINE)
 
@@ -61,7 +67,9 @@ async def ask(client: Client, session: str, **arguments: object) -> tuple[dict[s
     return found["context"], text(answer)
 
 
-async def submit(client: Client, session: str, source: str, ask_id: str = "", **arguments: object) -> str:
+async def submit(
+    client: Client, session: str, source: str, ask_id: str = "", **arguments: object
+) -> str:
     given = {"session_id": session, "source": source, "ask_id": ask_id, **arguments}
     return str(data(await client.call_tool("kernel_submit", given))["node_id"])
 
@@ -77,26 +85,52 @@ async def test_the_first_correct_kernel_is_extended_and_the_ask_says_why(client:
     assert draft["role"] == "draft"
     assert "Why this one: nothing is correct yet that could be built upon." in said
     await submit(
-        client, session, long_kernel(2.2, 1, signals="latency_bound,not_vectorized"), draft["id"], hypothesis="wide rows"
+        client,
+        session,
+        long_kernel(2.2, 1, signals="latency_bound,not_vectorized"),
+        draft["id"],
+        hypothesis="wide rows",
     )
     for number in range(2, 5):
         context, said = await ask(client, session)
         assert context["parents"][0]["id"] == "n1"
         assert re.search(r"Why this one: n1 at 2.2x, \S+ \S+", said)
-        for part in ("## Parent n1", "correct, F = 2.200", "wide rows", "Dominant: latency_bound: ", "2.20 [2.18, 2.22] faster"):
+        for part in (
+            "## Parent n1",
+            "correct, F = 2.200",
+            "wide rows",
+            "Dominant: latency_bound: ",
+            "2.20 [2.18, 2.22] faster",
+        ):
             assert part in said, part
-        await submit(client, session, long_kernel(1.0 + number / 10, number), context["id"], hypothesis=f"idea {number}")
+        await submit(
+            client,
+            session,
+            long_kernel(1.0 + number / 10, number),
+            context["id"],
+            hypothesis=f"idea {number}",
+        )
 
 
 async def test_it_tells_what_was_tried_failures_included(client: Client) -> None:
     session = await opened(client)
     await answered(client, session, long_kernel(2.0, 1))
     await submit(client, session, long_kernel(1.4, 2), hypothesis="two sums", parents=["n1"])
-    await submit(client, session, long_kernel(1.4, 3, status="reward_hack"), hypothesis="keep the last answer", parents=["n1"])
+    await submit(
+        client,
+        session,
+        long_kernel(1.4, 3, status="reward_hack"),
+        hypothesis="keep the last answer",
+        parents=["n1"],
+    )
     context, said = await ask(client, session)
     assert [p["id"] for p in context["parents"]] == ["n1"]
     tried = said.partition("## Tried before")[2]
-    assert re.search(r"Failed, do not repeat:\n- n3 from n1: reward_hack F = 0.000. keep the last answer; cheat.clock", tried)
+    assert re.search(
+        r"Failed, do not repeat:\n- n3 from n1: reward_hack F = 0.000. keep the last answer; "
+        r"cheat.clock",
+        tried,
+    )
     assert re.search(r"- n2 from n1: correct F = 1.400. two sums", tried)
 
 
@@ -110,11 +144,17 @@ async def test_what_an_author_had_is_referred_to(client: Client) -> None:
     assert context["task"]["source"] == context["parents"][0]["source"] == ""
     assert "- in ask a1: Task norm; Machine; Rules for candidates." in second
     assert f'session_next(session_id="{session}", ask_id="a1") shows them again.' in second
-    assert f'Source of n1. tree_view(session_id="{session}", node_id="n1", section="source") shows it again.' in second
-    again, repeated = await ask(client, session, ask_id="a1")  # the calls that it names do what it says
+    assert (
+        f'Source of n1. tree_view(session_id="{session}", node_id="n1", section="source") shows it '
+        "again."
+    ) in second
+    # the calls that it names do what it says
+    again, repeated = await ask(client, session, ask_id="a1")
     assert again["id"] == "a1"
     assert REFERENCE in repeated
-    shown = await client.call_tool("tree_view", {"session_id": session, "node_id": "n1", "section": "source"})
+    shown = await client.call_tool(
+        "tree_view", {"session_id": session, "node_id": "n1", "section": "source"}
+    )
     assert "wide_row[70]" in text(shown)
     _, whole = await ask(client, session, ask_id="a2", max_tokens=20_000)
     assert all(part in whole for part in (REFERENCE, RULE, "wide_row[70]"))
@@ -125,9 +165,13 @@ async def test_the_source_of_anothers_kernel_is_shown_once(tmp_path: Path) -> No
     async with Client(server, client_info=Implementation(name="one", version="1")) as one:
         session = await opened(one)
         await answered(one, session, kernel(1.5) + "its_only_line()\n")
-    async with Client(make_server(tmp_path), client_info=Implementation(name="two", version="1")) as two:
+    async with Client(
+        make_server(tmp_path), client_info=Implementation(name="two", version="1")
+    ) as two:
         context, first = await ask(two, session)
-        assert all(part in first for part in (REFERENCE, RULE, "## Source of n1", "its_only_line()"))
+        assert all(
+            part in first for part in (REFERENCE, RULE, "## Source of n1", "its_only_line()")
+        )
         await submit(two, session, kernel(1.2) + "slower()\n", context["id"])
         context, second = await ask(two, session)
         assert context["parents"][0]["id"] == "n1"
@@ -144,7 +188,9 @@ async def test_a_fresh_author_gets_everything(client: Client) -> None:
     assert context["id"] == "a3"
     assert all(part in said for part in (REFERENCE, RULE, "## Source of n1"))
     assert "Not repeated here" not in said
-    several = await client.call_tool("session_next", {"session_id": session, "count": 2, "max_tokens": 16_000})
+    several = await client.call_tool(
+        "session_next", {"session_id": session, "count": 2, "max_tokens": 16_000}
+    )
     assert text(several).count(REFERENCE) == 2
 
 
@@ -157,7 +203,8 @@ async def test_an_open_ask_is_given_again_until_a_kernel_was_handed_in(client: C
     assert repeated.split("\n", 1)[1] == said.split("\n", 1)[1]
     several = data(await client.call_tool("session_next", {"session_id": session, "count": 2}))
     assert [a["context"]["id"] for a in several["asks"]] == ["a2", "a3"]
-    await submit(client, session, long_kernel(1.5, 1))  # answers no ask: its author went on without them
+    # answers no ask: its author went on without them
+    await submit(client, session, long_kernel(1.5, 1))
     following, said = await ask(client, session)
     assert (following["id"], following["parents"][0]["id"]) == ("a4", "n1")
     await submit(client, session, long_kernel(1.6, 2), "a4")
@@ -169,14 +216,21 @@ async def test_asks_keep_their_size(client: Client) -> None:
     for number in range(8):
         context, said = await ask(client, session)
         limit = LATER_TOKENS if number else FIRST_TOKENS
-        assert estimate_tokens(said) <= limit + 60, number  # 60: the first line and the call that follows
+        # 60: the first line and the call that follows
+        assert estimate_tokens(said) <= limit + 60, number
         markers = (
             {"status": "incorrect"}
             if number == 3
             else {"signals": ["memory_bound", "latency_bound", "not_vectorized"][number % 3]}
         )
         source = long_kernel(1.2 + number / 10, number, **markers)
-        await submit(client, session, source, context["id"], hypothesis=f"idea {number}: " + "and so on " * 20)
+        await submit(
+            client,
+            session,
+            source,
+            context["id"],
+            hypothesis=f"idea {number}: " + "and so on " * 20,
+        )
 
 
 async def test_starts_keep_their_size_and_hold_the_task_once(client: Client) -> None:
@@ -202,7 +256,12 @@ async def test_pages_are_new_in_each_ask_and_of_each_kind_one(client: Client) ->
         assert len(set(kinds)) == len(kinds), pages
         assert not set(pages) & set(seen)
         seen += pages
-        await submit(client, session, long_kernel(1.2 + number / 10, number, signals="memory_bound"), context["id"])
+        await submit(
+            client,
+            session,
+            long_kernel(1.2 + number / 10, number, signals="memory_bound"),
+            context["id"],
+        )
     assert len(seen) >= 6
     _, said = await ask(client, session)
     assert re.search(r"- pages that still apply: \S+ \(ask a\d\)", said)

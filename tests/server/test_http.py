@@ -1,4 +1,5 @@
-"""The server over HTTP as clients use it: both protocol eras, several agents on one home, an end that keeps what was begun."""
+"""The server over HTTP as clients use it: both protocol eras, several agents on one home, an end
+that keeps what was begun."""
 
 from __future__ import annotations
 
@@ -44,15 +45,26 @@ async def test_the_journey(tmp_path: Path, mode: str) -> None:
             told = await client.call_tool("kernel_submit", {"session_id": session, "ask_id": "a1"})
             assert text(told).startswith("n1 is correct")
             slow = {"session_id": session, "source": kernel(1.7, seconds=0.8)}
-            assert data(await client.call_tool("kernel_submit", slow, progress_callback=listen))["node_id"] == "n2"
+            assert (
+                data(await client.call_tool("kernel_submit", slow, progress_callback=listen))[
+                    "node_id"
+                ]
+                == "n2"
+            )
             assert heard
             page = await client.read_resource("kevolve://knowledge/guidance/vectorization")
             assert "# Vectorization" in page.contents[0].text  # type: ignore[union-attr]
             source = await client.read_resource(f"kevolve://sessions/{session}/nodes/n2/source")
             assert "speedup=1.7" in source.contents[0].text  # type: ignore[union-attr]
-            error = refused(await client.call_tool("session_next", {"session_id": session, "cuont": 1}))
+            error = refused(
+                await client.call_tool("session_next", {"session_id": session, "cuont": 1})
+            )
             assert "did you mean 'count'?" in error["message"]
-            ended = data(await client.call_tool("session_finish", {"session_id": session, "include_files": True}))
+            ended = data(
+                await client.call_tool(
+                    "session_finish", {"session_id": session, "include_files": True}
+                )
+            )
             assert "kernel.py" in ended["result"]["contents"]
 
 
@@ -78,8 +90,14 @@ async def test_two_agents_share_a_home_and_a_server(tmp_path: Path) -> None:
                     asked = data(await client.call_tool("session_next", {"session_id": session}))
                     ask = asked["asks"][0]["context"]["id"]
                     taken.append(ask)
-                    answer = {"session_id": session, "ask_id": ask, "source": kernel(1 + number / 100)}
-                    assert data(await client.call_tool("kernel_submit", answer))["status"] == "correct"
+                    answer = {
+                        "session_id": session,
+                        "ask_id": ask,
+                        "source": kernel(1 + number / 100),
+                    }
+                    assert (
+                        data(await client.call_tool("kernel_submit", answer))["status"] == "correct"
+                    )
 
             taken: list[str] = []
             async with anyio.create_task_group() as group:
@@ -87,7 +105,10 @@ async def test_two_agents_share_a_home_and_a_server(tmp_path: Path) -> None:
                 group.start_soon(work, two, range(11, 15))
             assert len(set(taken)) == 8
             async with serving.client("legacy") as three:  # of the same name and process as `two`
-                calls = [await client.call_tool("session_next", {"session_id": session}) for client in (two, three, two, three)]
+                calls = [
+                    await client.call_tool("session_next", {"session_id": session})
+                    for client in (two, three, two, three)
+                ]
             open_asks = [data(call)["asks"][0]["context"]["id"] for call in calls]
             assert open_asks[0] != open_asks[1]
             assert open_asks[2:] == open_asks[:2]
@@ -102,9 +123,13 @@ async def test_a_cancelled_wait_leaves_the_job(tmp_path: Path) -> None:
         async with serving.client() as client:
             session = await open_session(client)
             with anyio.move_on_after(0.5) as scope:
-                await client.call_tool("kernel_submit", {"session_id": session, "source": kernel(seconds=1.0)})
+                await client.call_tool(
+                    "kernel_submit", {"session_id": session, "source": kernel(seconds=1.0)}
+                )
             assert scope.cancelled_caught
-            assert data(await client.call_tool("job_wait", {"session_id": session}))["state"] == "done"
+            assert (
+                data(await client.call_tool("job_wait", {"session_id": session}))["state"] == "done"
+            )
 
 
 @pytest.mark.anyio
@@ -150,9 +175,25 @@ def test_the_real_program_makes_a_token_once_and_keeps_it_private(tmp_path: Path
 
 def start_and_stop(folder: Path) -> str:
     """`kevolve serve --http` started in a folder and ended by SIGTERM; what it said."""
-    command = [sys.executable, "-P", "-c", "from kevolve_mcp.cli.main import main; main()", "serve", "--http", "--port", "0"]
+    command = [
+        sys.executable,
+        "-P",
+        "-c",
+        "from kevolve_mcp.cli.main import main; main()",
+        "serve",
+        "--http",
+        "--port",
+        "0",
+    ]
     environment = {**os.environ, "KEVOLVE_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stderr is not None
     assert process.stdout is not None
     first = process.stderr.readline()
@@ -195,7 +236,16 @@ def test_a_token_file_that_is_none_is_not_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "token", ["", " ", "short", "x" * 15, "with a space in the middle", "ümlaut-ümlaut-ümlaut", "line\nline-line-line-line"]
+    "token",
+    [
+        "",
+        " ",
+        "short",
+        "x" * 15,
+        "with a space in the middle",
+        "ümlaut-ümlaut-ümlaut",
+        "line\nline-line-line-line",
+    ],
 )
 def test_a_weak_token_is_refused(tmp_path: Path, token: str) -> None:
     with pytest.raises(UsageError, match="at least 16 characters"):
@@ -213,7 +263,9 @@ def test_a_token_does_not_show(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.255.255.1"])
-def test_other_addresses_want_a_flag_and_a_token_of_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+def test_other_addresses_want_a_flag_and_a_token_of_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
     monkeypatch.setenv("KEVOLVE_TOKEN", "")
     settings = Settings(home=tmp_path)
     find_token(None, tmp_path)  # one that lies there already does not count
@@ -226,7 +278,9 @@ def test_other_addresses_want_a_flag_and_a_token_of_the_users(tmp_path: Path, mo
 
 
 def test_names_of_a_remote_server() -> None:
-    options = HttpOptions("0.0.0.0", 0, token=TOKEN, allow_remote=True, allow_hosts=("gpu-box", "fd00::1"))
+    options = HttpOptions(
+        "0.0.0.0", 0, token=TOKEN, allow_remote=True, allow_hosts=("gpu-box", "fd00::1")
+    )
     with listen(options) as bound:
         names = host_names(options, bound)
     assert {"gpu-box", "gpu-box:*", "[fd00::1]:*", "127.0.0.1:*"} <= set(names)
@@ -258,19 +312,27 @@ def test_options_of_http_have_no_meaning_over_stdio(capsys: pytest.CaptureFixtur
 
 def test_serve_over_stdio_takes_no_notice_of_http() -> None:
     script = (
-        "import sys; import kevolve_mcp.cli.main, kevolve_mcp.server.build as b; b.build_server(); print('h11' in sys.modules)"
+        "import sys; import kevolve_mcp.cli.main, kevolve_mcp.server.build as b; b.build_server(); "
+        "print('h11' in sys.modules)"
     )
-    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     assert answer.stdout == "False\n"
     command = [sys.executable, "-c", "from kevolve_mcp.cli.main import main; main()", "serve"]
-    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    ended = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=ROOT, timeout=60
+    )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
 @pytest.mark.anyio
 async def test_the_task_of_another_home_is_not_seen(tmp_path: Path) -> None:
     """Two servers, two homes, two tokens: neither opens the other."""
-    with Serving(tmp_path / "a", tmp_path) as one, Serving(tmp_path / "b", tmp_path, token=TOKEN[::-1]) as two:
+    with (
+        Serving(tmp_path / "a", tmp_path) as one,
+        Serving(tmp_path / "b", tmp_path, token=TOKEN[::-1]) as two,
+    ):
         async with one.client() as client:
             await open_session(client, task_source=TASK)
         async with two.client() as client:

@@ -1,4 +1,5 @@
-"""The server over HTTP attacked with bytes: who may talk to it, how much, how slowly, and what it does with rubbish."""
+"""The server over HTTP attacked with bytes: who may talk to it, how much, how slowly, and what it
+does with rubbish."""
 
 from __future__ import annotations
 
@@ -74,18 +75,29 @@ def test_without_the_token_there_is_no_answer(server: Serving, authorization: st
         assert TOKEN not in answer.headers + answer.body
 
 
-@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "OPTIONS", "HEAD", "TRACE", "CONNECT", "PROPFIND"])
+@pytest.mark.parametrize(
+    "method", ["GET", "DELETE", "PUT", "OPTIONS", "HEAD", "TRACE", "CONNECT", "PROPFIND"]
+)
 def test_no_method_gets_around_the_token(server: Serving, method: str) -> None:
     answer = server.request({"Connection": "close"}, method=method, token=None)
     assert answer is None or answer.status in (400, 401)
 
 
 def test_a_token_elsewhere_than_in_the_header_does_not_count(server: Serving) -> None:
-    for target in (f"/mcp?token={TOKEN}", f"/mcp?access_token={TOKEN}", f"/mcp/{TOKEN}", f"/mcp#{TOKEN}"):
+    for target in (
+        f"/mcp?token={TOKEN}",
+        f"/mcp?access_token={TOKEN}",
+        f"/mcp/{TOKEN}",
+        f"/mcp#{TOKEN}",
+    ):
         answer = server.request(body=PING, target=target, token=None)
         assert answer is not None
         assert answer.status in (400, 401)
-    for headers in ({"Cookie": f"token={TOKEN}"}, {"X-Api-Key": TOKEN}, {"Proxy-Authorization": f"Bearer {TOKEN}"}):
+    for headers in (
+        {"Cookie": f"token={TOKEN}"},
+        {"X-Api-Key": TOKEN},
+        {"Proxy-Authorization": f"Bearer {TOKEN}"},
+    ):
         answer = server.request(headers, PING, token=None)
         assert answer is not None
         assert answer.status == 401
@@ -98,7 +110,9 @@ def test_two_tokens_are_none(server: Serving) -> None:
 
 
 def test_the_scheme_may_be_written_as_one_likes(server: Serving) -> None:
-    answer = server.request({"Authorization": f"bEARER {TOKEN}"}, method="GET", target="/elsewhere", token=None)
+    answer = server.request(
+        {"Authorization": f"bEARER {TOKEN}"}, method="GET", target="/elsewhere", token=None
+    )
     assert answer is not None
     assert answer.status == 404
 
@@ -145,7 +159,9 @@ def test_no_host_and_two_hosts_are_refused(server: Serving) -> None:
 )
 def test_a_page_in_a_browser_is_refused_even_with_the_token(server: Serving, origin: str) -> None:
     for method in ("POST", "GET", "OPTIONS", "DELETE"):
-        answer = server.request({"Origin": origin.replace("PORT", str(server.port))}, PING, method=method)
+        answer = server.request(
+            {"Origin": origin.replace("PORT", str(server.port))}, PING, method=method
+        )
         assert answer is not None
         assert answer.status == 403
         assert "access-control-allow-origin" not in answer.headers.lower()
@@ -171,8 +187,16 @@ def test_oversized_bodies_are_refused(server: Serving, modern: bool) -> None:
     declared = server.request(headers, big)
     assert declared is not None
     assert declared.status == 413
-    lines = [f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nAuthorization: Bearer {TOKEN}\r\nAccept: */*"]
-    lines += ["Content-Type: application/json\r\nTransfer-Encoding: chunked", *(f"{k}: {v}" for k, v in headers.items())]
+    lines = [
+        (
+            f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+            f"Authorization: Bearer {TOKEN}\r\nAccept: */*"
+        )
+    ]
+    lines += [
+        "Content-Type: application/json\r\nTransfer-Encoding: chunked",
+        *(f"{k}: {v}" for k, v in headers.items()),
+    ]
     chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
     with server.socket() as connection:
         connection.sendall("\r\n".join([*lines, "", ""]).encode())
@@ -186,7 +210,10 @@ def test_oversized_bodies_are_refused(server: Serving, modern: bool) -> None:
 
 def test_a_body_is_not_read_before_the_token_was_seen(server: Serving) -> None:
     with server.socket() as connection:
-        connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n")
+        connection.sendall(
+            b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nExpect: 100-continue\r\n"
+            b"Content-Length: 1000000\r\n\r\n"
+        )
         answer = receive(connection)
     assert answer is not None
     assert answer.status == 401
@@ -216,7 +243,9 @@ GARBAGE = [
 ]
 
 
-@pytest.mark.parametrize("version", [None, "2025-11-25", "2026-07-28", "1999-01-01", "\xff"], ids=str)
+@pytest.mark.parametrize(
+    "version", [None, "2025-11-25", "2026-07-28", "1999-01-01", "\xff"], ids=str
+)
 def test_garbage_is_answered_as_such(server: Serving, version: str | None) -> None:
     headers = {} if version is None else {"MCP-Protocol-Version": version, "MCP-Method": "ping"}
     for body in GARBAGE:
@@ -235,8 +264,14 @@ def test_garbage_is_answered_as_such(server: Serving, version: str | None) -> No
         b"GET /mcp HTTP/9.9\r\n\r\n",
         b"GET  /mcp\r\n\r\n",
         b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n",
-        b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
-        b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+        (
+            b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n"
+            b"\r\nhello"
+        ),
+        (
+            b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n"
+            b"Content-Length: 5\r\n\r\n0\r\n\r\n"
+        ),
         b"GET /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 200_000 + b"\r\n\r\n",
         b"GET /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX: a\x00b\r\n\r\n",
         b"GET /\xff\xfe HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
@@ -272,10 +307,15 @@ def test_headers_that_do_not_come_end_the_connection(strict: Serving) -> None:
 
 
 def test_a_body_that_does_not_come_ends_the_request(strict: Serving) -> None:
-    head = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
+    head = (
+        f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
+        "Content-Type: application/json\r\n"
+    )
     for declared in ("Content-Length: 1000", "Transfer-Encoding: chunked"):
         with strict.socket() as connection:
-            connection.sendall(f"{head}Accept: application/json, text/event-stream\r\n{declared}\r\n\r\n".encode())
+            connection.sendall(
+                f"{head}Accept: application/json, text/event-stream\r\n{declared}\r\n\r\n".encode()
+            )
             drip(connection, b"1\r\n{\r\n" * 100)
             answer = receive(connection)
             assert answer is None or answer.status == 408
@@ -283,7 +323,9 @@ def test_a_body_that_does_not_come_ends_the_request(strict: Serving) -> None:
 
 def test_a_refused_request_may_not_go_on_for_ever(strict: Serving) -> None:
     with strict.socket() as connection, hung_up(connection):
-        connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\n")
+        connection.sendall(
+            b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\n"
+        )
         drip(connection, b"x" * 1000)
 
 

@@ -1,4 +1,5 @@
-"""Paths over HTTP: nothing outside the root is read, whichever argument asks for it, and no refusal tells what exists."""
+"""Paths over HTTP: nothing outside the root is read, whichever argument asks for it, and no refusal
+tells what exists."""
 
 from __future__ import annotations
 
@@ -25,10 +26,18 @@ START = kernel(1.2)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """root: what the server may read, with traps; outside: what it may not, with things that look like tasks and kernels."""
+    """root: what the server may read, with traps; outside: what it may not, with things that look
+    like tasks and kernels."""
     folder = tmp_path_factory.mktemp("paths")
     outside, root = folder / "outside", folder / "root"
-    for name in (outside, root / "task", root / "linked", root / "started", root / "held", root / "deep" / "inside"):
+    for name in (
+        outside,
+        root / "task",
+        root / "linked",
+        root / "started",
+        root / "held",
+        root / "deep" / "inside",
+    ):
         name.mkdir(parents=True)
     for name in ("task.py", "start.py", "secret.py"):
         (outside / name).write_text(f"# {SECRET}\n{TASK}\n{START}")
@@ -136,14 +145,25 @@ def text(result: CallToolResult) -> str:
 async def path_arguments(client: Client) -> list[tuple[str, str]]:
     """Every argument of every tool that looks like a path."""
     tools = (await client.list_tools()).tools
-    return [(t.name, name) for t in tools for name in t.input_schema["properties"] if name == "path" or name.endswith("_path")]
+    return [
+        (t.name, name)
+        for t in tools
+        for name in t.input_schema["properties"]
+        if name == "path" or name.endswith("_path")
+    ]
 
 
 async def test_all_path_arguments_are_known(client: Client) -> None:
     """A new one is attacked below by itself; this list is here to be read."""
     found = await path_arguments(client)
     assert sorted({name for _, name in found}) == ["path", "start_path", "task_path"]
-    assert {tool for tool, _ in found} == {"session_open", "kernel_compile", "kernel_check", "kernel_profile", "kernel_submit"}
+    assert {tool for tool, _ in found} == {
+        "session_open",
+        "kernel_compile",
+        "kernel_check",
+        "kernel_profile",
+        "kernel_submit",
+    }
 
 
 async def test_no_path_argument_reads_outside(client: Client, folder: Path) -> None:
@@ -168,18 +188,32 @@ async def test_no_path_argument_reads_outside(client: Client, folder: Path) -> N
     assert not data(tree)["data"].get("nodes")
 
 
-async def test_what_a_task_brings_along_may_not_lead_outside_either(client: Client, folder: Path) -> None:
+async def test_what_a_task_brings_along_may_not_lead_outside_either(
+    client: Client, folder: Path
+) -> None:
     for name in ("started", "started/task.py", "held/scale.py"):
-        error = refused(await client.call_tool("session_open", {"task_path": str(folder / "root" / name), "new": True}))
+        error = refused(
+            await client.call_tool(
+                "session_open", {"task_path": str(folder / "root" / name), "new": True}
+            )
+        )
         assert "beside the task" in error["message"]
         assert "leads outside" in error["message"]
 
 
-async def test_a_refusal_is_the_same_whether_the_file_exists_or_not(client: Client, folder: Path) -> None:
+async def test_a_refusal_is_the_same_whether_the_file_exists_or_not(
+    client: Client, folder: Path
+) -> None:
     outside = folder / "outside"
     said = [
         refused(await client.call_tool("session_open", {"task_path": str(path)}))
-        for path in (outside / "task.py", outside / "nothing.py", outside, outside / "nowhere" / "x.py", Path("/etc/passwd"))
+        for path in (
+            outside / "task.py",
+            outside / "nothing.py",
+            outside,
+            outside / "nowhere" / "x.py",
+            Path("/etc/passwd"),
+        )
     ]
     assert all(error == said[0] for error in said)
     assert str(folder / "root") in said[0]["hint"]
@@ -194,17 +228,36 @@ async def test_files_below_the_root_are_read(client: Client, folder: Path) -> No
         assert opened["session_id"].startswith("task-")
     session = opened["session_id"]
     for name in ("kernel.py", "inner.py"):
-        told = data(await client.call_tool("kernel_submit", {"session_id": session, "path": str(root / name)}))
+        told = data(
+            await client.call_tool(
+                "kernel_submit", {"session_id": session, "path": str(root / name)}
+            )
+        )
         assert told["status"] == "correct"
     start = {"task_source": TASK, "start_path": str(root / "task"), "new": True}
     assert data(await client.call_tool("session_open", start))["state"] == "done"
-    error = refused(await client.call_tool("kernel_submit", {"session_id": session, "path": str(root / "kernl.py")}))
+    error = refused(
+        await client.call_tool(
+            "kernel_submit", {"session_id": session, "path": str(root / "kernl.py")}
+        )
+    )
     assert "near: kernel.py" in error["message"]
 
 
 async def test_the_interpreter_is_not_the_callers_choice(client: Client, folder: Path) -> None:
-    for python in ("/usr/bin/python3", "python3", "/bin/sh", str(folder / "root" / "kernel.py"), "\0", "-c"):
-        error = refused(await client.call_tool("session_open", {"task_source": TASK, "python": python, "new": True}))
+    for python in (
+        "/usr/bin/python3",
+        "python3",
+        "/bin/sh",
+        str(folder / "root" / "kernel.py"),
+        "\0",
+        "-c",
+    ):
+        error = refused(
+            await client.call_tool(
+                "session_open", {"task_source": TASK, "python": python, "new": True}
+            )
+        )
         assert "--allow-python" in error["hint"]
 
 
@@ -235,14 +288,21 @@ async def test_ids_are_not_paths(client: Client, folder: Path) -> None:
             ("kernel_submit", {"session_id": value, "source": START}),
             ("kernel_submit", {"session_id": session, "source": START, "ask_id": value}),
             ("kernel_submit", {"session_id": session, "source": START, "parents": [value]}),
-            ("skill_record", {"session_id": session, "node_id": value, "title": "t", "mechanism": "m"}),
+            (
+                "skill_record",
+                {"session_id": session, "node_id": value, "title": "t", "mechanism": "m"},
+            ),
             ("job_wait", {"job_id": value}),
             ("job_wait", {"session_id": value}),
             ("job_cancel", {"job_id": value}),
         ]
         for tool, arguments in calls:
             error = refused(await client.call_tool(tool, arguments))
-            assert error["code"] in ("not_found", "usage", "page_not_found", "conflict"), (tool, arguments, error)
+            assert error["code"] in ("not_found", "usage", "page_not_found", "conflict"), (
+                tool,
+                arguments,
+                error,
+            )
 
 
 async def test_resource_uris_are_not_paths(client: Client) -> None:
@@ -275,17 +335,28 @@ async def test_the_instructions_say_where_paths_may_lead(client: Client, folder:
 
 
 async def test_what_the_operator_allows_and_forbids(folder: Path, tmp_path: Path) -> None:
-    with Serving(tmp_path / "home", folder / "root", allow_python=True, tasks_from_root=True) as serving:
+    with Serving(
+        tmp_path / "home", folder / "root", allow_python=True, tasks_from_root=True
+    ) as serving:
         async with serving.client() as client:
             for tool, rest in (("session_open", {}), ("kernel_check", {"source": START})):
                 error = refused(await client.call_tool(tool, {"task_source": TASK, **rest}))
                 assert "task_path" in error["hint"]
             arguments = {"task_path": str(folder / "root" / "task"), "python": "/usr/bin/python3"}
             session = data(await client.call_tool("session_open", arguments))["session_id"]
-            assert data(await client.call_tool("kernel_submit", {"session_id": session, "source": START}))["status"] == "correct"
+            assert (
+                data(
+                    await client.call_tool(
+                        "kernel_submit", {"session_id": session, "source": START}
+                    )
+                )["status"]
+                == "correct"
+            )
 
 
-def test_too_wide_a_root_is_not_taken_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_wide_a_root_is_not_taken_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = tmp_path / "users" / "me"
     (home / "work").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(home))

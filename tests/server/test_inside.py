@@ -20,7 +20,9 @@ from kevolve_mcp.settings import Settings
 from .conftest import data, text
 
 pytestmark = [
-    pytest.mark.skipif(not shutil.which("g++") or not shutil.which("objdump"), reason="no compiler or disassembler"),
+    pytest.mark.skipif(
+        not shutil.which("g++") or not shutil.which("objdump"), reason="no compiler or disassembler"
+    ),
     pytest.mark.skipif(platform.machine() != "x86_64", reason="written for AVX2"),
 ]
 TASK = """
@@ -92,10 +94,14 @@ async def ended(client: Client, tool: str, **arguments: object) -> tuple[dict[st
     return data(answer)["result"]["evaluation"], text(answer)
 
 
-def test_hot_loops_are_shown_and_what_is_cold_raises_no_signal(tmp_path: Path, judge: Opened) -> None:
+def test_hot_loops_are_shown_and_what_is_cold_raises_no_signal(
+    tmp_path: Path, judge: Opened
+) -> None:
     async def journey() -> None:
         lent = cast(Executor, Lent(judge.executor))
-        server = build_server(Settings(home=tmp_path), lambda settings: Service(settings, lambda python, near: lent))
+        server = build_server(
+            Settings(home=tmp_path), lambda settings: Service(settings, lambda python, near: lent)
+        )
         async with Client(server) as client:
             built, told = await ended(client, "kernel_compile", task_source=TASK, source=KERNEL)
             assert built["status"] == "correct", told
@@ -107,7 +113,9 @@ def test_hot_loops_are_shown_and_what_is_cold_raises_no_signal(tmp_path: Path, j
             assert "Hot loops of the functions that were called" in told
             assert "256-bit vectors (8 lanes)" in told
             assert "- cold" not in told
-            assert not {"transcendental_heavy", "not_vectorized"} & {s["name"] for s in timed["signals"]}
+            assert not {"transcendental_heavy", "not_vectorized"} & {
+                s["name"] for s in timed["signals"]
+            }
 
             section = {"evaluation_id": timed["id"], "section": "assembly"}
             shown = text(await client.call_tool("tree_view", section))

@@ -18,10 +18,17 @@ ROWS = [f"row{i} = sum(values[{i}]) / width" for i in range(12)]
 TILES = [f"tile{i} = block(left[{i}], right[{i}])" for i in range(12)]
 
 
-async def submit(client: Client, session: str, source: str, **arguments: object) -> tuple[dict[str, object], str]:
-    answer = await client.call_tool("kernel_submit", {"session_id": session, "source": source, **arguments})
+async def submit(
+    client: Client, session: str, source: str, **arguments: object
+) -> tuple[dict[str, object], str]:
+    answer = await client.call_tool(
+        "kernel_submit", {"session_id": session, "source": source, **arguments}
+    )
     result = data(answer)["result"]
-    return {**result["node"], **{k: result[k] for k in ("nearest", "likeness", "assumed_root")}}, text(answer)
+    return {
+        **result["node"],
+        **{k: result[k] for k in ("nearest", "likeness", "assumed_root")},
+    }, text(answer)
 
 
 async def test_a_kernel_is_placed_by_likeness_and_the_answer_says_so(client: Client) -> None:
@@ -34,7 +41,9 @@ async def test_a_kernel_is_placed_by_likeness_and_the_answer_says_so(client: Cli
     assert "since no earlier node has 50% of its lines (n1 has 20%)" in said
     child, said = await submit(client, session, long_kernel(1.5, [*ROWS[:9], *TILES[:3]]))
     assert (child["parents"], child["role"]) == (["n1"], "improve")
-    assert "Neither ask_id nor parents was given: placed under n1: 75% of its lines are there." in said
+    assert (
+        "Neither ask_id nor parents was given: placed under n1: 75% of its lines are there." in said
+    )
     assert "Against its parent: 1.25x" in said
     again, said = await submit(client, session, long_kernel(1.5, [*ROWS[:9], *TILES[:3]]))
     assert again["id"] == child["id"]

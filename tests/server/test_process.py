@@ -19,16 +19,30 @@ from .conftest import data, kernel, open_session, text
 pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).parents[2]
-HEAVY = ("torch", "triton", "chromadb", "sentence_transformers", "pydantic_ai", "optuna", "libcst", "alembic", "sqlalchemy")
+HEAVY = (
+    "torch",
+    "triton",
+    "chromadb",
+    "sentence_transformers",
+    "pydantic_ai",
+    "optuna",
+    "libcst",
+    "alembic",
+    "sqlalchemy",
+)
 
 
 def real(home: Path, cwd: Path = ROOT) -> StdioServerParameters:
     environment = {**os.environ, "KEVOLVE_HOME": str(home), "PYTHONPATH": str(ROOT)}
-    return StdioServerParameters(command=sys.executable, args=["-m", "kevolve_mcp.server.main"], env=environment, cwd=cwd)
+    return StdioServerParameters(
+        command=sys.executable, args=["-m", "kevolve_mcp.server.main"], env=environment, cwd=cwd
+    )
 
 
 def fake(home: Path) -> StdioServerParameters:
-    return StdioServerParameters(command=sys.executable, args=["-m", "tests.server.fake_server", str(home)], cwd=ROOT)
+    return StdioServerParameters(
+        command=sys.executable, args=["-m", "tests.server.fake_server", str(home)], cwd=ROOT
+    )
 
 
 async def test_the_real_server_answers_over_stdio(tmp_path: Path) -> None:
@@ -68,7 +82,9 @@ async def main():
 
 anyio.run(main)
 """
-    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     assert answer.stdout.splitlines() == ["[]", "[]"]
     assert not (tmp_path / "home").exists()
 
@@ -104,7 +120,9 @@ def test_the_server_ends_with_its_input(tmp_path: Path) -> None:
 
 
 async def test_a_killed_server_leaves_a_usable_home(tmp_path: Path) -> None:
-    process = await anyio.open_process([sys.executable, "-m", "tests.server.fake_server", str(tmp_path)], cwd=ROOT)
+    process = await anyio.open_process(
+        [sys.executable, "-m", "tests.server.fake_server", str(tmp_path)], cwd=ROOT
+    )
     async with process:
         process.send_signal(signal.SIGKILL)
         await process.wait()
@@ -117,8 +135,11 @@ INSTALL_S = 90  # npm asks a registry, which may be far away or not there
 
 
 @pytest.fixture(scope="module", autouse=True)
-def installing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, subprocess.Popen[str]] | None]:
-    """The Inspector's program on its way into a folder of its own, while other tests run; None without Node.js."""
+def installing(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Path, subprocess.Popen[str]] | None]:
+    """The Inspector's program on its way into a folder of its own, while other tests run; None
+    without Node.js."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         yield None
@@ -136,7 +157,9 @@ def installing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path,
         INSPECTOR,
     ]
     nobody = subprocess.DEVNULL
-    with subprocess.Popen(command, stdin=nobody, stdout=nobody, stderr=subprocess.PIPE, text=True, cwd=folder) as npm_process:
+    with subprocess.Popen(
+        command, stdin=nobody, stdout=nobody, stderr=subprocess.PIPE, text=True, cwd=folder
+    ) as npm_process:
         yield folder, npm_process
         npm_process.kill()
 

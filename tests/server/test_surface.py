@@ -1,4 +1,5 @@
-"""What a client sees before it calls anything: names, schemas, sizes. UPDATE_TOOLS=1 rewrites the snapshot."""
+"""What a client sees before it calls anything: names, schemas, sizes. UPDATE_TOOLS=1 rewrites the
+snapshot."""
 
 from __future__ import annotations
 
@@ -33,11 +34,16 @@ TOOLS = [
 
 
 async def test_the_snapshot_holds(client: Client) -> None:
-    found = [t.model_dump(by_alias=True, exclude_none=True, mode="json") for t in (await client.list_tools()).tools]
+    found = [
+        t.model_dump(by_alias=True, exclude_none=True, mode="json")
+        for t in (await client.list_tools()).tools
+    ]
     text = json.dumps(found, indent=1, sort_keys=True) + "\n"
     if os.environ.get("UPDATE_TOOLS"):
         SNAPSHOT.write_text(text)
-    assert text == SNAPSHOT.read_text(), "the tools changed: set UPDATE_TOOLS=1 once and review the difference"
+    assert text == SNAPSHOT.read_text(), (
+        "the tools changed: set UPDATE_TOOLS=1 once and review the difference"
+    )
 
 
 async def test_sizes_and_hints(client: Client) -> None:
@@ -47,7 +53,10 @@ async def test_sizes_and_hints(client: Client) -> None:
     assert len(client.instructions) < 2000
     for name in TOOLS[:5]:
         assert name in client.instructions or name == "target_describe"
-    listed = json.dumps([t.model_dump(by_alias=True, exclude_none=True, mode="json") for t in tools], separators=(",", ":"))
+    listed = json.dumps(
+        [t.model_dump(by_alias=True, exclude_none=True, mode="json") for t in tools],
+        separators=(",", ":"),
+    )
     assert len(listed) < 22_000
     for tool in tools:
         assert tool.title
@@ -60,11 +69,21 @@ async def test_sizes_and_hints(client: Client) -> None:
         assert {"verdict", "next"} <= set(tool.output_schema["properties"])
         assert "ctx" not in tool.input_schema["properties"]
     reads = {t.name for t in tools if t.annotations is not None and t.annotations.read_only_hint}
-    assert reads == {"target_describe", "tree_view", "knowledge_search", "knowledge_read", "job_wait"}
+    assert reads == {
+        "target_describe",
+        "tree_view",
+        "knowledge_search",
+        "knowledge_read",
+        "job_wait",
+    }
 
 
 async def test_slow_tools_take_wait_s(client: Client) -> None:
-    slow = {t.name for t in (await client.list_tools()).tools if "wait_s" in t.input_schema["properties"]}
+    slow = {
+        t.name
+        for t in (await client.list_tools()).tools
+        if "wait_s" in t.input_schema["properties"]
+    }
     assert slow == {
         "session_open",
         "session_finish",

@@ -17,16 +17,29 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_unknown_and_wrong_arguments(client: Client) -> None:
-    error = refused(await client.call_tool("session_next", {"session_id": "x-1", "cuont": 3, "max_tokens": "many"}))
+    error = refused(
+        await client.call_tool(
+            "session_next", {"session_id": "x-1", "cuont": 3, "max_tokens": "many"}
+        )
+    )
     assert error["code"] == "bad_arguments"
     assert "unknown argument 'cuont', did you mean 'count'?" in error["message"]
     assert "max_tokens" in error["message"]
-    assert error["hint"] == "Arguments of session_next: session_id, count, ask_id, fresh, max_tokens, budget."
+    assert (
+        error["hint"]
+        == "Arguments of session_next: session_id, count, ask_id, fresh, max_tokens, budget."
+    )
     error = refused(await client.call_tool("kernel_submit", {}))
     assert "argument 'session_id' is required" in error["message"]
-    error = refused(await client.call_tool("session_open", {"task_source": TASK, "policy": {"library_calls": "maybe"}}))
+    error = refused(
+        await client.call_tool(
+            "session_open", {"task_source": TASK, "policy": {"library_calls": "maybe"}}
+        )
+    )
     assert "library_calls" in error["message"]
-    error = refused(await client.call_tool("session_open", {"task_source": TASK, "budget": {"evals": 3}}))
+    error = refused(
+        await client.call_tool("session_open", {"task_source": TASK, "budget": {"evals": 3}})
+    )
     assert "evaluations" in error["message"]
     error = refused(await client.call_tool("session_open", {"task_source": TASK, "goal": "fast"}))
     assert "speedup:2" in error["message"]
@@ -59,7 +72,9 @@ async def test_wrong_paths_and_sources(client: Client, tmp_path: Path) -> None:
     error = refused(await client.call_tool("session_open", {"task_path": str(tmp_path / "tsk.py")}))
     assert "near: task.py" in error["message"]
     assert "task_source" in error["hint"]
-    error = refused(await client.call_tool("session_open", {"task_path": str(tmp_path), "task_source": TASK}))
+    error = refused(
+        await client.call_tool("session_open", {"task_path": str(tmp_path), "task_source": TASK})
+    )
     assert "both given" in error["message"]
     error = refused(await client.call_tool("session_open", {}))
     assert "task_path" in error["hint"]
@@ -73,7 +88,11 @@ async def test_unknown_ids(client: Client) -> None:
     for tool, arguments, hint in (
         ("session_next", {"session_id": session + "0"}, session),
         ("tree_view", {"session_id": session, "node_id": "n12"}, "n1"),
-        ("kernel_submit", {"session_id": session, "source": kernel(), "ask_id": "a4"}, "session_next"),
+        (
+            "kernel_submit",
+            {"session_id": session, "source": kernel(), "ask_id": "a4"},
+            "session_next",
+        ),
         ("job_wait", {"job_id": "j77"}, "job_wait"),
         ("knowledge_read", {"page_id": "guidance/vectorisation"}, "guidance/vectorization"),
     ):

@@ -22,7 +22,9 @@ pytestmark = pytest.mark.anyio
 
 async def test_the_whole_journey(client: Client) -> None:
     start = kernel(1.1)
-    opened = await client.call_tool("session_open", {"task_source": TASK, "start_source": start, "budget": {"evaluations": 9}})
+    opened = await client.call_tool(
+        "session_open", {"task_source": TASK, "start_source": start, "budget": {"evaluations": 9}}
+    )
     session = data(opened)["session_id"]
     assert text(opened).startswith(f"Session {session} opened: scale on cpu in cpp")
     assert data(opened)["session"]["budget"]["evaluations"] == 9
@@ -33,7 +35,11 @@ async def test_the_whole_journey(client: Client) -> None:
     assert (context.role, context.id) == ("start", "a1")
     assert "evaluates this start" in data(asked)["next"]
     submitted = await client.call_tool("kernel_submit", {"session_id": session, "ask_id": "a1"})
-    assert text(submitted).splitlines()[0].startswith("n1 is correct (e1): 1.1x [1.09, 1.11] over the strongest baseline")
+    assert (
+        text(submitted)
+        .splitlines()[0]
+        .startswith("n1 is correct (e1): 1.1x [1.09, 1.11] over the strongest baseline")
+    )
     assert submitted.content[1].type == "resource_link"
 
     again = await client.call_tool("session_next", {"session_id": session, "ask_id": "a1"})
@@ -58,7 +64,8 @@ async def test_the_whole_journey(client: Client) -> None:
     assert told["result"]["node"]["versus_parent"] == pytest.approx(1.8 / 1.1)
 
     skill = await client.call_tool(
-        "skill_record", {"session_id": session, "node_id": "n2", "title": "Wider", "mechanism": "More lanes."}
+        "skill_record",
+        {"session_id": session, "node_id": "n2", "title": "Wider", "mechanism": "More lanes."},
     )
     assert data(skill)["skill"]["state"] == "proposed"
     ended = await client.call_tool("session_finish", {"session_id": session})
@@ -91,9 +98,13 @@ async def test_views_and_knowledge(client: Client) -> None:
     assert "n1 1.5x" in text(tree)
     listed = await client.call_tool("tree_view", {})
     assert [s["id"] for s in data(listed)["data"]["sessions"]] == [session]
-    source = await client.call_tool("tree_view", {"session_id": session, "node_id": "n1", "section": "source"})
+    source = await client.call_tool(
+        "tree_view", {"session_id": session, "node_id": "n1", "section": "source"}
+    )
     assert "speedup=1.5" in text(source)
-    found = await client.call_tool("knowledge_search", {"signals": ["not_vectorized"], "language": "cpp", "limit": 1})
+    found = await client.call_tool(
+        "knowledge_search", {"signals": ["not_vectorized"], "language": "cpp", "limit": 1}
+    )
     page = data(found)["hits"][0]["id"]
     read = await client.call_tool("knowledge_read", {"page_id": page})
     assert text(read).startswith(f"{page}: ")
@@ -103,7 +114,10 @@ async def test_views_and_knowledge(client: Client) -> None:
 
 
 async def test_policies_and_goals_are_read(client: Client) -> None:
-    arguments = {"goal": "speedup:1.4", "policy": {"selection": "evolutionary", "library_calls": "allow"}}
+    arguments = {
+        "goal": "speedup:1.4",
+        "policy": {"selection": "evolutionary", "library_calls": "allow"},
+    }
     session = await open_session(client, **arguments)
     view = data(await client.call_tool("tree_view", {"session_id": session}))["data"]["session"]
     assert (view["selection"], view["goal"]) == ("evolutionary", "speedup:1.4")
@@ -120,7 +134,9 @@ async def test_long_answers_are_cut_with_a_way_to_the_rest(client: Client) -> No
     session = await open_session(client)
     source = kernel() + "\n".join(f"# line {i} of a very long kernel" for i in range(4000))
     await client.call_tool("kernel_submit", {"session_id": session, "source": source})
-    shown = await client.call_tool("tree_view", {"session_id": session, "node_id": "n1", "section": "source"})
+    shown = await client.call_tool(
+        "tree_view", {"session_id": session, "node_id": "n1", "section": "source"}
+    )
     assert len(text(shown)) < 40_000
     assert f"cursor={data(shown)['next_cursor']}" in data(shown)["next"]
     asked = await client.call_tool("session_next", {"session_id": session})
@@ -128,10 +144,15 @@ async def test_long_answers_are_cut_with_a_way_to_the_rest(client: Client) -> No
 
 
 async def test_prompts_and_resources(client: Client) -> None:
-    assert [p.name for p in (await client.list_prompts()).prompts] == ["optimize_kernel", "port_kernel"]
+    assert [p.name for p in (await client.list_prompts()).prompts] == [
+        "optimize_kernel",
+        "port_kernel",
+    ]
     prompt = await client.get_prompt("optimize_kernel", {"task_path": "/tasks/x.py"})
     assert "/tasks/x.py" in prompt.messages[0].content.text  # type: ignore[union-attr]
-    templates = {t.uri_template for t in (await client.list_resource_templates()).resource_templates}
+    templates = {
+        t.uri_template for t in (await client.list_resource_templates()).resource_templates
+    }
     assert templates == {
         "kevolve://knowledge/{+page_id}",
         "kevolve://sessions/{session_id}/nodes/{node_id}/source",
@@ -160,16 +181,24 @@ class OpenClock(FakeExecutor):
 
     async def evaluate(self, *arguments: Any, **named: Any) -> Evaluation:
         found = await super().evaluate(*arguments, **named)
-        return replace(found, cases=tuple(replace(c, verdict="inconclusive", open_us=c.latency_us) for c in found.cases))
+        return replace(
+            found,
+            cases=tuple(
+                replace(c, verdict="inconclusive", open_us=c.latency_us) for c in found.cases
+            ),
+        )
 
 
 async def test_what_the_clock_leaves_open_makes_no_skill(tmp_path: Path) -> None:
     async with Client(make_server(tmp_path, OpenClock()), mode="auto") as client:
         session = await open_session(client)
-        submitted = await client.call_tool("kernel_submit", {"session_id": session, "source": kernel(1.8), "hypothesis": "h"})
+        submitted = await client.call_tool(
+            "kernel_submit", {"session_id": session, "source": kernel(1.8), "hypothesis": "h"}
+        )
         node = data(submitted)["node_id"]
         refused = await client.call_tool(
-            "skill_record", {"session_id": session, "node_id": node, "title": "T", "mechanism": "M."}
+            "skill_record",
+            {"session_id": session, "node_id": node, "title": "T", "mechanism": "M."},
         )
         assert refused.is_error
         assert "clock leaves open" in text(refused)
@@ -178,7 +207,9 @@ async def test_what_the_clock_leaves_open_makes_no_skill(tmp_path: Path) -> None
 async def test_pages_about_other_operators_than_the_task_s_are_not_named(client: Client) -> None:
     task = TASK.replace("name=scale", "name=scale\n# fake: operators=aten.mul.Tensor")
     source = kernel(signals="memory_bound,latency_bound")
-    named = data(await client.call_tool("kernel_profile", {"task_source": task, "source": source}))["result"]["knowledge"]
+    named = data(await client.call_tool("kernel_profile", {"task_source": task, "source": source}))[
+        "result"
+    ]["knowledge"]
     families = {page.id: set(page.families) for page in Library.builtin().pages()}
     fitting = set(of_operators(["aten.mul.Tensor"]))
     assert len(named) == 3
@@ -198,13 +229,21 @@ async def test_kernels_against_each_other(client: Client) -> None:
     arguments = {"session_id": session, "source": kernel(1.8), "against": ["n1", kernel(1.2)]}
     compared = await client.call_tool("kernel_profile", arguments)
     assert text(compared).startswith(
-        "kernel 1: 1.2x [1.19, 1.21] the speed of n1 (faster); 1.5x [1.49, 1.52] the speed of kernel 3"
+        "kernel 1: 1.2x [1.19, 1.21] the speed of n1 (faster); 1.5x [1.49, 1.52] the speed of "
+        "kernel 3"
     )
     assert data(compared)["result"]["duels"][0]["verdict"] == "faster"
     assert data(compared)["node_id"] == ""
-    wrong = await client.call_tool("kernel_profile", {**arguments, "against": [kernel(status="incorrect")]})
+    wrong = await client.call_tool(
+        "kernel_profile", {**arguments, "against": [kernel(status="incorrect")]}
+    )
     assert text(wrong).startswith("kernel 1 could not be compared: kernel 2 incorrect")
-    assert "n7" in refused(await client.call_tool("kernel_profile", {**arguments, "against": ["n7"]}))["message"]
+    assert (
+        "n7"
+        in refused(await client.call_tool("kernel_profile", {**arguments, "against": ["n7"]}))[
+            "message"
+        ]
+    )
 
 
 async def test_measuring_again(client: Client, executor: FakeExecutor) -> None:
@@ -229,19 +268,34 @@ async def test_an_ablation_is_timed_and_is_no_result(client: Client) -> None:
     assert text(found).startswith("ABLATION, incorrect, no result and never a node (e1): ")
     assert "wrong, 33.33 us" in text(found)
     answer = data(found)
-    assert (answer["fitness"], answer["node_id"], answer["result"]["evaluation"]["eligible"]) == (None, "", False)
+    assert (answer["fitness"], answer["node_id"], answer["result"]["evaluation"]["eligible"]) == (
+        None,
+        "",
+        False,
+    )
     assert [c["verdict"] for c in answer["result"]["evaluation"]["cases"]] == [None]
-    told = data(await client.call_tool("kernel_submit", {"session_id": session, "source": kernel(3.0, status="incorrect")}))
+    told = data(
+        await client.call_tool(
+            "kernel_submit", {"session_id": session, "source": kernel(3.0, status="incorrect")}
+        )
+    )
     assert (told["status"], told["fitness"], told["result"]["cached"]) == ("incorrect", 0.0, False)
-    crashed = await client.call_tool("kernel_profile", {**arguments, "source": kernel(status="crashed")})
+    crashed = await client.call_tool(
+        "kernel_profile", {**arguments, "source": kernel(status="crashed")}
+    )
     assert text(crashed).startswith("ABLATION, crashed")
     both = await client.call_tool("kernel_profile", {**arguments, "against": ["n1"]})
     assert "Only correct kernels" in refused(both)["hint"]
 
 
-async def test_a_files_parameters_are_tuned_on_request(client: Client, executor: FakeExecutor) -> None:
+async def test_a_files_parameters_are_tuned_on_request(
+    client: Client, executor: FakeExecutor
+) -> None:
     session = await open_session(client)
-    source = kernel(1.5) + 'TUNABLES = {"BLOCK": [1, 2, 4], "UNROLL": [1, 2]}\nPARAMS = {"BLOCK": 1, "UNROLL": 1}\n'
+    source = (
+        kernel(1.5)
+        + 'TUNABLES = {"BLOCK": [1, 2, 4], "UNROLL": [1, 2]}\nPARAMS = {"BLOCK": 1, "UNROLL": 1}\n'
+    )
     arguments = {"session_id": session, "source": source}
     found = await client.call_tool("kernel_profile", {**arguments, "tune": 3})
     assert text(found).startswith("4 choices tried; the best figure is that of ")
@@ -253,7 +307,17 @@ async def test_a_files_parameters_are_tuned_on_request(client: Client, executor:
     whole = data(await client.call_tool("kernel_profile", {**arguments, "tune": 9}))
     assert len(whole["result"]["trials"]) == 6
     assert len(executor.requests) == 6  # what was tried answers from the store
-    plain = await client.call_tool("kernel_profile", {"session_id": session, "source": kernel(), "tune": 3})
+    plain = await client.call_tool(
+        "kernel_profile", {"session_id": session, "source": kernel(), "tune": 3}
+    )
     assert "no TUNABLES" in refused(plain)["message"]
-    assert "1 to 64" in refused(await client.call_tool("kernel_profile", {**arguments, "tune": 65}))["hint"]
-    assert "alone" in refused(await client.call_tool("kernel_profile", {**arguments, "tune": 3, "repeat": True}))["hint"]
+    assert (
+        "1 to 64"
+        in refused(await client.call_tool("kernel_profile", {**arguments, "tune": 65}))["hint"]
+    )
+    assert (
+        "alone"
+        in refused(
+            await client.call_tool("kernel_profile", {**arguments, "tune": 3, "repeat": True})
+        )["hint"]
+    )

@@ -28,7 +28,9 @@ async def test_a_slow_tool_hands_over_a_job(client: Client) -> None:
     assert data(running)["next"] == f"job_wait(job_id={job!r}, wait_s=45)"
     assert text(running).startswith(f"Job {job} (evaluate for {session}) is running")
     assert data(await client.call_tool("kernel_submit", arguments))["job_id"] == job
-    assert data(await client.call_tool("job_wait", {"job_id": job, "wait_s": 0}))["state"] == "running"
+    assert (
+        data(await client.call_tool("job_wait", {"job_id": job, "wait_s": 0}))["state"] == "running"
+    )
     done = await client.call_tool("job_wait", {"session_id": session})
     assert (data(done)["state"], data(done)["kind"]) == ("done", "evaluate")
     assert data(done)["result"]["node"]["id"] == "n1"
@@ -53,7 +55,9 @@ async def test_progress_is_reported(client: Client) -> None:
 async def test_cancelling_a_wait_leaves_the_job(client: Client, executor: FakeExecutor) -> None:
     session = await open_session(client)
     with anyio.move_on_after(0.3) as scope:
-        await client.call_tool("kernel_submit", {"session_id": session, "source": kernel(seconds=1.0)})
+        await client.call_tool(
+            "kernel_submit", {"session_id": session, "source": kernel(seconds=1.0)}
+        )
     assert scope.cancelled_caught
     done = await client.call_tool("job_wait", {"session_id": session})
     assert data(done)["state"] == "done"
@@ -74,13 +78,19 @@ async def test_job_cancel_kills_the_worker(client: Client, executor: FakeExecuto
 
 async def test_a_failed_job_is_an_error(client: Client) -> None:
     session = await open_session(client)
-    error = refused(await client.call_tool("kernel_submit", {"session_id": session, "source": kernel(unavailable=9)}))
+    error = refused(
+        await client.call_tool(
+            "kernel_submit", {"session_id": session, "source": kernel(unavailable=9)}
+        )
+    )
     assert (error["code"], error["retryable"]) == ("evaluator_unavailable", True)
 
 
 async def test_the_cap_of_the_settings_holds(tmp_path: Path, executor: FakeExecutor) -> None:
     settings = Settings(home=tmp_path, max_wait_s=0.2)
-    async with Client(build_server(settings, lambda s: Service(s, lambda python, near: executor))) as client:
+    async with Client(
+        build_server(settings, lambda s: Service(s, lambda python, near: executor))
+    ) as client:
         session = await open_session(client)
         arguments = {"session_id": session, "source": kernel(seconds=60), "wait_s": 3600}
         with anyio.fail_after(20):

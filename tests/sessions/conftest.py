@@ -12,10 +12,20 @@ import pytest
 
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.sessions import Service
-from kevolve_mcp.sessions.types import Evaluated, FinishRequest, JobView, OpenRequest, SubmitRequest, Text
+from kevolve_mcp.sessions.types import (
+    Evaluated,
+    FinishRequest,
+    JobView,
+    OpenRequest,
+    SubmitRequest,
+    Text,
+)
 from kevolve_mcp.settings import Settings
 
-TASK = "# fake: name=scale\n# fake: operators=aten.mul.Tensor\nclass Model: pass\n\n\ndef get_inputs(): return []\n"
+TASK = (
+    "# fake: name=scale\n# fake: operators=aten.mul.Tensor\nclass Model: pass\n\n\n"
+    "def get_inputs(): return []\n"
+)
 
 
 def kernel(speedup: float = 1.5, extra: str = "", **markers: object) -> str:
@@ -26,13 +36,16 @@ def kernel(speedup: float = 1.5, extra: str = "", **markers: object) -> str:
 
 @dataclass
 class Bench:
-    """One home; `service()` makes services on it, all with the same executor unless told otherwise."""
+    """One home; `service()` makes services on it, all with the same executor unless told
+    otherwise."""
 
     home: Path
     executor: FakeExecutor = field(default_factory=FakeExecutor)
 
     def service(self, executor: FakeExecutor | None = None) -> Service:
-        return Service(Settings(home=self.home / "home"), lambda python, near: executor or self.executor)
+        return Service(
+            Settings(home=self.home / "home"), lambda python, near: executor or self.executor
+        )
 
     def task(self, text: str = TASK, name: str = "scale.py") -> Text:
         path = self.home / name
@@ -77,7 +90,9 @@ def bench(tmp_path: Path) -> Bench:
 def killed(home: Path, task: str) -> list[str]:
     """Session, job and ask of a process that was killed at work on this home."""
     command = [sys.executable, "-m", "tests.sessions.holder", str(home), task, "0.5"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+    )
     assert process.stdout is not None
     with process.stdout:
         found = process.stdout.readline().split()

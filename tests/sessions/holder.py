@@ -1,4 +1,5 @@
-"""A process that opens a session, submits a slow kernel and waits to be killed. Arguments: home, task file, seconds."""
+"""A process that opens a session, submits a slow kernel and waits to be killed. Arguments: home,
+task file, seconds."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ async def main(home: Path, task: str, seconds: str) -> None:
         await told(service, session, kernel(1.3))
         ask = (await service.next(session)).asks[0].context
         source = kernel(1.8, seconds=seconds)
-        job = await service.submit(SubmitRequest(session, Text(source=source), ask_id=ask.id, hypothesis="slow to judge"))
+        job = await service.submit(
+            SubmitRequest(session, Text(source=source), ask_id=ask.id, hypothesis="slow to judge")
+        )
         print(session, job.id, ask.id, flush=True)
         await anyio.sleep_forever()
 

@@ -53,9 +53,12 @@ async def test_several_asks_at_once_differ(bench: Bench) -> None:
 async def test_the_ask_of_a_dead_process_is_given_again(bench: Bench) -> None:
     async with bench.service() as service:
         session = await opened(service, OpenRequest(bench.task()))
-        dead = leases.holder("agent").rsplit(" ", 1)[0] + " 1"  # this pid, but started at another time
+        # this pid, but started at another time
+        dead = leases.holder("agent").rsplit(" ", 1)[0] + " 1"
         with Store.open(bench.home / "home") as store:
-            ask = store.asks.add(session, Expansion((), "none", "draft"), "text", author=dead, lease_s=900)
+            ask = store.asks.add(
+                session, Expansion((), "none", "draft"), "text", author=dead, lease_s=900
+            )
         assert (await service.next(session)).asks[0].context.id == ask.id
 
 
@@ -68,14 +71,17 @@ async def test_an_ask_that_its_author_went_on_without_is_not_given_again(bench: 
             store.asks.release(session, 1, author=leases.holder(""))  # as if its time were up
         following = (await service.next(session)).asks[0].context
         assert (draft.role, following.id, following.role) == ("draft", "a2", "improve")
-        assert (await service.next(session, ask_id="a1")).asks[0].context.id == "a1"  # it can be read and answered all the same
+        # it can be read and answered all the same
+        assert (await service.next(session, ask_id="a1")).asks[0].context.id == "a1"
 
 
 async def test_an_ask_that_is_being_evaluated_is_not_given_again(bench: Bench) -> None:
     async with bench.service() as service:
         session = await opened(service, OpenRequest(bench.task()))
         await service.next(session)
-        job = await service.submit(SubmitRequest(session, Text(source=kernel(1.4, seconds=5)), "a1"))
+        job = await service.submit(
+            SubmitRequest(session, Text(source=kernel(1.4, seconds=5)), "a1")
+        )
         assert (await service.next(session)).asks[0].context.id == "a2"
         await service.cancel(job_id=job.id)
 
@@ -83,20 +89,26 @@ async def test_an_ask_that_is_being_evaluated_is_not_given_again(bench: Bench) -
 async def test_each_author_has_asks_of_its_own(bench: Bench) -> None:
     async with bench.service() as service:
         session = await opened(service, OpenRequest(bench.task()))
-        first = [(await service.next(session, author=name)).asks[0].context for name in ("one", "two")]
+        first = [
+            (await service.next(session, author=name)).asks[0].context for name in ("one", "two")
+        ]
         again = [(await service.next(session, author=name)).asks[0] for name in ("one", "two")]
         assert [a.context for a in again] == first
         assert all(a.repeated for a in again)
         assert [a.id for a in first] == ["a1", "a2"]
         assert "class Model: pass" in first[1].text
-        other = (await service.next(session, author="two", ask_id="a1")).asks[0].context  # not written for it
+        # not written for it
+        other = (await service.next(session, author="two", ask_id="a1")).asks[0].context
         assert "class Model: pass" in other.text
         assert "only referred to" not in other.text
 
 
 async def test_the_search_ends_with_a_reason(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task(), goal=Goal("speedup", 1.5), budget=Budget(evaluations=2)))
+        session = await opened(
+            service,
+            OpenRequest(bench.task(), goal=Goal("speedup", 1.5), budget=Budget(evaluations=2)),
+        )
         await told(service, session, kernel(1.6))
         batch = await service.next(session)
         assert (batch.asks, batch.ended) == ((), "goal_reached")
@@ -110,7 +122,8 @@ async def test_the_budget_is_not_overdrawn_by_open_asks(bench: Bench) -> None:
         assert len(batch.asks) == 2
         others = await service.next(session, author="somebody else")
         assert (others.asks, others.ended) == ((), "")
-        assert (await service.next(session, fresh=True)).asks  # who wants another one has put the first two aside
+        # who wants another one has put the first two aside
+        assert (await service.next(session, fresh=True)).asks
 
 
 async def test_the_context_stays_inside_its_budget(bench: Bench) -> None:

@@ -20,7 +20,8 @@ async def test_only_nodes_are_charged_as_evaluations(bench: Bench) -> None:
             job = await call(KernelRequest(Text(source=kernel(1.2)), session))
             await service.wait(job.id, 20)
         assert (await service.next(session)).session.spent.evaluations == 0
-        await told(service, session, kernel(1.2))  # it was profiled, so the store answers; as a node it counts all the same
+        # it was profiled, so the store answers; as a node it counts all the same
+        await told(service, session, kernel(1.2))
         assert (await service.next(session)).session.spent.evaluations == 1
 
 

@@ -28,13 +28,29 @@ async def test_nodes_and_texts_are_compared_without_a_node(bench: Bench) -> None
         await told(service, session, kernel(1.5))
         await told(service, session, kernel(1.2))
         found = await compared(
-            service, CompareRequest(Text(source=kernel(1.8)), session, against=("n1", "n2", Text(source=kernel(1.8, "# b"))))
+            service,
+            CompareRequest(
+                Text(source=kernel(1.8)),
+                session,
+                against=("n1", "n2", Text(source=kernel(1.8, "# b"))),
+            ),
         )
         assert found.labels == ("kernel 1", "n1", "n2", "kernel 4")
-        first = {d.second: (round(d.ratio, 3), d.verdict) for d in found.duels if d.first == "kernel 1"}
-        assert first == {"n1": (1.2, "faster"), "n2": (1.5, "faster"), "kernel 4": (1.0, "equivalent")}
-        assert next(d for d in found.duels if (d.first, d.second) == ("n1", "n2")).verdict == "faster"
-        assert next(d for d in found.duels if (d.first, d.second) == ("n2", "kernel 4")).verdict == "slower"
+        first = {
+            d.second: (round(d.ratio, 3), d.verdict) for d in found.duels if d.first == "kernel 1"
+        }
+        assert first == {
+            "n1": (1.2, "faster"),
+            "n2": (1.5, "faster"),
+            "kernel 4": (1.0, "equivalent"),
+        }
+        assert (
+            next(d for d in found.duels if (d.first, d.second) == ("n1", "n2")).verdict == "faster"
+        )
+        assert (
+            next(d for d in found.duels if (d.first, d.second) == ("n2", "kernel 4")).verdict
+            == "slower"
+        )
         assert len((await service.tree(session)).nodes) == 2
         view = await service.tree(session, evaluation_id=found.evaluations[0].id)
         assert "compare" in view.text
@@ -43,7 +59,9 @@ async def test_nodes_and_texts_are_compared_without_a_node(bench: Bench) -> None
 async def test_who_is_not_correct_takes_no_part(bench: Bench) -> None:
     async with bench.service() as service:
         request = CompareRequest(
-            Text(), task=bench.task(), against=(Text(source=kernel(1.4)), Text(source=kernel(status="crashed")))
+            Text(),
+            task=bench.task(),
+            against=(Text(source=kernel(1.4)), Text(source=kernel(status="crashed"))),
         )
         found = await compared(service, request)
         assert [e.status for e in found.evaluations] == ["correct", "crashed"]
@@ -65,7 +83,9 @@ async def test_what_cannot_be_compared_is_refused_with_the_reason(bench: Bench) 
         with pytest.raises(UsageError, match="no session"):
             await service.compare(CompareRequest(one, task=bench.task(), against=("n1",)))
         with pytest.raises(UsageError, match="effort 100"):
-            await service.compare(CompareRequest(one, session, against=(Text(source=kernel()),), effort=100))
+            await service.compare(
+                CompareRequest(one, session, against=(Text(source=kernel()),), effort=100)
+            )
 
 
 async def test_a_comparison_is_paid_for(bench: Bench) -> None:
@@ -73,7 +93,9 @@ async def test_a_comparison_is_paid_for(bench: Bench) -> None:
         session = await opened(service, OpenRequest(bench.task()))
         await told(service, session, kernel(1.5, seconds=0.1))
         before = (await service.tree(session)).session
-        await compared(service, CompareRequest(Text(source=kernel(1.4, seconds=0.2)), session, against=("n1",)))
+        await compared(
+            service, CompareRequest(Text(source=kernel(1.4, seconds=0.2)), session, against=("n1",))
+        )
         after = (await service.tree(session)).session
         assert before is not None
         assert after is not None
@@ -91,7 +113,9 @@ async def test_the_finish_confirms_who_won_head_to_head(bench: Bench) -> None:
         assert isinstance(job.result, Finished)
         assert job.result.node is not None
         assert job.result.node.id == "n2"
-        assert [(d.first, d.second, d.verdict) for d in job.result.contest] == [("n2", "n1", "faster")]
+        assert [(d.first, d.second, d.verdict) for d in job.result.contest] == [
+            ("n2", "n1", "faster")
+        ]
         assert [len(r.candidates) for r in bench.executor.compared] == [2]  # n3 is clearly slower
 
 
@@ -110,7 +134,12 @@ async def test_equal_contenders_keep_their_order(bench: Bench) -> None:
 async def test_a_finish_survives_a_comparison_that_cannot_be(bench: Bench) -> None:
     class Alone(FakeExecutor):
         async def compare(
-            self, task: Task, request: ComparisonRequest, target: str, *, progress: Progress | None = None
+            self,
+            task: Task,
+            request: ComparisonRequest,
+            target: str,
+            *,
+            progress: Progress | None = None,
         ) -> HeadToHead:
             raise Unavailable("nothing is timed here", "Elsewhere.")
 
@@ -120,4 +149,7 @@ async def test_a_finish_survives_a_comparison_that_cannot_be(bench: Bench) -> No
         await told(service, session, kernel(1.52))
         job = await finish(service, session)
         assert isinstance(job.result, Finished)
-        assert "could not be timed against each other (nothing is timed here)" in job.result.contest_note
+        assert (
+            "could not be timed against each other (nothing is timed here)"
+            in job.result.contest_note
+        )

@@ -100,7 +100,9 @@ async def test_nothing_to_export_says_what_to_do(bench: Bench) -> None:
 
 async def test_a_finish_is_read_again(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task("# fake: held_out=edge\nclass Model: pass\n")))
+        session = await opened(
+            service, OpenRequest(bench.task("# fake: held_out=edge\nclass Model: pass\n"))
+        )
         await told(service, session, kernel(1.3))
         first = await finish(service, session)
         evaluations = len(bench.executor.evaluated)
@@ -127,7 +129,12 @@ async def test_a_finish_that_broke_off_goes_on(bench: Bench) -> None:
         broken = True
 
         async def evaluate(
-            self, task: Task, request: EvaluationRequest, target: str, *, progress: Progress | None = None
+            self,
+            task: Task,
+            request: EvaluationRequest,
+            target: str,
+            *,
+            progress: Progress | None = None,
         ) -> Evaluation:
             if self.broken and request.purpose == "export":
                 raise EvaluatorUnavailable("the machine went away", "Try again.")
@@ -174,7 +181,9 @@ async def test_a_skill_needs_a_certain_effect(bench: Bench) -> None:
             await service.record_skill(SkillRequest(session, "n4", title="t", mechanism="m"))
         with pytest.raises(UsageError, match="title is empty"):
             await service.record_skill(SkillRequest(session, "n3", mechanism="m"))
-        skill = await service.record_skill(SkillRequest(session, "n3", title="Fuse the passes", mechanism="One pass reads once."))
+        skill = await service.record_skill(
+            SkillRequest(session, "n3", title="Fuse the passes", mechanism="One pass reads once.")
+        )
         assert (skill.state, round(skill.effect, 6)) == ("proposed", 1.5)
         assert skill.interval[0] > 1
         assert skill.id == "fuse_the_passes"

@@ -19,10 +19,14 @@ from kevolve_mcp.sessions.inputs import companion_start
         ("reference.py", "triton", ""),
     ],
 )
-def test_the_start_beside_a_task_is_that_of_the_language(tmp_path: Path, task: str, language: str, start: str) -> None:
+def test_the_start_beside_a_task_is_that_of_the_language(
+    tmp_path: Path, task: str, language: str, start: str
+) -> None:
     for name in ("task.py", "task_cuda.py", "reference.py", "start.py", "start_triton.py"):
         (tmp_path / name).write_text("")
-    assert companion_start(str(tmp_path / task), language) == (str(tmp_path / start) if start else "")
+    assert companion_start(str(tmp_path / task), language) == (
+        str(tmp_path / start) if start else ""
+    )
 
 
 def test_there_may_be_none(tmp_path: Path) -> None:

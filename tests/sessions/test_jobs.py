@@ -1,4 +1,5 @@
-"""Background jobs: bounded waits, cancellation, joining, and what a killed process leaves behind."""
+"""Background jobs: bounded waits, cancellation, joining, and what a killed process leaves
+behind."""
 
 from __future__ import annotations
 
@@ -99,7 +100,9 @@ async def test_a_job_of_another_service_can_be_cancelled(bench: Bench) -> None:
     assert len(mine.cancelled) == 1
 
 
-async def test_a_job_that_kills_its_processes_is_given_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_job_that_kills_its_processes_is_given_up(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(jobs, "MAX_ATTEMPTS", 1)
     _, job_id, _ = killed(bench.home / "home", bench.task().path)
     async with bench.service() as service:
@@ -111,7 +114,8 @@ async def test_a_job_that_kills_its_processes_is_given_up(bench: Bench, monkeypa
 
 
 async def test_a_killed_process_loses_nothing_that_was_finished(bench: Bench) -> None:
-    """Its job is run again by exactly one of the servers that come after it, its ask is free, its node is there."""
+    """Its job is run again by exactly one of the servers that come after it, its ask is free, its
+    node is there."""
     session, job_id, ask_id = killed(bench.home / "home", bench.task().path)
     mine, theirs = FakeExecutor(), FakeExecutor()
     async with bench.service(mine) as one, bench.service(theirs) as two:
@@ -120,7 +124,11 @@ async def test_a_killed_process_loses_nothing_that_was_finished(bench: Bench) ->
             group.start_soon(two.wait, job_id, 20)
         again = result(await one.wait(job_id, 0))
         assert again.node is not None
-        assert (again.node.id, again.node.ask_id, again.node.hypothesis) == ("n2", ask_id, "slow to judge")
+        assert (again.node.id, again.node.ask_id, again.node.hypothesis) == (
+            "n2",
+            ask_id,
+            "slow to judge",
+        )
         assert len(mine.evaluated) + len(theirs.evaluated) == 1
         assert [n.id for n in (await two.tree(session)).nodes] == ["n1", "n2"]
 
@@ -132,7 +140,9 @@ async def test_a_fault_in_one_job_is_told_and_spares_the_others(bench: Bench) ->
 
     async with bench.service(Faulty()) as service:
         session = await opened(service, OpenRequest(bench.task()))
-        job = await service.wait((await service.submit(SubmitRequest(session, Text(source=kernel())))).id, 20)
+        job = await service.wait(
+            (await service.submit(SubmitRequest(session, Text(source=kernel())))).id, 20
+        )
         assert job.state == "failed"
         assert job.error is not None
         assert (job.error.code, job.error.message) == ("internal", "RuntimeError: unforeseen")

@@ -19,7 +19,9 @@ pytestmark = pytest.mark.anyio
 
 async def test_the_whole_journey(bench: Bench) -> None:
     bench.task(name="scale/task.py")
-    (bench.home / "scale" / "start.py").write_text(kernel(1.1, extra='TUNABLES = {"A": [1, 2]}\nPARAMS = {"A": 1}'))
+    (bench.home / "scale" / "start.py").write_text(
+        kernel(1.1, extra='TUNABLES = {"A": [1, 2]}\nPARAMS = {"A": 1}')
+    )
     async with bench.service() as service:
         job = await service.open(OpenRequest(Text(path=str(bench.home / "scale"))))
         assert job.session_id.startswith("scale-")
@@ -30,14 +32,28 @@ async def test_the_whole_journey(bench: Bench) -> None:
 
         ask = (await service.next(job.session_id)).asks[0].context
         assert (ask.role, ask.start is not None and ask.start.origin) == ("start", "user file")
-        first = result(await finished(service, await service.submit(SubmitRequest(job.session_id, ask_id=ask.id))))
+        first = result(
+            await finished(
+                service, await service.submit(SubmitRequest(job.session_id, ask_id=ask.id))
+            )
+        )
         assert first.node is not None
-        assert (first.node.id, first.node.origin, first.node.params) == ("n1", "user file", {"A": 1})
+        assert (first.node.id, first.node.origin, first.node.params) == (
+            "n1",
+            "user file",
+            {"A": 1},
+        )
 
         ask = (await service.next(job.session_id)).asks[0].context
         assert ask.text.count(ask.id) > 0
         better = await told(
-            service, job.session_id, kernel(2.0), ask_id=ask.id, parents=("n1",), hypothesis="wider", predicted_speedup=1.5
+            service,
+            job.session_id,
+            kernel(2.0),
+            ask_id=ask.id,
+            parents=("n1",),
+            hypothesis="wider",
+            predicted_speedup=1.5,
         )
         assert better.node is not None
         assert better.new_best
@@ -89,7 +105,8 @@ async def test_another_helper_or_companion_is_another_session(bench: Bench) -> N
         assert not told_second.cached
         assert told_first.evaluation.id != told_second.evaluation.id
         assert [r.path for r in bench.executor.tasks] == [one.task.path, other.task.path]
-        assert (await opened(service, one), len(bench.executor.opened)) == (first, 2)  # joined without examining it
+        # joined without examining it
+        assert (await opened(service, one), len(bench.executor.opened)) == (first, 2)
 
         (bench.home / "other" / "helper.py").write_text("# one\n")
         assert await opened(service, other) == first  # now they are one task
@@ -111,7 +128,8 @@ async def test_a_task_given_as_text_is_joined_as_text(bench: Bench) -> None:
         session = await opened(service, OpenRequest(Text(source=TASK)))
         assert await opened(service, OpenRequest(Text(source=TASK))) == session
         assert len(bench.executor.opened) == 1
-        assert await opened(service, OpenRequest(bench.task())) == session  # equal once it is examined
+        # equal once it is examined
+        assert await opened(service, OpenRequest(bench.task())) == session
         assert len(bench.executor.opened) == 2
 
 
@@ -128,11 +146,18 @@ async def test_the_id_is_known_while_the_task_is_opened(bench: Bench) -> None:
 
 async def test_a_refused_task_says_why_and_leaves_no_session(bench: Bench) -> None:
     async with bench.service() as service:
-        job = await service.open(OpenRequest(bench.task("# fake: refused=line 3: get_inputs is missing\nclass Model: pass\n")))
+        job = await service.open(
+            OpenRequest(
+                bench.task("# fake: refused=line 3: get_inputs is missing\nclass Model: pass\n")
+            )
+        )
         job = await service.wait(job.id, 20)
         assert job.state == "failed"
         assert job.error is not None
-        assert (job.error.code, job.error.message) == ("task_refused", "line 3: get_inputs is missing")
+        assert (job.error.code, job.error.message) == (
+            "task_refused",
+            "line 3: get_inputs is missing",
+        )
         assert job.error.hint
         with pytest.raises(NotFound, match="was not opened"):
             await service.next(job.session_id)
@@ -141,7 +166,9 @@ async def test_a_refused_task_says_why_and_leaves_no_session(bench: Bench) -> No
 
 async def test_a_target_without_device_is_refused(bench: Bench) -> None:
     async with bench.service(FakeExecutor()) as service:
-        job = await service.wait((await service.open(OpenRequest(bench.task(), target="cuda"))).id, 20)
+        job = await service.wait(
+            (await service.open(OpenRequest(bench.task(), target="cuda"))).id, 20
+        )
         assert job.error is not None
         assert "cpu" in job.error.hint
         with pytest.raises(UsageError, match="unknown target"):
@@ -152,7 +179,9 @@ async def test_a_target_without_device_is_refused(bench: Bench) -> None:
 
 async def test_what_no_candidate_could_satisfy_is_refused_at_once(bench: Bench) -> None:
     async with bench.service() as service:
-        job = await service.wait((await service.open(OpenRequest(bench.task(), language="fortran"))).id, 20)
+        job = await service.wait(
+            (await service.open(OpenRequest(bench.task(), language="fortran"))).id, 20
+        )
         assert job.error is not None
         assert "cpp" in job.error.hint
 
@@ -168,7 +197,9 @@ async def test_a_finished_kernel_starts_the_next_session_of_a_similar_task(bench
         session = await opened(service, OpenRequest(bench.task()))
         await told(service, session, kernel(1.9))
         await finish(service, session)
-        other = await opened(service, OpenRequest(bench.task(TASK.replace("scale", "rescale"), "rescale.py")))
+        other = await opened(
+            service, OpenRequest(bench.task(TASK.replace("scale", "rescale"), "rescale.py"))
+        )
         ask = (await service.next(other)).asks[0].context
         assert ask.start is not None
         assert ask.start.origin == "task: scale"
@@ -177,7 +208,9 @@ async def test_a_finished_kernel_starts_the_next_session_of_a_similar_task(bench
 
 async def test_knowledge(bench: Bench) -> None:
     async with bench.service() as service:
-        found = await service.search(signals=("memory_bound",), target="cpu", language="cpp", limit=2)
+        found = await service.search(
+            signals=("memory_bound",), target="cpu", language="cpp", limit=2
+        )
         assert len(found.hits) == 2
         assert found.next_cursor == 2
         assert (await service.read(found.hits[0].id)).title == found.hits[0].title

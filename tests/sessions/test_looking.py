@@ -80,4 +80,6 @@ async def test_wrong_ids_teach(bench: Bench) -> None:
             await service.tree(node_id="n1")
         with pytest.raises(UsageError, match="needs node_id"):
             await service.tree(session, diff_base="parent")
-        assert (await service.tree(session, node_id="n1", diff_base="parent")).text.startswith("n0 -> n1: ")
+        assert (await service.tree(session, node_id="n1", diff_base="parent")).text.startswith(
+            "n0 -> n1: "
+        )

@@ -1,4 +1,5 @@
-"""The pages that an ask brings, for situations put together by hand, from the library that ships."""
+"""The pages that an ask brings, for situations put together by hand, from the library that
+ships."""
 
 from __future__ import annotations
 
@@ -32,26 +33,47 @@ def pages(library: Library, given: Situation, had: tuple[str, ...] = ()) -> list
 
 
 def test_signals_operators_and_role_lead_to_pages(library: Library) -> None:
-    assert "guidance/reductions" in pages(library, situation(*NORM, signals=("latency_bound",), depth=6))
+    assert "guidance/reductions" in pages(
+        library, situation(*NORM, signals=("latency_bound",), depth=6)
+    )
     assert "skills/row_normalization" in pages(library, situation("aten.add.Tensor", *NORM))
-    fixing = pages(library, situation(*NORM, role="repair", signals=("compile_error",), diagnosis="expected ';' before '}'"))
+    fixing = pages(
+        library,
+        situation(
+            *NORM, role="repair", signals=("compile_error",), diagnosis="expected ';' before '}'"
+        ),
+    )
     assert fixing[0] == "guidance/compile_errors"
     assert not any(p.startswith("hardware/") for p in fixing)
 
 
 def test_a_skill_of_another_pattern_is_left_out(library: Library) -> None:
     signals = ("transcendental_heavy", "memory_bound")
-    softmax = situation("aten._log_softmax.default", "aten.nll_loss_forward.default", signals=signals)
+    softmax = situation(
+        "aten._log_softmax.default", "aten.nll_loss_forward.default", signals=signals
+    )
     assert "skills/softmax_cross_entropy" in pages(library, softmax)
-    assert "skills/softmax_cross_entropy" not in pages(library, situation("aten.mm.default", signals=signals))
+    assert "skills/softmax_cross_entropy" not in pages(
+        library, situation("aten.mm.default", signals=signals)
+    )
 
 
 def test_the_architecture_of_the_machine_chooses(library: Library) -> None:
-    products = situation("aten.mm.default", language="triton", signals=("compute_bound",), diagnosis="no matrix instructions")
+    products = situation(
+        "aten.mm.default",
+        language="triton",
+        signals=("compute_bound",),
+        diagnosis="no matrix instructions",
+    )
     h200 = Environment("cuda:NVIDIA H200:sm_90:139GiB:driver", "torch 2")
     assert exact_target("cuda", h200) == "cuda:sm_90"
     assert exact_target("cuda:sm_80", h200) == "cuda:sm_80"
-    assert exact_target("cpu", Environment("cpu:Some CPU", "torch 2", facts={"architecture": "aarch64"})) == "cpu:aarch64"
+    assert (
+        exact_target(
+            "cpu", Environment("cpu:Some CPU", "torch 2", facts={"architecture": "aarch64"})
+        )
+        == "cpu:aarch64"
+    )
     assert exact_target("cpu", None) == "cpu"
     known = pages(library, replace(products, target="cuda:sm_90"))
     open_ = pages(library, replace(products, target="cuda"))
@@ -64,11 +86,18 @@ def test_broad_pages_come_early_and_special_ones_late(library: Library) -> None:
     situations = [
         situation(*operators, target="cuda:sm_90", language="triton", signals=signals)
         for operators in (("aten.mm.default",), NORM, ("aten._softmax.default",))
-        for signals in (("compute_bound",), ("memory_bound",), ("low_occupancy",), ("latency_bound",))
+        for signals in (
+            ("compute_bound",),
+            ("memory_bound",),
+            ("low_occupancy",),
+            ("latency_bound",),
+        )
     ]
 
     def share(depth: int) -> float:
-        found = [library.page(p) for s in situations for p in pages(library, replace(s, depth=depth))]
+        found = [
+            library.page(p) for s in situations for p in pages(library, replace(s, depth=depth))
+        ]
         return sum(map(special, found)) / len(found)
 
     assert share(1) < share(8)
@@ -78,7 +107,9 @@ def test_each_kind_has_one_place_and_nothing_comes_twice(library: Library) -> No
     given, had = situation(*NORM, signals=("memory_bound", "page_faults")), list[str]()
     for _ in range(4):
         found = choose(library, given, had, 600)
-        kinds = [library.page(e.page_id).role or library.page(e.page_id).category for e in found.new]
+        kinds = [
+            library.page(e.page_id).role or library.page(e.page_id).category for e in found.new
+        ]
         assert len(set(kinds)) == len(kinds)
         assert all(len(e.text) <= 600 for e in found.new)
         assert not {page_key(e.page_id) for e in found.new} & set(had)

@@ -72,7 +72,9 @@ async def test_another_session_does_not_change_a_node(bench: Bench) -> None:
         first = await told(service, session, SOURCE)
         other = await opened(service, OpenRequest(bench.task(), new=True))
         await told(service, other, SOURCE, repeat=True)
-        strict = await opened(service, OpenRequest(bench.task(), policy=Policy(library_calls="reject"), new=True))
+        strict = await opened(
+            service, OpenRequest(bench.task(), policy=Policy(library_calls="reject"), new=True)
+        )
         await told(service, strict, SOURCE, repeat=True)
         assert bench.executor.requests[-1].earlier.processes == 0  # another key
         (node,) = (await service.tree(session)).nodes

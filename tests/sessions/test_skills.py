@@ -33,14 +33,25 @@ def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def task(name: str, operators: str = ROWS) -> str:
-    return f"# fake: name={name}\n# fake: operators={operators}\nclass Model: pass\n\n\ndef get_inputs(): return []\n"
+    return (
+        f"# fake: name={name}\n# fake: operators={operators}\nclass Model: pass\n\n\n"
+        "def get_inputs(): return []\n"
+    )
 
 
 async def pair(bench: Bench, service: Service, name: str, operators: str = ROWS) -> str:
     """A session with n1 and its faster child n2."""
-    session = await opened(service, OpenRequest(bench.task(task(name, operators), f"{name}.py"), skills=True, new=True))
+    session = await opened(
+        service, OpenRequest(bench.task(task(name, operators), f"{name}.py"), skills=True, new=True)
+    )
     await told(service, session, kernel(1.0, f"# {name}"))
-    await told(service, session, kernel(1.5, f"# {name}\nfused = 1"), parents=("n1",), predicted_speedup=1.4)
+    await told(
+        service,
+        session,
+        kernel(1.5, f"# {name}\nfused = 1"),
+        parents=("n1",),
+        predicted_speedup=1.4,
+    )
     return session
 
 
@@ -53,7 +64,9 @@ async def improve(service: Service, session: str) -> AskView:
 async def accepted(bench: Bench, service: Service, operators: str = ROWS) -> str:
     """The id of a skill that two tasks earned."""
     for name in ("first", "second"):
-        found = await service.record_skill(SkillRequest(await pair(bench, service, name, operators), "n2", **WORDS))
+        found = await service.record_skill(
+            SkillRequest(await pair(bench, service, name, operators), "n2", **WORDS)
+        )
     assert found.state == "accepted"
     return found.id
 
@@ -65,12 +78,25 @@ async def test_the_same_skill_on_a_second_task_is_evidence_and_accepts_it(bench:
         assert (skill.state, skill.merged, skill.measurements) == ("proposed", False, 1)
         again = await service.record_skill(SkillRequest(session, "n2", **WORDS))
         assert (again.state, again.merged, again.measurements) == ("proposed", True, 1)
-        assert not [h for h in (await service.search("fuse the passes over a row")).hits if "learned" in h.id]
+        assert not [
+            h
+            for h in (await service.search("fuse the passes over a row")).hits
+            if "learned" in h.id
+        ]
         words = dict(
-            WORDS, title="Fusing passes over the row", mechanism="A pass reads each row once while still in first-level cache."
+            WORDS,
+            title="Fusing passes over the row",
+            mechanism="A pass reads each row once while still in first-level cache.",
         )
-        merged = await service.record_skill(SkillRequest(await pair(bench, service, "second"), "n2", **words))
-        assert (merged.id, merged.state, merged.merged, merged.measurements) == (skill.id, "accepted", True, 2)
+        merged = await service.record_skill(
+            SkillRequest(await pair(bench, service, "second"), "n2", **words)
+        )
+        assert (merged.id, merged.state, merged.merged, merged.measurements) == (
+            skill.id,
+            "accepted",
+            True,
+            2,
+        )
         detail = await service.skill(skill.id)
         assert [line.split(" ", 1)[1].split(":")[0] for line in detail.history] == [
             "proposed by me",
@@ -84,7 +110,9 @@ async def test_the_same_skill_on_a_second_task_is_evidence_and_accepts_it(bench:
 
 async def test_a_skill_of_other_operators_is_another_one(bench: Bench) -> None:
     async with bench.service() as service:
-        one = await service.record_skill(SkillRequest(await pair(bench, service, "first"), "n2", **WORDS))
+        one = await service.record_skill(
+            SkillRequest(await pair(bench, service, "first"), "n2", **WORDS)
+        )
         session = await pair(bench, service, "sorting", "aten.sort.default")
         two = await service.record_skill(SkillRequest(session, "n2", **WORDS))
         assert two.id != one.id
@@ -95,11 +123,17 @@ async def test_a_person_accepts_where_the_setting_says_so(bench: Bench) -> None:
     settings = Settings(home=bench.home / "home", skills="review")
     async with Service(settings, lambda python, near: bench.executor) as service:
         for name in ("first", "second"):
-            skill = await service.record_skill(SkillRequest(await pair(bench, service, name), "n2", **WORDS))
+            skill = await service.record_skill(
+                SkillRequest(await pair(bench, service, name), "n2", **WORDS)
+            )
         assert (skill.state, skill.measurements) == ("proposed", 2)
-        assert (await service.decide_skill(skill.id, "accepted", "R. Viewer", "seen")).state == "accepted"
+        assert (
+            await service.decide_skill(skill.id, "accepted", "R. Viewer", "seen")
+        ).state == "accepted"
         assert (await service.read(f"skills/learned/{skill.id}")).title == WORDS["title"]
-        assert (await service.decide_skill(f"skills/learned/{skill.id}", "retired", "R. Viewer")).state == "retired"
+        assert (
+            await service.decide_skill(f"skills/learned/{skill.id}", "retired", "R. Viewer")
+        ).state == "retired"
         with pytest.raises(Exception, match="no page has the id"):
             await service.read(f"skills/learned/{skill.id}")
         assert "accepted by R. Viewer: seen" in "\n".join((await service.skill(skill.id)).history)
@@ -113,7 +147,9 @@ async def test_an_accepted_skill_is_shown_where_it_fits_and_counted(bench: Bench
     async with bench.service() as service:
         skill = await accepted(bench, service, SCAN)
         page = f"skills/learned/{skill}"
-        session = await opened(service, OpenRequest(bench.task(task("third", SCAN), "third.py"), skills=False))
+        session = await opened(
+            service, OpenRequest(bench.task(task("third", SCAN), "third.py"), skills=False)
+        )
         await told(service, session, kernel(1.0, signals="memory_bound"))
         ask = await improve(service, session)
         assert page in ask.knowledge
@@ -124,7 +160,10 @@ async def test_an_accepted_skill_is_shown_where_it_fits_and_counted(bench: Bench
         (counts,) = [c for c in await service.skills() if c.id == skill]
         assert counts.retrievals >= 1
         assert (counts.uses, counts.sessions, counts.gained) == (2, 1, 1)
-        other = await opened(service, OpenRequest(bench.task(task("sorted", "aten.sort.default"), "sorted.py"), skills=False))
+        other = await opened(
+            service,
+            OpenRequest(bench.task(task("sorted", "aten.sort.default"), "sorted.py"), skills=False),
+        )
         await told(service, other, kernel(1.0, signals="memory_bound"))
         assert page not in (await improve(service, other)).knowledge
 
@@ -134,9 +173,17 @@ async def test_a_skill_that_keeps_failing_sinks_and_is_contradicted(bench: Bench
         skill = await accepted(bench, service)
         standing = []
         for i in range(5):
-            session = await opened(service, OpenRequest(bench.task(task(f"t{i}"), f"t{i}.py"), skills=False))
+            session = await opened(
+                service, OpenRequest(bench.task(task(f"t{i}"), f"t{i}.py"), skills=False)
+            )
             await told(service, session, kernel(1.0, f"# {i}"))
-            await told(service, session, kernel(0.9, f"# {i}"), parents=("n1",), rationale=f"applies the skill learned/{skill}")
+            await told(
+                service,
+                session,
+                kernel(0.9, f"# {i}"),
+                parents=("n1",),
+                rationale=f"applies the skill learned/{skill}",
+            )
             await finish(service, session, discard=True)
             (counts,) = [c for c in await service.skills() if c.id == skill]
             standing.append(counts.standing)
@@ -144,15 +191,26 @@ async def test_a_skill_that_keeps_failing_sinks_and_is_contradicted(bench: Bench
         assert standing[-1] < 0.5
         assert (counts.state, counts.sessions, counts.gained) == ("contradicted", 5, 0)
         assert "5 sessions used it and 0 gained" in (await service.skill(skill)).history[-1]
-        assert (await service.decide_skill(skill, "accepted", "me", "try again")).state == "accepted"
-        await finish(service, await opened(service, OpenRequest(bench.task(task("later"), "later.py"))), discard=True)
-        assert (await service.skill(skill)).counts.state == "accepted"  # what came before its new chance does not count
+        assert (
+            await service.decide_skill(skill, "accepted", "me", "try again")
+        ).state == "accepted"
+        await finish(
+            service,
+            await opened(service, OpenRequest(bench.task(task("later"), "later.py"))),
+            discard=True,
+        )
+        # what came before its new chance does not count
+        assert (await service.skill(skill)).counts.state == "accepted"
 
 
-async def test_a_finish_distils_in_words_without_figures_and_evidence_for_what_was_applied(bench: Bench) -> None:
+async def test_a_finish_distils_in_words_without_figures_and_evidence_for_what_was_applied(
+    bench: Bench,
+) -> None:
     async with bench.service() as service:
         skill = await accepted(bench, service)
-        session = await opened(service, OpenRequest(bench.task(task("deep"), "deep.py"), skills=False))
+        session = await opened(
+            service, OpenRequest(bench.task(task("deep"), "deep.py"), skills=False)
+        )
         await told(service, session, kernel(1.0))
         steps = (
             (1.3, "Store past the caches. It gave 1.3x on /home/me/task.py.", ""),
@@ -174,10 +232,18 @@ async def test_what_two_finished_searches_found_is_accepted(bench: Bench) -> Non
     states = []
     async with bench.service() as service:
         for name in ("first", "second"):
-            session = await opened(service, OpenRequest(bench.task(task(name), f"{name}.py"), skills=False))
+            session = await opened(
+                service, OpenRequest(bench.task(task(name), f"{name}.py"), skills=False)
+            )
             await told(service, session, kernel(1.0, f"# {name}"))
             hypothesis = "Keep the row in registers between both passes"
-            await told(service, session, kernel(1.5, f"# {name}\nkept = 1"), parents=("n1",), hypothesis=hypothesis)
+            await told(
+                service,
+                session,
+                kernel(1.5, f"# {name}\nkept = 1"),
+                parents=("n1",),
+                hypothesis=hypothesis,
+            )
             end = (await finish(service, session)).result
             assert isinstance(end, Finished)
             states += [(s.id, s.state, s.measurements) for s in end.skills]
@@ -191,7 +257,8 @@ async def test_an_imported_template_lends_a_start_once_it_is_accepted(bench: Ben
         template = 'ROLES = {"x": "rows"}\nBINDING = {}\n\n\ndef run(x):\n    return x\n'
         (folder / "assets" / "kernel.py").write_text(template)
         text = (folder / "SKILL.md").read_text()
-        (folder / "SKILL.md").write_text(text.replace("cpp", "triton"))  # of another language it is another skill
+        # of another language it is another skill
+        (folder / "SKILL.md").write_text(text.replace("cpp", "triton"))
         found = await service.import_skill(folder, "me")
         assert (found.state, found.merged, found.measurements) == ("proposed", False, 2)
         assert found.evidence.startswith("elsewhere, imported ")
@@ -228,8 +295,13 @@ async def test_what_a_skill_may_not_say_is_told(bench: Bench) -> None:
             with pytest.raises(UsageError, match=message) as raised:
                 await service.record_skill(request)
             assert raised.value.hint
-        fine = "Rows of 4096 floats in tiles of 8 x 16, unrolled by 4, input/output aligned to 64 bytes."
-        assert (await service.record_skill(SkillRequest(session, "n2", "", WORDS["title"], fine))).state == "proposed"
+        fine = (
+            "Rows of 4096 floats in tiles of 8 x 16, unrolled by 4, input/output aligned to 64 "
+            "bytes."
+        )
+        assert (
+            await service.record_skill(SkillRequest(session, "n2", "", WORDS["title"], fine))
+        ).state == "proposed"
         assert await service.skills("accepted") == ()
         shipped = SkillRequest(session, "n2", "", "Row normalisation with a fused residual", "Any.")
         with pytest.raises(Conflict, match="skills/row_normalization says this already"):
@@ -238,9 +310,13 @@ async def test_what_a_skill_may_not_say_is_told(bench: Bench) -> None:
 
 async def test_a_shipped_skill_is_counted_once_for_a_session(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task(task("rows"), "rows.py"), skills=False))
+        session = await opened(
+            service, OpenRequest(bench.task(task("rows"), "rows.py"), skills=False)
+        )
         tuned = 'TUNABLES = {"A": [1, 2]}\nPARAMS = {"A": %d}'
-        await told(service, session, kernel(0.8, tuned % 1), rationale="uses skills/row_normalization")
+        await told(
+            service, session, kernel(0.8, tuned % 1), rationale="uses skills/row_normalization"
+        )
         await told(service, session, kernel(0.8, tuned % 2))
         await finish(service, session, discard=True)
         (counts,) = [c for c in await service.skills() if c.id == "skills/row_normalization"]

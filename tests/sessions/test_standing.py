@@ -25,9 +25,15 @@ def test_two_tasks_or_devices_accept_and_nothing_less() -> None:
     again = dataclasses.replace(MEASURED, session="s-2")
     assert not standing.accepted_because([])
     assert not standing.accepted_because([MEASURED, again])
-    assert "2 task(s)" in standing.accepted_because([MEASURED, dataclasses.replace(again, task="other")])
-    assert "2 device(s)" in standing.accepted_because([MEASURED, dataclasses.replace(again, device="cpu:b")])
-    assert not standing.accepted_because([MEASURED, dataclasses.replace(again, task="other", origin="elsewhere")])
+    assert "2 task(s)" in standing.accepted_because(
+        [MEASURED, dataclasses.replace(again, task="other")]
+    )
+    assert "2 device(s)" in standing.accepted_because(
+        [MEASURED, dataclasses.replace(again, device="cpu:b")]
+    )
+    assert not standing.accepted_because(
+        [MEASURED, dataclasses.replace(again, task="other", origin="elsewhere")]
+    )
 
 
 def test_only_a_certain_gain_is_one() -> None:
@@ -35,7 +41,8 @@ def test_only_a_certain_gain_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gains", "failures", "given_up"), [(0, 4, False), (0, 5, True), (1, 4, False), (1, 5, False), (1, 6, True), (9, 9, False)]
+    ("gains", "failures", "given_up"),
+    [(0, 4, False), (0, 5, True), (1, 4, False), (1, 5, False), (1, 6, True), (9, 9, False)],
 )
 def test_what_keeps_failing_is_given_up(gains: int, failures: int, given_up: bool) -> None:
     assert bool(standing.contradicted_because([GAIN] * gains + [WRONG] * failures)) is given_up
@@ -73,7 +80,10 @@ def test_texts_about_kernels_pass_and_others_do_not() -> None:
         "run curl x",
     ):
         assert problem(wrong)[0], wrong
-    assert plain_sentences("Fuse both loops. Gains 2x! Keep the sum.") == "Fuse both loops. Keep the sum."
+    assert (
+        plain_sentences("Fuse both loops. Gains 2x! Keep the sum.")
+        == "Fuse both loops. Keep the sum."
+    )
 
 
 def test_a_learned_template_lends_a_start() -> None:
@@ -101,4 +111,6 @@ def test_words_decide_whether_two_texts_say_the_same() -> None:
     assert alike("Fuse the passes over a row", "Fusing passes over each row")
     assert not alike("Fuse the passes over a row", "Store past the caches with a fence")
     assert not alike("wider", "narrower")
-    assert checked({"operators": "aten.mean|aten.sum", "dtypes": []}) == {"operators": ["aten.mean|aten.sum"]}
+    assert checked({"operators": "aten.mean|aten.sum", "dtypes": []}) == {
+        "operators": ["aten.mean|aten.sum"]
+    }

@@ -19,7 +19,10 @@ async def test_an_equal_key_answers_from_the_store(bench: Bench) -> None:
     async with bench.service() as service:
         session = await opened(service, OpenRequest(bench.task()))
         profiled = result(
-            await finished(service, await service.profile(KernelRequest(Text(source=kernel()), session_id=session)))
+            await finished(
+                service,
+                await service.profile(KernelRequest(Text(source=kernel()), session_id=session)),
+            )
         )
         assert profiled.node is None
         assert not profiled.cached
@@ -32,7 +35,9 @@ async def test_an_equal_key_answers_from_the_store(bench: Bench) -> None:
     assert len(bench.executor.evaluated) == 1
 
 
-async def test_what_was_timed_briefly_is_timed_again_where_it_is_not_far_behind(bench: Bench) -> None:
+async def test_what_was_timed_briefly_is_timed_again_where_it_is_not_far_behind(
+    bench: Bench,
+) -> None:
     behind = kernel(speedup=0.5, signals="timed_briefly")
     async with bench.service() as service:
         session = await opened(service, OpenRequest(bench.task()))
@@ -42,13 +47,20 @@ async def test_what_was_timed_briefly_is_timed_again_where_it_is_not_far_behind(
         assert best.interval is not None
         assert [r.best for r in bench.executor.requests] == [0.0, best.interval[0]]
         assert (await told(service, session, behind)).cached
-        await finished(service, await service.profile(KernelRequest(Text(source=behind), session_id=session)))
-        assert [r.best for r in bench.executor.requests[2:]] == [0.0]  # who asks for figures has no best to lag behind
+        await finished(
+            service, await service.profile(KernelRequest(Text(source=behind), session_id=session))
+        )
+        # who asks for figures has no best to lag behind
+        assert [r.best for r in bench.executor.requests[2:]] == [0.0]
 
 
-async def test_another_evaluator_judges_anew_and_leaves_the_old_verdict_readable(bench: Bench) -> None:
+async def test_another_evaluator_judges_anew_and_leaves_the_old_verdict_readable(
+    bench: Bench,
+) -> None:
     newer = FakeExecutor()
-    newer.environment = replace(newer.environment, toolchain=f"{newer.environment.toolchain}, evaluator 2")
+    newer.environment = replace(
+        newer.environment, toolchain=f"{newer.environment.toolchain}, evaluator 2"
+    )
     async with bench.service() as service:
         session = await opened(service, OpenRequest(bench.task()))
         request = KernelRequest(Text(source=kernel()), session_id=session)
@@ -66,7 +78,10 @@ async def test_a_check_is_not_answered_by_a_compile(bench: Bench) -> None:
     async with bench.service() as service:
         session = await opened(service, OpenRequest(bench.task()))
         request = KernelRequest(Text(source=kernel(status="incorrect")), session_id=session)
-        assert result(await finished(service, await service.compile(request))).evaluation.status == "correct"
+        assert (
+            result(await finished(service, await service.compile(request))).evaluation.status
+            == "correct"
+        )
         checked = result(await finished(service, await service.check(request)))
         assert checked.evaluation.status == "incorrect"
         assert checked.evaluation.fitness == 0
@@ -86,7 +101,10 @@ async def test_the_evaluator_is_tried_three_times(bench: Bench) -> None:
     async with bench.service() as service:
         session = await opened(service, OpenRequest(bench.task()))
         assert (await told(service, session, kernel(unavailable=2))).evaluation.status == "correct"
-        job = await finished(service, await service.submit(SubmitRequest(session, Text(source=kernel(unavailable=3)))))
+        job = await finished(
+            service,
+            await service.submit(SubmitRequest(session, Text(source=kernel(unavailable=3)))),
+        )
         assert job.state == "failed"
         assert job.error is not None
         assert (job.error.code, job.error.retryable) == ("evaluator_unavailable", True)

@@ -46,7 +46,9 @@ def test_only_a_digest_names_an_artifact(name: str, tmp_path: Path) -> None:
 
 def test_many_put_the_same(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
-        digests = set(pool.map(lambda _: Artifacts(str(tmp_path)).put("kernel" * 10_000), range(16)))
+        digests = set(
+            pool.map(lambda _: Artifacts(str(tmp_path)).put("kernel" * 10_000), range(16))
+        )
     assert len(digests) == 1
     assert only_file(tmp_path).read_text() == "kernel" * 10_000
 

@@ -24,19 +24,28 @@ from kevolve_mcp.store.migrate import HEAD, VERSION_TABLE
 from kevolve_mcp.store.samples import opened, refused
 from kevolve_mcp.store.schema import metadata
 
-MOUNTS = "/dev/vda / ext4 rw 0 0\nserver:/home /net/home\\040dir {kind} rw 0 0\n/dev/vdb /net/home\\040dir/local ext4 rw 0 0\n"
+MOUNTS = (
+    "/dev/vda / ext4 rw 0 0\nserver:/home /net/home\\040dir {kind} rw 0 0\n"
+    "/dev/vdb /net/home\\040dir/local ext4 rw 0 0\n"
+)
 
 
 def test_head_is_the_newest_script() -> None:
     config = Config()
-    config.set_main_option("script_location", str(Path(kevolve_mcp.store.__file__).parent / "migrations"))
+    config.set_main_option(
+        "script_location", str(Path(kevolve_mcp.store.__file__).parent / "migrations")
+    )
     assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
 
 
 def test_migrations_make_the_tables_of_the_schema(tmp_path: Path) -> None:
     Store.open(tmp_path).close()
-    with create_engine(f"sqlite:///{tmp_path / 'kevolve.db'}", poolclass=NullPool).connect() as connection:
-        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE, "compare_type": False})
+    with create_engine(
+        f"sqlite:///{tmp_path / 'kevolve.db'}", poolclass=NullPool
+    ).connect() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"version_table": VERSION_TABLE, "compare_type": False}
+        )
         assert compare_metadata(context, metadata) == []
 
 
@@ -57,8 +66,17 @@ def test_a_url_may_name_another_file(tmp_path: Path) -> None:
     assert not (tmp_path / "home" / "kevolve.db").exists()
 
 
-@pytest.mark.parametrize("url", ["sqlite:////proc/kevolve.db", "sqlite:////dev/null/kevolve.db", "sqlite:////proc/no/kevolve.db"])
-def test_a_url_where_no_file_can_be_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite:////proc/kevolve.db",
+        "sqlite:////dev/null/kevolve.db",
+        "sqlite:////proc/no/kevolve.db",
+    ],
+)
+def test_a_url_where_no_file_can_be_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
     monkeypatch.setattr(engine, "BUSY_S", 0.2)  # after which a held lock would be blamed
     with pytest.raises(StoreError, match=r"cannot be (made|written)") as raised:
         Store.open(tmp_path / "home", url)
@@ -66,7 +84,9 @@ def test_a_url_where_no_file_can_be_is_refused_at_once(tmp_path: Path, monkeypat
     assert str(tmp_path) not in raised.value.message
 
 
-@pytest.mark.parametrize("kind", ["nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "9p", "ceph", "lustre", "fuse.glusterfs"])
+@pytest.mark.parametrize(
+    "kind", ["nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "9p", "ceph", "lustre", "fuse.glusterfs"]
+)
 def test_a_network_file_system_is_refused(kind: str, tmp_path: Path) -> None:
     mounts = MOUNTS.format(kind=kind).replace("/net", str(tmp_path))
     error = refused(StoreError, lambda: Store.open(tmp_path / "home dir" / "me", mounts=mounts))
@@ -93,7 +113,9 @@ def test_a_newer_database_is_refused(tmp_path: Path) -> None:
     assert "9999" in error.message
     assert "upgrade" in error.hint
     with closing(sqlite3.connect(tmp_path / "kevolve.db")) as connection:
-        assert connection.execute(f"select version_num from {VERSION_TABLE}").fetchall() == [("9999",)]
+        assert connection.execute(f"select version_num from {VERSION_TABLE}").fetchall() == [
+            ("9999",)
+        ]
 
 
 def test_another_programs_database_is_refused(tmp_path: Path) -> None:
@@ -103,7 +125,9 @@ def test_another_programs_database_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "kevolve.db").write_bytes(b"this is no database at all, but long enough to be looked at" * 20)
+    (tmp_path / "kevolve.db").write_bytes(
+        b"this is no database at all, but long enough to be looked at" * 20
+    )
     assert "not a database" in refused(StoreError, lambda: Store.open(tmp_path)).message
     (tmp_path / "file").write_text("")
     refused(StoreError, lambda: Store.open(tmp_path / "file"))
@@ -115,7 +139,9 @@ def test_a_useless_url_is_refused(url: str, tmp_path: Path) -> None:
     refused(StoreError, lambda: Store.open(tmp_path, url))
 
 
-def test_an_interrupted_migration_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_migration_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from kevolve_mcp.store import migrate
 
     monkeypatch.setattr(migrate, "HEAD", "0000")  # a migration that ends elsewhere than it should
@@ -142,10 +168,15 @@ def test_imports_are_lazy(tmp_path: Path) -> None:
         "import sys, pathlib, kevolve_mcp.store\n"
         "heavy = lambda: sorted({'sqlalchemy', 'alembic', 'fsspec', 'torch'} & set(sys.modules))\n"
         "print(heavy())\n"
-        "store = kevolve_mcp.store.Store.open(pathlib.Path(sys.argv[1])); store.sessions.list(); store.close()\n"
+        "store = kevolve_mcp.store.Store.open(pathlib.Path(sys.argv[1])); store.sessions.list(); "
+        "store.close()\n"
         "print(heavy())\n"
     )
     run = subprocess.run(
-        [sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
+        [sys.executable, "-c", code, tmp_path],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
     )
     assert run.stdout.splitlines() == ["[]", "['sqlalchemy']"]

@@ -1,4 +1,5 @@
-"""Parts whose behaviour needs no second process: baselines, similar tasks, owners, records of other versions."""
+"""Parts whose behaviour needs no second process: baselines, similar tasks, owners, records of other
+versions."""
 
 from __future__ import annotations
 
@@ -30,7 +31,11 @@ from kevolve_mcp.store.signature import Signature, overlap
 def test_baselines_are_those_of_the_asked_environment(tmp_path: Path) -> None:
     task = sample_task()
     faster = dataclasses.replace(
-        task, cases=(dataclasses.replace(task.cases[0], baselines_us={"eager": 5.0}, roofline_time_us=1.0), task.cases[1])
+        task,
+        cases=(
+            dataclasses.replace(task.cases[0], baselines_us={"eager": 5.0}, roofline_time_us=1.0),
+            task.cases[1],
+        ),
     )
     elsewhere = dataclasses.replace(ENVIRONMENT, device="cpu:other")
     with Store.open(tmp_path) as store:
@@ -62,15 +67,22 @@ def test_similar_tasks_lend_their_best_kernels(tmp_path: Path) -> None:
         ]:
             task = sample_task(name, names[name])
             store.tasks.put(task)
-            session = store.sessions.create(NewSession(task=task.digest, target=target, language=language))
+            session = store.sessions.create(
+                NewSession(task=task.digest, target=target, language=language)
+            )
             sessions[name, target, language] = session.id
             store.nodes.add(session.id, new_node(store, f"{name} slow", name, 1.2))
             store.nodes.add(session.id, new_node(store, f"{name} fast", name, 1.8))
-            evaluation = sample_evaluation(sample_candidate(f"{name} odd"), task, 9.0, eligible=False)
+            evaluation = sample_evaluation(
+                sample_candidate(f"{name} odd"), task, 9.0, eligible=False
+            )
             store.nodes.add(session.id, new_node(store, f"{name} odd", name, evaluation=evaluation))
         asked = sample_task("asked", {"mul": 2, "rsqrt": 1})
         found = store.similar(asked, "cpu", "cpp", 5)
-        assert [(kernel.task.name, kernel.target, kernel.node.annotations, kernel.fitness) for kernel in found] == [
+        assert [
+            (kernel.task.name, kernel.target, kernel.node.annotations, kernel.fitness)
+            for kernel in found
+        ] == [
             ("near", "cpu", {}, 1.8),
             ("same", "cuda", {}, 1.8),
             ("same", "cpu", {}, 1.8),
@@ -79,7 +91,10 @@ def test_similar_tasks_lend_their_best_kernels(tmp_path: Path) -> None:
         assert found[0].candidate == sample_candidate("near fast")
         assert found[0].session == sessions["near", "cpu", "cpp"]
         plain = sample_task("plain", {"mul": 2})
-        assert [k.task.name for k in store.similar(plain, "cpu", "cpp", 1, exclude_session=found[0].session)] == ["same"]
+        assert [
+            k.task.name
+            for k in store.similar(plain, "cpu", "cpp", 1, exclude_session=found[0].session)
+        ] == ["same"]
         assert store.similar(sample_task("other", {"softmax": 1}), "cpu", "cpp") == []
         assert store.similar(asked, "cpu", "cpp", before=0.0) == []
 
@@ -92,15 +107,26 @@ def test_what_a_sessions_end_refused_is_not_lent(tmp_path: Path) -> None:
         confirmed = store.evaluations.put(
             sample_evaluation(sample_candidate("slow"), sample_task("norm"), 1.1, purpose="confirm")
         )
-        outcome = {"node": slow.id, "confirmed": confirmed, "rejected": {fast.id: "wrong in fresh processes"}}
+        outcome = {
+            "node": slow.id,
+            "confirmed": confirmed,
+            "rejected": {fast.id: "wrong in fresh processes"},
+        }
         assert [k.node.id for k in store.similar(sample_task("norm"), "cpu", "cpp")] == [fast.id]
         store.sessions.finish(session.id, "finished", "done", outcome)
         (kernel,) = store.similar(sample_task("norm"), "cpu", "cpp")
-        assert (kernel.node.id, kernel.confirmed, kernel.fitness, kernel.similarity) == (slow.id, 1.1, 1.1, 1.0)
+        assert (kernel.node.id, kernel.confirmed, kernel.fitness, kernel.similarity) == (
+            slow.id,
+            1.1,
+            1.1,
+            1.0,
+        )
 
 
 def _graph(*rows: tuple[str, tuple[int, ...], str, int]) -> Signature:
-    return Signature.of(dataclasses.replace(sample_task(), graph=tuple(Operator(*row) for row in rows)))
+    return Signature.of(
+        dataclasses.replace(sample_task(), graph=tuple(Operator(*row) for row in rows))
+    )
 
 
 def test_axes_and_the_order_of_operators_decide_how_alike_tasks_are() -> None:

@@ -23,8 +23,13 @@ def test_four_writers_get_consecutive_seqs(tmp_path: Path, worker: Start) -> Non
         tree = store.nodes.tree(session)
     assert [node.seq for node in tree.nodes] == list(range(1, 101))
     assert [ask.seq for ask in tree.asks] == list(range(1, 101))
-    assert sorted(line for lines in answers for line in lines) == sorted(node.id for node in tree.nodes)
-    assert all(tree.trajectory(lines[-1])[0].parents == () and len(tree.trajectory(lines[-1])) == 25 for lines in answers)
+    assert sorted(line for lines in answers for line in lines) == sorted(
+        node.id for node in tree.nodes
+    )
+    assert all(
+        tree.trajectory(lines[-1])[0].parents == () and len(tree.trajectory(lines[-1])) == 25
+        for lines in answers
+    )
 
 
 def test_a_killed_writer_loses_nothing_acknowledged(tmp_path: Path, worker: Start) -> None:
@@ -80,7 +85,8 @@ def test_one_of_several_claims_a_lost_job(tmp_path: Path, worker: Start) -> None
         assert sorted(line[:3] for (line,) in answers) == ["got", "no ", "no "]
         again = store.jobs.get(job)
         assert (again.attempts, again.payload) == (2, {"candidate": "x"})
-        assert [lost.id for lost in store.jobs.reclaim_lost()] == [job]  # the one who claimed it has ended, too
+        # the one who claimed it has ended, too
+        assert [lost.id for lost in store.jobs.reclaim_lost()] == [job]
         assert store.jobs.request_cancel(job).state == "cancelled"
 
 
@@ -90,7 +96,8 @@ def test_an_unreaped_owner_is_dead(tmp_path: Path, worker: Start) -> None:
         assert owner.stdout is not None
         job = owner.stdout.readline().strip()
         owner.kill()
-        assert owner.stdout.read() == ""  # its end is closed, so it is gone but for its entry in the process table
+        # its end is closed, so it is gone but for its entry in the process table
+        assert owner.stdout.read() == ""
         deadline = time.monotonic() + 30
         while not store.jobs.reclaim_lost() and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -98,4 +105,6 @@ def test_an_unreaped_owner_is_dead(tmp_path: Path, worker: Start) -> None:
 
 
 def test_several_processes_open_a_fresh_home(tmp_path: Path, worker: Start) -> None:
-    assert together([worker("opens", tmp_path / "new home") for _ in range(4)]) == [["sessions 0"]] * 4
+    assert (
+        together([worker("opens", tmp_path / "new home") for _ in range(4)]) == [["sessions 0"]] * 4
+    )

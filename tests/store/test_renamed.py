@@ -9,7 +9,18 @@ from typing import Any
 import pytest
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import JSON, Connection, Insert, MetaData, String, Table, Text, create_engine, insert, text
+from sqlalchemy import (
+    JSON,
+    Connection,
+    Insert,
+    MetaData,
+    String,
+    Table,
+    Text,
+    create_engine,
+    insert,
+    text,
+)
 
 import kevolve_mcp.store
 from kevolve_mcp.store import Store
@@ -20,7 +31,9 @@ def renewed(home: Path, version: str, rows: dict[str, dict[str, Any]]) -> dict[s
     """What opening a home makes of one row of each table, which schema `version` wrote."""
     engine = create_engine(f"sqlite:///{home / 'kevolve.db'}")
     config = Config()
-    config.set_main_option("script_location", str(Path(kevolve_mcp.store.__file__).parent / "migrations"))
+    config.set_main_option(
+        "script_location", str(Path(kevolve_mcp.store.__file__).parent / "migrations")
+    )
     with engine.begin() as connection:
         config.attributes.update(connection=connection, version_table=VERSION_TABLE)
         command.upgrade(config, version)
@@ -28,7 +41,9 @@ def renewed(home: Path, version: str, rows: dict[str, dict[str, Any]]) -> dict[s
             connection.execute(_filled(connection, name, row))
     Store.open(home).close()
     with engine.connect() as connection:
-        found = {t: dict(connection.execute(text(f"select * from {t}")).one()._mapping) for t in rows}
+        found = {
+            t: dict(connection.execute(text(f"select * from {t}")).one()._mapping) for t in rows
+        }
     engine.dispose()
     return found
 
@@ -36,41 +51,73 @@ def renewed(home: Path, version: str, rows: dict[str, dict[str, Any]]) -> dict[s
 def _filled(connection: Connection, name: str, row: dict[str, Any]) -> Insert:
     table = Table(name, MetaData(), autoload_with=connection, resolve_fks=False)
     kinds = ((JSON, {}), (Text, ""), (String, ""))
-    other = {c.name: next((v for k, v in kinds if isinstance(c.type, k)), 1) for c in table.columns if not c.nullable}
+    other = {
+        c.name: next((v for k, v in kinds if isinstance(c.type, k)), 1)
+        for c in table.columns
+        if not c.nullable
+    }
     return insert(table).values({**other, **row})
 
 
-@pytest.mark.parametrize(("old", "new"), [("cheated", "reward_hack"), ("flagged", "needs_review"), ("rejected", "invalid")])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("cheated", "reward_hack"), ("flagged", "needs_review"), ("rejected", "invalid")],
+)
 def test_statuses(tmp_path: Path, old: str, new: str) -> None:
-    found = renewed(tmp_path, "0004", {"evaluations": {"status": old}, "skill_outcomes": {"status": old}})
+    found = renewed(
+        tmp_path, "0004", {"evaluations": {"status": old}, "skill_outcomes": {"status": old}}
+    )
     assert [row["status"] for row in found.values()] == [new, new]
 
 
-@pytest.mark.parametrize(("old", "new"), [("same", "equivalent"), ("unclear", "inconclusive"), ("faster", "faster")])
+@pytest.mark.parametrize(
+    ("old", "new"), [("same", "equivalent"), ("unclear", "inconclusive"), ("faster", "faster")]
+)
 def test_verdicts(tmp_path: Path, old: str, new: str) -> None:
     data = {"name": "same", "verdict": old, "all_cores": {"verdict": old}}
-    found = renewed(tmp_path, "0005", {"case_results": {"verdict": old, "data": data}})["case_results"]
+    found = renewed(tmp_path, "0005", {"case_results": {"verdict": old, "data": data}})[
+        "case_results"
+    ]
     assert found["verdict"] == new
-    assert json.loads(found["data"]) == {"name": "same", "verdict": new, "all_cores": {"verdict": new}}
+    assert json.loads(found["data"]) == {
+        "name": "same",
+        "verdict": new,
+        "all_cores": {"verdict": new},
+    }
 
 
 def test_figures(tmp_path: Path) -> None:
     rows: dict[str, dict[str, Any]] = {
         "baselines": {"roofline_us": 4.5},
         "evaluations": {"device_s": 2.5},
-        "case_results": {"data": {"hot_us": 1.0, "call_us": 2.0, "roofline": 0.5, "error": {"$float": "nan"}}},
+        "case_results": {
+            "data": {"hot_us": 1.0, "call_us": 2.0, "roofline": 0.5, "error": {"$float": "nan"}}
+        },
         "tasks": {"facts": {"cases": [{"name": "only", "roofline_us": 4.5}]}},
-        "sessions": {"state": "open", "budget": {"device_s": 60.0}, "options": {"budgets": [{"budget": {"device_s": 6.0}}]}},
+        "sessions": {
+            "state": "open",
+            "budget": {"device_s": 60.0},
+            "options": {"budgets": [{"budget": {"device_s": 6.0}}]},
+        },
         "jobs": {"state": "done", "payload": {"budget": {"device_s": 60.0}}},
     }
     found = renewed(tmp_path, "0006", rows)
     assert found["baselines"]["roofline_time_us"] == 4.5
     assert found["evaluations"]["device_seconds"] == 2.5
-    data = {"warm_us": 1.0, "end_to_end_us": 2.0, "roofline_fraction": 0.5, "error": {"$float": "nan"}}
+    data = {
+        "warm_us": 1.0,
+        "end_to_end_us": 2.0,
+        "roofline_fraction": 0.5,
+        "error": {"$float": "nan"},
+    }
     assert json.loads(found["case_results"]["data"]) == data
-    assert json.loads(found["tasks"]["facts"]) == {"cases": [{"name": "only", "roofline_time_us": 4.5}]}
+    assert json.loads(found["tasks"]["facts"]) == {
+        "cases": [{"name": "only", "roofline_time_us": 4.5}]
+    }
     assert json.loads(found["sessions"]["budget"]) == {"device_seconds": 60.0}
-    assert json.loads(found["sessions"]["options"]) == {"budgets": [{"budget": {"device_seconds": 6.0}}]}
+    assert json.loads(found["sessions"]["options"]) == {
+        "budgets": [{"budget": {"device_seconds": 6.0}}]
+    }
     assert json.loads(found["jobs"]["payload"]) == {"budget": {"device_seconds": 60.0}}
 
 
@@ -80,7 +127,10 @@ def test_eligible(tmp_path: Path) -> None:
 
 
 def test_arguments(tmp_path: Path) -> None:
-    rows = {"evaluations": {"until": "verify"}, "jobs": {"state": "lost", "payload": {"session": "s", "inline": True}}}
+    rows = {
+        "evaluations": {"until": "verify"},
+        "jobs": {"state": "lost", "payload": {"session": "s", "inline": True}},
+    }
     found = renewed(tmp_path, "0008", rows)
     assert found["evaluations"]["through"] == "verify"
     assert json.loads(found["jobs"]["payload"]) == {"session": "s", "include_files": True}

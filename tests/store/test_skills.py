@@ -25,7 +25,10 @@ def test_two_writers_of_the_same_skills_make_each_once(tmp_path: Path, worker: S
         skills = store.skills.list()
         assert sorted(s.title for s in skills) == sorted(f"pattern {i}" for i in range(20))
         for skill in skills:
-            assert {e.session for e in store.skills.evidence(skill.id)} == {"session-0", "session-1"}
+            assert {e.session for e in store.skills.evidence(skill.id)} == {
+                "session-0",
+                "session-1",
+            }
             assert [e.kind for e in store.skills.events(skill.id)] == ["proposed", "evidence"]
 
 
@@ -61,15 +64,25 @@ def test_a_killed_writer_leaves_whole_skills(tmp_path: Path, worker: Start) -> N
 def test_skills_of_an_earlier_version_are_kept(tmp_path: Path) -> None:
     engine = create_engine(f"sqlite:///{tmp_path / 'kevolve.db'}")
     config = Config()
-    config.set_main_option("script_location", str(Path(kevolve_mcp.store.__file__).parent / "migrations"))
+    config.set_main_option(
+        "script_location", str(Path(kevolve_mcp.store.__file__).parent / "migrations")
+    )
     with engine.begin() as connection:
         config.attributes.update(connection=connection, version_table=VERSION_TABLE)
         command.upgrade(config, "0003")
         for name, state in (("old", "proposed"), ("bad", "rejected")):
-            columns = "id, title, mechanism, preconditions, pattern, target, language, signals, files, state, created"
-            values = f"'{name}', 't', 'm', 'p', 'for (;;)', 'cpu', 'cpp', '[]', '{{}}', '{state}', 1.0"
+            columns = (
+                "id, title, mechanism, preconditions, pattern, target, language, signals, files, "
+                "state, created"
+            )
+            values = (
+                f"'{name}', 't', 'm', 'p', 'for (;;)', 'cpu', 'cpp', '[]', '{{}}', '{state}', 1.0"
+            )
             connection.execute(text(f"insert into skills ({columns}) values ({values})"))
-        columns = "skill, seq, session, node, task, device, effect, evaluation, parent_evaluation, note, created"
+        columns = (
+            "skill, seq, session, node, task, device, effect, evaluation, parent_evaluation, note, "
+            "created"
+        )
         values = "'old', 1, 's', 'n1', '0', 'cpu', 1.5, 'e1', '', '', 1.0"
         connection.execute(text(f"insert into skill_evidence ({columns}) values ({values})"))
     engine.dispose()
@@ -78,4 +91,6 @@ def test_skills_of_an_earlier_version_are_kept(tmp_path: Path) -> None:
         assert store.skills.get("bad").state == "retired"
         (kept,) = store.skills.evidence("old")
         assert (kept.origin, kept.predicted) == ("", None)
-        assert store.skills.decide("old", "accepted", "") != store.skills.decide("old", "contradicted", "")
+        assert store.skills.decide("old", "accepted", "") != store.skills.decide(
+            "old", "contradicted", ""
+        )

@@ -14,7 +14,8 @@ class TestSqlite(StoreConformance):
     pass
 
 
-POSTGRES = os.environ.get("KEVOLVE_TEST_POSTGRES", "")  # read at once: tests run without the settings of who starts them
+# read at once: tests run without the settings of who starts them
+POSTGRES = os.environ.get("KEVOLVE_TEST_POSTGRES", "")
 
 
 @pytest.mark.skipif(not POSTGRES, reason="KEVOLVE_TEST_POSTGRES names no database")

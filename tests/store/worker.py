@@ -1,6 +1,7 @@
 """What the process tests run in other processes: `python -m tests.store.worker COMMAND HOME ...`.
 
-Each prints "ready", waits for a line on stdin so that all start together, and answers in lines on stdout.
+Each prints "ready", waits for a line on stdin so that all start together, and answers in lines on
+stdout.
 """
 
 from __future__ import annotations
@@ -32,13 +33,16 @@ def opens(home: Path) -> None:
 
 
 def write(home: Path, session: str, name: str, limit: str) -> None:
-    """Add nodes (each child of the one before) and say each one's id once it was acknowledged; for ever with limit 0."""
+    """Add nodes (each child of the one before) and say each one's id once it was acknowledged; for
+    ever with limit 0."""
     with Store.open(home) as store:
         ready()
         parents: tuple[str, ...] = ()
         for i in range(int(limit)) if int(limit) else count():
             ask = store.asks.add(session, EXPAND, f"{name} {i}", author=name, lease_s=60)
-            node = store.nodes.add(session, new_node(store, f"{name} {i}", parents=parents, ask=ask.seq))
+            node = store.nodes.add(
+                session, new_node(store, f"{name} {i}", parents=parents, ask=ask.seq)
+            )
             parents = (node.id,)
             say(node.id)
 
@@ -65,16 +69,30 @@ def claim(home: Path, identifier: str) -> None:
 
 
 def skills(home: Path, name: str, limit: str) -> None:
-    """Propose skills that other writers propose as well, each with evidence of this writer, and say each one's id and title once it was
-    acknowledged; for ever with limit 0."""
+    """Propose skills that other writers propose as well, each with evidence of this writer, and say
+    each one's id and title once it was acknowledged; for ever with limit 0."""
     with Store.open(home) as store:
         ready()
         for i in range(int(limit)) if int(limit) else count():
-            new = NewSkill(title=f"pattern {i}", mechanism="m", target="cpu", language="cpp", files={"kernel.py": f"# {i}\n"})
-            found, _ = store.skills.propose(new, [SkillEvidence(name, f"n{i + 1}", None, "0" * 64, "cpu:test", 1.5, (1.4, 1.6))])
+            new = NewSkill(
+                title=f"pattern {i}",
+                mechanism="m",
+                target="cpu",
+                language="cpp",
+                files={"kernel.py": f"# {i}\n"},
+            )
+            found, _ = store.skills.propose(
+                new, [SkillEvidence(name, f"n{i + 1}", None, "0" * 64, "cpu:test", 1.5, (1.4, 1.6))]
+            )
             say(f"{found.id} {i}")
 
 
 if __name__ == "__main__":
-    commands: dict[str, Callable[..., None]] = {"opens": opens, "write": write, "job": job, "claim": claim, "skills": skills}
+    commands: dict[str, Callable[..., None]] = {
+        "opens": opens,
+        "write": write,
+        "job": job,
+        "claim": claim,
+        "skills": skills,
+    }
     commands[sys.argv[1]](Path(sys.argv[2]), *sys.argv[3:])

@@ -27,11 +27,28 @@ def spec(dtype: str, *shape: int) -> TensorSpec:
 
 
 def task(
-    source: str, inputs: list[TensorSpec], outputs: list[TensorSpec], operators: list[str], parameters: tuple[str, ...] = ()
+    source: str,
+    inputs: list[TensorSpec],
+    outputs: list[TensorSpec],
+    operators: list[str],
+    parameters: tuple[str, ...] = (),
 ) -> Task:
-    case = Case("only", inputs=tuple(inputs), outputs=tuple(outputs), baselines_us={"eager": 100.0}, roofline_time_us=10.0)
+    case = Case(
+        "only",
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        baselines_us={"eager": 100.0},
+        roofline_time_us=10.0,
+    )
     hidden = Case("secret_case", held_out=True, inputs=tuple(inputs), outputs=tuple(outputs))
-    return Task("sample", "d" * 64, source, cases=(case, hidden), operators=dict.fromkeys(operators, 1), parameters=parameters)
+    return Task(
+        "sample",
+        "d" * 64,
+        source,
+        cases=(case, hidden),
+        operators=dict.fromkeys(operators, 1),
+        parameters=parameters,
+    )
 
 
 def rmsnorm_task() -> Task:
@@ -40,16 +57,31 @@ def rmsnorm_task() -> Task:
         (EXAMPLES / "rmsnorm_residual" / "task.py").read_text(),
         [rows, rows],
         [rows, rows],
-        ["aten.add.Tensor", "aten.pow.Tensor_Scalar", "aten.mean.dim", "aten.rsqrt.default", "aten.mul.Tensor"],
+        [
+            "aten.add.Tensor",
+            "aten.pow.Tensor_Scalar",
+            "aten.mean.dim",
+            "aten.rsqrt.default",
+            "aten.mul.Tensor",
+        ],
         ("weight float32[4096]",),
     )
 
 
 def model(forward: str, arguments: str = "x", init: str = "", constructor: str = "") -> str:
     """The text of a task with this forward (lines joined by ';') and constructor."""
-    lines = ["import torch", "import torch.nn as nn", "import torch.nn.functional as F", "", "class Model(nn.Module):"]
+    lines = [
+        "import torch",
+        "import torch.nn as nn",
+        "import torch.nn.functional as F",
+        "",
+        "class Model(nn.Module):",
+    ]
     if init or constructor:
-        lines += [f"    def __init__(self{', ' + constructor if constructor else ''}):", "        super().__init__()"]
+        lines += [
+            f"    def __init__(self{', ' + constructor if constructor else ''}):",
+            "        super().__init__()",
+        ]
         lines += [f"        {line}" for line in init.split("; ") if line]
     lines += [f"    def forward(self, {arguments}):"]
     lines += [f"        {line}" for line in forward.split("; ")]
@@ -65,7 +97,13 @@ def pointwise_task(
     parameters: tuple[str, ...] = (),
 ) -> Task:
     inputs = [spec("float32", *s) for s in shapes]
-    return task(model(forward, arguments, init, constructor), inputs, [inputs[0]], ["aten.relu.default"], parameters)
+    return task(
+        model(forward, arguments, init, constructor),
+        inputs,
+        [inputs[0]],
+        ["aten.relu.default"],
+        parameters,
+    )
 
 
 def node(seq: int, candidate: Candidate, fitness: float | None = 1.0, **changes: Any) -> Node:
@@ -109,10 +147,25 @@ def row(candidate: Candidate, fitness: float, seq: int = 1) -> HistoryRow:
     )
 
 
-def ask(role: Any, *parents: ParentView, history: tuple[HistoryRow, ...] = (), seed: int = 0, **changes: Any) -> AskContext:
+def ask(
+    role: Any,
+    *parents: ParentView,
+    history: tuple[HistoryRow, ...] = (),
+    seed: int = 0,
+    **changes: Any,
+) -> AskContext:
     values: dict[str, Any] = {"task": TaskFacts("none", "x = 1")}
     return AskContext(
-        "s-1", f"a{seed}", role, "both", "cpu", "cpp", seed=seed, parents=parents, history=history, **(values | changes)
+        "s-1",
+        f"a{seed}",
+        role,
+        "both",
+        "cpu",
+        "cpp",
+        seed=seed,
+        parents=parents,
+        history=history,
+        **(values | changes),
     )
 
 

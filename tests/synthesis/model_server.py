@@ -14,8 +14,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Reply:
-    """status 200: `text` is the model's answer, usage its count (None: the server does not count). Else `text` is the error's
-    message. wait_s: before the answer."""
+    """status 200: `text` is the model's answer, usage its count (None: the server does not count).
+    Else `text` is the error's message. wait_s: before the answer."""
 
     text: str
     status: int = 200
@@ -30,7 +30,8 @@ Answer = Callable[[dict[str, Any], int], Reply]
 
 @dataclass
 class ModelServer:
-    """url: what --base-url takes. requests: the bodies in their order; keys: what was sent as the key with each."""
+    """url: what --base-url takes. requests: the bodies in their order; keys: what was sent as the
+    key with each."""
 
     url: str
     requests: list[dict[str, Any]] = field(default_factory=list)
@@ -53,7 +54,11 @@ def serving(answer: Answer) -> Iterator[ModelServer]:
             reply = answer(body, number)
             if reply.wait_s:
                 server.gone.wait(reply.wait_s)
-            sent = json.dumps(completion(body, reply) if reply.status == 200 else {"error": {"message": reply.text}}).encode()
+            sent = json.dumps(
+                completion(body, reply)
+                if reply.status == 200
+                else {"error": {"message": reply.text}}
+            ).encode()
             try:
                 self.send_response(reply.status)
                 for name, value in {
@@ -95,7 +100,11 @@ def completion(body: dict[str, Any], reply: Reply) -> dict[str, Any]:
     }
     if reply.usage is not None:
         read, written = reply.usage
-        data["usage"] = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+        data["usage"] = {
+            "prompt_tokens": read,
+            "completion_tokens": written,
+            "total_tokens": read + written,
+        }
     return data
 
 

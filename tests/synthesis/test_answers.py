@@ -22,7 +22,7 @@ _lib = load_cpp(SOURCE)
 class ModelNew(torch.nn.Module):
     def forward(self, x):
         return x
-'''
+'''  # noqa: E501
 COMPUTED = KERNEL.replace('{"UNROLL": 1}', "dict(UNROLL=1)")
 WORDS = {"hypothesis": "fewer passes", "predicted_speedup": 1.2, "rationale": "memory bound"}
 META = json.dumps(WORDS)
@@ -37,9 +37,18 @@ META = json.dumps(WORDS)
         f"{META}\n\n````python\n{KERNEL}````",
         json.dumps({**WORDS, "source": KERNEL}),
         "```json\n" + json.dumps({**WORDS, "code": KERNEL}) + "\n```",
-        f"**Hypothesis:** fewer passes\n- Predicted speedup: about 1.2x\n**Rationale**: memory bound\n```\n{KERNEL}```",
-        f"<think>```python\nclass ModelNew: pass\n``` no, better:</think>\n{META}\n```python\n{KERNEL}```",
-        f"First `x = 1`:\n```cpp\nint main() {{}}\n```\n{META}\n```python\nx = 1\n```\n```python\n{KERNEL}```",
+        (
+            "**Hypothesis:** fewer passes\n- Predicted speedup: about 1.2x\n"
+            f"**Rationale**: memory bound\n```\n{KERNEL}```"
+        ),
+        (
+            f"<think>```python\nclass ModelNew: pass\n``` no, better:</think>\n{META}\n```python\n"
+            f"{KERNEL}```"
+        ),
+        (
+            f"First `x = 1`:\n```cpp\nint main() {{}}\n```\n{META}\n```python\nx = 1\n```\n"
+            f"```python\n{KERNEL}```"
+        ),
     ],
 )
 def test_one_answer_in_many_shapes(text: str) -> None:
@@ -59,7 +68,10 @@ def test_a_block_that_was_not_closed_is_read_to_its_end() -> None:
 
 @pytest.mark.parametrize("value", ["soon", "20%", True, -1, 0, float("nan"), None, [1.2]])
 def test_a_prediction_that_is_no_factor_is_none(value: object) -> None:
-    text = f"```json\n{json.dumps({'hypothesis': 'h', 'predicted_speedup': value})}\n```\n```python\n{KERNEL}```"
+    text = (
+        f"```json\n{json.dumps({'hypothesis': 'h', 'predicted_speedup': value})}\n```\n```python\n"
+        f"{KERNEL}```"
+    )
     assert read_answer(text, "cpp").words == Words("h")
 
 
@@ -72,7 +84,10 @@ def test_a_prediction_that_is_no_factor_is_none(value: object) -> None:
         ("{}", "no candidate file"),
         (f"```python\n{KERNEL[:-20]}(\n```", "not valid Python: line"),
         ("```python\nx = 1\n```", "neither class ModelNew"),
-        ("```python\nclass ModelNew:\n    pass\n```", "language is cpp: the candidate must use load_cpp"),
+        (
+            "```python\nclass ModelNew:\n    pass\n```",
+            "language is cpp: the candidate must use load_cpp",
+        ),
         ("```python\nimport triton\nclass ModelNew:\n    pass\n```", "but it uses triton"),
         (f"```python\n{COMPUTED}```", "PARAMS must be a literal"),
     ],
@@ -84,7 +99,9 @@ def test_what_cannot_be_used_says_why(text: str, said: str) -> None:
 
 def test_each_language_has_its_mark_and_others_have_none() -> None:
     check_source("import triton.language as tl\nclass ModelNew: ...", "triton")
-    check_source("from harness.native import load_cuda\nlib = load_cuda('')\ndef kernel(x): return x", "cuda")
+    check_source(
+        "from harness.native import load_cuda\nlib = load_cuda('')\ndef kernel(x): return x", "cuda"
+    )
     check_source("class ModelNew: ...", "a language of somebody else")
     with pytest.raises(InvalidAnswer, match="triton"):
         check_source("class ModelNew: ...", "triton")

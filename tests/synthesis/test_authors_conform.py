@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from kevolve_mcp.synthesis.authors import AskContext, Author, CommandAuthor, LLMAuthor, ModelName, OfflineAuthor
+from kevolve_mcp.synthesis.authors import (
+    AskContext,
+    Author,
+    CommandAuthor,
+    LLMAuthor,
+    ModelName,
+    OfflineAuthor,
+)
 from kevolve_mcp.synthesis.authors.testing import PARENT, AuthorConformance, question
 
 from .model_server import blocks
@@ -37,7 +44,10 @@ class TestCommand(AuthorConformance):
 
     def author(self) -> Author:
         words = '{"hypothesis": "unroll", "predicted_speedup": 1.1}'
-        return self._author(f"open('candidate.py', 'w').write({ANSWER!r})\nopen('answer.json', 'w').write({words!r})\n")
+        return self._author(
+            f"open('candidate.py', 'w').write({ANSWER!r})\n"
+            f"open('answer.json', 'w').write({words!r})\n"
+        )
 
     def unable(self) -> tuple[Author, AskContext]:
         return self._author("raise SystemExit('no')"), question()
@@ -56,7 +66,9 @@ class TestModel(AuthorConformance):
         return LLMAuthor(ModelName("openai", "gpt-test"), model=model)
 
     def author(self) -> Author:
-        return self._author(blocks(ANSWER, hypothesis="unroll", predicted_speedup=1.1, rationale="fewer branches"))
+        return self._author(
+            blocks(ANSWER, hypothesis="unroll", predicted_speedup=1.1, rationale="fewer branches")
+        )
 
     def unable(self) -> tuple[Author, AskContext]:
         return self._author("I would rather not."), question()

@@ -36,19 +36,28 @@ pytestmark = pytest.mark.anyio
 
 
 def question(**changes: Any) -> AskContext:
-    return replace(ask("improve", parent(1, KERNEL, 1.25), seed=7), **{"text": "the text of the ask", **changes})
+    return replace(
+        ask("improve", parent(1, KERNEL, 1.25), seed=7),
+        **{"text": "the text of the ask", **changes},
+    )
 
 
 @pytest.fixture
 def stand_in(tmp_path: Path) -> Any:
-    """Writes a Python script and gives an author that runs it; the kernel is beside it as kernel.py."""
+    """Writes a Python script and gives an author that runs it; the kernel is beside it as
+    kernel.py."""
     (tmp_path / "kernel.py").write_text(KERNEL)
 
     def author(script: str, **options: Any) -> CommandAuthor:
         path = tmp_path / "agent.py"
-        head = f"import json, os, pathlib, shutil, subprocess, sys, time\nKERNEL = {str(tmp_path / 'kernel.py')!r}\nOUT = pathlib.Path({str(tmp_path)!r})\n"
+        head = (
+            "import json, os, pathlib, shutil, subprocess, sys, time\n"
+            f"KERNEL = {str(tmp_path / 'kernel.py')!r}\nOUT = pathlib.Path({str(tmp_path)!r})\n"
+        )
         path.write_text(head + script)
-        return CommandAuthor(f"{sys.executable} {path}", **{"transcripts": tmp_path / "kept", **options})
+        return CommandAuthor(
+            f"{sys.executable} {path}", **{"transcripts": tmp_path / "kept", **options}
+        )
 
     return author
 
@@ -56,16 +65,23 @@ def stand_in(tmp_path: Path) -> Any:
 WRITES = "shutil.copy(KERNEL, 'candidate.py')\n"
 
 
-async def test_the_folder_holds_the_context_and_the_answer_is_read(stand_in: Any, tmp_path: Path) -> None:
+async def test_the_folder_holds_the_context_and_the_answer_is_read(
+    stand_in: Any, tmp_path: Path
+) -> None:
     script = """
 files = sorted(str(p) for p in pathlib.Path('.').rglob('*') if p.is_file())
 (OUT / 'seen.json').write_text(json.dumps({f: open(f).read() for f in files}))
 assert sys.stdin.read() == ''
 json.dump({'hypothesis': 'h', 'predicted_speedup': '1.3x', 'rationale': 'r', 'tokens': 700, 'usd': 0.02}, open('answer.json', 'w'))
 print('thinking aloud'); print('and on stderr', file=sys.stderr)
-"""
+"""  # noqa: E501
     proposal = await stand_in(script + WRITES).propose(question())
-    assert (proposal.source, proposal.hypothesis, proposal.predicted_speedup, proposal.rationale) == (KERNEL, "h", 1.3, "r")
+    assert (
+        proposal.source,
+        proposal.hypothesis,
+        proposal.predicted_speedup,
+        proposal.rationale,
+    ) == (KERNEL, "h", 1.3, "r")
     assert (proposal.cost.tokens, proposal.cost.usd) == (700, 0.02)
     seen = json.loads((tmp_path / "seen.json").read_text())
     assert sorted(seen) == ["README.md", "ask.md", "parents/n1.py", "task.py", "template.py"]
@@ -98,7 +114,9 @@ async def test_nothing_of_a_run_is_left_behind(stand_in: Any, tmp_path: Path) ->
 
 async def test_a_start_runs_nothing(stand_in: Any, tmp_path: Path) -> None:
     author = stand_in("(OUT / 'ran').touch()")
-    assert (await author.propose(ask("start", start=StartView("x = 1", "user file")))).source == "x = 1"
+    assert (
+        await author.propose(ask("start", start=StartView("x = 1", "user file")))
+    ).source == "x = 1"
     assert not (tmp_path / "ran").exists()
 
 
@@ -115,7 +133,9 @@ async def test_a_start_runs_nothing(stand_in: Any, tmp_path: Path) -> None:
         ("os.kill(os.getpid(), 9)", "exit status 137"),
     ],
 )
-async def test_what_cannot_be_used_is_told_with_the_transcript(stand_in: Any, script: str, said: str, tmp_path: Path) -> None:
+async def test_what_cannot_be_used_is_told_with_the_transcript(
+    stand_in: Any, script: str, said: str, tmp_path: Path
+) -> None:
     with pytest.raises(AuthorError, match=said) as caught:
         await stand_in(script).propose(question())
     assert not isinstance(caught.value, AuthorUnusable)
@@ -138,7 +158,8 @@ def gone(pid: int) -> bool:
         return True
 
 
-# A child in the group, and a grandchild that has left it: all three sleep; their ids are written down.
+# A child in the group, and a grandchild that has left it: all three sleep; their ids are written
+# down.
 FAMILY = """
 child = subprocess.Popen(['sleep', '60'])
 stray = subprocess.Popen(['sleep', '60'], start_new_session=True)
@@ -153,10 +174,13 @@ async def wait_for(path: Path) -> list[int]:
     return [int(p) for p in path.read_text().split()]
 
 
-async def test_when_its_time_is_up_everything_it_started_is_killed(stand_in: Any, tmp_path: Path) -> None:
+async def test_when_its_time_is_up_everything_it_started_is_killed(
+    stand_in: Any, tmp_path: Path
+) -> None:
     heard: list[str] = []
     author = stand_in(WRITES + FAMILY + "time.sleep(60)", limit_s=1.5, listen=heard.append)
-    assert (await author.propose(question())).source == KERNEL  # what stands there when the time is up counts
+    # what stands there when the time is up counts
+    assert (await author.propose(question())).source == KERNEL
     assert "time was up" in heard[0]
     assert all(gone(pid) for pid in await wait_for(tmp_path / "pids"))
 
@@ -183,7 +207,7 @@ def test_the_command_ends_with_the_program_that_started_it(tmp_path: Path) -> No
 import subprocess, sys
 subprocess.Popen([sys.executable, "-I", {leash.__file__!r}, "60", {command!r}], stdin=subprocess.PIPE)
 import time; time.sleep(60)
-"""
+"""  # noqa: E501
     process = subprocess.Popen([sys.executable, "-c", starter])
     deadline = time.monotonic() + 20
     while not pids.exists() or len(pids.read_text().split()) < 2:
@@ -200,17 +224,24 @@ async def test_the_session_s_time_bounds_the_run(stand_in: Any) -> None:
     seconds = "print(open('README.md').read())"
     with pytest.raises(AuthorError) as caught:
         await stand_in(seconds).propose(question(allowance=Allowance(seconds=42.4)))
-    assert "its 42 seconds are up" in Path(caught.value.hint.removeprefix("What it printed: ")).read_text()
+    assert (
+        "its 42 seconds are up"
+        in Path(caught.value.hint.removeprefix("What it printed: ")).read_text()
+    )
 
 
 async def test_a_cap_that_nothing_is_counted_against_is_refused(stand_in: Any) -> None:
     with pytest.raises(AuthorUnusable, match="limits usd"):
         await stand_in(WRITES).propose(question(allowance=Allowance(usd=1.0)))
     counted = WRITES + "open('answer.json', 'w').write('{\"tokens\": 5}')"
-    assert (await stand_in(counted).propose(question(allowance=Allowance(tokens=10)))).cost.tokens == 5
+    assert (
+        await stand_in(counted).propose(question(allowance=Allowance(tokens=10)))
+    ).cost.tokens == 5
 
 
-async def test_missing_programs_are_told_before_and_while_running(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_programs_are_told_before_and_while_running(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(AuthorUnusable, match="'no-such-agent' was not found"):
         CommandAuthor("no-such-agent --batch")
     with pytest.raises(AuthorUnusable, match="was not found"):
@@ -231,12 +262,15 @@ async def test_a_vendor_s_template_is_one_command_of_its_program(
     (tmp_path / "kernel.py").write_text(KERNEL)
     program = tmp_path / name
     program.write_text(
-        f"#!{sys.executable}\nimport json, shutil, sys\njson.dump(sys.argv[1:], open({str(tmp_path / 'argv')!r}, 'w'))\n"
+        f"#!{sys.executable}\nimport json, shutil, sys\n"
+        f"json.dump(sys.argv[1:], open({str(tmp_path / 'argv')!r}, 'w'))\n"
         f"shutil.copy({str(tmp_path / 'kernel.py')!r}, 'candidate.py')\n"
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    assert (await choose_author(name, AuthorOptions(transcripts=tmp_path / "kept")).propose(question())).source == KERNEL
+    assert (
+        await choose_author(name, AuthorOptions(transcripts=tmp_path / "kept")).propose(question())
+    ).source == KERNEL
     argv = json.loads((tmp_path / "argv").read_text())
     assert sum("README.md" in argument for argument in argv) == 1
 

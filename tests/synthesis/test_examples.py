@@ -12,7 +12,9 @@ from kevolve_mcp.synthesis.program import Program
 
 from .helpers import EXAMPLES
 
-FOLDERS = sorted(p for p in EXAMPLES.iterdir() if (p / "task.py").exists() and (p / "start.py").exists())
+FOLDERS = sorted(
+    p for p in EXAMPLES.iterdir() if (p / "task.py").exists() and (p / "start.py").exists()
+)
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda p: p.name)
@@ -25,5 +27,9 @@ def test_start_and_task_fit_each_other(folder) -> None:  # type: ignore[no-untyp
     assert set(structural_names(start.source)) <= set(start.tunables())
     assert next_choice(start, (), 0).unseen > 10
     arguments = Program.parse(task).arguments
-    forward = next(n for n in ast.walk(ast.parse(start.source)) if isinstance(n, ast.FunctionDef) and n.name == "forward")
+    forward = next(
+        n
+        for n in ast.walk(ast.parse(start.source))
+        if isinstance(n, ast.FunctionDef) and n.name == "forward"
+    )
     assert tuple(a.arg for a in forward.args.args[1:]) == arguments

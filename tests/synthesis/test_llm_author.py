@@ -1,4 +1,5 @@
-"""The author that asks a model: with pydantic-ai's test models, and against a server on loopback."""
+"""The author that asks a model: with pydantic-ai's test models, and against a server on
+loopback."""
 
 from __future__ import annotations
 
@@ -53,7 +54,14 @@ USED = RequestUsage(input_tokens=1000, output_tokens=200)
 @pytest.fixture(autouse=True)
 def _no_requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing leaves this machine, and no key of the person who runs this is seen."""
-    for key in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY", "KEVOLVE_API_KEY"):
+    for key in (
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "ANTHROPIC_API_KEY",
+        "GOOGLE_API_KEY",
+        "GEMINI_API_KEY",
+        "KEVOLVE_API_KEY",
+    ):
         monkeypatch.delenv(key, raising=False)
     with models.override_allow_model_requests(False):
         yield
@@ -63,7 +71,9 @@ def question(**changes: Any) -> AskContext:
     return replace(ask("improve", parent(1, KERNEL)), **{"text": "the text of the ask", **changes})
 
 
-def scripted(*answers: str, usage: RequestUsage = USED) -> tuple[FunctionModel, list[list[ModelMessage]]]:
+def scripted(
+    *answers: str, usage: RequestUsage = USED
+) -> tuple[FunctionModel, list[list[ModelMessage]]]:
     """A model that gives these answers in turn, and what it was asked."""
     seen: list[list[ModelMessage]] = []
 
@@ -78,7 +88,11 @@ async def test_an_answer_becomes_a_proposal_with_its_cost() -> None:
     model, seen = scripted(GOOD)
     proposal = await LLMAuthor(NAME, model=model, prices=Prices(1.0, 10.0)).propose(question())
     assert (proposal.source, proposal.language) == (KERNEL, "cpp")
-    assert (proposal.hypothesis, proposal.predicted_speedup, proposal.rationale) == ("fewer passes", 1.3, "memory bound")
+    assert (proposal.hypothesis, proposal.predicted_speedup, proposal.rationale) == (
+        "fewer passes",
+        1.3,
+        "memory bound",
+    )
     assert proposal.cost.tokens == 1200
     assert proposal.cost.usd == pytest.approx(0.003)
     ((request,),) = seen
@@ -93,7 +107,9 @@ async def test_a_test_model_that_says_nothing_useful_is_asked_twice_and_refused(
     assert not isinstance(caught.value, AuthorUnusable)
 
 
-@pytest.mark.parametrize("first", ["I'm sorry, I can't do that.", "", "```python\nclass ModelNew(\n```", "{not json"])
+@pytest.mark.parametrize(
+    "first", ["I'm sorry, I can't do that.", "", "```python\nclass ModelNew(\n```", "{not json"]
+)
 async def test_garbage_is_sent_back_once_with_the_reason(first: str) -> None:
     model, seen = scripted(first, GOOD)
     proposal = await LLMAuthor(NAME, model=model).propose(question())
@@ -105,7 +121,9 @@ async def test_garbage_is_sent_back_once_with_the_reason(first: str) -> None:
 
 async def test_a_start_costs_nothing() -> None:
     model, seen = scripted()
-    proposal = await LLMAuthor(NAME, model=model).propose(ask("start", start=StartView("x = 1", "user file")))
+    proposal = await LLMAuthor(NAME, model=model).propose(
+        ask("start", start=StartView("x = 1", "user file"))
+    )
     assert proposal.source == "x = 1"
     assert not proposal.cost
     assert not seen
@@ -119,12 +137,18 @@ async def test_what_is_not_counted_is_estimated() -> None:
 
 @pytest.mark.parametrize(
     ("allowance", "named"),
-    [(Allowance(tokens=1500), "tokens"), (Allowance(usd=0.009), "usd"), (Allowance(tokens=0, usd=100), "tokens")],
+    [
+        (Allowance(tokens=1500), "tokens"),
+        (Allowance(usd=0.009), "usd"),
+        (Allowance(tokens=0, usd=100), "tokens"),
+    ],
 )
 async def test_nothing_is_asked_where_too_little_is_left(allowance: Allowance, named: str) -> None:
     model, seen = scripted(GOOD)
     with pytest.raises(BudgetSpent) as caught:
-        await LLMAuthor(NAME, model=model, prices=Prices(1.0, 10.0)).propose(question(text="x" * 3000, allowance=allowance))
+        await LLMAuthor(NAME, model=model, prices=Prices(1.0, 10.0)).propose(
+            question(text="x" * 3000, allowance=allowance)
+        )
     assert named in caught.value.hint
     assert not seen
 
@@ -149,9 +173,13 @@ async def test_the_output_is_limited_to_what_is_paid_for() -> None:
 
 def test_a_cap_in_dollars_needs_a_price() -> None:
     with pytest.raises(AuthorUnusable, match="is not known") as caught:
-        choose_author("openai:gpt-test", AuthorOptions(base_url="http://127.0.0.1:9/v1", usd_capped=True))
+        choose_author(
+            "openai:gpt-test", AuthorOptions(base_url="http://127.0.0.1:9/v1", usd_capped=True)
+        )
     assert "--price-in" in caught.value.hint
-    priced = AuthorOptions(base_url="http://127.0.0.1:9/v1", usd_capped=True, price_in=0.0, price_out=0.0)
+    priced = AuthorOptions(
+        base_url="http://127.0.0.1:9/v1", usd_capped=True, price_in=0.0, price_out=0.0
+    )
     assert isinstance(choose_author("openai:gpt-test", priced), LLMAuthor)
 
 
@@ -172,11 +200,12 @@ async def test_a_resumed_session_with_a_cap_that_cannot_bind_is_refused() -> Non
     assert not seen
 
 
-# over HTTP --------------------------------------------------------------------------------------------------------------
+# over HTTP ----------------------------------------------------------------------------------------
 
 
 class loopback:
-    """A model server, requests to it allowed, and a maker of authors for it; all closed in the end."""
+    """A model server, requests to it allowed, and a maker of authors for it; all closed in the
+    end."""
 
     def __init__(self, answer: Answer) -> None:
         self._serving = serving(answer)
@@ -187,7 +216,9 @@ class loopback:
         server = self._serving.__enter__()
 
         def author(**options: Any) -> LLMAuthor:
-            made = LLMAuthor(ModelName("openai", "tiny", server.url), **{"backoff": QUICK, **options})
+            made = LLMAuthor(
+                ModelName("openai", "tiny", server.url), **{"backoff": QUICK, **options}
+            )
             return made
 
         return server, author
@@ -197,7 +228,9 @@ class loopback:
         self._allowed.__exit__(*error)
 
 
-async def test_an_openai_compatible_server_gets_the_context_and_no_foreign_key(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_openai_compatible_server_gets_the_context_and_no_foreign_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-service")
     with loopback(lambda body, n: Reply(GOOD)) as (server, author):
         made = author()
@@ -216,7 +249,10 @@ async def test_an_openai_compatible_server_gets_the_context_and_no_foreign_key(m
 @pytest.mark.parametrize("status", [429, 500, 503, 529, 408])
 async def test_passing_failures_are_waited_out(status: int) -> None:
     heard: list[str] = []
-    with loopback(lambda body, n: Reply(GOOD) if n == 2 else Reply("busy", status)) as (server, author):
+    with loopback(lambda body, n: Reply(GOOD) if n == 2 else Reply("busy", status)) as (
+        server,
+        author,
+    ):
         proposal = await author(listen=heard.append).propose(question())
     assert proposal.source == KERNEL
     assert len(server.requests) == 3  # the client library has not tried again by itself
@@ -228,7 +264,9 @@ async def test_the_provider_says_how_long_to_wait() -> None:
     replies = [Reply("slow down", 429, headers={"Retry-After": "1"}), Reply(GOOD)]
     heard: list[str] = []
     with loopback(lambda body, n: replies[n]) as (_, author):
-        await author(backoff=replace(QUICK, stranger_patience_s=10), listen=heard.append).propose(question())
+        await author(backoff=replace(QUICK, stranger_patience_s=10), listen=heard.append).propose(
+            question()
+        )
     assert "asking again in 1 s" in heard[0]
 
 
@@ -252,12 +290,20 @@ async def test_no_server_at_all_ends_with_what_to_do() -> None:
 
 
 async def test_the_end_of_the_session_ends_the_waiting() -> None:
-    with loopback(lambda body, n: Reply("broken", 500)) as (_, author), pytest.raises(BudgetSpent, match="time is up"):
-        await author(backoff=replace(QUICK, stranger_patience_s=60)).propose(question(allowance=Allowance(seconds=0.05)))
+    with (
+        loopback(lambda body, n: Reply("broken", 500)) as (_, author),
+        pytest.raises(BudgetSpent, match="time is up"),
+    ):
+        await author(backoff=replace(QUICK, stranger_patience_s=60)).propose(
+            question(allowance=Allowance(seconds=0.05))
+        )
 
 
 async def test_a_hanging_server_is_cut_off_and_what_it_read_is_counted() -> None:
-    with loopback(lambda body, n: Reply(GOOD, wait_s=20) if n == 0 else Reply(GOOD)) as (server, author):
+    with loopback(lambda body, n: Reply(GOOD, wait_s=20) if n == 0 else Reply(GOOD)) as (
+        server,
+        author,
+    ):
         proposal = await author(limit_s=0.2).propose(question(text="x" * 3000))
     assert len(server.requests) == 2
     assert proposal.cost.tokens > 1200 + 1000
@@ -273,7 +319,9 @@ async def test_a_hanging_server_is_cut_off_and_what_it_read_is_counted() -> None
         (400, "rejected the request", "docs/authors.md"),
     ],
 )
-async def test_what_waiting_cannot_fix_ends_at_once(status: int, said: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_waiting_cannot_fix_ends_at_once(
+    status: int, said: str, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KEVOLVE_API_KEY", "sk-secret")
     with (
         loopback(lambda body, n: Reply("no: sk-secret", status)) as (server, author),
@@ -298,10 +346,16 @@ async def test_what_waiting_cannot_fix_ends_at_once(status: int, said: str, hint
 async def test_every_provider_fails_in_the_same_words(
     name: str, key: str, where: str, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Through each client library, on loopback: one request for each try of ours, and the key never in the words."""
+    """Through each client library, on loopback: one request for each try of ours, and the key never
+    in the words."""
     monkeypatch.setenv(key, "sk-secret-key")
-    with serving(lambda body, n: Reply("no: sk-secret-key", status)) as server, models.override_allow_model_requests(True):
-        monkeypatch.setenv(where, server.url if key.startswith("OPENAI") else server.url.removesuffix("/v1"))
+    with (
+        serving(lambda body, n: Reply("no: sk-secret-key", status)) as server,
+        models.override_allow_model_requests(True),
+    ):
+        monkeypatch.setenv(
+            where, server.url if key.startswith("OPENAI") else server.url.removesuffix("/v1")
+        )
         heard: list[str] = []
         author = LLMAuthor(ModelName.parse(name), backoff=QUICK, listen=heard.append)
         with pytest.raises(AuthorUnusable if status == 401 else AuthorUnavailable) as caught:
@@ -325,7 +379,7 @@ async def test_cancelling_does_not_wait_for_the_answer() -> None:
         assert scope.cancelled_caught
 
 
-# names and keys ---------------------------------------------------------------------------------------------------------
+# names and keys -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -347,7 +401,11 @@ def test_wrong_names_and_options_are_told(name: str, options: dict[str, Any], sa
 
 @pytest.mark.parametrize(
     ("name", "key"),
-    [("openai:gpt-4o", "OPENAI_API_KEY"), ("anthropic:claude-x", "ANTHROPIC_API_KEY"), ("google:gemini-x", "GOOGLE_API_KEY")],
+    [
+        ("openai:gpt-4o", "OPENAI_API_KEY"),
+        ("anthropic:claude-x", "ANTHROPIC_API_KEY"),
+        ("google:gemini-x", "GOOGLE_API_KEY"),
+    ],
 )
 def test_a_missing_key_is_named(name: str, key: str) -> None:
     with pytest.raises(AuthorUnusable, match=key) as caught:
@@ -374,9 +432,16 @@ def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
 
 
 def test_all_forms_are_listed() -> None:
-    assert {"offline", "openai:MODEL", "anthropic:MODEL", "google:MODEL", "cmd: COMMAND", "claude", "codex", "gemini"} <= set(
-        author_names()
-    )
+    assert {
+        "offline",
+        "openai:MODEL",
+        "anthropic:MODEL",
+        "google:MODEL",
+        "cmd: COMMAND",
+        "claude",
+        "codex",
+        "gemini",
+    } <= set(author_names())
 
 
 def test_the_instructions_show_an_answer_that_is_understood() -> None:

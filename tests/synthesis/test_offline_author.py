@@ -10,7 +10,15 @@ import pytest
 from harness.types import Candidate, from_json, to_json
 from kevolve_mcp.errors import NotFound
 from kevolve_mcp.synthesis import ParentView, StartView, TaskFacts, structure_digest
-from kevolve_mcp.synthesis.authors import AskContext, Author, Exhausted, OfflineAuthor, Proposal, author_names, make_author
+from kevolve_mcp.synthesis.authors import (
+    AskContext,
+    Author,
+    Exhausted,
+    OfflineAuthor,
+    Proposal,
+    author_names,
+    make_author,
+)
 
 from .helpers import TUNABLE, ask, landscape, parent, rmsnorm_task, row
 
@@ -42,13 +50,17 @@ def test_improve_first_tries_what_all_parameters_together_can_do() -> None:
 
 
 def test_improve_switches_the_structure_of_a_parent_that_was_varied() -> None:
-    varied = row(Candidate(TUNABLE, "cpp").with_params({"UNROLL": 8, "WIDTH": 128, "PASSES": 1}), 1.0)
+    varied = row(
+        Candidate(TUNABLE, "cpp").with_params({"UNROLL": 8, "WIDTH": 128, "PASSES": 1}), 1.0
+    )
     child = Candidate(proposed(ask("improve", parent(1, TUNABLE), history=(varied,))).source, "cpp")
     assert child.params() == {"UNROLL": 1, "WIDTH": 128, "PASSES": 2}
 
 
 def test_improve_falls_back_to_tuning_when_the_switches_are_tried() -> None:
-    tried = row(Candidate(TUNABLE, "cpp").with_params({"UNROLL": 1, "WIDTH": 128, "PASSES": 2}), 1.0)
+    tried = row(
+        Candidate(TUNABLE, "cpp").with_params({"UNROLL": 1, "WIDTH": 128, "PASSES": 2}), 1.0
+    )
     child = Candidate(proposed(ask("improve", parent(1, TUNABLE), history=(tried,))).source, "cpp")
     assert child.params() not in (tried.params, Candidate(TUNABLE, "cpp").params())
 
@@ -56,8 +68,13 @@ def test_improve_falls_back_to_tuning_when_the_switches_are_tried() -> None:
 def test_crossover_mixes_parameters_of_one_structure() -> None:
     first = Candidate(TUNABLE, "cpp").with_params({"UNROLL": 8, "WIDTH": 128, "PASSES": 2}).source
     second = Candidate(TUNABLE, "cpp").with_params({"UNROLL": 1, "WIDTH": 512, "PASSES": 2}).source
-    params = Candidate(proposed(ask("crossover", parent(1, first, 1.5), parent(2, second, 1.2))).source, "cpp").params()
-    assert params in ({"UNROLL": 8, "WIDTH": 512, "PASSES": 2}, {"UNROLL": 1, "WIDTH": 128, "PASSES": 2})
+    params = Candidate(
+        proposed(ask("crossover", parent(1, first, 1.5), parent(2, second, 1.2))).source, "cpp"
+    ).params()
+    assert params in (
+        {"UNROLL": 8, "WIDTH": 512, "PASSES": 2},
+        {"UNROLL": 1, "WIDTH": 128, "PASSES": 2},
+    )
 
 
 def test_crossover_of_two_structures_keeps_the_better_text() -> None:
@@ -101,7 +118,9 @@ def test_it_walks_a_surface_to_its_optimum() -> None:
     rows, best = [row(start, landscape(start.params()))], (landscape(start.params()), TUNABLE)
     for step in range(23):
         role = "improve" if step % 4 == 3 else "tune"
-        answer = AUTHOR.answer(ask(role, parent(1, best[1], best[0]), history=tuple(rows), seed=step))
+        answer = AUTHOR.answer(
+            ask(role, parent(1, best[1], best[0]), history=tuple(rows), seed=step)
+        )
         child = Candidate(answer.source, "cpp")
         assert child.digest not in {r.candidate for r in rows}
         reached = landscape(child.params())
@@ -119,7 +138,12 @@ def test_registry() -> None:
 
 
 def test_asks_survive_json() -> None:
-    context = ask("start", parent(1, TUNABLE), start=StartView("x", "user file"), history=(row(Candidate(TUNABLE, "cpp"), 0.0),))
+    context = ask(
+        "start",
+        parent(1, TUNABLE),
+        start=StartView("x", "user file"),
+        history=(row(Candidate(TUNABLE, "cpp"), 0.0),),
+    )
     assert from_json(AskContext, to_json(context)) == context
     assert AskContext.parse(context.as_json()) == context
     empty = ParentView("n2", "", "invalid", 0.0, params={"FLAG": "", "ON": False})

@@ -43,27 +43,49 @@ def test_templates_parse_and_their_literals_agree(skill: Skill) -> None:
 
 
 def check(source: str) -> dict[str, object]:
-    """Valid Python, a class ModelNew or kernel, no mark of the template left, prototypes readable; BINDING returned."""
+    """Valid Python, a class ModelNew or kernel, no mark of the template left, prototypes readable;
+    BINDING returned."""
     tree = ast.parse(source)
     names = {s.name for s in tree.body if isinstance(s, (ast.ClassDef, ast.FunctionDef))}
     assert names & {"ModelNew", "kernel"}
     assert "ROLES" not in source
     assert not any(
-        mark in source for mark in ("@BODY@", "@RUN@", "@SIGNATURE@", "@POINTERS@", "@FLUSH@", "@PREFETCH@", "@ALIGNED@")
+        mark in source
+        for mark in (
+            "@BODY@",
+            "@RUN@",
+            "@SIGNATURE@",
+            "@POINTERS@",
+            "@FLUSH@",
+            "@PREFETCH@",
+            "@ALIGNED@",
+        )
     )
     texts = [
         s.value.value
         for s in tree.body
-        if isinstance(s, ast.Assign) and isinstance(s.value, ast.Constant) and "extern" in str(s.value.value)
+        if isinstance(s, ast.Assign)
+        and isinstance(s.value, ast.Constant)
+        and "extern" in str(s.value.value)
     ]
     assert read_prototypes(texts[0])
-    bound = [ast.literal_eval(s.value) for s in tree.body if isinstance(s, ast.Assign) and ast.unparse(s.targets[0]) == "BINDING"]
+    bound = [
+        ast.literal_eval(s.value)
+        for s in tree.body
+        if isinstance(s, ast.Assign) and ast.unparse(s.targets[0]) == "BINDING"
+    ]
     return bound[0] if bound else {}
 
 
 def test_the_example_task_gets_one_sure_instantiation() -> None:
     (source,) = made("row_normalization", rmsnorm_task())
-    assert check(source) == {"residual": 1, "weight": 1, "bias": 0, "centered": 0, "returns": "normalized,sum"}
+    assert check(source) == {
+        "residual": 1,
+        "weight": 1,
+        "bias": 0,
+        "centered": 0,
+        "returns": "normalized,sum",
+    }
     assert "return run(x=x, residual=residual, weight=self.weight, eps=self.eps)" in source
     assert "self.weight = nn.Parameter(1.0 + 0.1 * torch.randn(hidden))" in source
 
@@ -84,23 +106,35 @@ def test_layer_norm_of_a_submodule() -> None:
 def test_the_sum_may_come_first_and_a_function_is_a_task() -> None:
     text = (
         "import torch\ndef reference(x, r, w):\n    s = x + r\n"
-        "    return s, s * torch.rsqrt((s * s).mean(-1, keepdim=True) + 1e-5) * w\ndef get_inputs():\n    return []\n"
+        "    return s, s * torch.rsqrt((s * s).mean(-1, keepdim=True) + 1e-5) * w\n"
+        "def get_inputs():\n    return []\n"
     )
-    sample = task(text, [ROWS, ROWS, spec("float32", 1000)], [ROWS, ROWS], ["aten.mean.dim", "aten.rsqrt.default"])
+    sample = task(
+        text,
+        [ROWS, ROWS, spec("float32", 1000)],
+        [ROWS, ROWS],
+        ["aten.mean.dim", "aten.rsqrt.default"],
+    )
     (source,) = made("row_normalization", sample)
     assert check(source)["returns"] == "sum,normalized"
     assert "def kernel(x, r, w):\n    return run(x=x, residual=r, weight=w, eps=1e-05)" in source
 
 
 def test_an_unreadable_forward_gets_every_meaning() -> None:
-    forward = "for _ in range(1):; h = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6); return h"
+    forward = (
+        "for _ in range(1):; h = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6); return h"
+    )
     text = model(forward).replace("        h =", "            h =")
-    found = made("row_normalization", task(text, [ROWS], [ROWS], ["aten.mean.dim", "aten.rsqrt.default"]))
+    found = made(
+        "row_normalization", task(text, [ROWS], [ROWS], ["aten.mean.dim", "aten.rsqrt.default"])
+    )
     assert [check(source)["centered"] for source in found] == [0, 1]
 
 
 def test_an_input_without_a_role_refuses() -> None:
-    text = model("return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * a * b * c", "x, a, b, c")
+    text = model(
+        "return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * a * b * c", "x, a, b, c"
+    )
     sample = task(text, [ROWS, ROWS, ROWS, ROWS], [ROWS], ["aten.mean.dim", "aten.rsqrt.default"])
     assert "has no role" in refused("row_normalization", sample)
 
@@ -109,7 +143,14 @@ def test_an_input_without_a_role_refuses() -> None:
     ("forward", "shape", "reduction"),
     [
         ("return F.cross_entropy(x, t)", (), "mean"),
-        ("'the sum of exponentials'; return -torch.log_softmax(x, -1).gather(1, t.unsqueeze(1)).squeeze(1).mean()", (), "mean"),
+        (
+            (
+                "'the sum of exponentials'; return -torch.log_softmax(x, -1).gather(1, "
+                "t.unsqueeze(1)).squeeze(1).mean()"
+            ),
+            (),
+            "mean",
+        ),
         ("return F.cross_entropy(x, t, reduction='sum', ignore_index=7)", (), "sum"),
         ("return -torch.log_softmax(x, -1).gather(1, t.unsqueeze(1)).squeeze(1)", (64,), "none"),
     ],
@@ -150,7 +191,10 @@ def test_patterns_name_what_is_missing() -> None:
         ("return torch.relu(x)", "> 0.0f"),
         ("return F.gelu(x, approximate='tanh')", "k_gelu_tanh("),
         ("return x.sigmoid() * F.silu(x) + torch.tanh(x)", "k_sigmoid("),
-        ("h = torch.clamp(x, min=-1, max=2); h += 1; return h.abs().sqrt()", "k_min(k_max(t0, (-1.0f)), 2.0f)"),
+        (
+            "h = torch.clamp(x, min=-1, max=2); h += 1; return h.abs().sqrt()",
+            "k_min(k_max(t0, (-1.0f)), 2.0f)",
+        ),
         ("return torch.where(x > 0.5, x, torch.exp(x) - 1)", "? t0 :"),
         ("return torch.maximum(x, -x) / 3", "k_max("),
         ("return x ** 2 + x.pow(0.5) - torch.rsqrt(x)", "std::sqrt("),
@@ -169,7 +213,10 @@ def test_broadcasting_scalars_and_modules() -> None:
         (64, 1000),
         (64, 1),
         arguments="x, y",
-        init="self.bias = nn.Parameter(torch.zeros(n)); self.act = nn.SiLU(); self.scale = 0.5; self.gain = gain",
+        init=(
+            "self.bias = nn.Parameter(torch.zeros(n)); self.act = nn.SiLU(); self.scale = 0.5; "
+            "self.gain = gain"
+        ),
         constructor="n, gain",
         parameters=("bias float32[1000]",),
     )
@@ -203,17 +250,33 @@ def test_a_channel_bias_repeats_along_the_rows() -> None:
         ("return F.softplus(x, beta=2)", ((8, 8),), "softplus"),
     ],
 )
-def test_what_cannot_be_fused_says_why(forward: str, shapes: tuple[tuple[int, ...], ...], reason: str) -> None:
+def test_what_cannot_be_fused_says_why(
+    forward: str, shapes: tuple[tuple[int, ...], ...], reason: str
+) -> None:
     text = forward.replace("if x.sum() > 0:; ", "if x.sum() > 0:;     ")
-    assert reason in refused("fused_pointwise", pointwise_task(text, *shapes, arguments="x, y" if len(shapes) > 1 else "x"))
+    assert reason in refused(
+        "fused_pointwise",
+        pointwise_task(text, *shapes, arguments="x, y" if len(shapes) > 1 else "x"),
+    )
 
 
 def test_other_dtypes_are_refused_by_the_pattern() -> None:
-    sample = task(model("return torch.relu(x)"), [spec("float16", 8)], [spec("float16", 8)], ["aten.relu.default"])
+    sample = task(
+        model("return torch.relu(x)"),
+        [spec("float16", 8)],
+        [spec("float16", 8)],
+        ["aten.relu.default"],
+    )
     assert "float16" in refused("fused_pointwise", sample)
-    assert "y0 = torch.empty_like(a0)" in made("triton_fused_pointwise", sample, "cuda", "triton")[0]
+    assert (
+        "y0 = torch.empty_like(a0)" in made("triton_fused_pointwise", sample, "cuda", "triton")[0]
+    )
     with_weight = task(
-        model("return torch.relu(x + self.bias)", "x", "self.bias = nn.Parameter(torch.zeros(8).half())"),
+        model(
+            "return torch.relu(x + self.bias)",
+            "x",
+            "self.bias = nn.Parameter(torch.zeros(8).half())",
+        ),
         [spec("float32", 4, 8)],
         [spec("float32", 4, 8)],
         ["aten.relu.default"],
@@ -234,11 +297,19 @@ def test_an_output_of_another_dtype_than_the_inputs() -> None:
     rows = spec("float16", 64, 1000)
     text = model("return F.cross_entropy(x.float(), t)", "x, t")
     sample = task(
-        text, [rows, spec("int64", 64)], [spec("float32")], ["aten._log_softmax.default", "aten.nll_loss_forward.default"]
+        text,
+        [rows, spec("int64", 64)],
+        [spec("float32")],
+        ["aten._log_softmax.default", "aten.nll_loss_forward.default"],
     )
     (source,) = made("triton_softmax_cross_entropy", sample, "cuda", "triton")
     assert "'dtype': 'float32'" in source
-    mixed = task(model("return x, x.sum(-1)"), [ROWS], [ROWS, spec("int64", 64)], ["aten.rsqrt.default", "aten.mean.dim"])
+    mixed = task(
+        model("return x, x.sum(-1)"),
+        [ROWS],
+        [ROWS, spec("int64", 64)],
+        ["aten.rsqrt.default", "aten.mean.dim"],
+    )
     assert "differ in dtype" in refused("triton_row_normalization", mixed, "cuda", "triton")
 
 
@@ -254,7 +325,10 @@ def test_an_output_of_another_dtype_than_the_inputs() -> None:
 def test_elementwise_bodies_in_triton(forward: str, expected: str) -> None:
     half = spec("float16", 64, 1000)
     result = instantiate(
-        SKILLS["triton_fused_pointwise"], task(model(forward), [half], [half], ["aten.mul.Tensor"]), "cuda", "triton"
+        SKILLS["triton_fused_pointwise"],
+        task(model(forward), [half], [half], ["aten.mul.Tensor"]),
+        "cuda",
+        "triton",
     )
     assert expected in (result.found[0].candidate.source if result.found else result.reason)
 
@@ -266,5 +340,7 @@ def test_a_constructor_that_needs_the_module_is_refused_with_the_name() -> None:
 
 
 def test_super_with_the_class_name_is_renamed() -> None:
-    text = model("return x", "x", "self.n = n", "n").replace("super().__init__()", "super(Model, self).__init__()")
+    text = model("return x", "x", "self.n = n", "n").replace(
+        "super().__init__()", "super(Model, self).__init__()"
+    )
     assert "super(ModelNew, self).__init__()" in Program.parse(text).wrapped("run(x)")

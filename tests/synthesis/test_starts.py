@@ -15,18 +15,31 @@ USER = Candidate(TUNABLE, "cpp")
 def test_user_file_then_skills_then_similar_tasks() -> None:
     other = SimilarKernel("older", Candidate(TUNABLE + "# older\n", "cpp"), 1.7)
     starts = find_starts(rmsnorm_task(), "cpu", "cpp", user=USER, skills=SKILLS, similar=(other,))
-    assert [s.origin for s in starts.found] == ["user file", "skill: row_normalization", "task: older"]
+    assert [s.origin for s in starts.found] == [
+        "user file",
+        "skill: row_normalization",
+        "task: older",
+    ]
     assert "1.70" in starts.found[2].note
     assert any("softmax_cross_entropy" in note for note in starts.notes)
 
 
 def test_equal_texts_once_and_other_languages_left_out() -> None:
     same, triton = SimilarKernel("older", USER), SimilarKernel("gpu", Candidate("x", "triton"))
-    assert len(find_starts(pointwise_task("return x", (8,)), "cpu", "cpp", user=USER, similar=(same, triton)).found) == 1
+    assert (
+        len(
+            find_starts(
+                pointwise_task("return x", (8,)), "cpu", "cpp", user=USER, similar=(same, triton)
+            ).found
+        )
+        == 1
+    )
 
 
 def test_nothing_found_says_what_to_do() -> None:
-    starts = find_starts(pointwise_task("return torch.cumsum(x, 0)", (8, 8)), "cpu", "cpp", skills=SKILLS)
+    starts = find_starts(
+        pointwise_task("return torch.cumsum(x, 0)", (8, 8)), "cpu", "cpp", skills=SKILLS
+    )
     assert starts.found == ()
     assert "start_path" in starts.notes[-1]
 
@@ -40,24 +53,39 @@ def test_the_limit_is_announced() -> None:
 
 def test_a_start_is_tried_with_the_parameters_that_were_best_for_a_similar_task() -> None:
     best = USER.with_params({"UNROLL": 8, "WIDTH": 512, "PASSES": 1})
-    other_form = SimilarKernel("else", Candidate("TUNABLES = {'X': [1]}\nPARAMS = {'X': 1}\n", "cpp"))
-    older = SimilarKernel("ol\nder", Candidate(best.source + "# other text\n", "cpp"), 1.7, "older-7f3a n4")
-    found = find_starts(pointwise_task("return x", (8,)), "cpu", "cpp", user=USER, similar=(other_form, older)).found
+    other_form = SimilarKernel(
+        "else", Candidate("TUNABLES = {'X': [1]}\nPARAMS = {'X': 1}\n", "cpp")
+    )
+    older = SimilarKernel(
+        "ol\nder", Candidate(best.source + "# other text\n", "cpp"), 1.7, "older-7f3a n4"
+    )
+    found = find_starts(
+        pointwise_task("return x", (8,)), "cpu", "cpp", user=USER, similar=(other_form, older)
+    ).found
     assert found[0].candidate == best
     assert found[0].origin == "user file"
     assert "best for the similar task ol der" in found[0].note
     assert found[1].candidate == USER
     assert "older-7f3a n4" in found[3].note
     own = SimilarKernel("same", Candidate(USER.source + "# other text\n", "cpp"))
-    assert find_starts(pointwise_task("return x", (8,)), "cpu", "cpp", user=USER, similar=(own,)).found[0].candidate == USER
+    assert (
+        find_starts(pointwise_task("return x", (8,)), "cpu", "cpp", user=USER, similar=(own,))
+        .found[0]
+        .candidate
+        == USER
+    )
 
 
 def test_a_skill_begins_with_the_parameters_that_won_and_leaves_its_own_to_the_search() -> None:
     plain = find_starts(rmsnorm_task(), "cpu", "cpp", skills=SKILLS).found
     won = {**plain[0].candidate.params(), "UNROLL": 1}
     older = SimilarKernel(
-        "older", Candidate(plain[0].candidate.with_params(won).source + "# bound to another task\n", "cpp"), 2.0
+        "older",
+        Candidate(plain[0].candidate.with_params(won).source + "# bound to another task\n", "cpp"),
+        2.0,
     )
-    found = find_starts(rmsnorm_task(), "cpu", "cpp", user=USER, skills=SKILLS, similar=(older,)).found
+    found = find_starts(
+        rmsnorm_task(), "cpu", "cpp", user=USER, skills=SKILLS, similar=(older,)
+    ).found
     assert [s.origin for s in found] == ["skill: row_normalization", "user file", "task: older"]
     assert found[0].candidate == plain[0].candidate.with_params(won)

@@ -48,14 +48,25 @@ def test_any_task_gets_a_file_that_parses(language: str) -> None:
     tasks = [
         rmsnorm_task(),
         pointwise_task("return x", (8, 8)),
-        task("import torch\ndef reference(a, b):\n    return a\n", [spec("int64", 3), spec("bool", 3)], [spec("int64", 3)], []),
+        task(
+            "import torch\ndef reference(a, b):\n    return a\n",
+            [spec("int64", 3), spec("bool", 3)],
+            [spec("int64", 3)],
+            [],
+        ),
         task(model("return x", "x", "self.f = helper(3)", "n=4"), [], [], []),
         task("this is no Python (", [], [], []),
     ]
     for sample in tasks:
         candidate = template_candidate(sample, language)
-        names = {s.name for s in ast.parse(candidate.source).body if isinstance(s, (ast.ClassDef, ast.FunctionDef))}
-        assert names & {"ModelNew", "kernel"} - ({"kernel"} if language == "triton" and "ModelNew" in names else set())
+        names = {
+            s.name
+            for s in ast.parse(candidate.source).body
+            if isinstance(s, (ast.ClassDef, ast.FunctionDef))
+        }
+        assert names & {"ModelNew", "kernel"} - (
+            {"kernel"} if language == "triton" and "ModelNew" in names else set()
+        )
         assert candidate.tunables()
 
 

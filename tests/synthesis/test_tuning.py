@@ -45,7 +45,10 @@ def test_the_model_learns_where_optuna_is_there() -> None:
 def test_failures_count_as_tried_and_other_structures_do_not() -> None:
     failed = row(START.with_params({**START.params(), "UNROLL": 2}), 0.0)
     other = Candidate(TUNABLE + "# another structure\n", "cpp")
-    history = [failed, *(row(other.with_params({**other.params(), "WIDTH": w}), 1.0) for w in (128, 256))]
+    history = [
+        failed,
+        *(row(other.with_params({**other.params(), "WIDTH": w}), 1.0) for w in (128, 256)),
+    ]
     chosen = [next_choice(START, history, s).params for s in range(20)]
     assert failed.params not in chosen
     assert next_choice(START, history, 0).unseen == 24 - 3
@@ -59,14 +62,20 @@ def test_a_digest_in_the_history_is_never_proposed_even_without_parameters() -> 
 
 def test_fixed_names_keep_their_value() -> None:
     for seed in range(10):
-        assert next_choice(START, (), seed, fixed=frozenset({"PASSES", "WIDTH"})).params["WIDTH"] == 128
+        assert (
+            next_choice(START, (), seed, fixed=frozenset({"PASSES", "WIDTH"})).params["WIDTH"]
+            == 128
+        )
     history = [row(START.with_params({**START.params(), "UNROLL": u}), 1.0) for u in (2, 4, 8)]
     with pytest.raises(tuning.Exhausted):
         next_choice(START, history, 0, fixed=frozenset({"PASSES", "WIDTH"}))
 
 
 def test_strings_booleans_and_floats_are_choices() -> None:
-    text = 'TUNABLES = {"LEVEL": ["-O2", "-O3"], "FAST": [True, False], "RATIO": [0.5, 1, 1.0]}\nPARAMS = {"LEVEL": "-O2", "FAST": True, "RATIO": 0.5}\n'
+    text = (
+        'TUNABLES = {"LEVEL": ["-O2", "-O3"], "FAST": [True, False], "RATIO": [0.5, 1, 1.0]}\n'
+        'PARAMS = {"LEVEL": "-O2", "FAST": True, "RATIO": 0.5}\n'
+    )
     candidate, history = Candidate(text, "cpp"), []
     for step in range(11):
         history.append(row(next_choice(candidate, history, step).candidate, 1.0 + step))
@@ -81,7 +90,10 @@ def test_a_huge_space_is_sampled() -> None:
     assert next_choice(Candidate(text, "cpp"), (), 0).unseen == 4**12 - 2
 
 
-@pytest.mark.parametrize("text", ["x = 1\n", 'TUNABLES = {"A": [1, 2]}\n', 'TUNABLES = {"A": [1, 2]}\nPARAMS = {"B": 1}\n'])
+@pytest.mark.parametrize(
+    "text",
+    ["x = 1\n", 'TUNABLES = {"A": [1, 2]}\n', 'TUNABLES = {"A": [1, 2]}\nPARAMS = {"B": 1}\n'],
+)
 def test_a_text_without_parameters_is_taught(text: str) -> None:
     with pytest.raises(UsageError, match=r"TUNABLES|PARAMS") as caught:
         next_choice(Candidate(text, "cpp"), (), 0)
@@ -90,7 +102,10 @@ def test_a_text_without_parameters_is_taught(text: str) -> None:
 
 def test_without_optuna_the_method_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "_optuna", lambda: None)
-    assert next_choice(START, walk(8, use_optuna=False), 0).method == "random (optuna is not installed)"
+    assert (
+        next_choice(START, walk(8, use_optuna=False), 0).method
+        == "random (optuna is not installed)"
+    )
 
 
 def test_the_last_choices_together_come_first_then_one_at_a_time_around_the_best() -> None:

@@ -1,4 +1,5 @@
-"""The live progress of a run: a board folded from events, drawn on a terminal or told line by line."""
+"""The live progress of a run: a board folded from events, drawn on a terminal or told line by
+line."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ NOTHING_SPENT = Spent()
 
 @dataclass(frozen=True)
 class Board:
-    """What a watcher of a run wants to know. nodes: in the whole session. working: the slow call under way."""
+    """What a watcher of a run wants to know. nodes: in the whole session. working: the slow call
+    under way."""
 
     session: SessionFacts | None = None
     nodes: int = 0
@@ -69,7 +71,9 @@ class Board:
             case events.Remark(text):
                 return replace(self, lessons=(*self.lessons, text)[-LESSONS_SHOWN:])
             case events.Terminated(reason, _, spent):
-                return replace(self, over=reason, spent=spent, working="re-validating the winner", fraction=0.0)
+                return replace(
+                    self, over=reason, spent=spent, working="re-validating the winner", fraction=0.0
+                )
             case events.Finished() | events.Exported():
                 return replace(self, working="", fraction=1.0)
             case _:
@@ -80,7 +84,9 @@ def budget_left(budget: Budget, spent: Spent) -> str:
     """ "12 of 40 evaluations, 1 min 05 s left"; "no limit" where there is none."""
     parts = []
     if budget.evaluations is not None:
-        parts.append(f"{max(0, budget.evaluations - spent.evaluations)} of {budget.evaluations} evaluations")
+        parts.append(
+            f"{max(0, budget.evaluations - spent.evaluations)} of {budget.evaluations} evaluations"
+        )
     if budget.seconds is not None:
         parts.append(seconds(budget.seconds - spent.seconds))
     if budget.device_seconds is not None:
@@ -94,7 +100,11 @@ def budget_left(budget: Budget, spent: Spent) -> str:
 
 def best_text(best: NodeFacts | None, correct: int) -> str:
     """n7  1.83× [1.79, 1.88]; without a best, why, where `correct` nodes were proved correct."""
-    return f"{best.id}  {with_interval(best.fitness, best.interval)}" if best else f"{NOTHING} ({no_winner(correct)})"
+    return (
+        f"{best.id}  {with_interval(best.fitness, best.interval)}"
+        if best
+        else f"{NOTHING} ({no_winner(correct)})"
+    )
 
 
 def board_view(board: Board) -> RenderableType:
@@ -104,14 +114,23 @@ def board_view(board: Board) -> RenderableType:
     grid.add_column()
     if board.session:
         s = board.session
-        grid.add_row("session", Text(f"{s.id}  {s.task} on {s.target} in {s.language}, goal {s.goal}"))
-    grid.add_row("nodes", f"{board.nodes} evaluated" + (f", {board.failures} not correct" if board.failures else ""))
-    grid.add_row("best", Text(best_text(board.best, board.correct), style="green" if board.best else "dim"))
+        grid.add_row(
+            "session", Text(f"{s.id}  {s.task} on {s.target} in {s.language}, goal {s.goal}")
+        )
+    grid.add_row(
+        "nodes",
+        f"{board.nodes} evaluated" + (f", {board.failures} not correct" if board.failures else ""),
+    )
+    grid.add_row(
+        "best", Text(best_text(board.best, board.correct), style="green" if board.best else "dim")
+    )
     grid.add_row("budget", budget_left(board.budget, board.spent))
     if board.working:
         grid.add_row("now", Text(board.working, overflow="ellipsis", no_wrap=True))
         grid.add_row("", ProgressBar(total=1.0, completed=board.fraction, width=40))
-    lessons = [Text(f"  {line}", style="dim", overflow="ellipsis", no_wrap=True) for line in board.lessons]
+    lessons = [
+        Text(f"  {line}", style="dim", overflow="ellipsis", no_wrap=True) for line in board.lessons
+    ]
     return Group(grid, *([Text("learned", style="bold"), *lessons] if lessons else []))
 
 
@@ -120,14 +139,28 @@ def plain_line(event: events.Event, board: Board) -> str | None:
     match event:
         case events.Opened(session, resumed):
             verb = "resumed" if resumed else "opened"
-            return f"{verb} {session.id}: {session.task} on {session.target} in {session.language}, goal {session.goal}"
+            return (
+                f"{verb} {session.id}: {session.task} on {session.target} in {session.language}, "
+                f"goal {session.goal}"
+            )
         case events.Baseline(cases, notes):
-            times = [f"{c.name}: " + ", ".join(f"{n} {microseconds(t)}" for n, t in c.baselines_us.items()) for c in cases]
+            times = [
+                f"{c.name}: "
+                + ", ".join(f"{n} {microseconds(t)}" for n, t in c.baselines_us.items())
+                for c in cases
+            ]
             return "\n".join([f"baseline {line}" for line in times] + [f"note: {n}" for n in notes])
         case events.NodeEvaluated(told):
             left = budget_left(board.budget, board.spent)
-            speed = with_interval(told.node.fitness, told.node.interval) if told.node.status == "correct" else ""
-            return f"{told.node.id} {told.node.status} {speed}".rstrip() + f" | {board.nodes} nodes, {left}"
+            speed = (
+                with_interval(told.node.fitness, told.node.interval)
+                if told.node.status == "correct"
+                else ""
+            )
+            return (
+                f"{told.node.id} {told.node.status} {speed}".rstrip()
+                + f" | {board.nodes} nodes, {left}"
+            )
         case events.Learned(node, text):
             return f"{node} learned: {text}"
         case events.BestImproved(node, previous):
@@ -136,7 +169,11 @@ def plain_line(event: events.Event, board: Board) -> str | None:
         case events.Remark(text):
             return f"note: {text}"
         case events.Terminated(reason, detail):
-            return f"search over: {reason}" + (f": {detail.splitlines()[0]}" if detail else "") + "; re-validating the winner"
+            return (
+                f"search over: {reason}"
+                + (f": {detail.splitlines()[0]}" if detail else "")
+                + "; re-validating the winner"
+            )
         case events.Exported(package):
             return f"exported {package}"
         case _:

@@ -13,14 +13,23 @@ from harness.types import CaseResult
 from .figures import NOTHING, cells, interval_text, microseconds, percent, speedup_text
 
 FLATTERING = 1.1  # a naive figure this much above the honest one is worth a word
-VERDICT_STYLE = {"faster": "green", "slower": "red", "equivalent": "yellow", "inconclusive": "yellow"}
+VERDICT_STYLE = {
+    "faster": "green",
+    "slower": "red",
+    "equivalent": "yellow",
+    "inconclusive": "yellow",
+}
 
 
-def cases_table(cases: Sequence[CaseResult], title: str = "", reference_cases: Collection[str] | None = None) -> Table:
-    """One row per case: every baseline, the kernel, the speed-up over the strongest with its interval, and how it was run.
+def cases_table(
+    cases: Sequence[CaseResult], title: str = "", reference_cases: Collection[str] | None = None
+) -> Table:
+    """One row per case: every baseline, the kernel, the speed-up over the strongest with its
+    interval, and how it was run.
 
-    The allocation policy is the same for all cases as a rule: then it stands once, below. reference_cases: of a package, the
-    cases that it hands to the reference; what was timed is then the package, and a column says what ran in it.
+    The allocation policy is the same for all cases as a rule: then it stands once, below.
+    reference_cases: of a package, the cases that it hands to the reference; what was timed is then
+    the package, and a column says what ran in it.
     """
     allocations = list(dict.fromkeys(case.allocation for case in cases if case.allocation))
     baselines = list(dict.fromkeys(name for case in cases for name in case.baselines))
@@ -41,8 +50,16 @@ def cases_table(cases: Sequence[CaseResult], title: str = "", reference_cases: C
     else:
         table.add_column("allocation")
     for case in cases:
-        runs = () if reference_cases is None else cells("reference" if case.name in reference_cases else "kernel")
-        table.add_row(*[*_row(case, baselines), *runs, *cells(case.allocation or NOTHING)][: len(table.columns)])
+        runs = (
+            ()
+            if reference_cases is None
+            else cells("reference" if case.name in reference_cases else "kernel")
+        )
+        table.add_row(
+            *[*_row(case, baselines), *runs, *cells(case.allocation or NOTHING)][
+                : len(table.columns)
+            ]
+        )
     return table
 
 
@@ -53,8 +70,9 @@ def unclear_note(cases: Sequence[CaseResult]) -> str:
         return ""
     figures = ", ".join(f"{c.name} {interval_text(c.interval)}" for c in wide)
     return (
-        f"Inconclusive: {figures}: the interval reaches from slower to faster, or is wider than the difference. The samples scatter too "
-        "much; measure again on a quieter machine, without --quick."
+        f"Inconclusive: {figures}: the interval reaches from slower to faster, or is wider than "
+        "the difference. The samples scatter too much; measure again on a quieter machine, without "
+        "--quick."
     )
 
 
@@ -63,21 +81,40 @@ def _row(case: CaseResult, baselines: Sequence[str]) -> list[Text]:
     verdict = case.verdict or ("not timed" if case.correct else "wrong")
     return [
         Text(case.name + marks),
-        *(Text(microseconds(case.baselines.get(name)), style="bold" if name == case.baseline else "") for name in baselines),
-        *cells(microseconds(case.latency_us), speedup_text(case.speedup), interval_text(case.interval) or NOTHING),
+        *(
+            Text(
+                microseconds(case.baselines.get(name)),
+                style="bold" if name == case.baseline else "",
+            )
+            for name in baselines
+        ),
+        *cells(
+            microseconds(case.latency_us),
+            speedup_text(case.speedup),
+            interval_text(case.interval) or NOTHING,
+        ),
         Text(verdict, style=VERDICT_STYLE.get(verdict, "dim" if case.correct else "red")),
         *cells(percent(case.roofline_fraction), str(case.threads)),
     ]
 
 
 def naive_note(cases: Sequence[CaseResult]) -> str:
-    """What timing without equal allocation behaviour would have shown, and why it is not claimed; "" where it flatters no case."""
-    known = [c for c in cases if c.naive_speedup and c.speedup and c.naive_speedup > c.speedup * FLATTERING]
+    """What timing without equal allocation behaviour would have shown, and why it is not claimed;
+    "" where it flatters no case."""
+    known = [
+        c
+        for c in cases
+        if c.naive_speedup and c.speedup and c.naive_speedup > c.speedup * FLATTERING
+    ]
     if not known:
         return ""
-    figures = ", ".join(f"{c.name} {speedup_text(c.naive_speedup)} instead of {speedup_text(c.speedup)}" for c in known)
+    figures = ", ".join(
+        f"{c.name} {speedup_text(c.naive_speedup)} instead of {speedup_text(c.speedup)}"
+        for c in known
+    )
     return (
-        f"Not claimed: {figures}. That is what an unfair comparison shows: the baseline's output memory is fresh from the "
-        "system on every call while the kernel reuses warm pages, so page faults are timed and not the work. The figures "
-        "above give both sides the same allocation behaviour."
+        f"Not claimed: {figures}. That is what an unfair comparison shows: the baseline's output "
+        "memory is fresh from the system on every call while the kernel reuses warm pages, so page "
+        "faults are timed and not the work. The figures above give both sides the same allocation "
+        "behaviour."
     )

@@ -15,12 +15,23 @@ from knowledge.documents import Registered
 
 def document_table(found: Registered) -> RenderableType:
     """Each document with what leads to it; what was not read says why."""
-    table = Table(title=Text(f"{found.name}: {found.target}, {found.folder}"), title_justify="left", box=None, pad_edge=False)
+    table = Table(
+        title=Text(f"{found.name}: {found.target}, {found.folder}"),
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+    )
     for name in ("document", "passages", "signals", "operator families", ""):
         table.add_column(name, justify="right" if name == "passages" else "left", overflow="fold")
     for d in found.documents:
         remark = d.problem or ("" if d.reviewed else "new since the last add")
-        cells = (d.path, str(d.passages), ", ".join(d.about.signals), ", ".join(d.about.families), remark)
+        cells = (
+            d.path,
+            str(d.passages),
+            ", ".join(d.about.signals),
+            ", ".join(d.about.families),
+            remark,
+        )
         table.add_row(*map(Text, cells))
     return table
 
@@ -29,7 +40,11 @@ def registration_table(found: Sequence[Registered]) -> RenderableType:
     """One line each."""
     table = Table(box=None, pad_edge=False)
     for name in ("name", "target", "documents", "passages", "not read", "folder"):
-        table.add_column(name, justify="right" if name in ("documents", "passages", "not read") else "left", overflow="fold")
+        table.add_column(
+            name,
+            justify="right" if name in ("documents", "passages", "not read") else "left",
+            overflow="fold",
+        )
     for r in found:
         unread = sum(bool(d.problem) for d in r.documents)
         counts = (len(r.documents) - unread, sum(d.passages for d in r.documents), unread)
@@ -44,5 +59,10 @@ def gap_table(found: Sequence[Gap]) -> RenderableType:
         table.add_column(name, justify="right" if name == "asked" else "left", overflow="fold")
     for gap in found:
         last = datetime.fromtimestamp(gap.last).strftime("%Y-%m-%d")
-        table.add_row(*map(Text, (str(gap.count), last, " ".join(gap.words), ", ".join(gap.signals), gap.target)))
+        table.add_row(
+            *map(
+                Text,
+                (str(gap.count), last, " ".join(gap.words), ", ".join(gap.signals), gap.target),
+            )
+        )
     return table

@@ -16,15 +16,27 @@ MARK = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "
 
 def machine_view(found: Diagnosis) -> RenderableType:
     """Findings by section, the interpreters, the targets, and at the end what to do."""
-    parts: list[RenderableType] = [Text("KEvolve on this machine", style="bold"), *(_line(f) for f in found.findings)]
-    parts += [Text(""), Text("interpreters (the first usable one evaluates)", style="bold"), _interpreters(found)]
+    parts: list[RenderableType] = [
+        Text("KEvolve on this machine", style="bold"),
+        *(_line(f) for f in found.findings),
+    ]
+    parts += [
+        Text(""),
+        Text("interpreters (the first usable one evaluates)", style="bold"),
+        _interpreters(found),
+    ]
     parts += [Text("targets", style="bold"), _targets(found)]
     if found.devices:
         parts += [Text("GPUs", style="bold"), _devices(found)]
     missing = [f for f in found.findings if f.state != "ok" and f.remedy]
     if missing:
-        parts += [Text("what to do", style="bold"), *(Text(f"  {f.name}: {f.remedy}") for f in missing)]
-    verdict = "Kernels can be evaluated here." if found.ready else "Kernels cannot be evaluated here yet."
+        parts += [
+            Text("what to do", style="bold"),
+            *(Text(f"  {f.name}: {f.remedy}") for f in missing),
+        ]
+    verdict = (
+        "Kernels can be evaluated here." if found.ready else "Kernels cannot be evaluated here yet."
+    )
     return Group(*parts, Text(verdict, style="bold green" if found.ready else "bold red"))
 
 
@@ -38,7 +50,9 @@ def _interpreters(found: Diagnosis) -> RenderableType:
     for column in ("", "path", "found as", "python", "torch", "why"):
         table.add_column(column)
     for i in found.interpreters:
-        table.add_row(*cells("✓" if i.usable else "✗", i.path, i.origin, i.python, i.torch, i.reason))
+        table.add_row(
+            *cells("✓" if i.usable else "✗", i.path, i.origin, i.python, i.torch, i.reason)
+        )
     return table
 
 
@@ -48,7 +62,16 @@ def _devices(found: Diagnosis) -> RenderableType:
         table.add_column(column)
     for d in found.devices:
         now = ", ".join([*(["being timed on"] * d.measuring), *d.users]) or "free"
-        table.add_row(*cells(str(d.index), d.name, d.arch, f"{d.used_bytes >> 20} of {d.memory_bytes >> 20} MiB", now, d.uuid))
+        table.add_row(
+            *cells(
+                str(d.index),
+                d.name,
+                d.arch,
+                f"{d.used_bytes >> 20} of {d.memory_bytes >> 20} MiB",
+                now,
+                d.uuid,
+            )
+        )
     return table
 
 
@@ -57,5 +80,7 @@ def _targets(found: Diagnosis) -> RenderableType:
     for column in ("target", "here", "languages", "profilers", "why"):
         table.add_column(column)
     for t in found.targets:
-        table.add_row(*cells(t.target, t.mode, ", ".join(t.languages), ", ".join(t.profilers), t.reason))
+        table.add_row(
+            *cells(t.target, t.mode, ", ".join(t.languages), ", ".join(t.profilers), t.reason)
+        )
     return table

@@ -1,4 +1,5 @@
-"""What a run ends with: the figures that are claimed, the one that is not, where the winner came from, where it lies."""
+"""What a run ends with: the figures that are claimed, the one that is not, where the winner came
+from, where it lies."""
 
 from __future__ import annotations
 
@@ -14,19 +15,24 @@ from kevolve_mcp.driver import Ending, EvaluationFacts, NodeFacts, Outcome
 from .cases import cases_table, naive_note, unclear_note
 from .figures import speedup_text, with_interval
 
-OWN_START = "user file"  # the origin of the kernel that the user brought; every other one is borrowed
+# the origin of the kernel that the user brought; every other one is borrowed
+OWN_START = "user file"
 
 
 def claimed(ending: Ending) -> tuple[CaseResult, ...]:
-    """The cases of the one measurement to report: the package as a user calls it, else the re-validation.
+    """The cases of the one measurement to report: the package as a user calls it, else the
+    re-validation.
 
-    The figure of an unfair comparison is taken over from the re-validation where the package's measurement lacks it.
+    The figure of an unfair comparison is taken over from the re-validation where the package's
+    measurement lacks it.
     """
     confirmed = {c.name: c for c in ending.confirmed.cases} if ending.confirmed else {}
     if not ending.measured or not ending.measured.cases:
         return tuple(confirmed.values())
     return tuple(
-        replace(c, naive_speedup=confirmed[c.name].naive_speedup) if c.naive_speedup is None and c.name in confirmed else c
+        replace(c, naive_speedup=confirmed[c.name].naive_speedup)
+        if c.naive_speedup is None and c.name in confirmed
+        else c
         for c in ending.measured.cases
     )
 
@@ -37,12 +43,19 @@ def lineage_lines(lineage: tuple[NodeFacts, ...]) -> list[str]:
     for node in lineage:
         label = _origin(node)
         parents = f" from {' + '.join(node.parents)}" if len(node.parents) > 1 else ""
-        lines.append(f"{node.id}  {with_interval(node.fitness, node.interval)}  {label}{parents}  {_change(node)}".rstrip())
+        lines.append(
+            (
+                f"{node.id}  {with_interval(node.fitness, node.interval)}  {label}{parents}  {_change(node)}"
+            ).rstrip()
+        )
     return lines
 
 
-def report_view(outcome: Outcome, copied_to: str = "", reference_cases: tuple[str, ...] = ()) -> RenderableType:
-    """copied_to: where --output put a copy of the package. reference_cases: those that the package hands to the reference."""
+def report_view(
+    outcome: Outcome, copied_to: str = "", reference_cases: tuple[str, ...] = ()
+) -> RenderableType:
+    """copied_to: where --output put a copy of the package. reference_cases: those that the package
+    hands to the reference."""
     session, ending = outcome.session, outcome.ending
     tree = Text(f"tree      kevolve tree {session.id}")
     if ending is None or ending.node is None:
@@ -52,11 +65,20 @@ def report_view(outcome: Outcome, copied_to: str = "", reference_cases: tuple[st
     figure = ending.measured or ending.confirmed
     head = Text.assemble(
         (f"{session.id}: ", "bold"),
-        (with_interval(figure.fitness if figure else ending.node.fitness, figure.interval if figure else None), _style(figure)),
-        f" over the strongest baseline, node {ending.node.id}, {session.nodes} nodes ({outcome.reason})",
+        (
+            with_interval(
+                figure.fitness if figure else ending.node.fitness,
+                figure.interval if figure else None,
+            ),
+            _style(figure),
+        ),
+        f" over the strongest baseline, node {ending.node.id}, {session.nodes} nodes "
+        f"({outcome.reason})",
     )
     how = (
-        "the exported package, measured as a user calls it" if ending.measured else "the winner, re-validated in fresh processes"
+        "the exported package, measured as a user calls it"
+        if ending.measured
+        else "the winner, re-validated in fresh processes"
     )
     parts: list[RenderableType] = [
         head,
@@ -65,7 +87,11 @@ def report_view(outcome: Outcome, copied_to: str = "", reference_cases: tuple[st
         cases_table(cases, f"per case: {how}", reference_cases if ending.measured else None),
     ]
     if figure and figure.device:
-        parts.append(Text(f"on {figure.device}; {figure.toolchain}; isolation {figure.isolation}", style="dim"))
+        parts.append(
+            Text(
+                f"on {figure.device}; {figure.toolchain}; isolation {figure.isolation}", style="dim"
+            )
+        )
     for note in filter(None, (unclear_note(cases), naive_note(cases))):
         parts += [Text(""), Text(note, style="yellow")]
     parts += [
@@ -117,10 +143,15 @@ def _origin(node: NodeFacts) -> str:
 
 
 def _change(node: NodeFacts) -> str:
-    """What was changed: in the author's words, else the parameters; nothing for a start, which its origin describes."""
+    """What was changed: in the author's words, else the parameters; nothing for a start, which its
+    origin describes."""
     if node.origin:
         return ""
-    return node.hypothesis.splitlines()[0] if node.hypothesis else ", ".join(f"{k}={v}" for k, v in node.params.items())
+    return (
+        node.hypothesis.splitlines()[0]
+        if node.hypothesis
+        else ", ".join(f"{k}={v}" for k, v in node.params.items())
+    )
 
 
 def _rejected(ending: Ending | None) -> list[RenderableType]:
@@ -129,4 +160,6 @@ def _rejected(ending: Ending | None) -> list[RenderableType]:
 
 
 def _skills(ending: Ending) -> list[RenderableType]:
-    return [Text(f"skill     {s.title} ({s.state}, {speedup_text(s.effect)})") for s in ending.skills]
+    return [
+        Text(f"skill     {s.title} ({s.state}, {speedup_text(s.effect)})") for s in ending.skills
+    ]

@@ -24,10 +24,14 @@ FULL = 1000  # characters: a width at which no table is folded
 
 
 def tree_view(session: SessionFacts, nodes: Sequence[NodeFacts]) -> RenderableType:
-    """The tree under its task; a crossover stands under its first parent and names the second. Parameters that are the first
-    parent's are left out."""
+    """The tree under its task; a crossover stands under its first parent and names the second.
+    Parameters that are the first parent's are left out."""
     root = Tree(
-        Text(f"{session.task} on {session.target} in {session.language} (n0: the strongest baseline, 1.00×)", style="bold")
+        Text(
+            f"{session.task} on {session.target} in {session.language} (n0: the strongest "
+            "baseline, 1.00×)",
+            style="bold",
+        )
     )
     branches: dict[str, Tree] = {}
     params: dict[str, dict[str, Any]] = {}
@@ -38,7 +42,9 @@ def tree_view(session: SessionFacts, nodes: Sequence[NodeFacts]) -> RenderableTy
         branches[node.id] = above.add(_label(node, best, known))
         params[node.id] = node.params
     state = f"{session.id}  {session.state}" + (f" ({session.reason})" if session.reason else "")
-    return Group(Text(state, style="bold"), Text(f"best  {best_text(session.best, session.correct)}"), root)
+    return Group(
+        Text(state, style="bold"), Text(f"best  {best_text(session.best, session.correct)}"), root
+    )
 
 
 def _label(node: NodeFacts, best: str, parent_params: Mapping[str, Any]) -> Text:
@@ -49,7 +55,9 @@ def _label(node: NodeFacts, best: str, parent_params: Mapping[str, Any]) -> Text
     label.append(f"  [{node.origin or node.role}]", style="cyan" if node.origin else "dim")
     if len(node.parents) > 1:
         label.append(f" with {', '.join(node.parents[1:])}", style="dim")
-    changed = {k: v for k, v in node.params.items() if k not in parent_params or parent_params[k] != v}
+    changed = {
+        k: v for k, v in node.params.items() if k not in parent_params or parent_params[k] != v
+    }
     said = ", ".join(f"{k}={v}" for k, v in changed.items()) or node.hypothesis
     label.append(f"  {said[:HYPOTHESIS_SHOWN]}", style="dim")
     return label
@@ -74,12 +82,20 @@ class _Sessions:
             table.add_column(column, no_wrap=True)
         for s in self._sessions:
             figure = best_text(s.best, s.correct)
-            table.add_row(*cells(s.id, s.state, s.task, s.target, s.language, s.goal, str(s.nodes), figure))
-        if Measurement.get(console, options.update(max_width=FULL), table).maximum <= options.max_width:
+            table.add_row(
+                *cells(s.id, s.state, s.task, s.target, s.language, s.goal, str(s.nodes), figure)
+            )
+        if (
+            Measurement.get(console, options.update(max_width=FULL), table).maximum
+            <= options.max_width
+        ):
             yield table
             return
         for s in self._sessions:
             best = best_text(s.best, s.correct)
-            said = f"{s.state}, {s.task} on {s.target} in {s.language}, goal {s.goal}, {s.nodes} nodes, best {best}"
+            said = (
+                f"{s.state}, {s.task} on {s.target} in {s.language}, goal {s.goal}, {s.nodes} "
+                f"nodes, best {best}"
+            )
             yield Text(s.id, style="bold", overflow="fold")
             yield Padding(Text(said), (0, 0, 0, 2))

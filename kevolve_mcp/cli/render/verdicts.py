@@ -19,7 +19,10 @@ PAGES_FOR = 3  # signals in the command that leads to the pages: the first ones 
 def verdict_view(verdict: Verdict) -> RenderableType:
     """Headline, message, signals, the log of the stage that failed, the cases that were timed."""
     head = Text.assemble(
-        (verdict.candidate, "bold"), "  ", (verdict.status, "bold green" if verdict.correct else "bold red"), "  "
+        (verdict.candidate, "bold"),
+        "  ",
+        (verdict.status, "bold green" if verdict.correct else "bold red"),
+        "  ",
     )
     if verdict.fitness:
         head.append(f"F = {speedup_text(verdict.fitness)}")
@@ -31,13 +34,19 @@ def verdict_view(verdict: Verdict) -> RenderableType:
     if log := _failed_log(verdict):
         parts.append(Padding(Text(log, style="dim"), (0, 0, 0, 4)))
     if any(c.latency_us is not None or c.baselines for c in verdict.cases):
-        parts.append(Padding(cases_table(verdict.cases, reference_cases=verdict.reference_cases), (0, 0, 0, 2)))
+        parts.append(
+            Padding(
+                cases_table(verdict.cases, reference_cases=verdict.reference_cases), (0, 0, 0, 2)
+            )
+        )
         if note := unclear_note(verdict.cases):
             parts.append(Padding(Text(note, style="yellow"), (0, 0, 0, 2)))
     else:
         said = "\n".join(body)
         parts += [
-            Padding(Text(f"{c.name}: {c.detail}"), (0, 0, 0, 2)) for c in verdict.cases if c.detail and c.detail not in said
+            Padding(Text(f"{c.name}: {c.detail}"), (0, 0, 0, 2))
+            for c in verdict.cases
+            if c.detail and c.detail not in said
         ]
     if verdict.signals and verdict.evaluation is not None:
         names = " ".join(f"--signal {s.name}" for s in verdict.signals[:PAGES_FOR])

@@ -1,5 +1,6 @@
-"""Selection policies: which nodes of the tree to expand next. `create_policy` makes one by name; installed packages add
-theirs under the entry point group "kevolve.policies" and prove them with `kevolve_mcp.search.testing`."""
+"""Selection policies: which nodes of the tree to expand next. `create_policy` makes one by name;
+installed packages add theirs under the entry point group "kevolve.policies" and prove them with
+`kevolve_mcp.search.testing`."""
 
 from .base import SelectionPolicy, ask_random
 from .evolutionary import Evolutionary

@@ -15,36 +15,44 @@ from ..tree import Ask, Expansion, Tree
 class SelectionPolicy(ABC):
     """π_sel, one pure function. There is no tell: a policy reads what happened from the tree.
 
-    **Purity.** `select` reads its arguments and nothing else: no clock, file, environment or global, no state in `self`
-    beyond the options given to the constructor. Equal arguments (the random source in equal state) give equal answers, so
-    iterate over sets and hashes only after sorting. One instance may serve several sessions and threads at once.
+    **Purity.** `select` reads its arguments and nothing else: no clock, file, environment or
+    global, no state in `self` beyond the options given to the constructor. Equal arguments (the
+    random source in equal state) give equal answers, so iterate over sets and hashes only after
+    sorting. One instance may serve several sessions and threads at once.
 
-    **What it may remember.** Island, generation, arm and the like go into `Expansion.annotations`, as JSON scalars, lists or
-    objects with string keys. They are stored with the ask and come back in `tree.asks`, also while the ask has no node yet.
-    Annotations of another policy, or of the same one under other options, may be met and must not disturb.
+    **What it may remember.** Island, generation, arm and the like go into `Expansion.annotations`,
+    as JSON scalars, lists or objects with string keys. They are stored with the ask and come back
+    in `tree.asks`, also while the ask has no node yet. Annotations of another policy, or of the
+    same one under other options, may be met and must not disturb.
 
-    **Open asks** are given to an author and not answered yet; they are part of `tree.asks`. Count them as if their nodes were
-    on the way (virtual loss), so that authors who ask at once do not all do the same: an expansion with the parents, memory
-    operator and role of an open ask is given only where nothing else is left. Drafts are independent samples and exempt. An
-    ask in `tree.asks` that is neither open nor answered was abandoned: ignore it. A node may also come from no ask at all
-    (the agent submitted by itself); treat it like any other.
+    **Open asks** are given to an author and not answered yet; they are part of `tree.asks`. Count
+    them as if their nodes were on the way (virtual loss), so that authors who ask at once do not
+    all do the same: an expansion with the parents, memory operator and role of an open ask is given
+    only where nothing else is left. Drafts are independent samples and exempt. An ask in
+    `tree.asks` that is neither open nor answered was abandoned: ignore it. A node may also come
+    from no ask at all (the agent submitted by itself); treat it like any other.
 
-    **The answer** has at most `n` expansions, and at least one unless asks are open (then [] means: wait for them). Parents
-    are ids of nodes in the tree; a draft has none. The role "start" belongs to the session and is never answered, but start
-    nodes are roots to expand like drafts. Failed nodes may be expanded in the role "repair" only.
+    **The answer** has at most `n` expansions, and at least one unless asks are open (then [] means:
+    wait for them). Parents are ids of nodes in the tree; a draft has none. The role "start" belongs
+    to the session and is never answered, but start nodes are roots to expand like drafts. Failed
+    nodes may be expanded in the role "repair" only.
 
-    **Resume.** All state is derived from nodes and asks, so that a tree rebuilt from the store after a crash selects exactly
-    what the uninterrupted search would have. The caller derives `rng` from the session's seed and the seq of the ask about
-    to be made (`ask_random`).
+    **Resume.** All state is derived from nodes and asks, so that a tree rebuilt from the store
+    after a crash selects exactly what the uninterrupted search would have. The caller derives `rng`
+    from the session's seed and the seq of the ask about to be made (`ask_random`).
     """
 
     name: ClassVar[str]
 
     @abstractmethod
-    def select(self, tree: Tree, open_asks: Sequence[Ask], rng: random.Random, spent: Spent, n: int) -> list[Expansion]:
-        """Up to `n` (>= 1) expansions. `spent` is what the session used so far, for policies that anneal."""
+    def select(
+        self, tree: Tree, open_asks: Sequence[Ask], rng: random.Random, spent: Spent, n: int
+    ) -> list[Expansion]:
+        """Up to `n` (>= 1) expansions. `spent` is what the session used so far, for policies that
+        anneal."""
 
 
 def ask_random(seed: int, seq: int) -> random.Random:
-    """The random source for the ask with this seq: the same on every machine, in every process, after every restart."""
+    """The random source for the ask with this seq: the same on every machine, in every process,
+    after every restart."""
     return random.Random(f"{seed}:{seq}")

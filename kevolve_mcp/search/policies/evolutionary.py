@@ -22,16 +22,18 @@ from .moves import GENERATION, ISLAND, MIGRATED_FROM, View
 class Evolutionary(SelectionPolicy):
     """Each island breeds from its own best nodes; the island with the fewest asks is next.
 
-    A node belongs to the island its ask names; one that was told without an ask to its first parent's; starts are dealt out
-    in turn. The population of an island is its `population` best correct nodes, and a parent is drawn from it with a weight
-    of F ** (1 / temperature), lowered by `virtual_loss` for every open ask on it. `brood` asks make a generation. From
-    generation `crossover_from` on, `crossover_share` of the asks have two parents of different structure. Every
-    `migrate_every` generations one ask expands the best node of the next island round the ring: the child is the immigrant.
-    An island without a correct node and without anything to repair is settled anew from another island, or by a draft; the
-    ask says so (phase "reseed").
+    A node belongs to the island its ask names; one that was told without an ask to its first
+    parent's; starts are dealt out in turn. The population of an island is its `population` best
+    correct nodes, and a parent is drawn from it with a weight of F ** (1 / temperature), lowered by
+    `virtual_loss` for every open ask on it. `brood` asks make a generation. From generation
+    `crossover_from` on, `crossover_share` of the asks have two parents of different structure.
+    Every `migrate_every` generations one ask expands the best node of the next island round the
+    ring: the child is the immigrant. An island without a correct node and without anything to
+    repair is settled anew from another island, or by a draft; the ask says so (phase "reseed").
 
-    drafts: independent first samples per island; correct starts stand in for all but one. The other options are those of
-    the greedy policy, with stagnation counted per island. The paper names the policy and gives no values; these are ours.
+    drafts: independent first samples per island; correct starts stand in for all but one. The other
+    options are those of the greedy policy, with stagnation counted per island. The paper names the
+    policy and gives no values; these are ours.
     """
 
     name: ClassVar[str] = "evolutionary"
@@ -64,10 +66,18 @@ class Evolutionary(SelectionPolicy):
             "patience",
         )
         moves.check_options(self, shares, counts)
-        if min(self.islands, self.drafts, self.population, self.brood, self.migrate_every) < 1 or self.temperature <= 0:
-            raise ValueError("islands, drafts, population, brood and migrate_every must be at least 1, temperature above 0")
+        if (
+            min(self.islands, self.drafts, self.population, self.brood, self.migrate_every) < 1
+            or self.temperature <= 0
+        ):
+            raise ValueError(
+                "islands, drafts, population, brood and migrate_every must be at least 1, "
+                "temperature above 0"
+            )
 
-    def select(self, tree: Tree, open_asks: Sequence[Ask], rng: random.Random, spent: Spent, n: int) -> list[Expansion]:
+    def select(
+        self, tree: Tree, open_asks: Sequence[Ask], rng: random.Random, spent: Spent, n: int
+    ) -> list[Expansion]:
         view = View.of(tree, open_asks, self.patience)
         homes = self._homes(tree)
         chosen: list[Expansion] = []
@@ -90,8 +100,13 @@ class Evolutionary(SelectionPolicy):
         return homes
 
     def valid(self, index: object) -> int | None:
-        """An annotation as the index of an island; None where it is not one (of another policy, or under other options)."""
-        return index if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < self.islands else None
+        """An annotation as the index of an island; None where it is not one (of another policy, or
+        under other options)."""
+        return (
+            index
+            if isinstance(index, int) and not isinstance(index, bool) and 0 <= index < self.islands
+            else None
+        )
 
 
 @dataclass(frozen=True)
@@ -125,7 +140,9 @@ class _Island:
     @cached_property
     def pool(self) -> tuple[Node, ...]:
         """The population, best first."""
-        return tuple(n for n in self.world.tree.frontier() if self.homes[n.id] == self.index)[: self.policy.population]
+        return tuple(n for n in self.world.tree.frontier() if self.homes[n.id] == self.index)[
+            : self.policy.population
+        ]
 
     @cached_property
     def generation(self) -> int:
@@ -138,7 +155,11 @@ class _Island:
         notes: dict[str, Any] = {ISLAND: self.index, GENERATION: self.generation}
         if self._drafts_due():
             return moves.draft(view, f"independent first samples of island {self.index}", **notes)
-        broken = [r for r in moves.repairs(view, policy.repair_limit) if self.homes[r.node.id] == self.index]
+        broken = [
+            r
+            for r in moves.repairs(view, policy.repair_limit)
+            if self.homes[r.node.id] == self.index
+        ]
         if broken and (not self.pool or rng.random() < policy.repair_share):
             return moves.repair(view, broken[0], policy.repair_limit, **notes)
         if not self.pool or self._migration_due():
@@ -147,7 +168,10 @@ class _Island:
                 return arrival
         if not self.pool:
             return moves.draft(
-                view, f"island {self.index} has no correct candidate, nor has any other to lend", "reseed", **notes
+                view,
+                f"island {self.index} has no correct candidate, nor has any other to lend",
+                "reseed",
+                **notes,
             )
         order = self._drawn(rng)
         if notes[GENERATION] >= policy.crossover_from and rng.random() < policy.crossover_share:
@@ -161,7 +185,9 @@ class _Island:
         return moves.draft(view, f"all of island {self.index} is under way already", **notes)
 
     def _drafts_due(self) -> bool:
-        told = sum(1 for n in self.nodes if n.role == "draft" or (not n.parents and n.role != "start"))
+        told = sum(
+            1 for n in self.nodes if n.role == "draft" or (not n.parents and n.role != "start")
+        )
         made = told + sum(1 for a in self.pending if a.role == "draft")
         starts = sum(1 for n in self.nodes if n.role == "start" and not n.failed)
         return made < max(1, self.policy.drafts - starts)
@@ -172,29 +198,42 @@ class _Island:
         if now == 0 or now % self.policy.migrate_every or self.policy.islands == 1:
             return False
         tree = self.world.tree
-        arrived = [(tree.annotation(n, MIGRATED_FROM), tree.annotation(n, GENERATION)) for n in self.nodes]
-        arriving = [(a.annotations.get(MIGRATED_FROM), a.annotations.get(GENERATION)) for a in self.pending]
+        arrived = [
+            (tree.annotation(n, MIGRATED_FROM), tree.annotation(n, GENERATION)) for n in self.nodes
+        ]
+        arriving = [
+            (a.annotations.get(MIGRATED_FROM), a.annotations.get(GENERATION)) for a in self.pending
+        ]
         return not any(source is not None and when == now for source, when in arrived + arriving)
 
-    def _from_abroad(self, view: View, archipelago: Sequence[_Island], notes: dict[str, Any]) -> Expansion | None:
+    def _from_abroad(
+        self, view: View, archipelago: Sequence[_Island], notes: dict[str, Any]
+    ) -> Expansion | None:
         """Expand the best node of the nearest island behind on the ring that has one, here."""
         phase = "migrate" if self.pool else "reseed"
         for step in range(1, len(archipelago)):
             source = archipelago[self.index - step]
             if source.pool:
                 best = source.pool[0]
-                why = f"bring {best.id} ({best.score:.3g}x) from island {source.index} to island {self.index}"
+                why = (
+                    f"bring {best.id} ({best.score:.3g}x) from island {source.index} to island "
+                    f"{self.index}"
+                )
                 told = {**notes, moves.PHASE: phase, moves.WHY: why, MIGRATED_FROM: source.index}
                 calm = replace(view, stalled_for=0)  # a clean slate would bring nothing along
-                moved = [moves.improve(calm, best), *(moves.improve(calm, best, m) for m in moves.BESIDES)]
+                moved = [
+                    moves.improve(calm, best),
+                    *(moves.improve(calm, best, m) for m in moves.BESIDES),
+                ]
                 found = next((m for m in moved if not view.under_way(m)), None)
                 if found is not None:
                     return replace(found, annotations={**found.annotations, **told})
         return None
 
     def _drawn(self, rng: random.Random) -> list[Node]:
-        """The population in a random order in which weight tells: each place is drawn without replacement in proportion to
-        the weights (Efraimidis and Spirakis 2006: sort by u ** (1 / w), here by ln(u) / w)."""
+        """The population in a random order in which weight tells: each place is drawn without
+        replacement in proportion to the weights (Efraimidis and Spirakis 2006: sort by u ** (1 /
+        w), here by ln(u) / w)."""
         top = self.pool[0].score or 1.0
 
         def weight(node: Node) -> float:

@@ -18,16 +18,19 @@ from .moves import View
 
 @dataclass(frozen=True)
 class Greedy(SelectionPolicy):
-    """Drafts until something is correct; then always the best node, unless a failure is due for repair.
+    """Drafts until something is correct; then always the best node, unless a failure is due for
+    repair.
 
-    "Best" is F, discounted by `fatigue` for every child that brought no more than its parent, and by `virtual_loss` for every
-    open ask on the node: a node that was tried often in vain makes room for the next best. A search that stalls takes turns
-    between a clean slate, an improvement without the trajectory behind it, and a crossover of two different structures.
+    "Best" is F, discounted by `fatigue` for every child that brought no more than its parent, and
+    by `virtual_loss` for every open ask on the node: a node that was tried often in vain makes room
+    for the next best. A search that stalls takes turns between a clean slate, an improvement
+    without the trajectory behind it, and a crossover of two different structures.
 
-    drafts: the most independent samples before something is correct. repair_share: how often a repairable failure goes before
-    a draft or an improvement, while one of them is due. repair_limit: attempts on one line of failures. tune_limit: parameter
-    trials per structure. patience: nodes without progress before the search counts as stalled. The paper names the policy and
-    gives no values; these are ours.
+    drafts: the most independent samples before something is correct. repair_share: how often a
+    repairable failure goes before a draft or an improvement, while one of them is due.
+    repair_limit: attempts on one line of failures. tune_limit: parameter trials per structure.
+    patience: nodes without progress before the search counts as stalled. The paper names the policy
+    and gives no values; these are ours.
     """
 
     name: ClassVar[str] = "greedy"
@@ -44,7 +47,9 @@ class Greedy(SelectionPolicy):
         shares = ("repair_share", "fatigue", "virtual_loss")
         moves.check_options(self, shares, ("drafts", "repair_limit", "tune_limit", "patience"))
 
-    def select(self, tree: Tree, open_asks: Sequence[Ask], rng: random.Random, spent: Spent, n: int) -> list[Expansion]:
+    def select(
+        self, tree: Tree, open_asks: Sequence[Ask], rng: random.Random, spent: Spent, n: int
+    ) -> list[Expansion]:
         view = View.of(tree, open_asks, self.patience)
         chosen: list[Expansion] = []
         for _ in range(n):

@@ -19,16 +19,19 @@ from .moves import View
 
 @dataclass(frozen=True)
 class TreeSearch(SelectionPolicy):
-    """Drafts until something is correct; then a walk from the root that at each node goes on to the child of the highest bound
+    """Drafts until something is correct; then a walk from the root that at each node goes on to the
+    child of the highest bound
 
-        (best F below the child, scaled to 0..1 over the tree) + exploration * sqrt(ln(visits of node) / visits of child)
+        (best F below the child, scaled to 0..1 over the tree) + exploration * sqrt(ln(visits of
+        node) / visits of child)
 
-    and expands the first node with fewer than `width` attempts, or the one where the walk ends. Visits are the nodes below
-    plus the asks under way there (virtual loss). Failed nodes are passed through: a fixed failure is a child of the nearest
-    correct node above. The value is the best below and not the mean, since the search is for one good kernel.
+    and expands the first node with fewer than `width` attempts, or the one where the walk ends.
+    Visits are the nodes below plus the asks under way there (virtual loss). Failed nodes are passed
+    through: a fixed failure is a child of the nearest correct node above. The value is the best
+    below and not the mean, since the search is for one good kernel.
 
-    All statistics are derived from the tree; nothing is stored. exploration 0.25 as in AIRA (arXiv 2507.02554); the other
-    options are those of the greedy policy.
+    All statistics are derived from the tree; nothing is stored. exploration 0.25 as in AIRA (arXiv
+    2507.02554); the other options are those of the greedy policy.
     """
 
     name: ClassVar[str] = "mcts"
@@ -42,11 +45,15 @@ class TreeSearch(SelectionPolicy):
     patience: int = PATIENCE
 
     def __post_init__(self) -> None:
-        moves.check_options(self, ("repair_share",), ("drafts", "width", "repair_limit", "tune_limit", "patience"))
+        moves.check_options(
+            self, ("repair_share",), ("drafts", "width", "repair_limit", "tune_limit", "patience")
+        )
         if self.exploration < 0:
             raise ValueError(f"exploration must not be negative, got {self.exploration!r}")
 
-    def select(self, tree: Tree, open_asks: Sequence[Ask], rng: random.Random, spent: Spent, n: int) -> list[Expansion]:
+    def select(
+        self, tree: Tree, open_asks: Sequence[Ask], rng: random.Random, spent: Spent, n: int
+    ) -> list[Expansion]:
         view = View.of(tree, open_asks, self.patience)
         offspring = _offspring(tree)
         chosen: list[Expansion] = []
@@ -91,26 +98,34 @@ class TreeSearch(SelectionPolicy):
 
 
 def _offspring(tree: Tree) -> dict[str, list[Node]]:
-    """Correct nodes by the nearest correct node above them along first parents, ROOT where there is none."""
+    """Correct nodes by the nearest correct node above them along first parents, ROOT where there is
+    none."""
     above: dict[str, str] = {}
     found: dict[str, list[Node]] = {}
     for node in tree.nodes:
         parent = node.parents[0] if node.parents else ROOT
-        above[node.id] = parent if parent == ROOT or not tree.by_id[parent].failed else above[parent]
+        above[node.id] = (
+            parent if parent == ROOT or not tree.by_id[parent].failed else above[parent]
+        )
         if not node.failed:
             found.setdefault(above[node.id], []).append(node)
     return found
 
 
-def _statistics(view: View, offspring: dict[str, list[Node]]) -> tuple[dict[str, int], dict[str, float]]:
-    """Visits (correct nodes, failed children and open asks at and below a node) and the best F there, by node id."""
+def _statistics(
+    view: View, offspring: dict[str, list[Node]]
+) -> tuple[dict[str, int], dict[str, float]]:
+    """Visits (correct nodes, failed children and open asks at and below a node) and the best F
+    there, by node id."""
     visits: dict[str, int] = {}
     values: dict[str, float] = {}
     for node in reversed(view.tree.nodes):
         if not node.failed:
             below = offspring.get(node.id, ())
             lost = sum(1 for child in view.tree.children(node.id) if child.failed)
-            visits[node.id] = 1 + lost + view.load.get(node.id, 0) + sum(visits[n.id] for n in below)
+            visits[node.id] = (
+                1 + lost + view.load.get(node.id, 0) + sum(visits[n.id] for n in below)
+            )
             values[node.id] = max([node.score, *(values[n.id] for n in below)])
     visits[ROOT] = sum(visits[n.id] for n in offspring.get(ROOT, ()))
     return visits, values

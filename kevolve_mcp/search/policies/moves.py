@@ -1,6 +1,7 @@
 """The moves that every built-in policy is made of: draft, repair, improve, tune, crossover.
 
-A policy decides where to go; how a move becomes an expansion (memory operator, annotations, reason) is decided here once.
+A policy decides where to go; how a move becomes an expansion (memory operator, annotations, reason)
+is decided here once.
 """
 
 from __future__ import annotations
@@ -14,19 +15,30 @@ from ..fitness import stalled_for
 from ..memory import PATIENCE, decide
 from ..tree import Ask, Expansion, MemoryOperator, Node, Tree
 
-# Names under which policies annotate asks. WHY is one sentence for the person or agent who reads the ask.
-PHASE, WHY, DRAFT, ISLAND, GENERATION, MIGRATED_FROM = "phase", "why", "draft", "island", "generation", "migrated_from"
+# Names under which policies annotate asks. WHY is one sentence for the person or agent who reads
+# the ask.
+PHASE, WHY, DRAFT, ISLAND, GENERATION, MIGRATED_FROM = (
+    "phase",
+    "why",
+    "draft",
+    "island",
+    "generation",
+    "migrated_from",
+)
 
 BESIDES: tuple[MemoryOperator, ...] = ("both", "parent", "siblings")
-# How far a failed candidate came, for the choice of what to repair. A reward hack stays, and what needs a review waits for it.
+# How far a failed candidate came, for the choice of what to repair. A reward hack stays, and what
+# needs a review waits for it.
 _PROGRESS = {"invalid": 0, "build_failed": 1, "crashed": 2, "timed_out": 2, "incorrect": 3}
 
 
 @dataclass(frozen=True)
 class View:
-    """What a policy looks at: the tree, the asks under way, and what it chose before in the same call (as asks under way).
+    """What a policy looks at: the tree, the asks under way, and what it chose before in the same
+    call (as asks under way).
 
-    stalled_for: evaluated nodes without progress, of the whole tree or of the part that a policy looks at.
+    stalled_for: evaluated nodes without progress, of the whole tree or of the part that a policy
+    looks at.
     """
 
     tree: Tree
@@ -37,11 +49,22 @@ class View:
     @classmethod
     def of(cls, tree: Tree, open_asks: Sequence[Ask], patience: int) -> View:
         answered = tree.answered()
-        return cls(tree, tuple(a for a in open_asks if a.seq not in answered), stalled_for(tree.nodes), patience)
+        return cls(
+            tree,
+            tuple(a for a in open_asks if a.seq not in answered),
+            stalled_for(tree.nodes),
+            patience,
+        )
 
     def plus(self, chosen: Expansion) -> View:
         """The same with one more expansion under way."""
-        ask = Ask(seq=0, parents=chosen.parents, memory=chosen.memory, role=chosen.role, annotations=chosen.annotations)
+        ask = Ask(
+            seq=0,
+            parents=chosen.parents,
+            memory=chosen.memory,
+            role=chosen.role,
+            annotations=chosen.annotations,
+        )
         return replace(self, pending=(*self.pending, ask))
 
     @cached_property
@@ -54,16 +77,19 @@ class View:
         return found
 
     def under_way(self, move: Expansion) -> bool:
-        """Whether an open ask already says the same. Drafts are independent samples and never the same."""
+        """Whether an open ask already says the same. Drafts are independent samples and never the
+        same."""
         return move.role != "draft" and any(
-            (a.parents, a.memory, a.role) == (move.parents, move.memory, move.role) for a in self.pending
+            (a.parents, a.memory, a.role) == (move.parents, move.memory, move.role)
+            for a in self.pending
         )
 
 
 @dataclass(frozen=True)
 class Repair:
-    """A line of failures that nobody has fixed yet. node: the one of it that came furthest. worth: F of what it grew from
-    (1, the baseline's, for a draft or start). attempts: how often a repair was tried."""
+    """A line of failures that nobody has fixed yet. node: the one of it that came furthest. worth:
+    F of what it grew from (1, the baseline's, for a draft or start). attempts: how often a repair
+    was tried."""
 
     node: Node
     worth: float
@@ -72,15 +98,17 @@ class Repair:
 
 def draft(view: View, why: str, phase: str = "draft", **notes: Any) -> Expansion:
     """An independent sample: no parents, no memory."""
-    numbers = [a.annotations.get(DRAFT) for a in (*view.tree.asks, *view.pending) if a.role == "draft"]
+    numbers = [
+        a.annotations.get(DRAFT) for a in (*view.tree.asks, *view.pending) if a.role == "draft"
+    ]
     number = 1 + max((n for n in numbers if isinstance(n, int)), default=0)
     return Expansion((), "none", "draft", {PHASE: phase, DRAFT: number, WHY: why, **notes})
 
 
 def drafts_due(view: View, drafts: int) -> bool:
-    """Whether the draft phase goes on: until something is correct, and for at most `drafts` of them. What exists and works is
-    extended from then on, whether it is a start, a draft or a kernel that an author handed in by itself; a search that stalls
-    draws fresh samples anyway."""
+    """Whether the draft phase goes on: until something is correct, and for at most `drafts` of
+    them. What exists and works is extended from then on, whether it is a start, a draft or a kernel
+    that an author handed in by itself; a search that stalls draws fresh samples anyway."""
     tree = view.tree
     told = sum(1 for n in tree.nodes if n.role == "draft" or (not n.parents and n.role != "start"))
     made = told + sum(1 for a in view.pending if a.role == "draft")
@@ -90,22 +118,32 @@ def drafts_due(view: View, drafts: int) -> bool:
 def repairs(view: View, limit: int) -> list[Repair]:
     """What can be repaired, the most promising first: highest worth, fewest attempts, latest.
 
-    Failed nodes that descend from one another without a success between them are one line; it ends with the first success,
-    after `limit` attempts, and while an attempt is under way.
+    Failed nodes that descend from one another without a success between them are one line; it ends
+    with the first success, after `limit` attempts, and while an attempt is under way.
     """
     tree = view.tree
     lines: dict[str, list[Node]] = {}
     origin: dict[str, str] = {}
     for node in tree.nodes:
-        if node.status in _PROGRESS and node.role != "tune":  # a setting that does not work is no structure to fix
+        # a setting that does not work is no structure to fix
+        if node.status in _PROGRESS and node.role != "tune":
             start = origin.get(node.parents[0], node.id) if node.parents else node.id
             origin[node.id] = start
             lines.setdefault(start, []).append(node)
     found = []
     for start, line in lines.items():
-        tries = [child for member in line for child in tree.children(member.id) if child.parents[0] == member.id]
+        tries = [
+            child
+            for member in line
+            for child in tree.children(member.id)
+            if child.parents[0] == member.id
+        ]
         fixed = any(not child.failed for child in tries)
-        if not fixed and len(tries) < limit and not any(view.load.get(member.id) for member in line):
+        if (
+            not fixed
+            and len(tries) < limit
+            and not any(view.load.get(member.id) for member in line)
+        ):
             first = tree.by_id[start]
             worth = tree.by_id[first.parents[0]].score if first.parents else 1.0
             furthest = max(line, key=lambda n: (_PROGRESS[n.status], n.seq))
@@ -116,15 +154,24 @@ def repairs(view: View, limit: int) -> list[Repair]:
 def repair(view: View, chosen: Repair, limit: int, **notes: Any) -> Expansion:
     """Fix a failed node. The author sees the way to it and every earlier attempt."""
     node = chosen.node
-    why = f"{node.id} is {node.status.replace('_', ' ')}; attempt {chosen.attempts + 1} of {limit} to fix it"
-    return Expansion((node.id,), decide(view.tree, (node.id,), "repair"), "repair", {PHASE: "expand", WHY: why, **notes})
+    why = (
+        f"{node.id} is {node.status.replace('_', ' ')}; attempt {chosen.attempts + 1} of {limit} "
+        "to fix it"
+    )
+    return Expansion(
+        (node.id,),
+        decide(view.tree, (node.id,), "repair"),
+        "repair",
+        {PHASE: "expand", WHY: why, **notes},
+    )
 
 
 def tune_due(view: View, node: Node, limit: int) -> bool:
-    """Whether other parameters are due before another rewrite: settings are left, and tuning has not had its turn.
+    """Whether other parameters are due before another rewrite: settings are left, and tuning has
+    not had its turn.
 
-    Tuning and rewriting take turns within a structure, tuning first where it holds the best node, and a structure is tuned at
-    most `limit` times.
+    Tuning and rewriting take turns within a structure, tuning first where it holds the best node,
+    and a structure is tuned at most `limit` times.
     """
     members = {n.id for n in view.tree.families[node.family]}
     under_way = [a for a in view.pending if members.intersection(a.parents)]
@@ -141,20 +188,40 @@ def tune_due(view: View, node: Node, limit: int) -> bool:
 def tune(view: View, node: Node, **notes: Any) -> Expansion:
     """The same structure under other parameters."""
     left = view.tree.untried(node.id)
-    why = f"{node.id} at {node.score:.3g}x has parameters" + (f", {left} settings untried" if left is not None else "")
-    return Expansion((node.id,), decide(view.tree, (node.id,), "tune"), "tune", {PHASE: "expand", WHY: why, **notes})
+    why = f"{node.id} at {node.score:.3g}x has parameters" + (
+        f", {left} settings untried" if left is not None else ""
+    )
+    return Expansion(
+        (node.id,),
+        decide(view.tree, (node.id,), "tune"),
+        "tune",
+        {PHASE: "expand", WHY: why, **notes},
+    )
 
 
-def improve(view: View, node: Node, memory: MemoryOperator | None = None, **notes: Any) -> Expansion:
-    """A faster child. Where the stagnation rule says none, a clean slate: a fresh draft instead of a child."""
+def improve(
+    view: View, node: Node, memory: MemoryOperator | None = None, **notes: Any
+) -> Expansion:
+    """A faster child. Where the stagnation rule says none, a clean slate: a fresh draft instead of
+    a child."""
     chosen = memory or decide(
-        view.tree, (node.id,), "improve", stalled_for=view.stalled_for, open_asks=view.pending, patience=view.patience
+        view.tree,
+        (node.id,),
+        "improve",
+        stalled_for=view.stalled_for,
+        open_asks=view.pending,
+        patience=view.patience,
     )
     if chosen == "none":
-        why = f"no progress in {view.stalled_for} candidates: a fresh start that sees nothing of what was tried"
+        why = (
+            f"no progress in {view.stalled_for} candidates: a fresh start that sees nothing of "
+            "what was tried"
+        )
         return draft(view, why, "restart", **notes)
     tries = len(view.tree.children(node.id))
-    why = f"{node.id} at {node.score:.3g}x" + (f", {tries} children so far" if tries else ", not expanded yet")
+    why = f"{node.id} at {node.score:.3g}x" + (
+        f", {tries} children so far" if tries else ", not expanded yet"
+    )
     return Expansion((node.id,), chosen, "improve", {PHASE: "expand", WHY: why, **notes})
 
 
@@ -162,30 +229,48 @@ def crossover(view: View, node: Node, other: Node, **notes: Any) -> Expansion:
     """One child of two parents; it keeps what makes each of them fast."""
     why = f"join what makes {node.id} ({node.score:.3g}x) and {other.id} ({other.score:.3g}x) fast"
     parents = (node.id, other.id)
-    return Expansion(parents, decide(view.tree, parents, "crossover"), "crossover", {PHASE: "expand", WHY: why, **notes})
+    return Expansion(
+        parents,
+        decide(view.tree, parents, "crossover"),
+        "crossover",
+        {PHASE: "expand", WHY: why, **notes},
+    )
 
 
 def partners(view: View, node: Node, pool: Sequence[Node]) -> list[Node]:
-    """Those of `pool` worth crossing with `node`: of another structure, not its ancestor or descendant, and not crossed with
-    it before or just now."""
+    """Those of `pool` worth crossing with `node`: of another structure, not its ancestor or
+    descendant, and not crossed with it before or just now."""
     tree = view.tree
     kin = tree.ancestors(node.id) | tree.descendants(node.id)
-    pairs = [frozenset(p) for p in (*(n.parents for n in tree.children(node.id)), *(a.parents for a in view.pending))]
-    return [n for n in pool if n.family != node.family and n.id not in kin and frozenset((node.id, n.id)) not in pairs]
+    pairs = [
+        frozenset(p)
+        for p in (*(n.parents for n in tree.children(node.id)), *(a.parents for a in view.pending))
+    ]
+    return [
+        n
+        for n in pool
+        if n.family != node.family and n.id not in kin and frozenset((node.id, n.id)) not in pairs
+    ]
 
 
-def expand(view: View, node: Node, pool: Sequence[Node], tune_limit: int, **notes: Any) -> Expansion | None:
-    """The preferred move from a correct node that no open ask says already; None where all of them are under way.
+def expand(
+    view: View, node: Node, pool: Sequence[Node], tune_limit: int, **notes: Any
+) -> Expansion | None:
+    """The preferred move from a correct node that no open ask says already; None where all of them
+    are under way.
 
-    Tuning first where it is due; a search that stalls crosses the node with one of `pool` in the turns in which it sees
-    everything; otherwise an improvement, under another memory operator where the preferred one is taken.
+    Tuning first where it is due; a search that stalls crosses the node with one of `pool` in the
+    turns in which it sees everything; otherwise an improvement, under another memory operator where
+    the preferred one is taken.
     """
     step = improve(view, node, **notes)
     options = [step]
     if tune_due(view, node, tune_limit):
         options.insert(0, tune(view, node, **notes))
     elif view.stalled_for >= view.patience and step.memory == "both":
-        options[:0] = [crossover(view, node, other, **notes) for other in partners(view, node, pool)[:1]]
+        options[:0] = [
+            crossover(view, node, other, **notes) for other in partners(view, node, pool)[:1]
+        ]
     options += [improve(view, node, memory, **notes) for memory in BESIDES]
     return next((move for move in options if not view.under_way(move)), None)
 

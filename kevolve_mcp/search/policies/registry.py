@@ -15,42 +15,54 @@ from .mcts import TreeSearch
 GROUP = "kevolve.policies"
 DEFAULT = Greedy.name
 
-_BUILT_IN: dict[str, Callable[..., SelectionPolicy]] = {p.name: p for p in (Greedy, Evolutionary, TreeSearch)}
+_BUILT_IN: dict[str, Callable[..., SelectionPolicy]] = {
+    p.name: p for p in (Greedy, Evolutionary, TreeSearch)
+}
 _FOR_TESTS: dict[str, Callable[..., SelectionPolicy]] = {FakePolicy.name: FakePolicy}
 
 
 def policy_names() -> tuple[str, ...]:
-    """What `create_policy` accepts, the default first. The fake twin is accepted, too, but not offered."""
+    """What `create_policy` accepts, the default first. The fake twin is accepted, too, but not
+    offered."""
     return (*_BUILT_IN, *sorted({e.name for e in entry_points(group=GROUP)} - set(_BUILT_IN)))
 
 
 def create_policy(name: str = DEFAULT, **options: Any) -> SelectionPolicy:
     """The policy of this name with these options.
 
-    A third party registers a SelectionPolicy class (or a callable that returns one) under the entry point group
-    "kevolve.policies"; built-in names cannot be taken over. Raises ValueError: unknown name, unknown or bad option, an entry
-    point that does not load or yields something else.
+    A third party registers a SelectionPolicy class (or a callable that returns one) under the entry
+    point group "kevolve.policies"; built-in names cannot be taken over. Raises ValueError: unknown
+    name, unknown or bad option, an entry point that does not load or yields something else.
     """
     factory = _BUILT_IN.get(name) or _FOR_TESTS.get(name) or _load(name)
     try:
         policy = factory(**options)
     except TypeError as error:
-        raise ValueError(f"selection policy {name!r} does not accept these options: {error}") from error
+        raise ValueError(
+            f"selection policy {name!r} does not accept these options: {error}"
+        ) from error
     if not isinstance(policy, SelectionPolicy):
-        raise ValueError(f"the entry point {name!r} of {GROUP} yields {policy!r}, which is not a SelectionPolicy")
+        raise ValueError(
+            f"the entry point {name!r} of {GROUP} yields {policy!r}, which is not a SelectionPolicy"
+        )
     return policy
 
 
 def _load(name: str) -> Callable[..., SelectionPolicy]:
     found: list[EntryPoint] = [e for e in entry_points(group=GROUP) if e.name == name]
     if not found:
-        raise ValueError(f"unknown selection policy {name!r}; available: {', '.join(policy_names())}")
+        raise ValueError(
+            f"unknown selection policy {name!r}; available: {', '.join(policy_names())}"
+        )
     if len({e.value for e in found}) > 1:
         raise ValueError(
-            f"several installed packages offer the selection policy {name!r}: {', '.join(sorted(e.value for e in found))}"
+            f"several installed packages offer the selection policy {name!r}: "
+            f"{', '.join(sorted(e.value for e in found))}"
         )
     try:
         factory: Callable[..., SelectionPolicy] = found[0].load()
     except (ImportError, AttributeError) as error:
-        raise ValueError(f"the selection policy {name!r} ({found[0].value}) cannot be loaded: {error}") from error
+        raise ValueError(
+            f"the selection policy {name!r} ({found[0].value}) cannot be loaded: {error}"
+        ) from error
     return factory

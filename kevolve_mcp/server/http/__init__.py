@@ -1,6 +1,8 @@
-"""The MCP server over streamable HTTP: for several agents on one home, and for clients that are not on this machine.
+"""The MCP server over streamable HTTP: for several agents on one home, and for clients that are not
+on this machine.
 
-`serve_http` listens; everything that needs uvicorn is imported only by it. `read_token` finds the token for a client.
+`serve_http` listens; everything that needs uvicorn is imported only by it. `read_token` finds the
+token for a client.
 """
 
 from __future__ import annotations

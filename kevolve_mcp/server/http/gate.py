@@ -1,4 +1,5 @@
-"""What every request passes before anything of MCP sees it: Host and Origin, the token, the time its body may take."""
+"""What every request passes before anything of MCP sees it: Host and Origin, the token, the time
+its body may take."""
 
 from __future__ import annotations
 
@@ -23,14 +24,18 @@ class Slow(Exception):
 
 
 class Gate:
-    """An ASGI application around the SDK's. Refusals are JSON-RPC errors whose `data` has the form of all KEvolve errors, so
-    that a client shows the reason."""
+    """An ASGI application around the SDK's. Refusals are JSON-RPC errors whose `data` has the form
+    of all KEvolve errors, so that a client shows the reason."""
 
-    def __init__(self, app: ASGIApp, token: str, security: TransportSecuritySettings, body_s: float) -> None:
+    def __init__(
+        self, app: ASGIApp, token: str, security: TransportSecuritySettings, body_s: float
+    ) -> None:
         self._app = app
         self._token = token
         self._security = TransportSecurityMiddleware(security)
-        self._hosts: Sequence[str] = [name for name in security.allowed_hosts if not name.endswith(":*")]
+        self._hosts: Sequence[str] = [
+            name for name in security.allowed_hosts if not name.endswith(":*")
+        ]
         self._body_s = body_s
         self._under_way: set[anyio.CancelScope] = set()
 
@@ -41,7 +46,11 @@ class Gate:
             return None
         refused = await self._refusal(Request(scope))
         if refused is not None:
-            log.warning("refused a request of %s: %d", (scope.get("client") or ["?"])[0], refused.status_code)
+            log.warning(
+                "refused a request of %s: %d",
+                (scope.get("client") or ["?"])[0],
+                refused.status_code,
+            )
             return await refused(scope, receive, send)
         return await self._bounded(scope, receive, send)
 
@@ -49,21 +58,30 @@ class Gate:
         wrong = await self._security.validate_request(request)
         if wrong is not None and wrong.status_code == 421:
             return refusal(
-                421, "the Host header names another server", f"Accepted: {', '.join(self._hosts)}; --allow-host NAME adds one."
+                421,
+                "the Host header names another server",
+                f"Accepted: {', '.join(self._hosts)}; --allow-host NAME adds one.",
             )
         if wrong is not None:
-            return refusal(wrong.status_code, "requests of web pages are refused", "Connect with an MCP client, not from a page.")
+            return refusal(
+                wrong.status_code,
+                "requests of web pages are refused",
+                "Connect with an MCP client, not from a page.",
+            )
         given = request.headers.getlist("authorization")
         scheme, _, value = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         if scheme.lower() != "bearer" or not value:
             return refusal(
                 401,
                 "this server wants a bearer token",
-                'Send one header "Authorization: Bearer TOKEN"; for kevolve set KEVOLVE_TOKEN. The server says where its token lies.',
+                'Send one header "Authorization: Bearer TOKEN"; for kevolve set KEVOLVE_TOKEN. '
+                "The server says where its token lies.",
             )
         if not tokens.same(value.encode("latin-1"), self._token):
             return refusal(
-                401, "the bearer token is wrong", "Use the one of the server: its KEVOLVE_TOKEN, or http-token in its home."
+                401,
+                "the bearer token is wrong",
+                "Use the one of the server: its KEVOLVE_TOKEN, or http-token in its home.",
             )
         return None
 
@@ -106,8 +124,17 @@ class Gate:
             finally:
                 self._under_way.discard(stopped)
         if not started and (late or stopped.cancelled_caught):
-            what = f"the request's body did not arrive within {self._body_s:g} s" if late else "the server is stopping"
-            answer = refusal(408 if late else 503, what, "Send it again.", code="usage" if late else "unavailable")
+            what = (
+                f"the request's body did not arrive within {self._body_s:g} s"
+                if late
+                else "the server is stopping"
+            )
+            answer = refusal(
+                408 if late else 503,
+                what,
+                "Send it again.",
+                code="usage" if late else "unavailable",
+            )
             answer.headers["connection"] = "close"
             await answer(scope, receive, send)
         elif stopped.cancelled_caught and not ended:
@@ -115,7 +142,8 @@ class Gate:
 
 
 def refusal(status: int, message: str, hint: str, *, code: str = "usage") -> Response:
-    """An error of the protocol whose `data` is an error of KEvolve. code "unavailable": the same may succeed later."""
+    """An error of the protocol whose `data` is an error of KEvolve. code "unavailable": the same
+    may succeed later."""
     data = {"code": code, "message": message, "hint": hint, "retryable": code == "unavailable"}
     error = {"code": INVALID_REQUEST, "message": f"{message}. {hint}", "data": data}
     body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error})

@@ -1,4 +1,5 @@
-"""uvicorn's HTTP/1.1 protocol with two limits that it lacks: a time for the headers, and a number of connections."""
+"""uvicorn's HTTP/1.1 protocol with two limits that it lacks: a time for the headers, and a number
+of connections."""
 
 from __future__ import annotations
 
@@ -13,11 +14,17 @@ from .options import Limits
 def limited(limits: Limits) -> type[H11Protocol]:
     """A protocol class under these limits.
 
-    A connection that sends no complete headers within `header_s` is closed: a new one counted from its first moment, a kept
-    one from the first byte after its last answer (uvicorn itself closes it when it stays silent).
+    A connection that sends no complete headers within `header_s` is closed: a new one counted from
+    its first moment, a kept one from the first byte after its last answer (uvicorn itself closes it
+    when it stays silent).
     """
 
-    answer = refusal(503, f"the server has {limits.connections} connections already", "Try again later.", code="unavailable")
+    answer = refusal(
+        503,
+        f"the server has {limits.connections} connections already",
+        "Try again later.",
+        code="unavailable",
+    )
     head = [b"HTTP/1.1 503 Service Unavailable", b"retry-after: 5", b"connection: close"]
     head += [name + b": " + value for name, value in answer.raw_headers]
     busy = b"\r\n".join([*head, b"", bytes(answer.body)])

@@ -27,13 +27,17 @@ LAST_RESORT_S = 5  # after which uvicorn cancels what still runs
 
 
 def serve_http(options: HttpOptions, settings: Settings, service: ServiceFactory = Service) -> None:
-    """Serve until SIGTERM or SIGINT, then end cleanly: jobs under way stay in the home, where the next server takes them up.
+    """Serve until SIGTERM or SIGINT, then end cleanly: jobs under way stay in the home, where the
+    next server takes them up.
 
     Raises UsageError, Unavailable or StoreError when it cannot start."""
     roots = options.roots or (default_root(),)
     for root in roots:
         if not root.is_dir():
-            raise UsageError(f"the root {root} is not a folder", "--root names a folder with tasks and kernels; repeatable.")
+            raise UsageError(
+                f"the root {root} is not a folder",
+                "--root names a folder with tasks and kernels; repeatable.",
+            )
     with listen(options) as bound:
         token = find_token(options.token, settings.home)
         reach = Below(
@@ -44,7 +48,9 @@ def serve_http(options: HttpOptions, settings: Settings, service: ServiceFactory
         )
         limits = options.limits
         security = TransportSecuritySettings(
-            enable_dns_rebinding_protection=True, allowed_hosts=host_names(options, bound), allowed_origins=[]
+            enable_dns_rebinding_protection=True,
+            allowed_hosts=host_names(options, bound),
+            allowed_origins=[],
         )
         app = build_server(settings, service, reach).streamable_http_app(
             streamable_http_path=PATH,
@@ -70,13 +76,15 @@ def serve_http(options: HttpOptions, settings: Settings, service: ServiceFactory
             timeout_graceful_shutdown=limits.grace_s + LAST_RESORT_S,
         )
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, _stop)  # what uvicorn raises again once it has closed everything
+            # what uvicorn raises again once it has closed everything
+            signal.signal(signal.SIGTERM, _stop)
         words = _words(bound, token, settings, reach)
         Server(config, gate, limits.grace_s, words).run(sockets=[bound])
 
 
 class Server(uvicorn.Server):
-    """One whose calls under way end with an answer, not with a trace, when it is stopped. words: said once it serves."""
+    """One whose calls under way end with an answer, not with a trace, when it is stopped. words:
+    said once it serves."""
 
     def __init__(self, config: uvicorn.Config, gate: Gate, grace_s: float, words: str) -> None:
         super().__init__(config)
@@ -101,7 +109,10 @@ def _words(bound: socket.socket, token: Token, settings: Settings, reach: Below)
     """Where the server listens; the token only when it was just made."""
     host, port = bound.getsockname()[:2]
     where = f"[{host}]" if ":" in host else host
-    lines = [f"KEvolve serves MCP at http://{where}:{port}{PATH}", f"Paths: .py files below {', '.join(map(str, reach.roots))}"]
+    lines = [
+        f"KEvolve serves MCP at http://{where}:{port}{PATH}",
+        f"Paths: .py files below {', '.join(map(str, reach.roots))}",
+    ]
     if token.origin == "made":
         lines.append(f"Token, shown this once: {token.value}")
     if token.origin != "given":

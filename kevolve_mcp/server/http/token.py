@@ -1,4 +1,5 @@
-"""The bearer token: chosen by the user, or made once and kept in the home for clients on this machine."""
+"""The bearer token: chosen by the user, or made once and kept in the home for clients on this
+machine."""
 
 from __future__ import annotations
 
@@ -15,13 +16,15 @@ from kevolve_mcp.errors import StoreError, UsageError
 
 FILE = "http-token"
 MIN_CHARACTERS = 16
-FORM = re.compile(r"[A-Za-z0-9\-._~+/]+=*")  # what a bearer token may consist of (RFC 6750, section 2.1)
+# what a bearer token may consist of (RFC 6750, section 2.1)
+FORM = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 MAKE_ONE = "Make one: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
 
 
 @dataclass(frozen=True)
 class Token:
-    """value: never to be logged. origin: given (by the user), stored (in an earlier start) or made (just now)."""
+    """value: never to be logged. origin: given (by the user), stored (in an earlier start) or made
+    (just now)."""
 
     value: str
     origin: str
@@ -35,7 +38,8 @@ def token_file(home: Path) -> Path:
 
 
 def find_token(given: str | None, home: Path) -> Token:
-    """The token of a server: `given`, else the stored one, else a new one, stored. Raises UsageError, StoreError."""
+    """The token of a server: `given`, else the stored one, else a new one, stored. Raises
+    UsageError, StoreError."""
     if given is not None:
         return Token(checked(given), "given")
     stored = read_token(home)
@@ -46,27 +50,40 @@ def checked(token: str) -> str:
     """Raises UsageError for a token that could be guessed or would not survive a header."""
     if len(token) < MIN_CHARACTERS or not FORM.fullmatch(token):
         raise UsageError(
-            f"a token has at least {MIN_CHARACTERS} characters out of letters, digits and -._~+/; this one is "
-            + ("empty" if not token else "too short" if len(token) < MIN_CHARACTERS else "of others"),
+            (
+                f"a token has at least {MIN_CHARACTERS} characters out of letters, digits and "
+                "-._~+/; this one is "
+            )
+            + (
+                "empty"
+                if not token
+                else "too short"
+                if len(token) < MIN_CHARACTERS
+                else "of others"
+            ),
             MAKE_ONE,
         )
     return token
 
 
 def read_token(home: Path) -> str:
-    """The stored token, "" where there is none. Raises StoreError where others could have read or written it."""
+    """The stored token, "" where there is none. Raises StoreError where others could have read or
+    written it."""
     path = token_file(home)
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return ""
     except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}", "Remove it; the server makes another one.") from None
+        raise StoreError(
+            f"{path} cannot be read: {error.strerror}", "Remove it; the server makes another one."
+        ) from None
     with os.fdopen(file, encoding="ascii", errors="replace") as stream:
         state = os.fstat(file)
         if not stat.S_ISREG(state.st_mode) or state.st_mode & 0o077 or state.st_uid != os.geteuid():
             raise StoreError(
-                f"{path} is not a file of yours that only you can read (its mode is {stat.S_IMODE(state.st_mode):04o})",
+                f"{path} is not a file of yours that only you can read (its mode is "
+                f"{stat.S_IMODE(state.st_mode):04o})",
                 "Others may know the token: remove the file; the server makes another one.",
             )
         value = stream.read(4096).strip()
@@ -77,16 +94,21 @@ def read_token(home: Path) -> str:
 
 def same(given: bytes, token: str) -> bool:
     """Compared in a time that depends on neither: on digests, since lengths would show."""
-    return hmac.compare_digest(hashlib.sha256(given).digest(), hashlib.sha256(token.encode()).digest())
+    return hmac.compare_digest(
+        hashlib.sha256(given).digest(), hashlib.sha256(token.encode()).digest()
+    )
 
 
 def _made(home: Path) -> str:
-    """A new token in a file that is complete and private from its first moment. Two servers that start at once agree on one."""
+    """A new token in a file that is complete and private from its first moment. Two servers that
+    start at once agree on one."""
     path, value = token_file(home), secrets.token_urlsafe(32)
     draft = path.with_name(f".{FILE}.{secrets.token_hex(4)}")
     try:
         home.mkdir(parents=True, exist_ok=True)
-        file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        file = os.open(
+            draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
         try:
             with os.fdopen(file, "w", encoding="ascii") as stream:
                 stream.write(value + "\n")
@@ -96,5 +118,8 @@ def _made(home: Path) -> str:
     except FileExistsError:
         return read_token(home)
     except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror}", "Set KEVOLVE_HOME to a folder on a local disk.") from None
+        raise StoreError(
+            f"{path} cannot be written: {error.strerror}",
+            "Set KEVOLVE_HOME to a folder on a local disk.",
+        ) from None
     return value

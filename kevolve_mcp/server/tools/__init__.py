@@ -12,9 +12,15 @@ from ..teach import slim, teaching
 from . import jobs, kernels, knowledge, sessions, skills, targets, tree
 
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
-ENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+WRITES = ToolAnnotations(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+ADDS = ToolAnnotations(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
+)
+ENDS = ToolAnnotations(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
+)
 
 TOOLS: tuple[tuple[str, Callable[..., Awaitable[CallToolResult]], ToolAnnotations], ...] = (
     ("Describe targets", targets.target_describe, READS),
@@ -36,8 +42,12 @@ TOOLS: tuple[tuple[str, Callable[..., Awaitable[CallToolResult]], ToolAnnotation
 
 @cache
 def described() -> tuple[Tool, ...]:
-    """All tools with their schemas, for every server of this process: to derive them takes longer than all else in making one."""
-    tools = [Tool.from_function(teaching(function), title=title, annotations=hints) for title, function, hints in TOOLS]
+    """All tools with their schemas, for every server of this process: to derive them takes longer
+    than all else in making one."""
+    tools = [
+        Tool.from_function(teaching(function), title=title, annotations=hints)
+        for title, function, hints in TOOLS
+    ]
     for tool in tools:
         slim(tool)
     return tuple(tools)

@@ -27,17 +27,22 @@ JobId = Annotated[str, Field(description='e.g. "j12"')]
 async def job_wait(
     ctx: Context[Any],
     job_id: JobId = "",
-    session_id: Annotated[str, Field(description="Instead: the first of this session's jobs to end")] = "",
+    session_id: Annotated[
+        str, Field(description="Instead: the first of this session's jobs to end")
+    ] = "",
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, JobsReply]:
-    """Wait a bounded time for a job and answer with its result, or with where it is ("running" is not an error: call again).
-    With neither id: list the jobs. A result can be read any number of times."""
+    """Wait a bounded time for a job and answer with its result, or with where it is ("running" is
+    not an error: call again). With neither id: list the jobs. A result can be read any number of
+    times."""
     if job_id:
         job = await service(ctx).job(job_id)
         return job_answer(checked(await wait(ctx, job, wait_s)))
     if session_id:
         limit = min(wait_s, app(ctx).settings.max_wait_s)
-        found = await told(ctx, lambda progress: service(ctx).wait_any(session_id, limit, progress=progress))
+        found = await told(
+            ctx, lambda progress: service(ctx).wait_any(session_id, limit, progress=progress)
+        )
         if found is not None:
             return job_answer(checked(found))
     jobs = await service(ctx).jobs(session_id)
@@ -50,9 +55,12 @@ async def job_cancel(
     job_id: JobId = "",
     session_id: Annotated[str, Field(description="Instead: all running jobs of this session")] = "",
 ) -> Annotated[CallToolResult, JobsReply]:
-    """Stop running jobs and kill their workers. What has finished stays; a cancelled candidate leaves no node."""
+    """Stop running jobs and kill their workers. What has finished stays; a cancelled candidate
+    leaves no node."""
     if not job_id and not session_id:
-        raise UsageError("job_cancel needs job_id or session_id", "job_wait() without arguments lists the jobs.")
+        raise UsageError(
+            "job_cancel needs job_id or session_id", "job_wait() without arguments lists the jobs."
+        )
     jobs = await service(ctx).cancel(job_id=job_id, session_id=session_id)
     return _list(rest.cancelled(jobs), jobs)
 
@@ -64,4 +72,6 @@ def _list(phrase: Phrase, jobs: tuple[JobView, ...]) -> CallToolResult:
         data.pop("result")
         objects.append(data)
     state: JobState = jobs[0].state if len(jobs) == 1 else "done"
-    return answer(phrase, JobsReply(verdict=phrase.verdict, next=phrase.next, state=state, jobs=objects))
+    return answer(
+        phrase, JobsReply(verdict=phrase.verdict, next=phrase.next, state=state, jobs=objects)
+    )

@@ -34,9 +34,12 @@ async def kernel_compile(
     language: a.Language = "",
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, EvaluationReply]:
-    """Build a candidate only (under a second for C++): compiler diagnostics and static facts such as vector width and spills.
-    Runs nothing and proves nothing; kernel_check does. Give session_id or a task."""
-    request = await _request(ctx, path, source, session_id, task_path, task_source, target, language)
+    """Build a candidate only (under a second for C++): compiler diagnostics and static facts such
+    as vector width and spills. Runs nothing and proves nothing; kernel_check does. Give session_id
+    or a task."""
+    request = await _request(
+        ctx, path, source, session_id, task_path, task_source, target, language
+    )
     return evaluation_answer(checked(await wait(ctx, await service(ctx).compile(request), wait_s)))
 
 
@@ -51,9 +54,12 @@ async def kernel_check(
     language: a.Language = "",
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, EvaluationReply]:
-    """Build and verify a candidate against the high-precision reference on secret inputs (seconds). Times nothing, records no
-    node; answers with an evaluation_id. Use it while getting a kernel right, kernel_submit when it is worth recording."""
-    request = await _request(ctx, path, source, session_id, task_path, task_source, target, language)
+    """Build and verify a candidate against the high-precision reference on secret inputs (seconds).
+    Times nothing, records no node; answers with an evaluation_id. Use it while getting a kernel
+    right, kernel_submit when it is worth recording."""
+    request = await _request(
+        ctx, path, source, session_id, task_path, task_source, target, language
+    )
     return evaluation_answer(checked(await wait(ctx, await service(ctx).check(request), wait_s)))
 
 
@@ -66,31 +72,45 @@ async def kernel_profile(
     task_source: a.TaskSource = "",
     target: OfSession = "",
     language: a.Language = "",
-    against: Annotated[list[str] | None, Field(description="Time it against these: node ids, paths or texts")] = None,
+    against: Annotated[
+        list[str] | None, Field(description="Time it against these: node ids, paths or texts")
+    ] = None,
     repeat: a.Repeat = False,
     effort: a.Effort = 1,
     ablation: Annotated[bool, Field(description="Time it though wrong; no node")] = False,
     tune: Annotated[int, Field(description="TUNABLES choices to try")] = 0,
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, EvaluationReply]:
-    """Build, verify, time and diagnose a candidate (5-30 s) without recording a node: speed-up per case with interval, share of
-    the measured ceiling, what bounds it. kernel_submit does the same and records it; prefer that inside a search. With
-    against: is it faster than those?"""
-    request = await _request(ctx, path, source, session_id, task_path, task_source, target, language)
+    """Build, verify, time and diagnose a candidate (5-30 s) without recording a node: speed-up per
+    case with interval, share of the measured ceiling, what bounds it. kernel_submit does the same
+    and records it; prefer that inside a search. With against: is it faster than those?"""
+    request = await _request(
+        ctx, path, source, session_id, task_path, task_source, target, language
+    )
     request = replace(request, repeat=repeat, effort=effort)
     if ablation and against is not None:
-        raise UsageError("ablation and against were both given", "Only correct kernels are timed against each other.")
+        raise UsageError(
+            "ablation and against were both given",
+            "Only correct kernels are timed against each other.",
+        )
     if tune and (ablation or repeat or against is not None or effort != 1):
         raise UsageError(
-            "tune was given with another way to measure", "Tune first, then give against, repeat, effort or ablation alone."
+            "tune was given with another way to measure",
+            "Tune first, then give against, repeat, effort or ablation alone.",
         )
     if tune:
-        return evaluation_answer(checked(await wait(ctx, await service(ctx).tune(request, tune), wait_s)))
+        return evaluation_answer(
+            checked(await wait(ctx, await service(ctx).tune(request, tune), wait_s))
+        )
     if ablation:
-        return evaluation_answer(checked(await wait(ctx, await service(ctx).ablate(request), wait_s)))
+        return evaluation_answer(
+            checked(await wait(ctx, await service(ctx).ablate(request), wait_s))
+        )
     if against is not None:
         asked = await _compare_request(ctx, request, against)
-        return evaluation_answer(checked(await wait(ctx, await service(ctx).compare(asked), wait_s)))
+        return evaluation_answer(
+            checked(await wait(ctx, await service(ctx).compare(asked), wait_s))
+        )
     return evaluation_answer(checked(await wait(ctx, await service(ctx).profile(request), wait_s)))
 
 
@@ -100,20 +120,27 @@ async def kernel_submit(
     path: a.KernelPath = "",
     source: a.KernelSource = "",
     ask_id: Annotated[str, Field(description='The ask it answers, e.g. "a7"')] = "",
-    parents: Annotated[list[str] | None, Field(description='Node ids it derives from, without an ask, e.g. ["n3"]')] = None,
-    hypothesis: Annotated[str, Field(description="What is changed and why it should be faster, one sentence")] = "",
-    predicted_speedup: Annotated[float | None, Field(gt=0, description="Against the parent: 1.2 is 20 % faster")] = None,
+    parents: Annotated[
+        list[str] | None, Field(description='Node ids it derives from, without an ask, e.g. ["n3"]')
+    ] = None,
+    hypothesis: Annotated[
+        str, Field(description="What is changed and why it should be faster, one sentence")
+    ] = "",
+    predicted_speedup: Annotated[
+        float | None, Field(gt=0, description="Against the parent: 1.2 is 20 % faster")
+    ] = None,
     rationale: Annotated[str, Field(description="Reasoning worth keeping")] = "",
     usage: a.UsageArgument = None,
     repeat: a.Repeat = False,
     effort: a.Effort = 1,
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, EvaluationReply]:
-    """Tell the session about a candidate: build, verify, time, profile, diagnose (5-30 s); recorded as a node, also when it
-    fails. Verdict first, then why, what it did against its parent, and what to read.
+    """Tell the session about a candidate: build, verify, time, profile, diagnose (5-30 s); recorded
+    as a node, also when it fails. Verdict first, then why, what it did against its parent, and what
+    to read.
 
-    Without path and source, ask_id must be a start: that start is evaluated. The same text again answers from
-    the store, unless repeat or effort asks for more."""
+    Without path and source, ask_id must be a start: that start is evaluated. The same text again
+    answers from the store, unless repeat or effort asks for more."""
     used = a.parse_usage(usage)
     request = SubmitRequest(
         session_id,
@@ -132,8 +159,12 @@ async def kernel_submit(
     return evaluation_answer(checked(await wait(ctx, await service(ctx).submit(request), wait_s)))
 
 
-async def _compare_request(ctx: Context[Any], request: KernelRequest, against: list[str]) -> CompareRequest:
-    return CompareRequest(**vars(request), against=tuple([await _kernel(ctx, each) for each in against]))
+async def _compare_request(
+    ctx: Context[Any], request: KernelRequest, against: list[str]
+) -> CompareRequest:
+    return CompareRequest(
+        **vars(request), against=tuple([await _kernel(ctx, each) for each in against])
+    )
 
 
 async def _kernel(ctx: Context[Any], named: str) -> str | Text:
@@ -144,7 +175,14 @@ async def _kernel(ctx: Context[Any], named: str) -> str | Text:
 
 
 async def _request(
-    ctx: Context[Any], path: str, source: str, session_id: str, task_path: str, task_source: str, target: str, language: str
+    ctx: Context[Any],
+    path: str,
+    source: str,
+    session_id: str,
+    task_path: str,
+    task_source: str,
+    target: str,
+    language: str,
 ) -> KernelRequest:
     return KernelRequest(
         kernel=await reach(ctx).text(path, source),

@@ -26,22 +26,36 @@ async def session_open(
     task_source: a.TaskSource = "",
     target: a.TargetName = "cpu",
     language: a.Language = "",
-    goal: Annotated[str, Field(description="best, speedup:2, latency_us:50 or roofline:0.8")] = "best",
+    goal: Annotated[
+        str, Field(description="best, speedup:2, latency_us:50 or roofline:0.8")
+    ] = "best",
     budget: a.BudgetArgument = None,
     start_path: Annotated[
-        str, Field(description="A kernel to start from; start_LANGUAGE.py or start.py beside the task is taken by itself")
+        str,
+        Field(
+            description=(
+                "A kernel to start from; start_LANGUAGE.py or start.py beside the task is taken by "
+                "itself"
+            )
+        ),
     ] = "",
     start_source: Annotated[str, Field(description="Its text, instead of start_path")] = "",
-    python: Annotated[str, Field(description="Interpreter that evaluates; default: found near the task")] = "",
+    python: Annotated[
+        str, Field(description="Interpreter that evaluates; default: found near the task")
+    ] = "",
     policy: a.PolicyArgument = None,
-    new: Annotated[bool, Field(description="Open another session even if an equal one is open")] = False,
+    new: Annotated[
+        bool, Field(description="Open another session even if an equal one is open")
+    ] = False,
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, SessionReply]:
-    """Start optimizing a task: a PyTorch reference in KernelBench form (class Model, get_inputs, get_init_inputs).
+    """Start optimizing a task: a PyTorch reference in KernelBench form (class Model, get_inputs,
+    get_init_inputs).
 
-    Measures the baselines to beat and the roofline (10-60 s), collects starting kernels, answers with the session id. Repeated
-    with the same task, target and language it joins the open session. A task that cannot be judged honestly is refused with
-    the line and the fix. Then call session_next."""
+    Measures the baselines to beat and the roofline (10-60 s), collects starting kernels, answers
+    with the session id. Repeated with the same task, target and language it joins the open session.
+    A task that cannot be judged honestly is refused with the line and the fix. Then call
+    session_next."""
     options = a.parse_policy(policy)
     request = OpenRequest(
         task=await reach(ctx).text(task_path, task_source, "task_"),
@@ -64,23 +78,40 @@ async def session_open(
 async def session_next(
     ctx: Context[Any],
     session_id: a.SessionId,
-    count: Annotated[int, Field(ge=1, le=16, description="Asks to take at once, for parallel authors")] = 1,
+    count: Annotated[
+        int, Field(ge=1, le=16, description="Asks to take at once, for parallel authors")
+    ] = 1,
     ask_id: Annotated[str, Field(description='Read this ask again instead, e.g. "a7"')] = "",
     fresh: Annotated[
-        bool, Field(description="For an author that has seen nothing of this session: another ask, with nothing left out")
+        bool,
+        Field(
+            description=(
+                "For an author that has seen nothing of this session: another ask, with nothing "
+                "left out"
+            )
+        ),
     ] = False,
     max_tokens: Annotated[
         int | None,
-        Field(ge=1000, le=100_000, description="Size of the whole answer; default: a text of 3000, later ones of 1500"),
+        Field(
+            ge=1000,
+            le=100_000,
+            description="Size of the whole answer; default: a text of 3000, later ones of 1500",
+        ),
     ] = None,
     budget: Annotated[
-        dict[str, float] | None, Field(description="Instead of the session's budget from now on, to go on where it is spent")
+        dict[str, float] | None,
+        Field(
+            description="Instead of the session's budget from now on, to go on where it is spent"
+        ),
     ] = None,
 ) -> Annotated[CallToolResult, AsksReply]:
-    """Ask what to write next: the parents to improve with their diagnosis, what was tried, what is known, what to answer.
+    """Ask what to write next: the parents to improve with their diagnosis, what was tried, what is
+    known, what to answer.
 
-    Answer it with kernel_submit(ask_id=...); until then the same ask is given again. What you were given before is only referred to.
-    Says when the search has ended (goal, budget, stall, roofline). Fast; runs nothing."""
+    Answer it with kernel_submit(ask_id=...); until then the same ask is given again. What you were
+    given before is only referred to. Says when the search has ended (goal, budget, stall,
+    roofline). Fast; runs nothing."""
     batch = await service(ctx).next(
         session_id,
         count=count,
@@ -115,13 +146,19 @@ async def session_finish(
     ctx: Context[Any],
     session_id: a.SessionId,
     node_id: Annotated[str, Field(description="Export this node instead of the best")] = "",
-    include_files: Annotated[bool, Field(description="Answer with the package's files as text, too")] = False,
-    discard: Annotated[bool, Field(description="Close without exporting; running jobs are cancelled")] = False,
+    include_files: Annotated[
+        bool, Field(description="Answer with the package's files as text, too")
+    ] = False,
+    discard: Annotated[
+        bool, Field(description="Close without exporting; running jobs are cancelled")
+    ] = False,
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, FinishReply]:
-    """End a session: re-validate the winner in fresh processes with fresh seeds and held-out cases, export it as a package that
-    stands alone, verify and time that package as a user calls it (the figure to report), propose skills from what helped.
+    """End a session: re-validate the winner in fresh processes with fresh seeds and held-out cases,
+    export it as a package that stands alone, verify and time that package as a user calls it (the
+    figure to report), propose skills from what helped.
 
-    Takes about three evaluations. Repeated, it answers with the same result. The tree stays readable."""
+    Takes about three evaluations. Repeated, it answers with the same result. The tree stays
+    readable."""
     request = FinishRequest(session_id, node_id, include_files, discard)
     return finish_answer(checked(await wait(ctx, await service(ctx).finish(request), wait_s)))

@@ -23,21 +23,42 @@ async def skill_record(
     session_id: a.SessionId,
     node_id: Annotated[str, Field(description="The node that has the pattern")],
     title: Annotated[str, Field(description="What to do, in a few words")],
-    mechanism: Annotated[str, Field(description="Why it is faster, without figures of one machine")],
-    parent_id: Annotated[str, Field(description='The node without it; default: its parent; "n0": the baseline')] = "",
+    mechanism: Annotated[
+        str, Field(description="Why it is faster, without figures of one machine")
+    ],
+    parent_id: Annotated[
+        str, Field(description='The node without it; default: its parent; "n0": the baseline')
+    ] = "",
     preconditions: Annotated[str, Field(description="When it applies")] = "",
     counter_indications: Annotated[str, Field(description="When it does not, or hurts")] = "",
-    code: Annotated[str, Field(description="The least code that shows it; default: the difference of the two nodes")] = "",
+    code: Annotated[
+        str,
+        Field(description="The least code that shows it; default: the difference of the two nodes"),
+    ] = "",
     pattern: Annotated[
         dict[str, list[str]] | None,
-        Field(description="Tasks it fits: operators, without, only, families, dtypes; default: as this session's task"),
+        Field(
+            description=(
+                "Tasks it fits: operators, without, only, families, dtypes; default: as this "
+                "session's task"
+            )
+        ),
     ] = None,
 ) -> Annotated[CallToolResult, SkillReply]:
-    """Propose a reusable skill from two measured nodes. Refused unless node_id was measured faster than parent_id with an
-    interval above 1, and where the text holds figures, paths or orders. A skill that is known gets the evidence instead. Other
-    sessions see it once it is accepted: measured on two tasks or devices, or by a person."""
+    """Propose a reusable skill from two measured nodes. Refused unless node_id was measured faster
+    than parent_id with an interval above 1, and where the text holds figures, paths or orders. A
+    skill that is known gets the evidence instead. Other sessions see it once it is accepted:
+    measured on two tasks or devices, or by a person."""
     request = SkillRequest(
-        session_id, node_id, parent_id, title, mechanism, preconditions, counter_indications, code, pattern or {}
+        session_id,
+        node_id,
+        parent_id,
+        title,
+        mechanism,
+        preconditions,
+        counter_indications,
+        code,
+        pattern or {},
     )
     view = await service(ctx).record_skill(request, author=author(ctx))
     phrase = rest.skill(view)

@@ -21,9 +21,12 @@ from ..wording import rest
 async def target_describe(
     ctx: Context[Any], target: Annotated[str, Field(description="Only this one; default: all")] = ""
 ) -> Annotated[CallToolResult, MachineReply]:
-    """Which targets, languages, profilers, interpreters and isolation levels work on the server's machine, and why the others
-    don't. Starts the evaluator on the first call (seconds). Call it first when session_open refuses a target."""
+    """Which targets, languages, profilers, interpreters and isolation levels work on the server's
+    machine, and why the others don't. Starts the evaluator on the first call (seconds). Call it
+    first when session_open refuses a target."""
     name = parse_target(target) if target else ""
     view = await told(ctx, lambda progress: service(ctx).describe(name))
     phrase = rest.machine(view, name)
-    return answer(phrase, MachineReply(verdict=phrase.verdict, next=phrase.next, machine=to_json(view)))
+    return answer(
+        phrase, MachineReply(verdict=phrase.verdict, next=phrase.next, machine=to_json(view))
+    )

@@ -9,23 +9,47 @@ from .figures import short, times
 
 
 def compared(result: Compared) -> Phrase:
-    """The first kernel over each of the others, then these among each other, then what each is beside the baseline."""
+    """The first kernel over each of the others, then these among each other, then what each is
+    beside the baseline."""
     first = result.labels[0]
     own = [d for d in result.duels if d.first == first]
     lines = [line for duel in result.duels for line in _duel_lines(duel)]
     for label, e in zip(result.labels, result.evaluations, strict=True):
-        figure = f"{times(e.fitness, e.interval)} over the strongest baseline" if e.fitness else short(e.message, 300)
+        figure = (
+            f"{times(e.fitness, e.interval)} over the strongest baseline"
+            if e.fitness
+            else short(e.message, 300)
+        )
         lines.append(f"{label} ({e.id}): {e.status}, {figure}")
-        lines += [f"  signal {s.name}: {short(s.message, 300)}" for s in e.signals if e.status == "correct"]
+        lines += [
+            f"  signal {s.name}: {short(s.message, 300)}"
+            for s in e.signals
+            if e.status == "correct"
+        ]
     if own:
-        lines.append(f"{result.processes} fresh processes of each kernel, timed in the same rounds in random order.")
+        lines.append(
+            f"{result.processes} fresh processes of each kernel, timed in the same rounds in "
+            "random order."
+        )
         verdict = f"{first}: {'; '.join(map(_said, own))}"
     else:
-        out = [f"{n} {e.status}" for n, e in zip(result.labels, result.evaluations, strict=True) if e.status != "correct"]
+        out = [
+            f"{n} {e.status}"
+            for n, e in zip(result.labels, result.evaluations, strict=True)
+            if e.status != "correct"
+        ]
         verdict = f"{first} could not be compared: {', '.join(out)}"
     inconclusive = any(d.verdict == "inconclusive" for d in own)
-    following = "kernel_profile(..., effort=4) with the same kernels measures longer" if inconclusive else "kernel_submit(...)"
-    return Phrase(verdict, following if own else "fix what is not correct and call kernel_profile again", lines)
+    following = (
+        "kernel_profile(..., effort=4) with the same kernels measures longer"
+        if inconclusive
+        else "kernel_submit(...)"
+    )
+    return Phrase(
+        verdict,
+        following if own else "fix what is not correct and call kernel_profile again",
+        lines,
+    )
 
 
 def contest_lines(result: Finished) -> list[str]:
@@ -33,7 +57,8 @@ def contest_lines(result: Finished) -> list[str]:
     lines = [f"Head-to-head before the confirmation: {d.first} {_said(d)}" for d in result.contest]
     if result.contest and any(d.verdict != "faster" for d in result.contest):
         lines.append(
-            "Where that is not `faster`, the two were not told apart, and the one with the higher assured figure went first."
+            "Where that is not `faster`, the two were not told apart, and the one with the higher "
+            "assured figure went first."
         )
     return [*lines, *([result.contest_note] if result.contest_note else [])]
 

@@ -20,26 +20,42 @@ def times(value: float | None, interval: tuple[float, float] | None = None) -> s
 def node_line(node: NodeView) -> str:
     """One node on one line: id, figure, where from, why."""
     figure = times(node.fitness, node.interval) if node.status == "correct" else node.status
-    source = f" from {', '.join(node.parents)}" if node.parents else f" ({node.origin})" if node.origin else " (root)"
+    source = (
+        f" from {', '.join(node.parents)}"
+        if node.parents
+        else f" ({node.origin})"
+        if node.origin
+        else " (root)"
+    )
     effect = f", {node.versus_parent:.3g}x its parent" if node.versus_parent is not None else ""
     params = f" {node.params}" if node.params else ""
     hypothesis = f": {short(node.hypothesis, 100)}" if node.hypothesis else ""
     signals = f" [{', '.join(node.signals[:4])}]" if node.signals else ""
-    held = "" if node.eligible or node.status != "correct" or node.fitness is None else ", not eligible"
+    held = (
+        ""
+        if node.eligible or node.status != "correct" or node.fitness is None
+        else ", not eligible"
+    )
     return f"{node.id} {figure}{effect}{held}{source}, {node.role}{params}{hypothesis}{signals}"
 
 
 def case_line(case: CaseResultView) -> str:
     if not case.correct and case.latency_us is not None:  # of an ablation
         versus = f"{times(case.speedup, case.interval)} the speed of {case.baseline}"
-        return f"- {case.name}: wrong, {case.latency_us:.4g} us, {versus}. {short(case.detail, 200)}"
+        return (
+            f"- {case.name}: wrong, {case.latency_us:.4g} us, {versus}. {short(case.detail, 200)}"
+        )
     if not case.correct:
         return f"- {case.name}: wrong. {case.detail}"
     if case.speedup is None:
         return f"- {case.name}: correct{_accuracy(case)}"
     latency = f", {case.latency_us:.4g} us" if case.latency_us is not None else ""
     others = ", ".join(f"{name} {value:.4g} us" for name, value in case.baselines.items())
-    roofline = f", {case.roofline_fraction:.0%} of the ceiling" if case.roofline_fraction is not None else ""
+    roofline = (
+        f", {case.roofline_fraction:.0%} of the ceiling"
+        if case.roofline_fraction is not None
+        else ""
+    )
     figure = f"{times(case.speedup, case.interval)} {case.verdict or ''} over {case.baseline}"
     note = f"; {case.detail}" if case.detail else ""  # why the figure is not the candidate's own
     return f"- {case.name}: {figure}{latency}{roofline} ({others}){_accuracy(case)}{note}"
@@ -69,7 +85,10 @@ def budget_left(session: SessionView) -> str:
     if session.budget.seconds is not None:
         parts.append(f"{session.spent.seconds:.0f} of {session.budget.seconds:.0f} s")
     if session.budget.device_seconds is not None:
-        parts.append(f"{session.spent.device_seconds:.0f} of {session.budget.device_seconds:.0f} device seconds")
+        parts.append(
+            f"{session.spent.device_seconds:.0f} of {session.budget.device_seconds:.0f} device "
+            "seconds"
+        )
     if session.budget.tokens is not None:
         parts.append(f"{session.spent.tokens:,} of {session.budget.tokens:,} tokens")
     if session.budget.usd is not None:
@@ -83,9 +102,14 @@ def short(text: str, limit: int) -> str:
 
 
 def plainly(data: Any) -> str:
-    """Figures by name as a reader takes them: "spills 7, calls 5; flags -O3 -DUNROLL=4". Zeros and empty parts are left out."""
+    """Figures by name as a reader takes them: "spills 7, calls 5; flags -O3 -DUNROLL=4". Zeros and
+    empty parts are left out."""
     if isinstance(data, Mapping):
-        parts = [(str(name).replace("_", " "), plainly(value)) for name, value in data.items() if value not in (0, None, "")]
+        parts = [
+            (str(name).replace("_", " "), plainly(value))
+            for name, value in data.items()
+            if value not in (0, None, "")
+        ]
         nested = any(isinstance(value, Mapping | list | tuple) for value in data.values())
         return ("; " if nested else ", ").join(f"{name} {words}" for name, words in parts if words)
     if isinstance(data, list | tuple):

@@ -21,7 +21,12 @@ _FAILED = {
     "needs_review": "needs a review",
     "reward_hack": "is a reward hack",
 }  # other states are verbs already
-_DONE = {"compile": "compiles", "check": "is correct", "profile": "is correct", "submit": "is correct"}
+_DONE = {
+    "compile": "compiles",
+    "check": "is correct",
+    "profile": "is correct",
+    "submit": "is correct",
+}
 
 
 def evaluated(result: Evaluated) -> Phrase:
@@ -30,7 +35,9 @@ def evaluated(result: Evaluated) -> Phrase:
     lines = [result.evaluation.message] if failed else []
     lines += [*_relation(result), *evaluation_lines(result.evaluation), *_facts(result)]
     if result.cached:
-        lines.append("Answered from the store: the same kernel was evaluated under the same key before.")
+        lines.append(
+            "Answered from the store: the same kernel was evaluated under the same key before."
+        )
     lines += _placed(result)
     if result.knowledge:
         lines.append(f"Worth reading (knowledge_read): {', '.join(result.knowledge)}")
@@ -40,17 +47,27 @@ def evaluated(result: Evaluated) -> Phrase:
 def _verdict(result: Evaluated) -> str:
     evaluation = result.evaluation
     if result.depth == "ablation":
-        return f"ABLATION, {evaluation.status}, no result and never a node ({evaluation.id}): {short(evaluation.message, SHORT)}"
+        return (
+            f"ABLATION, {evaluation.status}, no result and never a node ({evaluation.id}): "
+            f"{short(evaluation.message, SHORT)}"
+        )
     who = f"{result.node.id} " if result.node else "The kernel "
     if evaluation.status != "correct":
-        return f"{who}{_FAILED.get(evaluation.status, evaluation.status)} ({evaluation.id}): {short(evaluation.message, SHORT)}"
+        return (
+            f"{who}{_FAILED.get(evaluation.status, evaluation.status)} ({evaluation.id}): "
+            f"{short(evaluation.message, SHORT)}"
+        )
     timed = (
         f": {times(evaluation.fitness, evaluation.interval)} over the strongest baseline"
         if evaluation.fitness is not None
         else ""
     )
     best = ", the new best" if result.new_best else ""
-    held = "" if evaluation.eligible or evaluation.fitness is None else "; a protected case regressed, so it cannot win"
+    held = (
+        ""
+        if evaluation.eligible or evaluation.fitness is None
+        else "; a protected case regressed, so it cannot win"
+    )
     return f"{who}{_DONE[result.depth]} ({evaluation.id}){timed}{best}{held}"
 
 
@@ -58,30 +75,49 @@ def _relation(result: Evaluated) -> list[str]:
     node = result.node
     lines = []
     if node is not None and node.versus_parent is not None:
-        change = next((s for s in node.signals if s in ("improved", "regressed")), "no clear change")
-        lines.append(f"Against its parent: {times(node.versus_parent, node.versus_parent_interval)}, {change}.")
+        change = next(
+            (s for s in node.signals if s in ("improved", "regressed")), "no clear change"
+        )
+        lines.append(
+            f"Against its parent: {times(node.versus_parent, node.versus_parent_interval)}, "
+            f"{change}."
+        )
     if result.predicted_speedup is not None and result.observed is not None:
         lines.append(f"Predicted {result.predicted_speedup:.3g}x, observed {result.observed:.3g}x.")
-    if result.best is not None and not result.new_best and (node is None or result.best.id != node.id):
+    if (
+        result.best is not None
+        and not result.new_best
+        and (node is None or result.best.id != node.id)
+    ):
         lines.append(f"Best so far: {result.best.id} at {times(result.best.fitness)}.")
     return lines
 
 
 def _placed(result: Evaluated) -> list[str]:
     """Where it hangs in the tree, when nobody had said."""
-    if result.likeness is not None and result.node is not None and result.nearest in result.node.parents:
+    if (
+        result.likeness is not None
+        and result.node is not None
+        and result.nearest in result.node.parents
+    ):
         told = "" if result.node.ask_id else "Neither ask_id nor parents was given: "
-        return [f"{told}placed under {result.nearest}: {result.likeness:.0%} of its lines are there."]
+        return [
+            f"{told}placed under {result.nearest}: {result.likeness:.0%} of its lines are there."
+        ]
     if not result.assumed_root:
         return []
     line = "Neither ask_id nor parents was given: it was recorded as a child of the root"
     if result.likeness is not None:
-        line += f", since no earlier node has {LIKE:.0%} of its lines ({result.nearest} has {result.likeness:.0%})"
+        line += (
+            f", since no earlier node has {LIKE:.0%} of its lines ({result.nearest} has "
+            f"{result.likeness:.0%})"
+        )
     return [f"{line}. Name parents=[...] when it derives from a node."]
 
 
 def _facts(result: Evaluated) -> list[str]:
-    """Static facts of the build, where they are what was asked for; the end of the log, where something failed."""
+    """Static facts of the build, where they are what was asked for; the end of the log, where
+    something failed."""
     facts = dict(result.facts)
     log = facts.pop("log", None)
     kernels = [line for data in facts.values() for line in _kernels(data)]
@@ -89,8 +125,12 @@ def _facts(result: Evaluated) -> list[str]:
         return [*kernels, f"log (untrusted text), its end:\n{log['end']}"] if log else kernels
     told = facts if result.depth in ("compile", "profile") else {}
     loops = [line for data in told.values() for line in _loops(data)]
-    told = {stage: {k: v for k, v in data.items() if k not in _OF_LOOPS} for stage, data in told.items()}
-    lines = [*loops] + [f"{stage}: {short(words, 600)}" for stage, data in told.items() if (words := plainly(data))]
+    told = {
+        stage: {k: v for k, v in data.items() if k not in _OF_LOOPS} for stage, data in told.items()
+    }
+    lines = [*loops] + [
+        f"{stage}: {short(words, 600)}" for stage, data in told.items() if (words := plainly(data))
+    ]
     return [*lines, f"log (untrusted text), its end:\n{log['end']}"] if log else lines
 
 
@@ -102,7 +142,9 @@ def _loops(data: dict[str, Any]) -> list[str]:
     if "loops" not in data:
         return []
     head = f"Hot loops of {data['loops_of']} (section assembly has them with source lines):"
-    lines = [f"- {row['loop']}: {row['summary']}" for row in data["loops"]] or ["- no loop was found"]
+    lines = [f"- {row['loop']}: {row['summary']}" for row in data["loops"]] or [
+        "- no loop was found"
+    ]
     if data.get("loops_not_shown"):
         lines.append(f"- {data['loops_not_shown']} more: section assembly has all")
     if data.get("loops_note"):
@@ -114,12 +156,23 @@ def _kernels(data: dict[str, Any]) -> list[str]:
     """One line for each compiled kernel."""
     lines = []
     for k in data.get("kernels", ()):
-        registers = ", ".join(f"{count} {name}" for name, count in k["registers"].items()) or "registers unknown"
-        spills = ", ".join(f"{count} {name}" for name, count in {**k["spills"], "stack bytes": k["stack_bytes"]}.items() if count)
+        registers = (
+            ", ".join(f"{count} {name}" for name, count in k["registers"].items())
+            or "registers unknown"
+        )
+        spills = ", ".join(
+            f"{count} {name}"
+            for name, count in {**k["spills"], "stack bytes": k["stack_bytes"]}.items()
+            if count
+        )
         matrix = listed(f"{count} {name}" for name, count in k["matrix_instructions"].items())
         lines.append(
-            f"- {k['kernel']} ({k['configuration']}; {listed(k['cases'], 3)}): {registers}, {f'spills {spills}' if spills else 'no spills'}, "
-            f"{k['shared_bytes']:,} bytes shared, occupancy {k['occupancy']['fraction']:.0%} limited by {k['occupancy']['limiter']}"
+            (
+                f"- {k['kernel']} ({k['configuration']}; {listed(k['cases'], 3)}): {registers}, "
+                f"{f'spills {spills}' if spills else 'no spills'}, {k['shared_bytes']:,} bytes "
+                f"shared, occupancy {k['occupancy']['fraction']:.0%} limited by "
+                f"{k['occupancy']['limiter']}"
+            )
             + (f", matrix instructions: {matrix}" if matrix else "")
             + (", an alternative of the autotuner" if k.get("autotuned_alternative") else "")
             + (f"; NOT LOADED: {k['refused']}" if k.get("refused") else "")
@@ -132,26 +185,41 @@ def _kernels(data: dict[str, Any]) -> list[str]:
 def _next(result: Evaluated) -> str:
     if result.depth == "submit":
         return f"session_next(session_id={result.session_id!r})"
-    if result.depth == "ablation" and any(c.latency_us is not None for c in result.evaluation.cases):
+    if result.depth == "ablation" and any(
+        c.latency_us is not None for c in result.evaluation.cases
+    ):
         return "compare its times with those of the whole kernel, then go on with that one"
     if result.evaluation.status != "correct":
         log = f'tree_view(evaluation_id={result.evaluation.id!r}, section="log") shows the log'
         return f"fix the kernel and call kernel_{result.depth} again; {log}"
     if result.depth == "compile" and result.facts.get("build", {}).get("kernels"):
         return (
-            f'tree_view(evaluation_id={result.evaluation.id!r}, section="assembly") for the listings; '
-            "kernel_check(target='cpu', language='triton', ...) verifies float32 and float16 Triton kernels in its interpreter; "
-            "CUDA C++ is verified on a device"
+            f'tree_view(evaluation_id={result.evaluation.id!r}, section="assembly") for the '
+            "listings; kernel_check(target='cpu', language='triton', ...) verifies float32 and "
+            "float16 Triton kernels in its interpreter; CUDA C++ is verified on a device"
         )
     if result.depth == "check" and result.evaluation.device.endswith("triton-interpreter"):
-        return "kernel_compile(target='cuda:sm_90', ...) for registers, spills and occupancy; only a device can time it"
-    deeper = {"compile": "kernel_check", "check": "kernel_profile", "profile": "kernel_submit"}[result.depth]
-    return f"{deeper}(...)" if result.depth != "profile" or result.session_id else "session_open(...) to search for a faster one"
+        return (
+            "kernel_compile(target='cuda:sm_90', ...) for registers, spills and occupancy; only a "
+            "device can time it"
+        )
+    deeper = {"compile": "kernel_check", "check": "kernel_profile", "profile": "kernel_submit"}[
+        result.depth
+    ]
+    return (
+        f"{deeper}(...)"
+        if result.depth != "profile" or result.session_id
+        else "session_open(...) to search for a faster one"
+    )
 
 
 def _links(result: Evaluated) -> list[tuple[str, str, str]]:
     if result.node is None:
         return []
     return [
-        (f"kevolve://sessions/{result.session_id}/nodes/{result.node.id}/source", f"source of {result.node.id}", "text/x-python")
+        (
+            f"kevolve://sessions/{result.session_id}/nodes/{result.node.id}/source",
+            f"source of {result.node.id}",
+            "text/x-python",
+        )
     ]

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from kevolve_mcp.sessions.skill_types import SkillView
-from kevolve_mcp.sessions.types import JobView, KnowledgeHit, KnowledgeHits, KnowledgePage, MachineView
+from kevolve_mcp.sessions.types import (
+    JobView,
+    KnowledgeHit,
+    KnowledgeHits,
+    KnowledgePage,
+    MachineView,
+)
 
 from ..phrase import Phrase
 from .figures import times
@@ -25,9 +31,13 @@ def machine(view: MachineView, asked: str = "") -> Phrase:
     ]
     lines += [f"- {device}" for device in view.devices]
     if view.isolation:
-        lines.append("isolation: " + "; ".join(f"{level}: {state}" for level, state in view.isolation.items()))
+        lines.append(
+            "isolation: "
+            + "; ".join(f"{level}: {state}" for level, state in view.isolation.items())
+        )
     lines += [
-        f"interpreter {i.path} ({i.origin}): {'usable' if i.usable else 'not usable'}, {i.reason}" for i in view.interpreters
+        f"interpreter {i.path} ({i.origin}): {'usable' if i.usable else 'not usable'}, {i.reason}"
+        for i in view.interpreters
     ]
     lines += [f"missing: {text}" for text in view.missing]
     call = (
@@ -43,12 +53,18 @@ def machine(view: MachineView, asked: str = "") -> Phrase:
 def running(job: JobView) -> Phrase:
     """A job without a result: where it is, how long it will take, what to call."""
     if job.state == "cancelled":
-        return Phrase(f"Job {job.id} ({job.kind}) was cancelled; it left nothing", "call its tool again to start it anew")
+        return Phrase(
+            f"Job {job.id} ({job.kind}) was cancelled; it left nothing",
+            "call its tool again to start it anew",
+        )
     eta = f", about {job.eta_s:.0f} s left" if job.eta_s is not None else ""
     queue = f", {job.queue} before it" if job.queue else ""
     stage = f" at {job.stage}: {job.message}" if job.stage else ""
     session = f" for {job.session_id}" if job.session_id else ""
-    return Phrase(f"Job {job.id} ({job.kind}{session}) is running{stage}{eta}{queue}", f"job_wait(job_id={job.id!r}, wait_s=45)")
+    return Phrase(
+        f"Job {job.id} ({job.kind}{session}) is running{stage}{eta}{queue}",
+        f"job_wait(job_id={job.id!r}, wait_s=45)",
+    )
 
 
 def listed(jobs: tuple[JobView, ...]) -> Phrase:
@@ -56,14 +72,20 @@ def listed(jobs: tuple[JobView, ...]) -> Phrase:
     first = next((j for j in jobs if j.state == "running"), None)
     count = sum(j.state == "running" for j in jobs)
     return Phrase(
-        f"{count} running, {len(jobs) - count} ended", f"job_wait(job_id={first.id!r}, wait_s=45)" if first else "none", lines
+        f"{count} running, {len(jobs) - count} ended",
+        f"job_wait(job_id={first.id!r}, wait_s=45)" if first else "none",
+        lines,
     )
 
 
 def cancelled(jobs: tuple[JobView, ...]) -> Phrase:
     stopped = [j for j in jobs if j.state == "cancelled"]
     others = [f"- {_line(j)}: left as it is" for j in jobs if j.state != "cancelled"]
-    return Phrase(f"{len(stopped)} job(s) cancelled: {', '.join(j.id for j in stopped) or 'none'}", "none", others)
+    return Phrase(
+        f"{len(stopped)} job(s) cancelled: {', '.join(j.id for j in stopped) or 'none'}",
+        "none",
+        others,
+    )
 
 
 def _line(job: JobView) -> str:
@@ -78,29 +100,50 @@ def _place(hit: KnowledgeHit) -> str:
 
 def hits(found: KnowledgeHits) -> Phrase:
     lines = [f"note: {found.note}"] if found.note else []
-    lines += [f"- {h.id}: {h.title} ({h.category}; {h.why})\n  {_place(h)}{h.snippet}" for h in found.hits]
+    lines += [
+        f"- {h.id}: {h.title} ({h.category}; {h.why})\n  {_place(h)}{h.snippet}" for h in found.hits
+    ]
     if found.next_cursor is not None:
         lines.append(f"{found.total - found.next_cursor} more: cursor={found.next_cursor}")
     if not found.hits:
         return Phrase("No page matches", 'knowledge_read(page_id="index") lists all pages', lines)
     if not found.fits:
-        return Phrase("No page on this; the nearest follow", 'knowledge_read(page_id="index") lists all pages', lines)
+        return Phrase(
+            "No page on this; the nearest follow",
+            'knowledge_read(page_id="index") lists all pages',
+            lines,
+        )
     links = [(f"kevolve://knowledge/{h.id}", h.title, "text/markdown") for h in found.hits[:3]]
     return Phrase(
-        f"{found.total} page(s); reference material, best first", f"knowledge_read(page_id={found.hits[0].id!r})", lines, links
+        f"{found.total} page(s); reference material, best first",
+        f"knowledge_read(page_id={found.hits[0].id!r})",
+        lines,
+        links,
     )
 
 
 def page(view: KnowledgePage) -> Phrase:
-    call = f"knowledge_read(page_id={view.id!r}, offset={view.next_offset})" if view.next_offset is not None else "none"
+    call = (
+        f"knowledge_read(page_id={view.id!r}, offset={view.next_offset})"
+        if view.next_offset is not None
+        else "none"
+    )
     return Phrase(f"{view.id}: {view.title} (reference material)", call, ["", view.text])
 
 
 def skill(view: SkillView) -> Phrase:
     measured = f", measured effect {times(view.effect, view.interval)}" if view.effect else ""
     if view.merged:
-        word = f"Skill {view.id} was known: {view.title}; this pair is further evidence ({view.measurements} in all{measured})"
+        word = (
+            f"Skill {view.id} was known: {view.title}; this pair is further evidence "
+            f"({view.measurements} in all{measured})"
+        )
     else:
         word = f"Skill {view.id} proposed: {view.title}{measured}"
-    waits = "none: it is used in other sessions once it was measured on a second task or device, or a person accepted it"
-    return Phrase(word, waits if view.state == "proposed" else f"none: it is {view.state}", [view.evidence])
+    waits = (
+        "none: it is used in other sessions once it was measured on a second task or device, or a "
+        "person accepted it"
+    )
+    return Phrase(
+        word, waits if view.state == "proposed" else f"none: it is {view.state}", [view.evidence]
+    )

@@ -10,7 +10,8 @@ from ..phrase import Phrase
 from .comparisons import contest_lines
 from .figures import budget_left, case_line, node_line, times
 
-INLINE = ("README.md", "kernel.py")  # of a package, what stands in the text; the rest only in the structure
+# of a package, what stands in the text; the rest only in the structure
+INLINE = ("README.md", "kernel.py")
 
 
 def opened(result: Opened) -> Phrase:
@@ -19,24 +20,34 @@ def opened(result: Opened) -> Phrase:
     lines = [session_line(session)]
     for case in session.cases:
         baselines = ", ".join(f"{name} {us:.4g} us" for name, us in case.baselines_us.items())
-        ceiling = f"; the ceiling allows {case.roofline_time_us:.4g} us" if case.roofline_time_us else ""
+        ceiling = (
+            f"; the ceiling allows {case.roofline_time_us:.4g} us" if case.roofline_time_us else ""
+        )
         lines.append(f"- {case.name} ({', '.join(case.inputs)}): {baselines}{ceiling}")
     lines += [f"note: {note}" for note in session.notes]
     lines += [f"differs from your call: {text}" for text in result.differs]
     lines += map(similar_line, session.similar)
     if session.waiting_starts:
         lines.append(f"{session.waiting_starts} starting kernel(s) wait as the first asks.")
-    return Phrase(f"Session {session.id} {word}: {session.task} on {session.target} in {session.language}", _ask(session), lines)
+    return Phrase(
+        f"Session {session.id} {word}: {session.task} on {session.target} in {session.language}",
+        _ask(session),
+        lines,
+    )
 
 
 def similar_line(view: SimilarView) -> str:
     """Who solved a similar task, how well and under which conditions."""
-    task = "this task" if view.same_task else f"the task {one_line(view.task)}, {view.similarity:.0%} alike"
+    task = (
+        "this task"
+        if view.same_task
+        else f"the task {one_line(view.task)}, {view.similarity:.0%} alike"
+    )
     differs = f"; differs: {one_line(view.differs, 200)}" if view.differs else ""
     kept = "confirmed" if view.confirmed else "in the search"
     return (
-        f"Solved before: {task}, {times(view.fitness)} over its baseline ({kept}) on {one_line(view.device)} "
-        f"by {view.node} of {view.session}{differs}"
+        f"Solved before: {task}, {times(view.fitness)} over its baseline ({kept}) on "
+        f"{one_line(view.device)} by {view.node} of {view.session}{differs}"
     )
 
 
@@ -48,8 +59,9 @@ def session_line(session: SessionView) -> str:
     )
     ended = f" ({session.reason})" if session.reason else ""
     return (
-        f"{session.id} {session.state}{ended}: {session.task}, {session.target}, {session.language}, goal {session.goal}, "
-        f"{session.nodes} nodes, {best}, spent {budget_left(session)}"
+        f"{session.id} {session.state}{ended}: {session.task}, {session.target}, "
+        f"{session.language}, goal {session.goal}, {session.nodes} nodes, {best}, spent "
+        f"{budget_left(session)}"
     )
 
 
@@ -61,13 +73,19 @@ def asked(batch: AskBatch) -> Phrase:
             f"The search has ended: {batch.ended_detail or batch.ended}",
             f"session_finish(session_id={session.id!r})"
             if session.best
-            else f"session_finish(session_id={session.id!r}, discard=true), or submit a node with parents=[...]",
+            else (
+                f"session_finish(session_id={session.id!r}, discard=true), or submit a node with "
+                "parents=[...]"
+            ),
             [session_line(session)],
         )
     ids = ", ".join(a.context.id for a in batch.asks)
     first = batch.asks[0]
     again = ", still open: it was given to you before" if first.repeated else ""
-    return Phrase(f"{len(batch.asks)} ask(s): {ids} ({first.context.role}) for {session.id}{again}", _submit(first))
+    return Phrase(
+        f"{len(batch.asks)} ask(s): {ids} ({first.context.role}) for {session.id}{again}",
+        _submit(first),
+    )
 
 
 def ask_text(ask: AskView) -> str:
@@ -78,20 +96,31 @@ def ask_text(ask: AskView) -> str:
 def finished(result: Finished) -> Phrase:
     session = result.session
     if result.state == "abandoned":
-        return Phrase(f"Session {session.id} abandoned; its tree stays readable", "none", [result.reason])
+        return Phrase(
+            f"Session {session.id} abandoned; its tree stays readable", "none", [result.reason]
+        )
     lines = [f"Ended because: {result.reason}", *result.unmet_goals]
     if result.measured is not None:
-        lines += [f"The package, timed as a user calls it ({result.measured.id}):", *map(case_line, result.measured.cases)]
+        lines += [
+            f"The package, timed as a user calls it ({result.measured.id}):",
+            *map(case_line, result.measured.cases),
+        ]
     if result.confirmed is not None:
         figure = times(result.confirmed.fitness, result.confirmed.interval)
         held_out = sum(c.held_out for c in result.confirmed.cases)
-        also = f"; {held_out} held-out case{'s' if held_out > 1 else ''} included" if held_out else ""
+        also = (
+            f"; {held_out} held-out case{'s' if held_out > 1 else ''} included" if held_out else ""
+        )
         lines.append(f"Re-validated in fresh processes ({result.confirmed.id}): {figure}{also}.")
     lines += contest_lines(result)
     lines += [f"not confirmed: {node}: {why}" for node, why in result.rejected.items()]
     if result.lineage:
         lines += ["Lineage:", *(node_line(n) for n in result.lineage)]
-    lines += [f"Skill {s.id} ({s.state}): {s.title} ({times(s.effect, s.interval)})" for s in result.skills if s.effect]
+    lines += [
+        f"Skill {s.id} ({s.state}): {s.title} ({times(s.effect, s.interval)})"
+        for s in result.skills
+        if s.effect
+    ]
     lines += [f"No new skill from {note}" for note in result.skill_notes]
     for name in INLINE if result.contents else ():
         lines.append(f"--- {name}\n{result.contents.get(name, '')}")
@@ -102,18 +131,33 @@ def finished(result: Finished) -> Phrase:
     best = result.measured or result.confirmed
     figure = times(best.fitness, best.interval) if best else "not measured"
     node = result.node.id if result.node else "?"
-    links = [(f"kevolve://sessions/{session.id}/report", f"report of {session.id}", "text/markdown")]
-    return Phrase(f"Session {session.id} finished: {node}, {figure}, exported to {result.package}", "none", lines, links)
+    links = [
+        (f"kevolve://sessions/{session.id}/report", f"report of {session.id}", "text/markdown")
+    ]
+    return Phrase(
+        f"Session {session.id} finished: {node}, {figure}, exported to {result.package}",
+        "none",
+        lines,
+        links,
+    )
 
 
 def _ask(session: SessionView) -> str:
-    return f"session_next(session_id={session.id!r})" if session.state == "open" else f"tree_view(session_id={session.id!r})"
+    return (
+        f"session_next(session_id={session.id!r})"
+        if session.state == "open"
+        else f"tree_view(session_id={session.id!r})"
+    )
 
 
 def _submit(ask: AskView) -> str:
     context = ask.context
     if context.role == "start":
-        return f"kernel_submit(session_id={context.session!r}, ask_id={context.id!r}) evaluates this start as it is"
+        return (
+            f"kernel_submit(session_id={context.session!r}, ask_id={context.id!r}) evaluates this "
+            "start as it is"
+        )
     return (
-        f"kernel_submit(session_id={context.session!r}, ask_id={context.id!r}, path=..., hypothesis=..., predicted_speedup=...)"
+        f"kernel_submit(session_id={context.session!r}, ask_id={context.id!r}, path=..., "
+        "hypothesis=..., predicted_speedup=...)"
     )

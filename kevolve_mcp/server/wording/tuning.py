@@ -11,19 +11,37 @@ from .figures import times
 def tuned(result: Tuned) -> Phrase:
     """Best first; the file as it was is among them."""
     best = result.trials[0]
-    lines = ["values | status | us | over the strongest baseline | evaluation", *map(_line, result.trials)]
-    lines.append("The highest of many figures is a lucky one: whether it is a step, kernel_profile(..., against=[...]) tells.")
+    lines = [
+        "values | status | us | over the strongest baseline | evaluation",
+        *map(_line, result.trials),
+    ]
+    lines.append(
+        "The highest of many figures is a lucky one: whether it is a step, kernel_profile(..., "
+        "against=[...]) tells."
+    )
     if not best.fitness:
         return Phrase(
-            f"{len(result.trials)} choices tried, none is correct and timed", "fix the kernel, then tune it again", lines
+            f"{len(result.trials)} choices tried, none is correct and timed",
+            "fix the kernel, then tune it again",
+            lines,
         )
     word = "the file as it is" if best.given else f"PARAMS = {best.params}"
-    verdict = f"{len(result.trials)} choices tried; the best figure is that of {word}: {times(best.fitness, best.interval)}"
-    return Phrase(verdict, f"write PARAMS = {best.params} and call kernel_submit(...), which answers from the store", lines)
+    verdict = (
+        f"{len(result.trials)} choices tried; the best figure is that of {word}: "
+        f"{times(best.fitness, best.interval)}"
+    )
+    return Phrase(
+        verdict,
+        f"write PARAMS = {best.params} and call kernel_submit(...), which answers from the store",
+        lines,
+    )
 
 
 def _line(trial: TrialView) -> str:
     values = ", ".join(f"{name}={value}" for name, value in trial.params.items())
     us = f"{trial.latency_us:.4g}" if trial.latency_us is not None else "-"
     figure = times(trial.fitness, trial.interval) if trial.fitness else "-"
-    return f"{values}{' (as given)' if trial.given else ''} | {trial.status} | {us} | {figure} | {trial.evaluation_id}"
+    return (
+        f"{values}{' (as given)' if trial.given else ''} | {trial.status} | {us} | {figure} | "
+        f"{trial.evaluation_id}"
+    )

@@ -1,5 +1,6 @@
-"""Skills: proposed from measured nodes with their evidence, accepted by measurement or a person, shown where they fit, counted wherever they
-are used, and given up where they keep failing. They travel as folders."""
+"""Skills: proposed from measured nodes with their evidence, accepted by measurement or a person,
+shown where they fit, counted wherever they are used, and given up where they keep failing. They
+travel as folders."""
 
 from .deciding import Acceptance, note_outcomes, settle
 from .learned import Learned, is_learned

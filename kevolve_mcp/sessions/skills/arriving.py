@@ -1,4 +1,5 @@
-"""A skill's folder from elsewhere, read with care: nothing in it runs, and what does not belong there is refused by name."""
+"""A skill's folder from elsewhere, read with care: nothing in it runs, and what does not belong
+there is refused by name."""
 
 from __future__ import annotations
 
@@ -21,7 +22,16 @@ from kevolve_mcp.store import NewSkill, SkillEvidence
 from knowledge import PageError, front_matter, sections
 
 from . import patterns, wording
-from .folders import ASSETS, EVIDENCE, FORMAT, HEADINGS, MAX_DESCRIPTION, METADATA, PAGE, folder_name
+from .folders import (
+    ASSETS,
+    EVIDENCE,
+    FORMAT,
+    HEADINGS,
+    MAX_DESCRIPTION,
+    METADATA,
+    PAGE,
+    folder_name,
+)
 
 MAX_FILES = 32
 MAX_FILE = 256 * 1024  # bytes
@@ -32,11 +42,15 @@ MAX_FIELD = 200  # characters of a text in a piece of evidence
 MAX_SIGNALS = 20
 EXTRA = ("LICENSE", "LICENSE.txt", "LICENSE.md", "README.md")  # may lie there and are not read
 _KERNEL = re.compile(r"\w[\w.-]{0,60}\.py", re.ASCII)
-_HINT = f"A skill's folder holds {PAGE}, {EVIDENCE} and {ASSETS}/*.py; `kevolve skills export` writes one."
+_HINT = (
+    f"A skill's folder holds {PAGE}, {EVIDENCE} and {ASSETS}/*.py; `kevolve skills export` writes "
+    "one."
+)
 
 
 def read(folder: Path, origin: str) -> tuple[NewSkill, tuple[SkillEvidence, ...]]:
-    """The skill and its evidence, marked with `origin`. Raises UsageError naming the file and what is wrong with it."""
+    """The skill and its evidence, marked with `origin`. Raises UsageError naming the file and what
+    is wrong with it."""
     texts = _texts(folder)
     if PAGE not in texts:
         raise UsageError(f"{folder} holds no {PAGE}", _HINT)
@@ -49,7 +63,8 @@ def read(folder: Path, origin: str) -> tuple[NewSkill, tuple[SkillEvidence, ...]
 
 
 def _texts(folder: Path) -> dict[str, str]:
-    """The text of every file by its path below the folder. Looks at types before it opens anything: a pipe would never end."""
+    """The text of every file by its path below the folder. Looks at types before it opens anything:
+    a pipe would never end."""
     if folder.is_symlink() or not folder.is_dir():
         raise UsageError(f"{folder} is not a folder", _HINT)
     found: dict[str, str] = {}
@@ -62,11 +77,18 @@ def _texts(folder: Path) -> dict[str, str]:
                 continue
             if not stat.S_ISREG(entry.stat(follow_symlinks=False).st_mode):
                 raise UsageError(f"{name} in {folder} is a link, a folder or no plain file", _HINT)
-            expected = name in (PAGE, EVIDENCE, *EXTRA) if place == folder else _KERNEL.fullmatch(entry.name)
+            expected = (
+                name in (PAGE, EVIDENCE, *EXTRA)
+                if place == folder
+                else _KERNEL.fullmatch(entry.name)
+            )
             if not expected:
                 raise UsageError(f"{name} does not belong into {folder}", _HINT)
             if len(found) == MAX_FILES or entry.stat(follow_symlinks=False).st_size > MAX_FILE:
-                raise UsageError(f"{folder} is too large at {name}", f"At most {MAX_FILES} files of {MAX_FILE // 1024} KiB.")
+                raise UsageError(
+                    f"{folder} is too large at {name}",
+                    f"At most {MAX_FILES} files of {MAX_FILE // 1024} KiB.",
+                )
             if name not in EXTRA:
                 found[name] = _text(Path(entry.path), name)
     return found
@@ -79,16 +101,24 @@ def _text(path: Path, name: str) -> str:
             data = file.read(MAX_FILE + 1)
         return data[:MAX_FILE].decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{name} is not UTF-8 text (byte {error.start})", "Save it as UTF-8.") from None
+        raise UsageError(
+            f"{name} is not UTF-8 text (byte {error.start})", "Save it as UTF-8."
+        ) from None
     except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}", "Check its permissions.") from None
+        raise UsageError(
+            f"{name} cannot be read: {error.strerror}", "Check its permissions."
+        ) from None
 
 
 def _skill(texts: Mapping[str, str], folder: str) -> NewSkill:
     _refuse_tricks(texts[PAGE])
     try:
         fields, body = front_matter.split(texts[PAGE], PAGE)
-        front_matter.check_names(fields, ("name", "description", "license", "compatibility", "metadata", "allowed-tools"), PAGE)
+        front_matter.check_names(
+            fields,
+            ("name", "description", "license", "compatibility", "metadata", "allowed-tools"),
+            PAGE,
+        )
         name = front_matter.one_line(fields, "name", PAGE, required=True)
         description = front_matter.one_line(fields, "description", PAGE, required=True)
         metadata = front_matter.mapping(fields, "metadata", PAGE)
@@ -101,9 +131,14 @@ def _skill(texts: Mapping[str, str], folder: str) -> NewSkill:
             "Both must be the same: lower case, digits and single hyphens.",
         )
     if len(description) > MAX_DESCRIPTION:
-        raise UsageError(f"{PAGE}: description is longer than {MAX_DESCRIPTION} characters", "Shorten it.")
+        raise UsageError(
+            f"{PAGE}: description is longer than {MAX_DESCRIPTION} characters", "Shorten it."
+        )
     if "allowed-tools" in fields:
-        raise UsageError(f"{PAGE}: allowed-tools grants tools", "Remove it: a skill of this kind is read and never run.")
+        raise UsageError(
+            f"{PAGE}: allowed-tools grants tools",
+            "Remove it: a skill of this kind is read and never run.",
+        )
     wrong, fix = wording.problem(description)
     if wrong:
         raise UsageError(f"{PAGE}: description {wrong}", fix)
@@ -119,7 +154,10 @@ def _skill(texts: Mapping[str, str], folder: str) -> NewSkill:
         )
     signals = tuple(given["signals"].split())
     if len(signals) > MAX_SIGNALS or any(not s.replace(".", "_").isidentifier() for s in signals):
-        raise UsageError(f"{PAGE}: metadata: signals are {given['signals']!r:.80}", "Write names of signals with spaces between.")
+        raise UsageError(
+            f"{PAGE}: metadata: signals are {given['signals']!r:.80}",
+            "Write names of signals with spaces between.",
+        )
     parts = _parts(body)
     wording.check(parts)
     return NewSkill(
@@ -128,20 +166,31 @@ def _skill(texts: Mapping[str, str], folder: str) -> NewSkill:
         target=given["target"],
         language=given["language"],
         signals=signals,
-        files={name.removeprefix(f"{ASSETS}/"): _python(name, text) for name, text in texts.items() if name.endswith(".py")},
+        files={
+            name.removeprefix(f"{ASSETS}/"): _python(name, text)
+            for name, text in texts.items()
+            if name.endswith(".py")
+        },
     )
 
 
 def _refuse_tricks(text: str) -> None:
-    """A few lines of YAML that refer to each other can stand for more than a machine holds, and brackets without end for minutes of reading."""
+    """A few lines of YAML that refer to each other can stand for more than a machine holds, and
+    brackets without end for minutes of reading."""
     if len(text) > MAX_PAGE:
         raise UsageError(f"{PAGE} is longer than {MAX_PAGE} characters", "Shorten it.")
-    head = "\n".join(takewhile(lambda line: line.strip() != "---", text.removeprefix("\ufeff").splitlines()[1:]))
+    head = "\n".join(
+        takewhile(lambda line: line.strip() != "---", text.removeprefix("\ufeff").splitlines()[1:])
+    )
     if head.count("[") + head.count("{") > MAX_BRACKETS:
-        raise UsageError(f"{PAGE}: the front matter is nested too deeply", f"At most {MAX_BRACKETS} brackets.")
+        raise UsageError(
+            f"{PAGE}: the front matter is nested too deeply", f"At most {MAX_BRACKETS} brackets."
+        )
     try:
         if any(isinstance(e, yaml.AliasEvent) for e in yaml.parse(head, Loader=yaml.SafeLoader)):
-            raise UsageError(f"{PAGE}: the front matter refers to itself (*name)", "Write each value out.")
+            raise UsageError(
+                f"{PAGE}: the front matter refers to itself (*name)", "Write each value out."
+            )
     except yaml.YAMLError:
         return  # what is wrong is said, with its line, when the front matter is read
 
@@ -149,7 +198,9 @@ def _refuse_tricks(text: str) -> None:
 def _plain(metadata: Mapping[str, Any], key: str) -> str:
     value = metadata.get(key, "")
     if not isinstance(value, str):
-        raise UsageError(f"{PAGE}: metadata: {key} must be text", "The specification allows text alone there.")
+        raise UsageError(
+            f"{PAGE}: metadata: {key} must be text", "The specification allows text alone there."
+        )
     return value
 
 
@@ -161,14 +212,22 @@ def _parts(body: str) -> dict[str, str]:
         text = section.text.strip()
         if not section.heading:
             if not text.startswith("# ") or "\n" in text:
-                raise UsageError(f"{PAGE}: the text must begin with the title alone", "First '# Title', then '## Mechanism'.")
+                raise UsageError(
+                    f"{PAGE}: the text must begin with the title alone",
+                    "First '# Title', then '## Mechanism'.",
+                )
             found["title"] = text[2:].strip()
             continue
         if section.heading not in names or found[names[section.heading]]:
-            raise UsageError(f"{PAGE}: unknown or repeated heading {section.heading!r:.60}", f"Headings: {', '.join(names)}.")
+            raise UsageError(
+                f"{PAGE}: unknown or repeated heading {section.heading!r:.60}",
+                f"Headings: {', '.join(names)}.",
+            )
         inner = text.partition("\n")[2].strip()
         found[names[section.heading]] = (
-            inner.removeprefix("```").removesuffix("```").strip("\n") if section.heading == "Code" else inner
+            inner.removeprefix("```").removesuffix("```").strip("\n")
+            if section.heading == "Code"
+            else inner
         )
     return found
 
@@ -178,7 +237,9 @@ def _python(name: str, text: str) -> str:
     try:
         ast.parse(text)
     except (SyntaxError, ValueError) as error:
-        raise UsageError(f"{name} is not valid Python: {error}", "Kernels and templates are Python files.") from None
+        raise UsageError(
+            f"{name} is not valid Python: {error}", "Kernels and templates are Python files."
+        ) from None
     return text
 
 
@@ -212,13 +273,26 @@ def _row(row: Any, i: int, origin: str) -> SkillEvidence:
     except CodecError as error:
         raise UsageError(f"{where}: {error}", _HINT) from None
     for name, value in vars(found).items():
-        if isinstance(value, str) and (len(value) > MAX_FIELD or (name != "origin" and wording.is_hostile(value))):
-            raise UsageError(f"{where}: {name} is too long or no plain text: {value!r:.60}", "Write short plain words.")
-    numbers = [found.effect, *(found.interval or ()), *([found.predicted] if found.predicted is not None else [])]
+        if isinstance(value, str) and (
+            len(value) > MAX_FIELD or (name != "origin" and wording.is_hostile(value))
+        ):
+            raise UsageError(
+                f"{where}: {name} is too long or no plain text: {value!r:.60}",
+                "Write short plain words.",
+            )
+    numbers = [
+        found.effect,
+        *(found.interval or ()),
+        *([found.predicted] if found.predicted is not None else []),
+    ]
     if not all(math.isfinite(n) and 0 < n < 1e6 for n in numbers):
         raise UsageError(
-            f"{where}: effects must be finite numbers above 0", "effect is a factor: 1.5 means one and a half times as fast."
+            f"{where}: effects must be finite numbers above 0",
+            "effect is a factor: 1.5 means one and a half times as fast.",
         )
     if found.interval is None or not 1 < found.interval[0] <= found.effect <= found.interval[1]:
-        raise UsageError(f"{where}: the interval must lie above 1 and hold the effect", "Only a certain effect is evidence.")
+        raise UsageError(
+            f"{where}: the interval must lie above 1 and hold the effect",
+            "Only a certain effect is evidence.",
+        )
     return found

@@ -1,4 +1,5 @@
-"""What becomes of skills: outcomes are noted when a session ends, rules accept and contradict, a person accepts and retires."""
+"""What becomes of skills: outcomes are noted when a session ends, rules accept and contradict, a
+person accepts and retires."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ Acceptance = Literal["auto", "review"]
 
 
 def note_outcomes(store: Store, tree: Tree, session: str) -> None:
-    """For each skill that the session used, its best use: where a kernel came from the skill or its author names it. A page that merely stood
-    in an ask answers for nothing. Told again, it changes nothing."""
+    """For each skill that the session used, its best use: where a kernel came from the skill or its
+    author names it. A page that merely stood in an ask answers for nothing. Told again, it changes
+    nothing."""
     best: dict[str, SkillOutcome] = {}
     for use in store.skill_uses.uses(session):
         if use.how == "shown" or use.node not in tree.by_id:
@@ -24,7 +26,9 @@ def note_outcomes(store: Store, tree: Tree, session: str) -> None:
         parent = parent if parent is not None and parent.score > 0 else None
         for kin in _kin(tree, node):
             effect, between = evidence.effect_of(kin, parent)
-            found = SkillOutcome(use.skill, session, kin.id, kin.status, effect or None, between if effect else None)
+            found = SkillOutcome(
+                use.skill, session, kin.id, kin.status, effect or None, between if effect else None
+            )
             if use.skill not in best or _worth(found) > _worth(best[use.skill]):
                 best[use.skill] = found
     if best:
@@ -32,25 +36,47 @@ def note_outcomes(store: Store, tree: Tree, session: str) -> None:
 
 
 def settle(store: Store, acceptance: Acceptance) -> None:
-    """Apply the rules to every skill that is proposed or accepted. A person's decision in the same moment stands."""
+    """Apply the rules to every skill that is proposed or accepted. A person's decision in the same
+    moment stands."""
     for skill in store.skills.list("proposed") if acceptance == "auto" else ():
         if why := standing.accepted_because(store.skills.evidence(skill.id)):
-            store.skills.decide(skill.id, "accepted", f"{why}.", author="kevolve", expected="proposed")
+            store.skills.decide(
+                skill.id, "accepted", f"{why}.", author="kevolve", expected="proposed"
+            )
     for skill in store.skills.list("accepted"):
         if why := standing.contradicted_because(trials(store, skill)):
-            store.skills.decide(skill.id, "contradicted", f"{why}.", author="kevolve", expected="accepted")
+            store.skills.decide(
+                skill.id, "contradicted", f"{why}.", author="kevolve", expected="accepted"
+            )
 
 
 def trials(store: Store, skill: SkillRecord) -> tuple[SkillOutcome, ...]:
-    """The outcomes since it was last accepted: who accepts a contradicted skill again gives it a new chance."""
-    since = max((e.created for e in store.skills.events(skill.id) if e.kind == "accepted"), default=0.0)
-    return tuple(o for o in store.skill_uses.outcomes(learned.page_id(skill.id)) if o.created >= since)
+    """The outcomes since it was last accepted: who accepts a contradicted skill again gives it a
+    new chance."""
+    since = max(
+        (e.created for e in store.skills.events(skill.id) if e.kind == "accepted"), default=0.0
+    )
+    return tuple(
+        o for o in store.skill_uses.outcomes(learned.page_id(skill.id)) if o.created >= since
+    )
 
 
 def _kin(tree: Tree, node: Node) -> list[Node]:
-    """The node and those that differ from it in parameters alone: a skill is judged by what its kernel reaches once it is tuned."""
-    return [node, *(n for n in tree.nodes if node.structure and n.structure == node.structure and n.seq > node.seq)]
+    """The node and those that differ from it in parameters alone: a skill is judged by what its
+    kernel reaches once it is tuned."""
+    return [
+        node,
+        *(
+            n
+            for n in tree.nodes
+            if node.structure and n.structure == node.structure and n.seq > node.seq
+        ),
+    ]
 
 
 def _worth(outcome: SkillOutcome) -> tuple[bool, float, float]:
-    return standing.success(outcome), outcome.interval[0] if outcome.interval else 0.0, outcome.effect or 0.0
+    return (
+        standing.success(outcome),
+        outcome.interval[0] if outcome.interval else 0.0,
+        outcome.effect or 0.0,
+    )

@@ -1,4 +1,5 @@
-"""What two measured nodes prove: the effect of the change between them, or why it proves nothing."""
+"""What two measured nodes prove: the effect of the change between them, or why it proves
+nothing."""
 
 from __future__ import annotations
 
@@ -13,23 +14,33 @@ from .. import views
 def find(tree: Tree, node_id: str) -> Node:
     """Raises NotFound."""
     if node_id not in tree.by_id:
-        raise NotFound(f"there is no node {node_id!r}", f"Nodes: {views.ids(tree.nodes[-10:]) or 'none yet'}.")
+        raise NotFound(
+            f"there is no node {node_id!r}", f"Nodes: {views.ids(tree.nodes[-10:]) or 'none yet'}."
+        )
     return tree.by_id[node_id]
 
 
 def parent_of(tree: Tree, node: Node, parent_id: str = "") -> Node | None:
-    """The node to compare with, by default its first parent; None for the baseline. Raises NotFound."""
+    """The node to compare with, by default its first parent; None for the baseline. Raises
+    NotFound."""
     if parent_id == ROOT or (not parent_id and not node.parents):
         return None
     return find(tree, parent_id or node.parents[0])
 
 
-def measured(store: Store, session: SessionRecord, node: Node, parent: Node | None) -> SkillEvidence | None:
-    """The measured effect, None unless its interval lies above 1, whatever the judge's clock leaves open, and both were measured on one
-    device."""
+def measured(
+    store: Store, session: SessionRecord, node: Node, parent: Node | None
+) -> SkillEvidence | None:
+    """The measured effect, None unless its interval lies above 1, whatever the judge's clock leaves
+    open, and both were measured on one device."""
     found = store.evaluations.get(node.evaluation)
     effect, between = effect_of(node, parent)
-    if node.status != "correct" or not effect or between is None or between[0] <= 1 + _open(found.evaluation):
+    if (
+        node.status != "correct"
+        or not effect
+        or between is None
+        or between[0] <= 1 + _open(found.evaluation)
+    ):
         return None
     if _predictable(found.evaluation):
         return None
@@ -52,7 +63,8 @@ def measured(store: Store, session: SessionRecord, node: Node, parent: Node | No
 
 
 def effect_of(node: Node, parent: Node | None) -> tuple[float | None, tuple[float, float] | None]:
-    """F over the parent's F, over 1 without a parent, with its interval; None where it is not known."""
+    """F over the parent's F, over 1 without a parent, with its interval; None where it is not
+    known."""
     return (node.fitness, node.interval) if parent is None else views.effect(node, parent)
 
 
@@ -71,15 +83,20 @@ def refusal(store: Store, node: Node, parent: Node | None) -> str:
         return f"no interval is known for {node.id} against {against}"
     if 1 < between[0] <= 1 + open_share:
         return (
-            f"the judge's clock leaves open whether a call of {node.id} takes {100 * open_share:.0f} % more, and the effect against {against} may be "
+            f"the judge's clock leaves open whether a call of {node.id} takes "
+            f"{100 * open_share:.0f} % more, and the effect against {against} may be "
             f"{between[0]:.3g}x"
         )
     if _predictable(store.evaluations.get(node.evaluation).evaluation):
-        return f"an output of {node.id} is the same in every draw, so no speed-up is vouched for (output_predictable)"
+        return (
+            f"an output of {node.id} is the same in every draw, so no speed-up is vouched for "
+            "(output_predictable)"
+        )
     if between[0] > 1:
         return f"{node.id} and {against} were measured on different devices"
     return (
-        f"the effect of {node.id} against {against} is not certain: {effect:.3g}x, interval {between[0]:.3g} to {between[1]:.3g}"
+        f"the effect of {node.id} against {against} is not certain: {effect:.3g}x, interval "
+        f"{between[0]:.3g} to {between[1]:.3g}"
     )
 
 
@@ -88,5 +105,9 @@ def _predictable(evaluation: Evaluation) -> bool:
 
 
 def _open(evaluation: Evaluation) -> float:
-    """By what share a call may be longer than its figure without the judge's clock showing it: the largest of all cases."""
-    return max((c.open_us / c.latency_us for c in evaluation.cases if c.open_us and c.latency_us), default=0.0)
+    """By what share a call may be longer than its figure without the judge's clock showing it: the
+    largest of all cases."""
+    return max(
+        (c.open_us / c.latency_us for c in evaluation.cases if c.open_us and c.latency_us),
+        default=0.0,
+    )

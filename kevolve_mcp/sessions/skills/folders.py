@@ -1,7 +1,9 @@
-"""Skills as folders that travel: SKILL.md in the form of agentskills.io, the evidence as JSON, kernels and templates under assets/.
+"""Skills as folders that travel: SKILL.md in the form of agentskills.io, the evidence as JSON,
+kernels and templates under assets/.
 
 one-pass/
-    SKILL.md        front matter: name (the folder's), description, metadata; then Markdown under fixed headings
+    SKILL.md        front matter: name (the folder's), description, metadata; then Markdown under
+                    fixed headings
     evidence.json   {"format": 1, "evidence": [...]}, absent where there is none
     assets/*.py     kernels and kernel templates
 """
@@ -40,13 +42,19 @@ def folder_name(title: str) -> str:
 
 
 def write(record: SkillRecord, evidence: Sequence[SkillEvidence], parent: Path) -> Path:
-    """Write the skill as a new folder below `parent`; where it lies. Raises Conflict where something lies there already."""
+    """Write the skill as a new folder below `parent`; where it lies. Raises Conflict where
+    something lies there already."""
     name = folder_name(record.id)
     folder = parent / name
-    texts = {PAGE: _page(name, record), **{f"{ASSETS}/{file}": text for file, text in record.files.items()}}
+    texts = {
+        PAGE: _page(name, record),
+        **{f"{ASSETS}/{file}": text for file, text in record.files.items()},
+    }
     if evidence:
         rows = [to_json(e) for e in evidence]
-        texts[EVIDENCE] = json.dumps({"format": FORMAT, "evidence": rows}, indent=2, ensure_ascii=False) + "\n"
+        texts[EVIDENCE] = (
+            json.dumps({"format": FORMAT, "evidence": rows}, indent=2, ensure_ascii=False) + "\n"
+        )
     try:
         folder.mkdir(parents=True)
         for file, text in texts.items():
@@ -54,9 +62,13 @@ def write(record: SkillRecord, evidence: Sequence[SkillEvidence], parent: Path) 
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     except FileExistsError:
-        raise Conflict(f"{folder} exists already", "Name another folder, or remove that one first.") from None
+        raise Conflict(
+            f"{folder} exists already", "Name another folder, or remove that one first."
+        ) from None
     except OSError as error:
-        raise UsageError(f"{folder} cannot be written: {error.strerror}", "Name a folder that you may write to.") from error
+        raise UsageError(
+            f"{folder} cannot be written: {error.strerror}", "Name a folder that you may write to."
+        ) from error
     return folder
 
 
@@ -64,7 +76,9 @@ def _page(name: str, record: SkillRecord) -> str:
     summary = " ".join(f"{record.title}. {record.mechanism}".split())
     fields: dict[str, Any] = {
         "name": name,
-        "description": summary if len(summary) <= MAX_DESCRIPTION else summary[: MAX_DESCRIPTION - 1] + "…",
+        "description": summary
+        if len(summary) <= MAX_DESCRIPTION
+        else summary[: MAX_DESCRIPTION - 1] + "…",
         "metadata": {
             "target": record.target,
             "language": record.language,

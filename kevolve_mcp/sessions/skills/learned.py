@@ -1,4 +1,5 @@
-"""Accepted skills as pages of the library: found by retrieval, shown in asks, lending kernels where they hold a template."""
+"""Accepted skills as pages of the library: found by retrieval, shown in asks, lending kernels where
+they hold a template."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from knowledge import Library, Page, Skill
 from .patterns import families
 from .standing import standing
 
-FOLDER = LEARNED  # of page ids: a skill that searches taught never takes the name of one that comes with the program
+# of page ids: a skill that searches taught never takes the name of one that comes with the program
+FOLDER = LEARNED
 SUMMARY = 200  # characters
 
 
@@ -42,7 +44,9 @@ def as_skill(record: SkillRecord, evidence: Sequence[SkillEvidence], weight: flo
         id=page_id(record.id),
         title=record.title,
         category="skill",
-        summary=summary if len(summary) <= SUMMARY else summary[: SUMMARY - 1].rsplit(" ", 1)[0] + "…",
+        summary=summary
+        if len(summary) <= SUMMARY
+        else summary[: SUMMARY - 1].rsplit(" ", 1)[0] + "…",
         body=body(record, evidence),
         signals=record.signals,
         targets=(Target.parse(record.target).family,),
@@ -53,13 +57,18 @@ def as_skill(record: SkillRecord, evidence: Sequence[SkillEvidence], weight: flo
         source=f"skill {record.id} of the store",
         standing=weight,
     )
-    return Skill(page.id, page, dict(record.files), templates_of(record.files), dict(record.matches))
+    return Skill(
+        page.id, page, dict(record.files), templates_of(record.files), dict(record.matches)
+    )
 
 
 def body(record: SkillRecord, evidence: Sequence[SkillEvidence]) -> str:
     """The text of the page: what was worded, then what was measured."""
     parts = [f"# {record.title}", "## Mechanism", record.mechanism]
-    for heading, text in (("When it applies", record.preconditions), ("When it does not", record.counter_indications)):
+    for heading, text in (
+        ("When it applies", record.preconditions),
+        ("When it does not", record.counter_indications),
+    ):
         parts += [f"## {heading}", text] if text else []
     parts += ["## Code", f"```\n{record.code}\n```"] if record.code else []
     parts += ["## Evidence", "\n".join(f"- {_line(e)}" for e in evidence)] if evidence else []
@@ -68,23 +77,31 @@ def body(record: SkillRecord, evidence: Sequence[SkillEvidence]) -> str:
 
 def templates_of(files: dict[str, str]) -> tuple[str, ...]:
     """The files that are kernel templates: they give ROLES, which a task's tensors are bound to."""
-    return tuple(name for name, text in sorted(files.items()) if name.endswith(".py") and _has_roles(text))
+    return tuple(
+        name for name, text in sorted(files.items()) if name.endswith(".py") and _has_roles(text)
+    )
 
 
 def _has_roles(text: str) -> bool:
     try:
         statements = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # an invalid kernel need not parse
+    # an invalid kernel need not parse
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return any(
-        isinstance(s, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "ROLES" for t in s.targets) for s in statements
+        isinstance(s, ast.Assign)
+        and any(isinstance(t, ast.Name) and t.id == "ROLES" for t in s.targets)
+        for s in statements
     )
 
 
 def _line(e: SkillEvidence) -> str:
     where = f"{e.origin}, on {e.device}" if e.origin else f"on {e.device}"
     note = f": {e.note}" if e.note else ""
-    return f"{_figure(e)} ({where}; {e.session} {e.node} against {e.parent or 'the baseline'}, task {e.task[:12]}){note}"
+    return (
+        f"{_figure(e)} ({where}; {e.session} {e.node} against {e.parent or 'the baseline'}, task "
+        f"{e.task[:12]}){note}"
+    )
 
 
 def _figure(e: SkillEvidence) -> str:
@@ -94,7 +111,8 @@ def _figure(e: SkillEvidence) -> str:
 
 
 class Learned:
-    """The library with the accepted skills of a store, made anew when the store has changed. Safe to use from several threads."""
+    """The library with the accepted skills of a store, made anew when the store has changed. Safe
+    to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -120,6 +138,10 @@ def extended(base: Library, store: Store) -> Library:
     if not accepted and not outcomes:
         return base
     weights = {name: standing(found) for name, found in outcomes.items()}
-    shipped = [replace(s, page=replace(s.page, standing=weights.get(s.id, 1.0))) for s in base.skills()]
-    new = [as_skill(s, store.skills.evidence(s.id), weights.get(page_id(s.id), 1.0)) for s in accepted]
+    shipped = [
+        replace(s, page=replace(s.page, standing=weights.get(s.id, 1.0))) for s in base.skills()
+    ]
+    new = [
+        as_skill(s, store.skills.evidence(s.id), weights.get(page_id(s.id), 1.0)) for s in accepted
+    ]
     return base.with_skills([*shipped, *new])

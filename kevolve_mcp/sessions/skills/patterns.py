@@ -1,4 +1,5 @@
-"""The pattern of tasks that a skill fits, and when two skills are one. The pattern's words are those of `synthesis.skills`."""
+"""The pattern of tasks that a skill fits, and when two skills are one. The pattern's words are
+those of `synthesis.skills`."""
 
 from __future__ import annotations
 
@@ -14,19 +15,24 @@ from knowledge import Page, Skill
 from knowledge.families import FAMILIES, of_operators
 
 FIELDS = ("operators", "without", "only", "families", "dtypes")
-PLAIN = frozenset({"elementwise", "layout"})  # families that nearly every task has: they tell nothing where there are others
+# families that nearly every task has: they tell nothing where there are others
+PLAIN = frozenset({"elementwise", "layout"})
 MAX_WORDS = 64
 ALIKE = 0.6  # share of common words (Jaccard) from which two texts describe one skill
 FEW = 3  # words: a text of fewer is compared as a whole
 _WORD = re.compile(r"[^\W_]{2,}")
 _OPERATOR = re.compile(r"[a-z_]+\.[\w.*]+(?:\s*\|\s*[a-z_]+\.[\w.*]+)*")
 _DTYPE = re.compile(r"[a-z]+[0-9]*(?:_?[a-z0-9]+)*")
-_COMMON_WORDS = "the and for with that this into from one its are was not but than then each every where when is in of to"
+_COMMON_WORDS = (
+    "the and for with that this into from one its are was not but than then each every where when "
+    "is in of to"
+)
 _COMMON = frozenset(_COMMON_WORDS.split())
 
 
 def of_task(task: Task) -> dict[str, Any]:
-    """What a skill that was found on this task is taken to need: its telling operator families, and its dtypes."""
+    """What a skill that was found on this task is taken to need: its telling operator families, and
+    its dtypes."""
     families = of_operators(task.operators)
     telling = [f for f in families if f not in PLAIN] or list(families)
     dtypes = dict.fromkeys(s.dtype for c in task.visible_cases for s in c.inputs)
@@ -39,11 +45,18 @@ def checked(pattern: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pattern.items():
         if name not in FIELDS:
-            raise UsageError(f"pattern has an unknown field {name!r:.40}", f"Accepted: {', '.join(FIELDS)}.")
-        words = [value] if isinstance(value, str) else value
-        if not isinstance(words, (list, tuple)) or len(words) > MAX_WORDS or not all(isinstance(w, str) for w in words):
             raise UsageError(
-                f"{name} of the pattern must be a list of at most {MAX_WORDS} words", f'For example {{"{name}": [...]}}.'
+                f"pattern has an unknown field {name!r:.40}", f"Accepted: {', '.join(FIELDS)}."
+            )
+        words = [value] if isinstance(value, str) else value
+        if (
+            not isinstance(words, (list, tuple))
+            or len(words) > MAX_WORDS
+            or not all(isinstance(w, str) for w in words)
+        ):
+            raise UsageError(
+                f"{name} of the pattern must be a list of at most {MAX_WORDS} words",
+                f'For example {{"{name}": [...]}}.',
             )
         for word in words:
             _check_word(name, word)
@@ -56,10 +69,19 @@ def _check_word(name: str, word: str) -> None:
     if name == "families":
         for family in word.split("|"):
             if family.strip() not in FAMILIES:
-                raise UsageError(f"{family.strip()!r:.60} is no operator family", f"Accepted: {', '.join(sorted(FAMILIES))}.")
+                raise UsageError(
+                    f"{family.strip()!r:.60} is no operator family",
+                    f"Accepted: {', '.join(sorted(FAMILIES))}.",
+                )
     elif not (_DTYPE if name == "dtypes" else _OPERATOR).fullmatch(word) or len(word) > 400:
-        example = "float32" if name == "dtypes" else "aten.mean|aten.sum, or aten.add* where names may go on"
-        raise UsageError(f"{word!r:.60} cannot stand in {name} of a pattern", f"Write for example {example}.")
+        example = (
+            "float32"
+            if name == "dtypes"
+            else "aten.mean|aten.sum, or aten.add* where names may go on"
+        )
+        raise UsageError(
+            f"{word!r:.60} cannot stand in {name} of a pattern", f"Write for example {example}."
+        )
 
 
 def check_fits(pattern: Mapping[str, Any], task: Task, target: str, language: str) -> None:
@@ -68,13 +90,15 @@ def check_fits(pattern: Mapping[str, Any], task: Task, target: str, language: st
     why = mismatch(Skill("skills/new", page, pattern=dict(pattern)), task, target, language)
     if why:
         raise UsageError(
-            f"the pattern does not fit the session's own task {task.name}: {why}", "Fix the pattern, or leave it out."
+            f"the pattern does not fit the session's own task {task.name}: {why}",
+            "Fix the pattern, or leave it out.",
         )
 
 
 def same_as(new: NewSkill) -> Callable[[SkillRecord], bool]:
-    """Whether a skill that is known is the new one in other words: for one kind of device and one language, and equal in code, or of tasks
-    that share an operator family and alike in title and mechanism."""
+    """Whether a skill that is known is the new one in other words: for one kind of device and one
+    language, and equal in code, or of tasks that share an operator family and alike in title and
+    mechanism."""
     family = Target.parse(new.target).family
     about = families(new.matches)
 
@@ -85,18 +109,23 @@ def same_as(new: NewSkill) -> Callable[[SkillRecord], bool]:
             return True
         if about and families(known.matches) and not about & families(known.matches):
             return False
-        return known.title == new.title or alike(f"{known.title} {known.mechanism}", f"{new.title} {new.mechanism}")
+        return known.title == new.title or alike(
+            f"{known.title} {known.mechanism}", f"{new.title} {new.mechanism}"
+        )
 
     return same
 
 
 def families(pattern: Mapping[str, Any]) -> frozenset[str]:
     """The operator families that a pattern names."""
-    return frozenset(word.strip() for group in pattern.get("families", ()) for word in group.split("|"))
+    return frozenset(
+        word.strip() for group in pattern.get("families", ()) for word in group.split("|")
+    )
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether most words of two texts are common to both. Endings do not count: only the first six letters of a word do."""
+    """Whether most words of two texts are common to both. Endings do not count: only the first six
+    letters of a word do."""
     a, b = _words(one), _words(other)
     if min(len(a), len(b)) < FEW:
         return bool(a) and a == b

@@ -1,4 +1,5 @@
-"""Skills proposed from measured nodes: worded by an author, or distilled from the winner's lineage when a session ends."""
+"""Skills proposed from measured nodes: worded by an author, or distilled from the winner's lineage
+when a session ends."""
 
 from __future__ import annotations
 
@@ -20,14 +21,16 @@ if TYPE_CHECKING:
     from ..shared import Shared
 
 MAX_PROPOSED = 3
-MINIMUM = 1.02  # what a finish proposes by itself must move more than the margin of the timing verdicts
+# what a finish proposes by itself must move more than the margin of the timing verdicts
+MINIMUM = 1.02
 MAX_TITLE = 80
 MAX_CHANGE = 60  # lines of the difference that is shown as the minimal code
 
 
 async def record(shared: Shared, request: SkillRequest, author: str = "") -> SkillView:
-    """Propose it; what is known already gets the evidence instead. Raises NotFound, UsageError with the reason where the effect is not
-    proved or the wording does not do, and Conflict where a skill that comes with the program says it."""
+    """Propose it; what is known already gets the evidence instead. Raises NotFound, UsageError with
+    the reason where the effect is not proved or the wording does not do, and Conflict where a skill
+    that comes with the program says it."""
     store = await shared.store()
 
     def work() -> SkillView:
@@ -40,14 +43,17 @@ async def record(shared: Shared, request: SkillRequest, author: str = "") -> Ski
         if found is None:
             raise UsageError(
                 evidence.refusal(store, node, parent),
-                "Only a measured, certain effect makes a skill: submit the pair again, or choose other nodes.",
+                "Only a measured, certain effect makes a skill: submit the pair again, or choose "
+                "other nodes.",
             )
         names = ("title", "mechanism", "preconditions", "counter_indications", "code")
         wording.check({name: getattr(request, name) for name in names})
         pattern = patterns.checked(request.pattern)
         patterns.check_fits(pattern, task, session.target, session.language)
         new = _new(store, session, task, node, parent)
-        new = replace(new, **{name: getattr(request, name).strip() or getattr(new, name) for name in names})
+        new = replace(
+            new, **{name: getattr(request, name).strip() or getattr(new, name) for name in names}
+        )
         new = replace(new, matches=pattern or new.matches)
         _check_shipped(new, [s for s in shared.library().skills() if not learned.is_learned(s.id)])
         kept, fresh = store.skills.propose(new, [found], author=author, same=patterns.same_as(new))
@@ -58,12 +64,19 @@ async def record(shared: Shared, request: SkillRequest, author: str = "") -> Ski
 
 
 def propose_from(
-    store: Store, session: SessionRecord, task: Task, tree: Tree, winner: Node, shipped: tuple[Skill, ...] = ()
+    store: Store,
+    session: SessionRecord,
+    task: Task,
+    tree: Tree,
+    winner: Node,
+    shipped: tuple[Skill, ...] = (),
 ) -> tuple[list[str], list[str]]:
-    """Proposals from the winner's lineage, and why other steps gave none: steps with a hypothesis and a certain effect, the largest first.
+    """Proposals from the winner's lineage, and why other steps gave none: steps with a hypothesis
+    and a certain effect, the largest first.
 
-    Not steps that only chose other parameters: which values win belongs to one machine and is no pattern. A step that applied a skill is
-    evidence for that one. Told again, it proposes nothing twice."""
+    Not steps that only chose other parameters: which values win belongs to one machine and is no
+    pattern. A step that applied a skill is evidence for that one. Told again, it proposes nothing
+    twice."""
     applied = defaultdict[str, list[str]](list)
     for use in store.skill_uses.uses(session.id):
         if use.how != "shown":
@@ -72,13 +85,18 @@ def propose_from(
     for found, node, parent in _steps(store, session, tree, winner)[:MAX_PROPOSED]:
         if node.id in applied:
             for skill in applied[node.id]:
-                if learned.is_learned(skill) and (name := learned.name_of(skill)) in {s.id for s in store.skills.list()}:
+                if learned.is_learned(skill) and (name := learned.name_of(skill)) in {
+                    s.id for s in store.skills.list()
+                }:
                     store.skills.add_evidence(name, [found])
                 notes.append(f"{node.id} applied {skill}: it counts for that skill")
             continue
         words = wording.plain_sentences(node.hypothesis)[: wording.MAX_TEXT]
         if not words:
-            notes.append(f"{node.id}: its hypothesis has no sentence without figures or paths; skill_record can word it")
+            notes.append(
+                f"{node.id}: its hypothesis has no sentence without figures or paths; skill_record "
+                "can word it"
+            )
             continue
         title = words.split(". ")[0].rstrip(".")[:MAX_TITLE]
         new = replace(_new(store, session, task, node, parent), title=title, mechanism=words)
@@ -87,23 +105,40 @@ def propose_from(
         except Conflict as error:
             notes.append(f"{node.id}: {error.message}")
             continue
-        kept, _ = store.skills.propose(new, [found], author="session_finish", same=patterns.same_as(new))
+        kept, _ = store.skills.propose(
+            new, [found], author="session_finish", same=patterns.same_as(new)
+        )
         names.append(kept.id)
     return list(dict.fromkeys(names)), notes
 
 
-def _steps(store: Store, session: SessionRecord, tree: Tree, winner: Node) -> list[tuple[SkillEvidence, Node, Node]]:
+def _steps(
+    store: Store, session: SessionRecord, tree: Tree, winner: Node
+) -> list[tuple[SkillEvidence, Node, Node]]:
     steps = []
     for node in tree.trajectory(winner.id):
         parent = tree.by_id.get(node.parents[0]) if node.parents else None
-        rewritten = parent is not None and (not node.structure or node.structure != parent.structure)
-        found = evidence.measured(store, session, node, parent) if rewritten and node.hypothesis else None
-        if found is not None and parent is not None and found.interval is not None and found.interval[0] > MINIMUM:
+        rewritten = parent is not None and (
+            not node.structure or node.structure != parent.structure
+        )
+        found = (
+            evidence.measured(store, session, node, parent)
+            if rewritten and node.hypothesis
+            else None
+        )
+        if (
+            found is not None
+            and parent is not None
+            and found.interval is not None
+            and found.interval[0] > MINIMUM
+        ):
             steps.append((found, node, parent))
     return sorted(steps, key=lambda step: -step[0].effect)
 
 
-def _new(store: Store, session: SessionRecord, task: Task, node: Node, parent: Node | None) -> NewSkill:
+def _new(
+    store: Store, session: SessionRecord, task: Task, node: Node, parent: Node | None
+) -> NewSkill:
     """What the pair itself says; title and mechanism are still to be worded."""
     kernel = store.candidates.get(node.candidate).source
     files, code = {"kernel.py": kernel}, ""
@@ -126,8 +161,14 @@ def _new(store: Store, session: SessionRecord, task: Task, node: Node, parent: N
 
 def _change(parent: str, kernel: str) -> str:
     """The difference as a short listing; "" where it cannot be shown as code in a page."""
-    lines = list(difflib.unified_diff(parent.splitlines(), kernel.splitlines(), "parent.py", "kernel.py", n=1, lineterm=""))
-    shown = lines[:MAX_CHANGE] + ([f"… {len(lines) - MAX_CHANGE} more lines"] if len(lines) > MAX_CHANGE else [])
+    lines = list(
+        difflib.unified_diff(
+            parent.splitlines(), kernel.splitlines(), "parent.py", "kernel.py", n=1, lineterm=""
+        )
+    )
+    shown = lines[:MAX_CHANGE] + (
+        [f"… {len(lines) - MAX_CHANGE} more lines"] if len(lines) > MAX_CHANGE else []
+    )
     text = "\n".join(shown)[: wording.MAX_TEXT]
     try:
         wording.check_code(text)
@@ -141,9 +182,11 @@ def _check_shipped(new: NewSkill, shipped: list[Skill] | tuple[Skill, ...]) -> N
     for skill in shipped:
         page = skill.page
         if new.language in page.languages and (
-            page.title == new.title or patterns.alike(f"{page.title} {page.summary}", f"{new.title} {new.mechanism}")
+            page.title == new.title
+            or patterns.alike(f"{page.title} {page.summary}", f"{new.title} {new.mechanism}")
         ):
             raise Conflict(
                 f"{skill.id} says this already: {page.title}",
-                f"Its uses are counted where nodes name it: write 'skills/...' as {skill.id} in the rationale of the node.",
+                f"Its uses are counted where nodes name it: write 'skills/...' as {skill.id} in "
+                "the rationale of the node.",
             )

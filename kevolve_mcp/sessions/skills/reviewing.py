@@ -20,7 +20,8 @@ Verb = Literal["accepted", "retired"]
 
 
 async def listing(shared: Shared, state: SkillState | None = None) -> tuple[SkillCounts, ...]:
-    """All skills with their counts; those of one state without the ones that come with the program."""
+    """All skills with their counts; those of one state without the ones that come with the
+    program."""
     store = await shared.store()
     return await shared.thread(lambda: views.listed(store, shared.library(), state))
 
@@ -41,7 +42,9 @@ async def decide(shared: Shared, name: str, verb: Verb, author: str, note: str) 
         try:
             store.skills.decide(name, verb, message, author=author)
         except NotFound:
-            if f"skills/{name.removeprefix('skills/')}" not in {s.id for s in shared.library().skills()}:
+            if f"skills/{name.removeprefix('skills/')}" not in {
+                s.id for s in shared.library().skills()
+            }:
                 raise
             hint = "`kevolve skills list` shows which can be decided on."
             raise NotFound(f"{name} comes with the program and is in use", hint) from None
@@ -51,21 +54,26 @@ async def decide(shared: Shared, name: str, verb: Verb, author: str, note: str) 
 
 
 async def send(shared: Shared, name: str, parent: Path) -> Path:
-    """Write a skill of the store as a folder below `parent`. Raises NotFound, Conflict, UsageError."""
+    """Write a skill of the store as a folder below `parent`. Raises NotFound, Conflict,
+    UsageError."""
     store = await shared.store()
     name = learned.name_of(name)
-    return await shared.thread(lambda: folders.write(store.skills.get(name), store.skills.evidence(name), parent))
+    return await shared.thread(
+        lambda: folders.write(store.skills.get(name), store.skills.evidence(name), parent)
+    )
 
 
 async def receive(shared: Shared, folder: Path, author: str) -> SkillView:
-    """A skill from a folder arrives as proposed, with its evidence marked as of elsewhere; where it is known, its evidence is added there.
-    Raises UsageError."""
+    """A skill from a folder arrives as proposed, with its evidence marked as of elsewhere; where it
+    is known, its evidence is added there. Raises UsageError."""
     store = await shared.store()
 
     def work() -> SkillView:
         day = datetime.now(UTC).date().isoformat()
         new, evidence = arriving.read(folder, f"elsewhere, imported {day} by {author}")
-        kept, fresh = store.skills.propose(new, evidence, author=author, kind="imported", same=patterns.same_as(new))
+        kept, fresh = store.skills.propose(
+            new, evidence, author=author, kind="imported", same=patterns.same_as(new)
+        )
         return replace(views.brief(store, kept.id), merged=not fresh)
 
     return await shared.thread(work)

@@ -1,8 +1,10 @@
 """When a skill is believed, when no longer, and how far it sinks in between. Pure.
 
-A session that used a skill is one trial: its best use either gained for certain (the interval of its effect lies above 1) or did not. Uses
-within one session share task, device and author, so they are no trials of their own. With a uniform prior, s successes in n trials
-leave Beta(1 + s, 1 + n - s) for the share of sessions that the skill helps (Gelman et al., Bayesian Data Analysis, section 2.1).
+A session that used a skill is one trial: its best use either gained for certain (the interval of
+its effect lies above 1) or did not. Uses within one session share task, device and author, so they
+are no trials of their own. With a uniform prior, s successes in n trials leave Beta(1 + s, 1 + n -
+s) for the share of sessions that the skill helps (Gelman et al., Bayesian Data Analysis, section
+2.1).
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ LEAST_TRIALS = 5
 def accepted_because(evidence: Sequence[SkillEvidence]) -> str:
     """The reason to accept a skill without a person; "" while there is none.
 
-    Two tasks, or two devices: the interval of one pair already covers chance, so a second session on the same task and device
-    would only repeat it. What another search needs to know is that the effect carries over. Evidence from elsewhere does not count.
+    Two tasks, or two devices: the interval of one pair already covers chance, so a second session
+    on the same task and device would only repeat it. What another search needs to know is that the
+    effect carries over. Evidence from elsewhere does not count.
     """
     here = [e for e in evidence if not e.origin]
     tasks, devices = {e.task for e in here}, {e.device for e in here}
@@ -36,22 +39,27 @@ def success(outcome: SkillOutcome) -> bool:
 
 
 def contradicted_because(outcomes: Sequence[SkillOutcome]) -> str:
-    """The reason to stop believing; "" while there is none: at least 5 sessions used it, and with a probability of 0.95 it helps in less than
-    half of them."""
+    """The reason to stop believing; "" while there is none: at least 5 sessions used it, and with a
+    probability of 0.95 it helps in less than half of them."""
     trials, successes = len(outcomes), sum(map(success, outcomes))
     doubt = below(WORTH, 1 + successes, 1 + trials - successes)
     if trials < LEAST_TRIALS or doubt < SURE:
         return ""
-    return f"{trials} sessions used it and {successes} gained: with a probability of {doubt:.2f} it helps in less than {WORTH:.0%} of sessions"
+    return (
+        f"{trials} sessions used it and {successes} gained: with a probability of {doubt:.2f} it "
+        f"helps in less than {WORTH:.0%} of sessions"
+    )
 
 
 def standing(outcomes: Sequence[SkillOutcome]) -> float:
-    """The factor on its rank: 1 until it fails more often than it helps, then towards 0. Twice the mean of the Beta distribution."""
+    """The factor on its rank: 1 until it fails more often than it helps, then towards 0. Twice the
+    mean of the Beta distribution."""
     mean = (1 + sum(map(success, outcomes))) / (2 + len(outcomes))
     return min(1.0, mean / WORTH)
 
 
 def below(x: float, a: int, b: int) -> float:
-    """The probability that a Beta(a, b) variable lies below x in 0..1, for integers: the binomial tail (Abramowitz and Stegun, 26.5.24)."""
+    """The probability that a Beta(a, b) variable lies below x in 0..1, for integers: the binomial
+    tail (Abramowitz and Stegun, 26.5.24)."""
     n = a + b - 1
     return math.fsum(math.comb(n, j) * x**j * (1 - x) ** (n - j) for j in range(a, n + 1))

@@ -1,4 +1,5 @@
-"""Which skills a node used: the one that its kernel came from, those that its author names, those that stood in its ask."""
+"""Which skills a node used: the one that its kernel came from, those that its author names, those
+that stood in its ask."""
 
 from __future__ import annotations
 
@@ -10,11 +11,16 @@ from knowledge.library import BUILTIN
 from .learned import page_id
 
 _ORIGIN = "skill: "
-_NAMED = re.compile(r"\bskills/([a-z0-9_]+(?:/[a-z0-9_]+)?)|\bthe skill ([a-z0-9_]+(?:/[a-z0-9_]+)?)")
+_NAMED = re.compile(
+    r"\bskills/([a-z0-9_]+(?:/[a-z0-9_]+)?)|\bthe skill ([a-z0-9_]+(?:/[a-z0-9_]+)?)"
+)
 
 
-def used_by(store: Store, session: str, ask: int | None, origin: str | None, words: str) -> dict[str, SkillUseKind]:
-    """Page id of each skill -> how it was used. words: hypothesis and rationale of the node. origin: of a start, "skill: NAME"."""
+def used_by(
+    store: Store, session: str, ask: int | None, origin: str | None, words: str
+) -> dict[str, SkillUseKind]:
+    """Page id of each skill -> how it was used. words: hypothesis and rationale of the node.
+    origin: of a start, "skill: NAME"."""
     found: dict[str, SkillUseKind] = {}
     for skill in store.skill_uses.shown(session, ask) if ask is not None else ():
         found[skill] = "shown"

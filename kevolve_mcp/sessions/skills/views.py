@@ -20,16 +20,27 @@ def brief(store: Store, name: str) -> SkillView:
     if not found:
         return SkillView(skill.id, skill.title, skill.state)
     first = next((e for e in found if not e.origin), found[0])
-    where = f"{first.session}: {first.node} against {first.parent or 'the baseline'} on {first.device}"
+    where = (
+        f"{first.session}: {first.node} against {first.parent or 'the baseline'} on {first.device}"
+    )
     if first.origin:
         where = f"{first.origin}: {where}"
     return SkillView(
-        skill.id, skill.title, skill.state, first.effect, first.interval or (first.effect, first.effect), where, len(found)
+        skill.id,
+        skill.title,
+        skill.state,
+        first.effect,
+        first.interval or (first.effect, first.effect),
+        where,
+        len(found),
     )
 
 
-def listed(store: Store, library: Library, state: SkillState | None = None) -> tuple[SkillCounts, ...]:
-    """The skills of the store, the oldest first, then those that come with the program (state "shipped"), unless a state is asked for."""
+def listed(
+    store: Store, library: Library, state: SkillState | None = None
+) -> tuple[SkillCounts, ...]:
+    """The skills of the store, the oldest first, then those that come with the program (state
+    "shipped"), unless a state is asked for."""
     retrievals, outcomes, uses = store.skill_uses.retrievals(), _outcomes(store), _uses(store)
 
     def counted(page: str, name: str, title: str, state: str, evidence: int) -> SkillCounts:
@@ -47,7 +58,8 @@ def listed(store: Store, library: Library, state: SkillState | None = None) -> t
         )
 
     own = [
-        counted(learned.page_id(s.id), s.id, s.title, s.state, len(store.skills.evidence(s.id))) for s in store.skills.list(state)
+        counted(learned.page_id(s.id), s.id, s.title, s.state, len(store.skills.evidence(s.id)))
+        for s in store.skills.list(state)
     ]
     shipped = [] if state else [s for s in library.skills() if not learned.is_learned(s.id)]
     return (*own, *(counted(s.id, s.id, s.page.title, "shipped", _recorded(s)) for s in shipped))
@@ -64,11 +76,19 @@ def detail(store: Store, library: Library, name: str) -> SkillDetail:
     if counts[name].state == "shipped":
         return SkillDetail(counts[name], library.page(name).body, ())
     history = tuple(
-        f"{datetime.fromtimestamp(e.created, UTC).isoformat(timespec='seconds')} {e.kind}{f' by {e.author}' if e.author else ''}: {e.message}"
+        (
+            f"{datetime.fromtimestamp(e.created, UTC).isoformat(timespec='seconds')} "
+            f"{e.kind}{f' by {e.author}' if e.author else ''}: {e.message}"
+        )
         for e in store.skills.events(name)
     )
     record = store.skills.get(name)
-    return SkillDetail(counts[name], learned.body(record, store.skills.evidence(name)), history, _pattern(record.matches))
+    return SkillDetail(
+        counts[name],
+        learned.body(record, store.skills.evidence(name)),
+        history,
+        _pattern(record.matches),
+    )
 
 
 def _pattern(matches: dict[str, list[str]]) -> str:

@@ -1,7 +1,9 @@
-"""Checks of a skill's text. Figures belong to the evidence, paths to one machine, and orders to nobody: what is refused says so.
+"""Checks of a skill's text. Figures belong to the evidence, paths to one machine, and orders to
+nobody: what is refused says so.
 
-The checks are plain patterns. They do not prove a text harmless; that is why skills are shown as reference material and wait for
-evidence or a person. They keep out what is certainly wrong, and teach how to say it.
+The checks are plain patterns. They do not prove a text harmless; that is why skills are shown as
+reference material and wait for evidence or a person. They keep out what is certainly wrong, and
+teach how to say it.
 """
 
 from __future__ import annotations
@@ -13,21 +15,36 @@ from kevolve_mcp.errors import UsageError
 
 MAX_TEXT = 4000
 MAX_TITLE = 160
-_UNITS = r"x|×|%|percent|times|[nuµm]s|milliseconds|microseconds|[KMGT]i?B/s|[GT]?FLOPS?|Gop/s|cycles"
-_MEASUREMENT = re.compile(rf"(?<![\w.])\d+(?:\.\d+)?\s?(?:{_UNITS})(?![\w×])(?!\s?\d)", re.IGNORECASE)
-_PATH = re.compile(r"(?:^|[\s\"'(=`])((?:~|\.{1,2})?/[\w.@-]+(?:/[\w.@-]*)+|~/\S+|[A-Za-z]:\\\S+|file://\S+|https?://\S+)")
+_UNITS = (
+    r"x|×|%|percent|times|[nuµm]s|milliseconds|microseconds|[KMGT]i?B/s|[GT]?FLOPS?|Gop/s|cycles"
+)
+_MEASUREMENT = re.compile(
+    rf"(?<![\w.])\d+(?:\.\d+)?\s?(?:{_UNITS})(?![\w×])(?!\s?\d)", re.IGNORECASE
+)
+_PATH = re.compile(
+    r"(?:^|[\s\"'(=`])((?:~|\.{1,2})?/[\w.@-]+(?:/[\w.@-]*)+|~/\S+|[A-Za-z]:\\\S+|file://\S+|"
+    r"https?://\S+)"
+)
 _ORDERS = (
-    r"\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:instruction|prompt|rule|above|previous|prior|earlier)",
+    (
+        r"\b(?:ignore|disregard|forget|override)\b[^.\n"
+        r"]{0,40}\b(?:instruction|prompt|rule|above|previous|prior|earlier)"
+    ),
     r"\b(?:system|developer)\s+(?:prompt|message)\b",
     r"</?\s*(?:system|assistant|user|instructions?|tool_call)\b|\[/?INST\]|<\|",
     r"^\s*(?:system|assistant|user|human)\s*:",
     r"\byou (?:must|have to|are now|are an?|should now)\b",
     r"\b(?:do not|don't|never) (?:tell|reveal|mention|report|inform)\b",
-    r"\b(?:session|kernel|tree|skill|job|knowledge|target)_(?:open|next|finish|submit|check|compile|profile|record|cancel|wait|read)\b",
+    (
+        r"\b(?:session|kernel|tree|skill|job|knowledge|target)_(?:open|next|finish|submit|check|"
+        r"compile|profile|record|cancel|wait|read)\b"
+    ),
     r"\b(?:curl|wget|sudo|ssh|pip install|rm -rf?|chmod|eval)\s+\S",
 )
 _ORDER = re.compile("|".join(_ORDERS), re.IGNORECASE | re.MULTILINE)
-_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+)
 
 
 def problem(text: str) -> tuple[str, str]:
@@ -42,10 +59,16 @@ def problem(text: str) -> tuple[str, str]:
     if found := _MEASUREMENT.search(text):
         return (
             f"holds a measurement ({_shown(found[0])})",
-            "Figures of one machine are kept as evidence, from the nodes. Say when and why it is faster, in words.",
+            (
+                "Figures of one machine are kept as evidence, from the nodes. Say when and why it "
+                "is faster, in words."
+            ),
         )
     if found := _PATH.search(text):
-        return f"holds a path or an address ({_shown(found[1])})", "Name the thing, not where it lies on one machine."
+        return (
+            f"holds a path or an address ({_shown(found[1])})",
+            "Name the thing, not where it lies on one machine.",
+        )
     return "", ""
 
 
@@ -61,7 +84,9 @@ def check(texts: Mapping[str, str]) -> None:
         if name in ("title", "mechanism") and not text.strip():
             raise UsageError(f"{name} is empty", "Say it in a few sentences.")
         if len(text) > limit:
-            raise UsageError(f"{name} is longer than {limit} characters", "Say it in a few sentences.")
+            raise UsageError(
+                f"{name} is longer than {limit} characters", "Say it in a few sentences."
+            )
         if name == "title" and "\n" in text.strip():
             raise UsageError("title has more than one line", "Say what to do in a few words.")
         if name == "code":
@@ -75,11 +100,19 @@ def check(texts: Mapping[str, str]) -> None:
 def check_code(text: str) -> None:
     """An excerpt of code may hold figures and words that text may not. Raises UsageError."""
     if len(text) > MAX_TEXT:
-        raise UsageError(f"code is longer than {MAX_TEXT} characters", "Show the few lines that make the difference.")
+        raise UsageError(
+            f"code is longer than {MAX_TEXT} characters",
+            "Show the few lines that make the difference.",
+        )
     if found := _HIDDEN.search(text):
-        raise UsageError(f"code holds an invisible character (U+{ord(found[0]):04X})", "Write plain text.")
+        raise UsageError(
+            f"code holds an invisible character (U+{ord(found[0]):04X})", "Write plain text."
+        )
     if "```" in text or "~~~" in text:
-        raise UsageError("code holds the fence of a code block", "Give the code alone, without Markdown around it.")
+        raise UsageError(
+            "code holds the fence of a code block",
+            "Give the code alone, without Markdown around it.",
+        )
 
 
 def plain_sentences(text: str) -> str:

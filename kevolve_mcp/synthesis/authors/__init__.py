@@ -1,7 +1,15 @@
-"""Authors: those who answer asks. `choose_author` gives the one that `--author` names: the offline author, a language model,
-or any command; third parties register under "kevolve.authors"."""
+"""Authors: those who answer asks. `choose_author` gives the one that `--author` names: the offline
+author, a language model, or any command; third parties register under "kevolve.authors"."""
 
-from kevolve_mcp.synthesis.ask import Allowance, AskContext, CaseFacts, HistoryRow, ParentView, StartView, TaskFacts
+from kevolve_mcp.synthesis.ask import (
+    Allowance,
+    AskContext,
+    CaseFacts,
+    HistoryRow,
+    ParentView,
+    StartView,
+    TaskFacts,
+)
 
 from .answers import InvalidAnswer, Words, Written, check_source, read_answer
 from .backoff import Backoff

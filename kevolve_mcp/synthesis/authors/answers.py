@@ -1,7 +1,8 @@
 """What an author that writes text has answered: a candidate file and the words around it. Pure.
 
-Models answer in many shapes: one JSON object, a JSON block before a Python block, or prose with a fenced block. All of them are
-understood; what cannot be used is refused with the reason, in words that the author can fix it by.
+Models answer in many shapes: one JSON object, a JSON block before a Python block, or prose with a
+fenced block. All of them are understood; what cannot be used is refused with the reason, in words
+that the author can fix it by.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from typing import Any
 
 from harness.types import Candidate, CandidateError
 
-MARKS = {"cpp": "load_cpp", "cuda": "load_cuda", "triton": "triton"}  # the name without which a file is not in the language
+# the name without which a file is not in the language
+MARKS = {"cpp": "load_cpp", "cuda": "load_cuda", "triton": "triton"}
 _FENCE = re.compile(
-    r"^ {0,3}(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^\n`]*)\n(?P<body>.*?)(?:^ {0,3}(?P=fence)[`~]*[ \t]*$|\Z)",
+    r"^ {0,3}(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^\n`]*)\n"
+    r"(?P<body>.*?)(?:^ {0,3}(?P=fence)[`~]*[ \t]*$|\Z)",
     re.MULTILINE | re.DOTALL,
 )
 _THINKING = re.compile(r"<(think|thinking|reasoning)>.*?(</\1>|\Z)", re.DOTALL)
@@ -55,45 +58,58 @@ def read_answer(text: str, language: str) -> Written:
     """The candidate in a model's text. Raises InvalidAnswer."""
     text = _THINKING.sub("", text).strip()
     if not text:
-        raise InvalidAnswer("The answer is empty. Answer with one Python block that holds the whole candidate file.")
+        raise InvalidAnswer(
+            "The answer is empty. Answer with one Python block that holds the whole candidate file."
+        )
     data, rest = _json_object(text)
     blocks = [(m["info"].strip().split(" ")[0].lower(), m["body"]) for m in _FENCE.finditer(text)]
-    given = next((data[k] for k in _SOURCE_KEYS if isinstance(data.get(k), str) and data[k].strip()), None)
+    given = next(
+        (data[k] for k in _SOURCE_KEYS if isinstance(data.get(k), str) and data[k].strip()), None
+    )
     source = str(given) if given is not None else _best_block(blocks, text)
     if source is None:
         raise InvalidAnswer(
-            "There is no candidate file in the answer. Put the whole file, from its imports to the end of class ModelNew, "
-            "into one block that begins with ```python."
+            "There is no candidate file in the answer. Put the whole file, from its imports to the "
+            "end of class ModelNew, into one block that begins with ```python."
         )
     check_source(source, language)
     return Written(source.strip("\n") + "\n", words({**_labelled(_FENCE.sub("", rest)), **data}))
 
 
 def words(data: Mapping[str, Any]) -> Words:
-    """The known fields of a JSON object, with what cannot be a hypothesis, a speed-up or a rationale left out."""
-    return Words(_text(data.get("hypothesis")), _speedup(data.get("predicted_speedup")), _text(data.get("rationale")))
+    """The known fields of a JSON object, with what cannot be a hypothesis, a speed-up or a
+    rationale left out."""
+    return Words(
+        _text(data.get("hypothesis")),
+        _speedup(data.get("predicted_speedup")),
+        _text(data.get("rationale")),
+    )
 
 
 def check_source(source: str, language: str) -> None:
-    """Whether a text is worth an evaluation: Python with an entry point, in the language. Raises InvalidAnswer."""
+    """Whether a text is worth an evaluation: Python with an entry point, in the language. Raises
+    InvalidAnswer."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
         raise InvalidAnswer(
-            f"The candidate is not valid Python: line {line}: {getattr(error, 'msg', None) or error}. Answer with the whole file."
+            f"The candidate is not valid Python: line {line}: "
+            f"{getattr(error, 'msg', None) or error}. Answer with the whole file."
         ) from None
     defined = {n.name for n in ast.walk(tree) if isinstance(n, (ast.ClassDef, ast.FunctionDef))}
     if not defined & {"ModelNew", "kernel"}:
         raise InvalidAnswer(
-            "The candidate defines neither class ModelNew(nn.Module) nor kernel(*inputs); define one with the task's constructor "
-            "and forward, and answer with the whole file."
+            "The candidate defines neither class ModelNew(nn.Module) nor kernel(*inputs); define "
+            "one with the task's constructor and forward, and answer with the whole file."
         )
     names = _names(tree)
     mark = MARKS.get(language)
     if mark is not None and mark not in names:
         other = next((f", but it uses {m}" for m in MARKS.values() if m in names), "")
-        raise InvalidAnswer(f"The session's language is {language}: the candidate must use {mark}{other}.")
+        raise InvalidAnswer(
+            f"The session's language is {language}: the candidate must use {mark}{other}."
+        )
     candidate = Candidate(source, language)
     try:
         candidate.params()
@@ -111,15 +127,23 @@ def _names(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.Attribute):
             found.add(node.attr)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            found |= {part for alias in node.names for part in (*alias.name.split("."), alias.asname or "")}
+            found |= {
+                part
+                for alias in node.names
+                for part in (*alias.name.split("."), alias.asname or "")
+            }
             found |= set((getattr(node, "module", None) or "").split("."))
     return found
 
 
 def _json_object(text: str) -> tuple[dict[str, Any], str]:
-    """The answer's JSON object, {} without one, and the text without it. One that stands outside a Python block counts."""
+    """The answer's JSON object, {} without one, and the text without it. One that stands outside a
+    Python block counts."""
     for match in _FENCE.finditer(text):
-        if match["info"].strip().lower() in ("json", "") and (found := _decoded(match["body"].strip())) is not None:
+        if (
+            match["info"].strip().lower() in ("json", "")
+            and (found := _decoded(match["body"].strip())) is not None
+        ):
             return found, text[: match.start()] + text[match.end() :]
     outside = _FENCE.sub(lambda m: " " * len(m[0]), text)
     for match in re.finditer(r"\{", outside):
@@ -135,28 +159,42 @@ def _json_object(text: str) -> tuple[dict[str, Any], str]:
 
 def _decoded(text: str) -> dict[str, Any] | None:
     try:
-        found = json.JSONDecoder(strict=False).decode(text)  # models leave line breaks in strings as they are
+        # models leave line breaks in strings as they are
+        found = json.JSONDecoder(strict=False).decode(text)
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
 
 
 def _best_block(blocks: list[tuple[str, str]], text: str) -> str | None:
-    """The block that most looks like a candidate file; the whole text where there is no block and it is one."""
+    """The block that most looks like a candidate file; the whole text where there is no block and
+    it is one."""
     python = [body for info, body in blocks if info in ("python", "py", "python3", "")]
-    whole = [body for body in python if "ModelNew" in body or re.search(r"^def kernel\b", body, re.MULTILINE)]
+    whole = [
+        body
+        for body in python
+        if "ModelNew" in body or re.search(r"^def kernel\b", body, re.MULTILINE)
+    ]
     if whole:
         return max(whole, key=len)
     if python and any(info.startswith("py") for info, _ in blocks):
         return max(python, key=len)
-    return text if not blocks and re.search(r"^(class ModelNew|def kernel)\b", text, re.MULTILINE) else None
+    return (
+        text
+        if not blocks and re.search(r"^(class ModelNew|def kernel)\b", text, re.MULTILINE)
+        else None
+    )
 
 
 def _labelled(prose: str) -> dict[str, str]:
     """ "**Hypothesis:** fewer passes" at the beginning of a line."""
     found = {}
     for name, pattern in _LABELS.items():
-        match = re.search(rf"^[\s*#_\-]*(?:{pattern})[*_]*\s*[:=][*_]*\s*(.+)$", prose, re.MULTILINE | re.IGNORECASE)
+        match = re.search(
+            rf"^[\s*#_\-]*(?:{pattern})[*_]*\s*[:=][*_]*\s*(.+)$",
+            prose,
+            re.MULTILINE | re.IGNORECASE,
+        )
         if match:
             found[name] = match[1].strip().strip("*_`")
     return found

@@ -12,7 +12,8 @@ from kevolve_mcp.synthesis.ask import AskContext
 
 @dataclass(frozen=True)
 class Cost:
-    """What writing something used. tokens: read and written together, as the provider counts them."""
+    """What writing something used. tokens: read and written together, as the provider counts
+    them."""
 
     tokens: int = 0
     usd: float = 0.0
@@ -32,8 +33,9 @@ FREE = Cost()
 
 @dataclass(frozen=True)
 class Proposal:
-    """The answer to an ask, in the arguments of kernel_submit. predicted_speedup: of F against the (first) parent, 1.2 = 20 %
-    faster; None when the author does not predict. cost: what it took, failed tries included."""
+    """The answer to an ask, in the arguments of kernel_submit. predicted_speedup: of F against the
+    (first) parent, 1.2 = 20 % faster; None when the author does not predict. cost: what it took,
+    failed tries included."""
 
     source: str
     language: str
@@ -44,13 +46,15 @@ class Proposal:
 
 
 class Exhausted(Conflict):
-    """The author has nothing left to propose for this ask; the hint says what would give it more."""
+    """The author has nothing left to propose for this ask; the hint says what would give it
+    more."""
 
     code = "author_exhausted"
 
 
 class AuthorError(KEvolveError):
-    """This time there is no proposal; the same ask may be answered when it is put again. cost: what was used up all the same.
+    """This time there is no proposal; the same ask may be answered when it is put again. cost: what
+    was used up all the same.
 
     AuthorError
     ├── AuthorUnusable      asking again is pointless until somebody fixes it: no key, unknown model, no such program
@@ -83,10 +87,12 @@ class BudgetSpent(AuthorError, Conflict):
 class Author(ABC):
     """Answers asks.
 
-    Concurrency: `propose` may be awaited for several asks at once; an author keeps no state that a repeated call would need,
-    so the same ask gives the same kind of answer after a restart. Ownership: `close` releases what the author opened and may be
-    called twice. Failure: Exhausted when nothing is left; other KEvolveErrors are reported and the ask stays open. A proposal
-    carries a whole candidate file; whether it is right is decided by evaluation, never by the author.
+    Concurrency: `propose` may be awaited for several asks at once; an author keeps no state that a
+    repeated call would need, so the same ask gives the same kind of answer after a restart.
+    Ownership: `close` releases what the author opened and may be called twice. Failure: Exhausted
+    when nothing is left; other KEvolveErrors are reported and the ask stays open. A proposal
+    carries a whole candidate file; whether it is right is decided by evaluation, never by the
+    author.
     """
 
     name: ClassVar[str]
@@ -101,7 +107,8 @@ class Author(ABC):
 
 
 def starting_kernel(ask: AskContext) -> Proposal | None:
-    """The answer to an ask of role "start": the kernel that it brings, as it is. None for every other ask."""
+    """The answer to an ask of role "start": the kernel that it brings, as it is. None for every
+    other ask."""
     if ask.role != "start" or ask.start is None:
         return None
     why = f"{ask.start.origin}. {ask.start.note}".strip()

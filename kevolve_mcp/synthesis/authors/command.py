@@ -1,4 +1,5 @@
-"""An author that runs a command, such as an agent program: one stateless run per ask, in a folder that holds the context."""
+"""An author that runs a command, such as an agent program: one stateless run per ask, in a folder
+that holds the context."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ from .base import Author, AuthorError, AuthorUnusable, Cost, Proposal, starting_
 from .transcript import Transcript
 
 LIMIT_S = 600.0  # of one run
-LEAST_S = 5.0  # also when the session's time is nearly up: it is in the middle of an ask that was given out
+# also when the session's time is nearly up: it is in the middle of an ask that was given out
+LEAST_S = 5.0
 NO_SUCH_COMMAND = 127  # of /bin/sh
 STOP_S = 5.0
 
@@ -38,11 +40,13 @@ class _Run:
 
 
 class CommandAuthor(Author):
-    """`--author "cmd: COMMAND"`: COMMAND is a line for /bin/sh, run in a fresh folder that `scratch` fills.
+    """`--author "cmd: COMMAND"`: COMMAND is a line for /bin/sh, run in a fresh folder that
+    `scratch` fills.
 
-    It is not confined: it is a program of the user's own choice, and it runs with the user's rights, environment and keys. It
-    ends with everything it started when it has answered, when its time is up, when the run is cancelled, and when this
-    process is killed. Whatever it printed is kept under `transcripts`. What it used is known only where answer.json says so.
+    It is not confined: it is a program of the user's own choice, and it runs with the user's
+    rights, environment and keys. It ends with everything it started when it has answered, when its
+    time is up, when the run is cancelled, and when this process is killed. Whatever it printed is
+    kept under `transcripts`. What it used is known only where answer.json says so.
     """
 
     name = "cmd"
@@ -56,11 +60,15 @@ class CommandAuthor(Author):
         limit_s: float = LIMIT_S,
         listen: Callable[[str], None] | None = None,
     ) -> None:
-        """transcripts: the folder that keeps them, one folder per session; None keeps none. kevolve: what starts KEvolve's
-        command line, which is then on the command's PATH. limit_s: of one run. listen: hears what a reader should know. Raises UsageError for an empty command, AuthorUnusable where its program is missing."""
+        """transcripts: the folder that keeps them, one folder per session; None keeps none.
+        kevolve: what starts KEvolve's command line, which is then on the command's PATH. limit_s:
+        of one run. listen: hears what a reader should know. Raises UsageError for an empty command,
+        AuthorUnusable where its program is missing."""
         self._command = command.strip()
         if not self._command:
-            raise UsageError("--author cmd: names no command", 'Example: --author "cmd: my-agent --batch".')
+            raise UsageError(
+                "--author cmd: names no command", 'Example: --author "cmd: my-agent --batch".'
+            )
         self._check_program()
         self._transcripts = transcripts
         self._kevolve = tuple(kevolve)
@@ -70,7 +78,11 @@ class CommandAuthor(Author):
     async def propose(self, ask: AskContext) -> Proposal:
         if (start := starting_kernel(ask)) is not None:
             return start
-        limit_s = self._limit_s if ask.allowance.seconds is None else max(LEAST_S, min(self._limit_s, ask.allowance.seconds))
+        limit_s = (
+            self._limit_s
+            if ask.allowance.seconds is None
+            else max(LEAST_S, min(self._limit_s, ask.allowance.seconds))
+        )
         base = Path(await anyio.to_thread.run_sync(tempfile.mkdtemp, None, "kevolve-author-"))
         try:
             folder = base / "work"
@@ -83,33 +95,58 @@ class CommandAuthor(Author):
                 await anyio.to_thread.run_sync(shutil.rmtree, base, True)
         return self._proposal(ask, run, source, data, complaint, kept)
 
-    def _proposal(self, ask: AskContext, run: _Run, source: str, data: dict[str, Any], complaint: str, kept: str) -> Proposal:
+    def _proposal(
+        self,
+        ask: AskContext,
+        run: _Run,
+        source: str,
+        data: dict[str, Any],
+        complaint: str,
+        kept: str,
+    ) -> Proposal:
         cost = _cost(data)
         if run.status == NO_SUCH_COMMAND and not source:
             raise AuthorUnusable(
-                f"the command was not found: {run.transcript.last_line()}", "Install it, or name another --author."
+                f"the command was not found: {run.transcript.last_line()}",
+                "Install it, or name another --author.",
             )
         _check_counted(data, ask.allowance, cost)
         ended = _ended(run)
         if not source.strip():
-            last = f"; it said last: {run.transcript.last_line()}" if run.transcript.last_line() else ""
-            raise AuthorError(f"the command wrote no {scratch.CANDIDATE} ({ended}{last})", kept, cost)
+            last = (
+                f"; it said last: {run.transcript.last_line()}"
+                if run.transcript.last_line()
+                else ""
+            )
+            raise AuthorError(
+                f"the command wrote no {scratch.CANDIDATE} ({ended}{last})", kept, cost
+            )
         try:
             check_source(source, ask.language)
         except InvalidAnswer as error:
-            raise AuthorError(f"the command's {scratch.CANDIDATE} cannot be used ({ended}): {error}", kept, cost) from None
+            raise AuthorError(
+                f"the command's {scratch.CANDIDATE} cannot be used ({ended}): {error}", kept, cost
+            ) from None
         if complaint:
             self._listen(f"{ask.id}: {complaint}; the candidate is taken without it")
         if run.status != 0:
             self._listen(f"{ask.id}: the command {ended}; the candidate that it wrote is taken")
         said = words(data)
-        return Proposal(source, ask.language, said.hypothesis, said.predicted_speedup, said.rationale, cost)
+        return Proposal(
+            source, ask.language, said.hypothesis, said.predicted_speedup, said.rationale, cost
+        )
 
     async def _run(self, folder: Path, programs: Path, limit_s: float) -> _Run:
-        environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}", "PWD": str(folder)}
+        environment = {
+            **os.environ,
+            "PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+            "PWD": str(folder),
+        }
         transcript = Transcript()
         argv = [sys.executable, "-I", leash.__file__, str(limit_s), self._command]
-        process = await anyio.open_process(argv, stdin=PIPE, stdout=PIPE, stderr=STDOUT, cwd=folder, env=environment)
+        process = await anyio.open_process(
+            argv, stdin=PIPE, stdout=PIPE, stderr=STDOUT, cwd=folder, env=environment
+        )
         try:
             assert process.stdout is not None
             async for chunk in process.stdout:
@@ -128,15 +165,23 @@ class CommandAuthor(Author):
         return f"What it printed: {path}"
 
     def _check_program(self) -> None:
-        """A first word that is plainly a program's name must be one; anything cleverer is for the shell to find out."""
+        """A first word that is plainly a program's name must be one; anything cleverer is for the
+        shell to find out."""
         first = self._command.split()[0]
-        if re.fullmatch(r"[\w.+-]+", first) and shutil.which(first) is None and not _is_builtin(first):
+        if (
+            re.fullmatch(r"[\w.+-]+", first)
+            and shutil.which(first) is None
+            and not _is_builtin(first)
+        ):
             raise AuthorUnusable(
-                f"the command {first!r} was not found", 'Install it, or name another one: --author "cmd: …" runs any command.'
+                f"the command {first!r} was not found",
+                'Install it, or name another one: --author "cmd: …" runs any command.',
             )
 
 
-def _prepare(base: Path, folder: Path, ask: AskContext, limit_s: float, kevolve: Sequence[str]) -> None:
+def _prepare(
+    base: Path, folder: Path, ask: AskContext, limit_s: float, kevolve: Sequence[str]
+) -> None:
     folder.mkdir()
     scratch.fill(folder, ask, limit_s)
     scratch.programs(base / "bin", kevolve)
@@ -163,8 +208,16 @@ def _ended(run: _Run) -> str:
 def _cost(data: dict[str, Any]) -> Cost:
     """What answer.json says; anything that is no count of tokens or dollars is none."""
     tokens, usd = data.get("tokens"), data.get("usd")
-    counted = int(tokens) if isinstance(tokens, (int, float)) and not isinstance(tokens, bool) and 0 <= tokens < 1e12 else 0
-    paid = float(usd) if isinstance(usd, (int, float)) and not isinstance(usd, bool) and 0 <= usd < 1e9 else 0.0
+    counted = (
+        int(tokens)
+        if isinstance(tokens, (int, float)) and not isinstance(tokens, bool) and 0 <= tokens < 1e12
+        else 0
+    )
+    paid = (
+        float(usd)
+        if isinstance(usd, (int, float)) and not isinstance(usd, bool) and 0 <= usd < 1e9
+        else 0.0
+    )
     return Cost(counted, paid)
 
 
@@ -173,11 +226,28 @@ def _check_counted(data: dict[str, Any], allowance: Allowance, cost: Cost) -> No
     for name in ("tokens", "usd"):
         if getattr(allowance, name) is not None and name not in data:
             raise AuthorUnusable(
-                f"the session limits {name}, and the command does not say in {scratch.ANSWER} how many it used",
-                f'Let it write "{name}" there, or limit the run by --evaluations and --minutes and the command by its own options.',
+                f"the session limits {name}, and the command does not say in {scratch.ANSWER} how "
+                "many it used",
+                f'Let it write "{name}" there, or limit the run by --evaluations and --minutes '
+                "and the command by its own options.",
                 cost,
             )
 
 
 def _is_builtin(word: str) -> bool:
-    return word in {"cd", "exec", "export", "set", "if", "for", "while", "test", "true", "false", "umask", "ulimit", "unset", "."}
+    return word in {
+        "cd",
+        "exec",
+        "export",
+        "set",
+        "if",
+        "for",
+        "while",
+        "test",
+        "true",
+        "false",
+        "umask",
+        "ulimit",
+        "unset",
+        ".",
+    }

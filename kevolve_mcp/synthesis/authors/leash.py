@@ -1,9 +1,10 @@
 """Runs one command so that nothing of it outlives the run: `python -I leash.py SECONDS COMMAND`.
 
-A program of its own, with the standard library only. The command becomes a session of its own. When it ends, when its time is
-up, or when this program's stdin closes (whoever started it was killed, or wants it stopped), its process group is killed, and
-so is every descendant that left the group: on Linux orphans come to this process, which adopts them. Exit status: the
-command's, 124 when the time was up, 125 when stdin closed.
+A program of its own, with the standard library only. The command becomes a session of its own. When
+it ends, when its time is up, or when this program's stdin closes (whoever started it was killed, or
+wants it stopped), its process group is killed, and so is every descendant that left the group: on
+Linux orphans come to this process, which adopts them. Exit status: the command's, 124 when the time
+was up, 125 when stdin closed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def main() -> int:
     limit_s, command = float(sys.argv[1]), sys.argv[2]
     _adopt_orphans()
     deadline = time.monotonic() + limit_s
-    child = subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, start_new_session=True)
+    child = subprocess.Popen(
+        ["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, start_new_session=True
+    )
     try:
         return _watch(child, deadline)
     finally:

@@ -17,7 +17,17 @@ from kevolve_mcp.synthesis.ask import Allowance, AskContext
 
 from .answers import InvalidAnswer, Written, read_answer
 from .backoff import Backoff
-from .base import FREE, Author, AuthorError, AuthorUnavailable, AuthorUnusable, BudgetSpent, Cost, Proposal, starting_kernel
+from .base import (
+    FREE,
+    Author,
+    AuthorError,
+    AuthorUnavailable,
+    AuthorUnusable,
+    BudgetSpent,
+    Cost,
+    Proposal,
+    starting_kernel,
+)
 from .prices import Prices, listed_prices
 from .providers import Fault, ModelName, fault, open_model
 
@@ -28,8 +38,10 @@ if TYPE_CHECKING:
 TRIES = 2  # the answer, and one more with the reason why the first cannot be used
 LIMIT_S = 600.0  # of one request
 LEAST_OUTPUT = 1_000  # tokens: less cannot hold a candidate file, so it is not asked for
-MOST_OUTPUT = 16_000  # tokens, where a cap has to be named to the provider: most models accept that many
-CHARACTERS_PER_TOKEN = 3  # of code and prose mixed; an estimate on the high side, since caps are checked with it
+# tokens, where a cap has to be named to the provider: most models accept that many
+MOST_OUTPUT = 16_000
+# of code and prose mixed; an estimate on the high side, since caps are checked with it
+CHARACTERS_PER_TOKEN = 3
 
 INSTRUCTIONS = """\
 You write fast kernels. The message is one request of KEvolve, which builds, verifies, times and records what you answer.
@@ -46,7 +58,7 @@ Answer with exactly two blocks and nothing else:
 ```
 
 predicted_speedup is the factor on F against the parent (1.2 is 20 % faster). Change one thing at a time, keep what works, and
-keep TUNABLES and PARAMS literal."""
+keep TUNABLES and PARAMS literal."""  # noqa: E501
 
 
 @dataclass(frozen=True)
@@ -58,11 +70,12 @@ class _Reply:
 class LLMAuthor(Author):
     """`--author openai:MODEL`, `anthropic:MODEL`, `google:MODEL`, or openai:MODEL with a base_url.
 
-    What the model sees is INSTRUCTIONS and the ask's text, unchanged. It answers in text, which `answers` reads: code inside
-    JSON strings comes out worse, and not every server can call tools. An answer that cannot be used is sent back once, with
-    the reason. The client library's own retries are off: `Backoff` is the only one. Caps are held by asking for no more
-    output than the allowance pays for, and by not asking at all where that would be too little for a file; what is read is
-    estimated beforehand, so a cap can be passed by the error of that estimate and no more.
+    What the model sees is INSTRUCTIONS and the ask's text, unchanged. It answers in text, which
+    `answers` reads: code inside JSON strings comes out worse, and not every server can call tools.
+    An answer that cannot be used is sent back once, with the reason. The client library's own
+    retries are off: `Backoff` is the only one. Caps are held by asking for no more output than the
+    allowance pays for, and by not asking at all where that would be too little for a file; what is
+    read is estimated beforehand, so a cap can be passed by the error of that estimate and no more.
     """
 
     name = "llm"
@@ -78,12 +91,15 @@ class LLMAuthor(Author):
         listen: Callable[[str], None] | None = None,
         usd_capped: bool = False,
     ) -> None:
-        """model: instead of the one that `name` names. prices: the user's; else the price table's, where the provider itself
-        is asked. limit_s: of one request. listen: hears why it waits. usd_capped: refuse at once if money cannot be counted.
-        Raises Unavailable (no pydantic-ai), AuthorUnusable (no key), UsageError (a cap that cannot bind)."""
+        """model: instead of the one that `name` names. prices: the user's; else the price table's,
+        where the provider itself is asked. limit_s: of one request. listen: hears why it waits.
+        usd_capped: refuse at once if money cannot be counted. Raises Unavailable (no pydantic-ai),
+        AuthorUnusable (no key), UsageError (a cap that cannot bind)."""
         self._name = name
         self._model = model if model is not None else open_model(name)
-        self._prices = prices or (None if name.base_url else listed_prices(name.model, name.provider))
+        self._prices = prices or (
+            None if name.base_url else listed_prices(name.model, name.provider)
+        )
         self._limit_s = limit_s
         self._backoff = backoff or Backoff()
         self._listen = listen or (lambda text: None)
@@ -100,7 +116,9 @@ class LLMAuthor(Author):
 
         self._check_prices(ask.allowance, FREE)
         await self._connect()
-        talk: list[ModelMessage] = [ModelRequest(parts=[SystemPromptPart(INSTRUCTIONS), UserPromptPart(ask.text)])]
+        talk: list[ModelMessage] = [
+            ModelRequest(parts=[SystemPromptPart(INSTRUCTIONS), UserPromptPart(ask.text)])
+        ]
         said = len(INSTRUCTIONS) + len(ask.text)
         spent, problem = FREE, ""
         for _ in range(TRIES):
@@ -111,11 +129,16 @@ class LLMAuthor(Author):
                 return _proposal(_read(reply.response, text, ask.language), ask.language, spent)
             except InvalidAnswer as error:
                 problem = str(error)
-            fix = f"That answer cannot be used. {problem}\nAnswer again, with both blocks and the whole file."
+            fix = (
+                f"That answer cannot be used. {problem}\n"
+                "Answer again, with both blocks and the whole file."
+            )
             talk += [reply.response, ModelRequest(parts=[UserPromptPart(fix)])]
             said += len(text) + len(fix)
         raise AuthorError(
-            f"{self._name} gave no usable candidate in {TRIES} tries: {problem}", "Another model may do better.", spent
+            f"{self._name} gave no usable candidate in {TRIES} tries: {problem}",
+            "Another model may do better.",
+            spent,
         )
 
     async def close(self) -> None:
@@ -128,7 +151,9 @@ class LLMAuthor(Author):
             self._stack = AsyncExitStack()
             await self._stack.enter_async_context(self._model)
 
-    async def _reply(self, talk: list[ModelMessage], said: int, allowance: Allowance, spent: Cost) -> _Reply:
+    async def _reply(
+        self, talk: list[ModelMessage], said: int, allowance: Allowance, spent: Cost
+    ) -> _Reply:
         """One answer, however many requests that takes. said: characters of the talk."""
         from pydantic_ai.direct import model_request
 
@@ -145,12 +170,16 @@ class LLMAuthor(Author):
                 if found.kind == "slow":  # it may have been read, and then it will be billed
                     wasted += Cost(reads, self._prices.usd(reads, 0) if self._prices else 0.0)
                 failures += 1
-                await self._bear(found, failures, time.monotonic() - began, allowance, spent + wasted)
+                await self._bear(
+                    found, failures, time.monotonic() - began, allowance, spent + wasted
+                )
             else:
                 self._answered_once = True
                 return _Reply(response, wasted + self._cost(response, reads))
 
-    async def _bear(self, found: Fault, failures: int, for_s: float, allowance: Allowance, spent: Cost) -> None:
+    async def _bear(
+        self, found: Fault, failures: int, for_s: float, allowance: Allowance, spent: Cost
+    ) -> None:
         """Wait before the next try, or raise what ends the tries."""
         if found.kind == "permanent":
             raise AuthorUnusable(found.message, found.hint, spent)
@@ -158,8 +187,14 @@ class LLMAuthor(Author):
             raise AuthorError(found.message, found.hint, spent)
         pause = self._backoff.pause(failures, self._random, found.after_s)
         if allowance.seconds is not None and for_s + pause >= allowance.seconds:
-            raise BudgetSpent(f"the session's time is up while the provider fails: {found.message}", found.hint, spent)
-        patience = self._backoff.patience_s if self._answered_once else self._backoff.stranger_patience_s
+            raise BudgetSpent(
+                f"the session's time is up while the provider fails: {found.message}",
+                found.hint,
+                spent,
+            )
+        patience = (
+            self._backoff.patience_s if self._answered_once else self._backoff.stranger_patience_s
+        )
         if for_s + pause > patience:
             times = "once" if failures == 1 else f"{failures} times in {for_s:.0f} s"
             raise AuthorUnavailable(f"{found.message} ({times})", found.hint, spent)
@@ -167,15 +202,21 @@ class LLMAuthor(Author):
         await anyio.sleep(pause)
 
     def _settings(self, reads: int, allowance: Allowance, spent: Cost) -> dict[str, Any]:
-        """How the request is made: no retries but ours, a time limit, and no more output than is paid for."""
-        settings: dict[str, Any] = {"max_retries": 0, "timeout": self._limit_s, "request_timeout": self._limit_s}
+        """How the request is made: no retries but ours, a time limit, and no more output than is
+        paid for."""
+        settings: dict[str, Any] = {
+            "max_retries": 0,
+            "timeout": self._limit_s,
+            "request_timeout": self._limit_s,
+        }
         room = self._room(reads, allowance, spent)
         if room is not None:
             settings["max_tokens"] = min(room, MOST_OUTPUT)
         return settings
 
     def _room(self, reads: int, allowance: Allowance, spent: Cost) -> int | None:
-        """Tokens that may be written; None: any number. Raises BudgetSpent when they are too few for a candidate."""
+        """Tokens that may be written; None: any number. Raises BudgetSpent when they are too few
+        for a candidate."""
         rooms: dict[str, int] = {}
         if allowance.tokens is not None:
             rooms["tokens"] = allowance.tokens - spent.tokens - reads
@@ -194,7 +235,8 @@ class LLMAuthor(Author):
                 else f"{(allowance.usd or 0) - spent.usd:.4f} US dollars"
             )
             raise BudgetSpent(
-                f"{left} are left, too few for one more proposal: its context alone is about {reads:,} tokens",
+                f"{left} are left, too few for one more proposal: its context alone is about "
+                f"{reads:,} tokens",
                 f"Open a session with a larger limit of {tightest}.",
                 spent,
             )
@@ -205,7 +247,8 @@ class LLMAuthor(Author):
             return
         raise AuthorUnusable(
             f"a limit in US dollars cannot hold for {self._name}: what it costs is not known",
-            "Give --price-in and --price-out (US dollars per million tokens), or limit --tokens instead.",
+            "Give --price-in and --price-out (US dollars per million tokens), or limit --tokens "
+            "instead.",
             spent,
         )
 
@@ -224,15 +267,21 @@ def _read(response: ModelResponse, text: str, language: str) -> Written:
         return read_answer(text, language)
     except InvalidAnswer:
         if response.finish_reason == "length":
-            raise InvalidAnswer("The answer was cut off at the limit of its length. Answer more briefly: no prose.") from None
+            raise InvalidAnswer(
+                "The answer was cut off at the limit of its length. Answer more briefly: no prose."
+            ) from None
         if response.finish_reason == "content_filter":
-            raise InvalidAnswer("The answer was withheld by the provider's content filter.") from None
+            raise InvalidAnswer(
+                "The answer was withheld by the provider's content filter."
+            ) from None
         raise
 
 
 def _proposal(written: Written, language: str, cost: Cost) -> Proposal:
     words = written.words
-    return Proposal(written.source, language, words.hypothesis, words.predicted_speedup, words.rationale, cost)
+    return Proposal(
+        written.source, language, words.hypothesis, words.predicted_speedup, words.rationale, cost
+    )
 
 
 def user_prices(per_input: float | None, per_output: float | None) -> Prices | None:
@@ -240,5 +289,8 @@ def user_prices(per_input: float | None, per_output: float | None) -> Prices | N
     if per_input is None and per_output is None:
         return None
     if per_input is None or per_output is None:
-        raise UsageError("--price-in and --price-out go together", "Both are US dollars per million tokens; 0 is a price.")
+        raise UsageError(
+            "--price-in and --price-out go together",
+            "Both are US dollars per million tokens; 0 is a price.",
+        )
     return Prices(per_input, per_output)

@@ -12,7 +12,13 @@ import anyio.to_thread
 from harness.types import Candidate, CandidateError, Params
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.synthesis import tuning
-from kevolve_mcp.synthesis.ask import AskContext, ParentView, short, structural_names, structure_digest
+from kevolve_mcp.synthesis.ask import (
+    AskContext,
+    ParentView,
+    short,
+    structural_names,
+    structure_digest,
+)
 from kevolve_mcp.synthesis.skills import instantiate, skill_name
 from knowledge import Library, Skill
 
@@ -20,9 +26,11 @@ from .base import Author, Exhausted, Proposal, starting_kernel
 
 
 class OfflineAuthor(Author):
-    """Answers by role: a start as it is; tune through the parameter search; crossover by mixing parameters; improve, repair and
-    draft by structure switches and by skills not tried yet; improve, for a parent whose parameters nobody has varied, by those first. When a role has nothing left it varies the parents' parameters, then
-    the best node's, and says so; then it raises Exhausted. Stateless: all it knows stands in the ask."""
+    """Answers by role: a start as it is; tune through the parameter search; crossover by mixing
+    parameters; improve, repair and draft by structure switches and by skills not tried yet;
+    improve, for a parent whose parameters nobody has varied, by those first. When a role has
+    nothing left it varies the parents' parameters, then the best node's, and says so; then it
+    raises Exhausted. Stateless: all it knows stands in the ask."""
 
     name = "offline"
 
@@ -31,7 +39,8 @@ class OfflineAuthor(Author):
         self._skills = skills
 
     async def propose(self, ask: AskContext) -> Proposal:
-        return await anyio.to_thread.run_sync(self.answer, ask)  # reading skills and Optuna's model take tens of milliseconds
+        # reading skills and Optuna's model take tens of milliseconds
+        return await anyio.to_thread.run_sync(self.answer, ask)
 
     def answer(self, ask: AskContext) -> Proposal:
         """`propose` without an event loop."""
@@ -54,8 +63,10 @@ class OfflineAuthor(Author):
                 if proposal is not None:
                     return proposal
         raise Exhausted(
-            f"nothing is left for {ask.role} ask {ask.id}: all TUNABLES choices and matching skills were tried",
-            "Finish the session, submit a kernel with more TUNABLES or another structure, or let a model write the next one.",
+            f"nothing is left for {ask.role} ask {ask.id}: all TUNABLES choices and matching "
+            "skills were tried",
+            "Finish the session, submit a kernel with more TUNABLES or another structure, or let "
+            "a model write the next one.",
         )
 
     def _tuned(self, ask: AskContext, parents: Sequence[ParentView]) -> Proposal | None:
@@ -76,12 +87,16 @@ class OfflineAuthor(Author):
         return None
 
     def _first_tuned(self, ask: AskContext, parents: Sequence[ParentView]) -> Proposal | None:
-        """Parameters of parents that have one point so far: what all of them together can do is the first thing to know."""
+        """Parameters of parents that have one point so far: what all of them together can do is the
+        first thing to know."""
         known = [(short(row.structure), short(row.candidate)) for row in ask.history]
 
         def varied(parent: ParentView) -> bool:
             own = short(Candidate(parent.source, ask.language).digest)
-            return any(structure == short(parent.structure) and candidate != own for structure, candidate in known)
+            return any(
+                structure == short(parent.structure) and candidate != own
+                for structure, candidate in known
+            )
 
         return self._tuned(ask, [parent for parent in parents if not varied(parent)])
 
@@ -90,19 +105,28 @@ class OfflineAuthor(Author):
         for parent in parents:
             candidate = Candidate(parent.source, ask.language)
             try:
-                names = [n for n in structural_names(parent.source) if n in candidate.tunables() and n in candidate.params()]
+                names = [
+                    n
+                    for n in structural_names(parent.source)
+                    if n in candidate.tunables() and n in candidate.params()
+                ]
                 params, tunables = candidate.params(), candidate.tunables()
             except CandidateError:
                 continue
             points = [
-                {**params, **dict(zip(names, values, strict=True))} for values in itertools.product(*(tunables[n] for n in names))
+                {**params, **dict(zip(names, values, strict=True))}
+                for values in itertools.product(*(tunables[n] for n in names))
             ]
             random.Random(f"{ask.seed}:{ask.id}").shuffle(points)
             points.sort(key=lambda p: sum(_text(p[n]) != _text(params[n]) for n in names))
             for child, point in _untried(ask, candidate, points):
                 changed = _difference(params, point)
                 return Proposal(
-                    child.source, ask.language, f"another structure of {parent.id}: {changed}", None, "untried structure switch"
+                    child.source,
+                    ask.language,
+                    f"another structure of {parent.id}: {changed}",
+                    None,
+                    "untried structure switch",
                 )
         return None
 
@@ -112,13 +136,23 @@ class OfflineAuthor(Author):
         digests = {short(r.candidate) for r in ask.history}
         for skill in self._known_skills():
             for made in instantiate(skill, task, ask.target, ask.language).found:
-                if short(made.candidate.digest) not in digests and short(structure_digest(made.candidate)) not in known:
+                if (
+                    short(made.candidate.digest) not in digests
+                    and short(structure_digest(made.candidate)) not in known
+                ):
                     why = f"skill {skill_name(skill)} ({made.template}): {made.note}"
-                    return Proposal(made.candidate.source, ask.language, f"instantiates the skill {skill_name(skill)}", None, why)
+                    return Proposal(
+                        made.candidate.source,
+                        ask.language,
+                        f"instantiates the skill {skill_name(skill)}",
+                        None,
+                        why,
+                    )
         return None
 
     def _crossed(self, ask: AskContext, parents: Sequence[ParentView]) -> Proposal | None:
-        """Parents of one structure mix their PARAMS; else the better one's structure takes over the other's shared values."""
+        """Parents of one structure mix their PARAMS; else the better one's structure takes over the
+        other's shared values."""
         ranked = sorted(parents, key=lambda p: -(p.fitness or 0.0))
         for kept, other in itertools.pairwise(ranked):
             candidate = Candidate(kept.source, ask.language)
@@ -130,7 +164,9 @@ class OfflineAuthor(Author):
             shared = [
                 n
                 for n in params
-                if n in theirs and _text(theirs[n]) != _text(params[n]) and theirs[n] in tunables.get(n, (theirs[n],))
+                if n in theirs
+                and _text(theirs[n]) != _text(params[n])
+                and theirs[n] in tunables.get(n, (theirs[n],))
             ]
             mixes = [
                 {**params, **{n: theirs[n] for n in chosen}}
@@ -140,7 +176,9 @@ class OfflineAuthor(Author):
             random.Random(f"{ask.seed}:{ask.id}").shuffle(mixes)
             for child, point in _untried(ask, candidate, mixes):
                 hypothesis = f"{kept.id} with values of {other.id}: {_difference(params, point)}"
-                return Proposal(child.source, ask.language, hypothesis, None, "crossover of parameters")
+                return Proposal(
+                    child.source, ask.language, hypothesis, None, "crossover of parameters"
+                )
         return None
 
     def _known_skills(self) -> Sequence[Skill]:
@@ -149,11 +187,15 @@ class OfflineAuthor(Author):
         return self._skills
 
 
-def _untried(ask: AskContext, candidate: Candidate, points: Sequence[Params]) -> Iterator[tuple[Candidate, Params]]:
+def _untried(
+    ask: AskContext, candidate: Candidate, points: Sequence[Params]
+) -> Iterator[tuple[Candidate, Params]]:
     structure = short(structure_digest(candidate))
-    tried = {_text({**candidate.params(), **r.params}) for r in ask.history if short(r.structure) == structure} | {
-        _text(candidate.params())
-    }
+    tried = {
+        _text({**candidate.params(), **r.params})
+        for r in ask.history
+        if short(r.structure) == structure
+    } | {_text(candidate.params())}
     digests = {short(r.candidate) for r in ask.history}
     for point in points:
         if _text(point) not in tried:
@@ -163,7 +205,8 @@ def _untried(ask: AskContext, candidate: Candidate, points: Sequence[Params]) ->
 
 
 def _ahead(ask: AskContext) -> int:
-    """How many asks before this one have no node yet, judged by their numbers; what nobody will answer counts along."""
+    """How many asks before this one have no node yet, judged by their numbers; what nobody will
+    answer counts along."""
     number = ask.id.removeprefix("a")
     return max(0, int(number) - 1 - len(ask.history)) if number.isdigit() else 0
 

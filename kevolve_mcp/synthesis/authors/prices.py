@@ -1,4 +1,5 @@
-"""What tokens cost: the user's figures, or the price table that pydantic-ai carries; never a guess."""
+"""What tokens cost: the user's figures, or the price table that pydantic-ai carries; never a
+guess."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ class Usage(Protocol):
 
 @dataclass(frozen=True)
 class Prices:
-    """US dollars per million tokens. listed: (model, provider) where the price table is to be asked for what a request cost,
-    since it knows of cached tokens and of dearer long inputs; None where the user gave the figures."""
+    """US dollars per million tokens. listed: (model, provider) where the price table is to be asked
+    for what a request cost, since it knows of cached tokens and of dearer long inputs; None where
+    the user gave the figures."""
 
     per_input: float
     per_output: float
@@ -40,12 +42,14 @@ class Prices:
             try:
                 model, provider = self.listed
                 return float(calc_price(usage, model, provider_id=provider).total_price)
-            except (LookupError, ValueError):  # the table has a price for this model, but not for this use of it
+            # the table has a price for this model, but not for this use of it
+            except (LookupError, ValueError):
                 pass
         return self.usd(usage.input_tokens, usage.output_tokens)
 
     def output_for(self, usd: float, input_tokens: int) -> int | None:
-        """How many tokens may be written for `usd` after reading so many; below 0 where reading alone is dearer; None: any."""
+        """How many tokens may be written for `usd` after reading so many; below 0 where reading
+        alone is dearer; None: any."""
         left = usd - self.usd(input_tokens, 0)
         if self.per_output <= 0:
             return None if left >= 0 else -1
@@ -58,8 +62,14 @@ def listed_prices(model: str, provider: str) -> Prices | None:
     from genai_prices import calc_price
 
     try:
-        found = calc_price(Used(input_tokens=_USUAL_INPUT, output_tokens=_USUAL_INPUT), model, provider_id=provider)
+        found = calc_price(
+            Used(input_tokens=_USUAL_INPUT, output_tokens=_USUAL_INPUT), model, provider_id=provider
+        )
     except LookupError:
         return None
     scale = MILLION / _USUAL_INPUT
-    return Prices(float(found.input_price or 0) * scale, float(found.output_price or 0) * scale, (model, provider))
+    return Prices(
+        float(found.input_price or 0) * scale,
+        float(found.output_price or 0) * scale,
+        (model, provider),
+    )

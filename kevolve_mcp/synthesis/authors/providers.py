@@ -1,4 +1,5 @@
-"""Models by name, through pydantic-ai, and what their failures mean. pydantic-ai is imported when a model is first needed."""
+"""Models by name, through pydantic-ai, and what their failures mean. pydantic-ai is imported when a
+model is first needed."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
 }
-COMPATIBLE_KEY = "KEVOLVE_API_KEY"  # of a server that --base-url names: no key of another service is sent there
+# of a server that --base-url names: no key of another service is sent there
+COMPATIBLE_KEY = "KEVOLVE_API_KEY"
 SHOWN = 300  # characters of a provider's own words
 
 FaultKind = Literal["passing", "slow", "permanent", "refused"]
@@ -27,7 +29,8 @@ FaultKind = Literal["passing", "slow", "permanent", "refused"]
 
 @dataclass(frozen=True)
 class ModelName:
-    """ "openai:gpt-5". base_url: an OpenAI-compatible server that serves it; "" for the provider itself."""
+    """ "openai:gpt-5". base_url: an OpenAI-compatible server that serves it; "" for the provider
+    itself."""
 
     provider: str
     model: str
@@ -38,13 +41,18 @@ class ModelName:
         """Raises UsageError naming what is accepted."""
         provider, _, model = name.partition(":")
         if provider not in KEYS or not model.strip():
-            raise UsageError(f"{name!r} names no model", f"Accepted: {', '.join(f'{p}:MODEL' for p in KEYS)}.")
+            raise UsageError(
+                f"{name!r} names no model", f"Accepted: {', '.join(f'{p}:MODEL' for p in KEYS)}."
+            )
         if base_url and provider != "openai":
             raise UsageError(
-                f"--base-url goes with openai:MODEL, not with {provider}", "The server must speak OpenAI's chat completions."
+                f"--base-url goes with openai:MODEL, not with {provider}",
+                "The server must speak OpenAI's chat completions.",
             )
         if base_url and not base_url.startswith(("http://", "https://")):
-            raise UsageError(f"--base-url {base_url!r} is no URL", "Example: --base-url http://localhost:8000/v1")
+            raise UsageError(
+                f"--base-url {base_url!r} is no URL", "Example: --base-url http://localhost:8000/v1"
+            )
         return cls(provider, model.strip(), base_url.rstrip("/"))
 
     def __str__(self) -> str:
@@ -53,8 +61,9 @@ class ModelName:
 
 @dataclass(frozen=True)
 class Fault:
-    """kind: "passing" (wait and try again), "slow" (the same, but the request may have been paid for), "permanent" (fix it
-    first), "refused" (the answer was withheld: another try may differ). after_s: how long the provider asked to wait."""
+    """kind: "passing" (wait and try again), "slow" (the same, but the request may have been paid
+    for), "permanent" (fix it first), "refused" (the answer was withheld: another try may differ).
+    after_s: how long the provider asked to wait."""
 
     kind: FaultKind
     message: str
@@ -63,16 +72,20 @@ class Fault:
 
 
 def open_model(name: ModelName) -> Model:
-    """The model, not yet connected. Raises Unavailable without the extra, AuthorUnusable without a key."""
+    """The model, not yet connected. Raises Unavailable without the extra, AuthorUnusable without a
+    key."""
     try:
         if name.base_url:
             from pydantic_ai.models.openai import OpenAIChatModel
             from pydantic_ai.profiles.openai import OpenAIModelProfile
             from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-            profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)  # max_tokens: every server knows it
+            # max_tokens: every server knows it
+            profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
             key = os.environ.get(COMPATIBLE_KEY) or "none"
-            provider = OpenAICompatibleProvider("openai-compatible", base_url=name.base_url, api_key=key, profile=profile)
+            provider = OpenAICompatibleProvider(
+                "openai-compatible", base_url=name.base_url, api_key=key, profile=profile
+            )
             return OpenAIChatModel(name.model, provider=provider)
         _check_key(name)
         from pydantic_ai.exceptions import UserError
@@ -82,12 +95,15 @@ def open_model(name: ModelName) -> Model:
             return infer_model(f"{name.provider}:{name.model}")
         except UserError as error:
             raise AuthorUnusable(
-                f"{name} cannot be used: {error}", f"Example: {name.provider}:MODEL, as the provider names it."
+                f"{name} cannot be used: {error}",
+                f"Example: {name.provider}:MODEL, as the provider names it.",
             ) from None
     except ImportError as error:
         raise Unavailable(
-            f"the author {name} needs pydantic-ai ({error.name or 'a package of it'} is not installed)",
-            "Install it: pip install 'kevolve-mcp[llm]'  (or: uvx --from 'kevolve-mcp[llm]' kevolve optimize …)",
+            f"the author {name} needs pydantic-ai ({error.name or 'a package of it'} is not "
+            "installed)",
+            "Install it: pip install 'kevolve-mcp[llm]'  (or: uvx --from 'kevolve-mcp[llm]' "
+            "kevolve optimize …)",
         ) from None
 
 
@@ -95,8 +111,10 @@ def _check_key(name: ModelName) -> None:
     if not any(os.environ.get(key) for key in KEYS[name.provider]):
         first = KEYS[name.provider][0]
         raise AuthorUnusable(
-            f"{name.provider} needs a key, and the environment variable {' or '.join(KEYS[name.provider])} is not set",
-            f"export {first}=…; keys are read from the environment only, never from arguments or files.",
+            f"{name.provider} needs a key, and the environment variable "
+            f"{' or '.join(KEYS[name.provider])} is not set",
+            f"export {first}=…; keys are read from the environment only, never from arguments or "
+            "files.",
         )
 
 
@@ -113,16 +131,29 @@ def fault(error: Exception, name: ModelName) -> Fault | None:
     if isinstance(error, e.ModelAuthenticationError):
         return Fault("permanent", f"{name} refused the key: {said}", _key_hint(name))
     if isinstance(error, e.ModelQuotaExceededError):
-        return Fault("permanent", f"{name}: the account's quota or credit is used up: {said}", "Top it up, then resume.")
+        return Fault(
+            "permanent",
+            f"{name}: the account's quota or credit is used up: {said}",
+            "Top it up, then resume.",
+        )
     if isinstance(error, e.ModelNotFoundError):
         return Fault("permanent", f"{name} is not known there: {said}", _name_hint(name))
     if isinstance(error, e.ModelContextWindowExceededError):
-        return Fault("permanent", f"an ask is too long for {name}: {said}", "Choose a model with a larger context window.")
+        return Fault(
+            "permanent",
+            f"an ask is too long for {name}: {said}",
+            "Choose a model with a larger context window.",
+        )
     if isinstance(error, (e.ModelTimeoutError, e.ModelRequestTimeout)):
         return Fault("slow", f"{name} did not answer in time", _reach_hint(name), after)
     if isinstance(error, e.ModelRequestRejectedError):
-        return Fault("permanent", f"{name} rejected the request: {said}", "See docs/authors.md for what is sent.")
-    if isinstance(error, e.ModelAPIError):  # rate limits, overload, failures, lost connections, and what has no name yet
+        return Fault(
+            "permanent",
+            f"{name} rejected the request: {said}",
+            "See docs/authors.md for what is sent.",
+        )
+    # rate limits, overload, failures, lost connections, and what has no name yet
+    if isinstance(error, e.ModelAPIError):
         return Fault("passing", f"{name}: {said}", _reach_hint(name), after)
     if isinstance(error, e.UserError):
         return Fault("permanent", f"{name} cannot be used: {said}", _name_hint(name))

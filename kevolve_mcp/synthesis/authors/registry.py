@@ -23,9 +23,10 @@ _COMMAND = f"{CommandAuthor.name}:"
 
 @dataclass(frozen=True)
 class AuthorOptions:
-    """What a run tells its author; each takes what concerns it. skills: whether the offline author may instantiate skills.
-    base_url, price_in, price_out (US dollars per million tokens): of a model. limit_s: of one request or run, None for the
-    author's own. transcripts, kevolve: of a command, see CommandAuthor. usd_capped: whether the run limits money. listen: hears what a
+    """What a run tells its author; each takes what concerns it. skills: whether the offline author
+    may instantiate skills. base_url, price_in, price_out (US dollars per million tokens): of a
+    model. limit_s: of one request or run, None for the author's own. transcripts, kevolve: of a
+    command, see CommandAuthor. usd_capped: whether the run limits money. listen: hears what a
     reader should know."""
 
     skills: bool = True
@@ -40,43 +41,60 @@ class AuthorOptions:
 
 
 def author_names() -> tuple[str, ...]:
-    """All names that `choose_author` accepts, sorted; MODEL and COMMAND stand for what the user fills in."""
+    """All names that `choose_author` accepts, sorted; MODEL and COMMAND stand for what the user
+    fills in."""
     models = (f"{provider}:MODEL" for provider in KEYS)
     return tuple(
-        sorted({OfflineAuthor.name, f"{_COMMAND} COMMAND", *models, *VENDORS, *(e.name for e in entry_points(group=GROUP))})
+        sorted(
+            {
+                OfflineAuthor.name,
+                f"{_COMMAND} COMMAND",
+                *models,
+                *VENDORS,
+                *(e.name for e in entry_points(group=GROUP)),
+            }
+        )
     )
 
 
 def choose_author(name: str, options: AuthorOptions | None = None) -> Author:
-    """The author that `--author` names. Raises NotFound for an unknown one, UsageError for options that do not go with it, and
-    what its constructor raises."""
+    """The author that `--author` names. Raises NotFound for an unknown one, UsageError for options
+    that do not go with it, and what its constructor raises."""
     o = options or AuthorOptions()
     is_model = name.partition(":")[0] in KEYS
     if not is_model and (o.base_url or o.price_in is not None or o.price_out is not None):
         raise UsageError(
-            f"--base-url, --price-in and --price-out are for models, not for {name!r}", "Example: --author openai:MODEL"
+            f"--base-url, --price-in and --price-out are for models, not for {name!r}",
+            "Example: --author openai:MODEL",
         )
     limit_s = LIMIT_S if o.limit_s is None else o.limit_s
     if is_model:
         prices = user_prices(o.price_in, o.price_out)
         model = ModelName.parse(name, o.base_url)
-        return LLMAuthor(model, prices=prices, usd_capped=o.usd_capped, limit_s=limit_s, listen=o.listen)
+        return LLMAuthor(
+            model, prices=prices, usd_capped=o.usd_capped, limit_s=limit_s, listen=o.listen
+        )
     if name.startswith(_COMMAND) or name in VENDORS:
         command = VENDORS.get(name) or name.removeprefix(_COMMAND)
-        return CommandAuthor(command, transcripts=o.transcripts, kevolve=o.kevolve, limit_s=limit_s, listen=o.listen)
+        return CommandAuthor(
+            command, transcripts=o.transcripts, kevolve=o.kevolve, limit_s=limit_s, listen=o.listen
+        )
     if name == OfflineAuthor.name and not o.skills:
         return OfflineAuthor(skills=())
     return make_author(name)
 
 
 def make_author(name: str, **options: Any) -> Author:
-    """The author of that plain name, built in or of a third party; options go to its constructor. Raises NotFound for an unknown
-    name, UsageError when a third-party entry point does not give an Author."""
+    """The author of that plain name, built in or of a third party; options go to its constructor.
+    Raises NotFound for an unknown name, UsageError when a third-party entry point does not give an
+    Author."""
     factory: Callable[..., Any] | None = OfflineAuthor if name == OfflineAuthor.name else None
     if factory is None:
         found = [e for e in entry_points(group=GROUP) if e.name == name]
         if not found:
-            raise NotFound(f"no author is called {name!r}", f"Known authors: {', '.join(author_names())}.")
+            raise NotFound(
+                f"no author is called {name!r}", f"Known authors: {', '.join(author_names())}."
+            )
         factory = found[0].load()
     author = factory(**options)
     if not isinstance(author, Author):

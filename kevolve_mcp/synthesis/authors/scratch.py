@@ -1,4 +1,5 @@
-"""The folder in which a command answers an ask: the context as files, and what is to be written into it."""
+"""The folder in which a command answers an ask: the context as files, and what is to be written
+into it."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ What stands there when the command ends, or when its {seconds:.0f} seconds are u
 
 * `kevolve evaluate task.py candidate.py --language {language} --target {target}` builds, verifies and times it
 * `kevolve knowledge search "words"` finds pages; `kevolve tree {session}` shows the search
-"""
+"""  # noqa: E501
 
 
 def fill(folder: Path, ask: AskContext, limit_s: float) -> None:
@@ -64,7 +65,10 @@ def fill(folder: Path, ask: AskContext, limit_s: float) -> None:
         template = ""
     if template:
         (folder / "template.py").write_text(template, encoding="utf-8")
-        listed.append("| `template.py` | a candidate file to fill in: right in form, it computes nothing yet |")
+        listed.append(
+            "| `template.py` | a candidate file to fill in: right in form, it computes nothing yet "
+            "|"
+        )
     mark = f" (it uses `{MARKS[ask.language]}`)" if ask.language in MARKS else ""
     text = _README.format(
         files="".join(f"{line}\n" for line in listed),
@@ -81,7 +85,8 @@ def fill(folder: Path, ask: AskContext, limit_s: float) -> None:
 
 
 def programs(folder: Path, kevolve: Sequence[str]) -> None:
-    """Make a folder for the PATH that holds `kevolve`. kevolve: the command that starts this installation's, () for none."""
+    """Make a folder for the PATH that holds `kevolve`. kevolve: the command that starts this
+    installation's, () for none."""
     folder.mkdir()
     if not kevolve:
         return
@@ -91,7 +96,8 @@ def programs(folder: Path, kevolve: Sequence[str]) -> None:
 
 
 def read_back(folder: Path) -> tuple[str, dict[str, Any], str]:
-    """The candidate ("" where none was written), the answer's fields, and what is wrong with the answer."""
+    """The candidate ("" where none was written), the answer's fields, and what is wrong with the
+    answer."""
     source = _text(folder / CANDIDATE)
     text = _text(folder / ANSWER)
     if not text.strip():
@@ -100,7 +106,11 @@ def read_back(folder: Path) -> tuple[str, dict[str, Any], str]:
         data = json.loads(text)
     except ValueError as error:
         return source, {}, f"{ANSWER} is not valid JSON: {error}"
-    return (source, data, "") if isinstance(data, dict) else (source, {}, f"{ANSWER} is no JSON object")
+    return (
+        (source, data, "")
+        if isinstance(data, dict)
+        else (source, {}, f"{ANSWER} is no JSON object")
+    )
 
 
 def _text(path: Path) -> str:

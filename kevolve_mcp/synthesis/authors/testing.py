@@ -51,18 +51,35 @@ class ModelNew(torch.nn.Module):
         y = torch.empty_like(x)
         _library.relu(x.data_ptr(), y.data_ptr(), x.numel())
         return y
-'''
+'''  # noqa: E501
 
 
 def question(identifier: str = "a1", **changes: Any) -> AskContext:
     """An ask to improve a small C++ kernel that can be tuned."""
     rows = TensorSpec((32, 256), "float32", (256, 1), 32 << 10)
-    case = Case("only", inputs=(rows,), outputs=(rows,), baselines_us={"eager": 10.0}, roofline_time_us=2.0)
-    facts = TaskFacts.of(Task("relu", "d" * 64, TASK, cases=(case,), operators={"aten.relu.default": 1}))
+    case = Case(
+        "only", inputs=(rows,), outputs=(rows,), baselines_us={"eager": 10.0}, roofline_time_us=2.0
+    )
+    facts = TaskFacts.of(
+        Task("relu", "d" * 64, TASK, cases=(case,), operators={"aten.relu.default": 1})
+    )
     candidate = Candidate(PARENT, "cpp")
     params, tunables = candidate.params(), candidate.tunables()
-    parent = ParentView("n1", PARENT, "correct", 1.2, (), params, tunables, structure_digest(candidate))
-    context = AskContext("relu-1", identifier, "improve", "parent", "cpu", "cpp", facts, seed=7, parents=(parent,), best=parent)
+    parent = ParentView(
+        "n1", PARENT, "correct", 1.2, (), params, tunables, structure_digest(candidate)
+    )
+    context = AskContext(
+        "relu-1",
+        identifier,
+        "improve",
+        "parent",
+        "cpu",
+        "cpp",
+        facts,
+        seed=7,
+        parents=(parent,),
+        best=parent,
+    )
     return replace(context, text=f"Improve n1 of relu-1.\n\n```python\n{PARENT}```\n", **changes)
 
 
@@ -98,7 +115,12 @@ class AuthorConformance(ABC):
         assert proposal.cost.usd >= 0
 
     def test_a_start_is_answered_with_its_text_and_costs_nothing(self) -> None:
-        start = self.ask(role="start", parents=(), best=None, start=StartView("# any text\n", "user file", "given"))
+        start = self.ask(
+            role="start",
+            parents=(),
+            best=None,
+            start=StartView("# any text\n", "user file", "given"),
+        )
         proposal = self._propose(start)
         assert (proposal.source, proposal.language) == ("# any text\n", start.language)
         assert not proposal.cost
@@ -118,7 +140,9 @@ class AuthorConformance(ABC):
                 async with anyio.create_task_group() as group:
                     for number in range(3):
                         text = StartView(f"# start {number}\n", "user file", "")
-                        group.start_soon(one, author, self.ask(f"a{number}", role="start", start=text))
+                        group.start_soon(
+                            one, author, self.ask(f"a{number}", role="start", start=text)
+                        )
                     group.start_soon(one, author, self.ask("a9"))
             finally:
                 await author.close()

@@ -40,7 +40,9 @@ def upgrade() -> None:
         sa.Column("files", sa.JSON(), nullable=False),
         sa.Column("state", sa.String(length=20), nullable=False),
         sa.Column("created", sa.Float(precision=53), nullable=False),
-        sa.CheckConstraint("state in ('proposed', 'accepted', 'rejected', 'retired')", name=op.f("ck_skills_state")),
+        sa.CheckConstraint(
+            "state in ('proposed', 'accepted', 'rejected', 'retired')", name=op.f("ck_skills_state")
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_skills")),
     )
     op.create_index(op.f("ix_skills_state"), "skills", ["state"], unique=False)
@@ -63,7 +65,9 @@ def upgrade() -> None:
         sa.Column("microseconds", sa.JSON(), nullable=False),
         sa.Column("roofline_us", sa.Float(precision=53), nullable=False),
         sa.Column("created", sa.Float(precision=53), nullable=False),
-        sa.ForeignKeyConstraint(["environment"], ["environments.digest"], name=op.f("fk_baselines_environment")),
+        sa.ForeignKeyConstraint(
+            ["environment"], ["environments.digest"], name=op.f("fk_baselines_environment")
+        ),
         sa.ForeignKeyConstraint(["task"], ["tasks.digest"], name=op.f("fk_baselines_task")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_baselines")),
     )
@@ -86,7 +90,9 @@ def upgrade() -> None:
         sa.Column("outcome", sa.JSON(), nullable=False),
         sa.Column("created", sa.Float(precision=53), nullable=False),
         sa.Column("finished", sa.Float(precision=53), nullable=True),
-        sa.CheckConstraint("state in ('open', 'finished', 'abandoned')", name=op.f("ck_sessions_state")),
+        sa.CheckConstraint(
+            "state in ('open', 'finished', 'abandoned')", name=op.f("ck_sessions_state")
+        ),
         sa.ForeignKeyConstraint(["task"], ["tasks.digest"], name=op.f("fk_sessions_task")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_sessions")),
     )
@@ -160,8 +166,12 @@ def upgrade() -> None:
         sa.Column("device_s", sa.Float(precision=53), nullable=False),
         sa.Column("stages", sa.JSON(), nullable=False),
         sa.Column("created", sa.Float(precision=53), nullable=False),
-        sa.ForeignKeyConstraint(["candidate"], ["candidates.digest"], name=op.f("fk_evaluations_candidate")),
-        sa.ForeignKeyConstraint(["environment"], ["environments.digest"], name=op.f("fk_evaluations_environment")),
+        sa.ForeignKeyConstraint(
+            ["candidate"], ["candidates.digest"], name=op.f("fk_evaluations_candidate")
+        ),
+        sa.ForeignKeyConstraint(
+            ["environment"], ["environments.digest"], name=op.f("fk_evaluations_environment")
+        ),
         sa.ForeignKeyConstraint(["session"], ["sessions.id"], name=op.f("fk_evaluations_session")),
         sa.ForeignKeyConstraint(["task"], ["tasks.digest"], name=op.f("fk_evaluations_task")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_evaluations")),
@@ -169,7 +179,9 @@ def upgrade() -> None:
     op.create_index(op.f("ix_evaluations_candidate"), "evaluations", ["candidate"], unique=False)
     op.create_index(op.f("ix_evaluations_key"), "evaluations", ["key"], unique=False)
     op.create_index(op.f("ix_evaluations_session"), "evaluations", ["session"], unique=False)
-    op.create_index(op.f("ix_evaluations_task_device"), "evaluations", ["task", "device"], unique=False)
+    op.create_index(
+        op.f("ix_evaluations_task_device"), "evaluations", ["task", "device"], unique=False
+    )
     op.create_table(
         "jobs",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -188,7 +200,10 @@ def upgrade() -> None:
         sa.Column("cancel_requested", sa.Boolean(), nullable=False),
         sa.Column("created", sa.Float(precision=53), nullable=False),
         sa.Column("finished", sa.Float(precision=53), nullable=True),
-        sa.CheckConstraint("state in ('running', 'done', 'failed', 'cancelled', 'lost')", name=op.f("ck_jobs_state")),
+        sa.CheckConstraint(
+            "state in ('running', 'done', 'failed', 'cancelled', 'lost')",
+            name=op.f("ck_jobs_state"),
+        ),
         sa.ForeignKeyConstraint(["session"], ["sessions.id"], name=op.f("fk_jobs_session")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_jobs")),
     )
@@ -204,7 +219,9 @@ def upgrade() -> None:
         sa.Column("latency_us", sa.Float(precision=53), nullable=True),
         sa.Column("verdict", sa.String(length=20), nullable=True),
         sa.Column("data", sa.JSON(), nullable=False),
-        sa.ForeignKeyConstraint(["evaluation"], ["evaluations.id"], name=op.f("fk_case_results_evaluation")),
+        sa.ForeignKeyConstraint(
+            ["evaluation"], ["evaluations.id"], name=op.f("fk_case_results_evaluation")
+        ),
         sa.PrimaryKeyConstraint("evaluation", "position", name=op.f("pk_case_results")),
     )
     op.create_table(
@@ -225,12 +242,20 @@ def upgrade() -> None:
         sa.Column("tokens", sa.Integer(), nullable=False),
         sa.Column("usd", sa.Float(precision=53), nullable=False),
         sa.Column("created", sa.Float(precision=53), nullable=False),
-        sa.ForeignKeyConstraint(["candidate"], ["candidates.digest"], name=op.f("fk_nodes_candidate")),
-        sa.ForeignKeyConstraint(["evaluation"], ["evaluations.id"], name=op.f("fk_nodes_evaluation")),
-        sa.ForeignKeyConstraint(["session", "ask"], ["asks.session", "asks.seq"], name=op.f("fk_nodes_session_ask")),
+        sa.ForeignKeyConstraint(
+            ["candidate"], ["candidates.digest"], name=op.f("fk_nodes_candidate")
+        ),
+        sa.ForeignKeyConstraint(
+            ["evaluation"], ["evaluations.id"], name=op.f("fk_nodes_evaluation")
+        ),
+        sa.ForeignKeyConstraint(
+            ["session", "ask"], ["asks.session", "asks.seq"], name=op.f("fk_nodes_session_ask")
+        ),
         sa.ForeignKeyConstraint(["session"], ["sessions.id"], name=op.f("fk_nodes_session")),
         sa.PrimaryKeyConstraint("session", "seq", name=op.f("pk_nodes")),
-        sa.UniqueConstraint("session", "ask", "candidate", name=op.f("uq_nodes_session_ask_candidate")),
+        sa.UniqueConstraint(
+            "session", "ask", "candidate", name=op.f("uq_nodes_session_ask_candidate")
+        ),
     )
     op.create_index(op.f("ix_nodes_evaluation"), "nodes", ["evaluation"], unique=False)
     op.create_table(
@@ -240,7 +265,9 @@ def upgrade() -> None:
         sa.Column("name", sa.String(length=80), nullable=False),
         sa.Column("message", sa.Text(), nullable=False),
         sa.Column("evidence", sa.JSON(), nullable=False),
-        sa.ForeignKeyConstraint(["evaluation"], ["evaluations.id"], name=op.f("fk_signals_evaluation")),
+        sa.ForeignKeyConstraint(
+            ["evaluation"], ["evaluations.id"], name=op.f("fk_signals_evaluation")
+        ),
         sa.PrimaryKeyConstraint("evaluation", "position", name=op.f("pk_signals")),
     )
     op.create_index(op.f("ix_signals_name"), "signals", ["name"], unique=False)
@@ -251,8 +278,14 @@ def upgrade() -> None:
         sa.Column("position", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("parent", sa.Integer(), nullable=False),
         sa.ForeignKeyConstraint(
-            ["session", "parent"], ["nodes.session", "nodes.seq"], name=op.f("fk_node_parents_session_parent")
+            ["session", "parent"],
+            ["nodes.session", "nodes.seq"],
+            name=op.f("fk_node_parents_session_parent"),
         ),
-        sa.ForeignKeyConstraint(["session", "seq"], ["nodes.session", "nodes.seq"], name=op.f("fk_node_parents_session_seq")),
+        sa.ForeignKeyConstraint(
+            ["session", "seq"],
+            ["nodes.session", "nodes.seq"],
+            name=op.f("fk_node_parents_session_seq"),
+        ),
         sa.PrimaryKeyConstraint("session", "seq", "position", name=op.f("pk_node_parents")),
     )

@@ -18,7 +18,11 @@ def upgrade() -> None:
         sa.Column("author", sa.Text(), nullable=False),
         sa.Column("note", sa.Text(), nullable=False),
         sa.Column("created", sa.Float(precision=53), nullable=False),
-        sa.ForeignKeyConstraint(["session", "node"], ["nodes.session", "nodes.seq"], name=op.f("fk_approvals_session_node")),
+        sa.ForeignKeyConstraint(
+            ["session", "node"],
+            ["nodes.session", "nodes.seq"],
+            name=op.f("fk_approvals_session_node"),
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_approvals")),
     )
     op.create_index(op.f("ix_approvals_session"), "approvals", ["session"], unique=False)

@@ -1,4 +1,5 @@
-"""Skills that are earned: what they match, where evidence is from, and how often they were shown, used and of use."""
+"""Skills that are earned: what they match, where evidence is from, and how often they were shown,
+used and of use."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -11,21 +12,34 @@ depends_on = None
 
 def upgrade() -> None:
     op.execute("update skills set state = 'retired' where state = 'rejected'")
-    with op.batch_alter_table("skills") as skills:  # on SQLite the table is written anew, without its CHECK
+    # on SQLite the table is written anew, without its CHECK
+    with op.batch_alter_table("skills") as skills:
         if op.get_bind().dialect.name != "sqlite":
             skills.drop_constraint(op.f("ck_skills_state"), type_="check")
-        skills.alter_column("pattern", new_column_name="code", existing_type=sa.Text(), existing_nullable=False)
-        skills.add_column(sa.Column("counter_indications", sa.Text(), nullable=False, server_default=""))
+        skills.alter_column(
+            "pattern", new_column_name="code", existing_type=sa.Text(), existing_nullable=False
+        )
+        skills.add_column(
+            sa.Column("counter_indications", sa.Text(), nullable=False, server_default="")
+        )
         skills.add_column(sa.Column("matches", sa.JSON(), nullable=False, server_default="{}"))
-        skills.create_check_constraint(op.f("ck_skills_state"), "state in ('proposed', 'accepted', 'contradicted', 'retired')")
+        skills.create_check_constraint(
+            op.f("ck_skills_state"), "state in ('proposed', 'accepted', 'contradicted', 'retired')"
+        )
     op.add_column("skill_evidence", sa.Column("predicted", sa.Float(precision=53), nullable=True))
-    op.add_column("skill_evidence", sa.Column("origin", sa.Text(), nullable=False, server_default=""))
+    op.add_column(
+        "skill_evidence", sa.Column("origin", sa.Text(), nullable=False, server_default="")
+    )
     op.create_table(
         "skill_shown",
         sa.Column("skill", sa.String(length=120), nullable=False),
         sa.Column("session", sa.String(length=80), nullable=False),
         sa.Column("ask", sa.Integer(), autoincrement=False, nullable=False),
-        sa.ForeignKeyConstraint(["session", "ask"], ["asks.session", "asks.seq"], name=op.f("fk_skill_shown_session_ask")),
+        sa.ForeignKeyConstraint(
+            ["session", "ask"],
+            ["asks.session", "asks.seq"],
+            name=op.f("fk_skill_shown_session_ask"),
+        ),
         sa.PrimaryKeyConstraint("skill", "session", "ask", name=op.f("pk_skill_shown")),
     )
     op.create_index(op.f("ix_skill_shown_session"), "skill_shown", ["session"], unique=False)
@@ -35,7 +49,11 @@ def upgrade() -> None:
         sa.Column("session", sa.String(length=80), nullable=False),
         sa.Column("node", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("how", sa.String(length=20), nullable=False),
-        sa.ForeignKeyConstraint(["session", "node"], ["nodes.session", "nodes.seq"], name=op.f("fk_skill_uses_session_node")),
+        sa.ForeignKeyConstraint(
+            ["session", "node"],
+            ["nodes.session", "nodes.seq"],
+            name=op.f("fk_skill_uses_session_node"),
+        ),
         sa.PrimaryKeyConstraint("skill", "session", "node", name=op.f("pk_skill_uses")),
     )
     op.create_index(op.f("ix_skill_uses_session"), "skill_uses", ["session"], unique=False)
@@ -49,6 +67,10 @@ def upgrade() -> None:
         sa.Column("low", sa.Float(precision=53), nullable=True),
         sa.Column("high", sa.Float(precision=53), nullable=True),
         sa.Column("created", sa.Float(precision=53), nullable=False),
-        sa.ForeignKeyConstraint(["session", "node"], ["nodes.session", "nodes.seq"], name=op.f("fk_skill_outcomes_session_node")),
+        sa.ForeignKeyConstraint(
+            ["session", "node"],
+            ["nodes.session", "nodes.seq"],
+            name=op.f("fk_skill_outcomes_session_node"),
+        ),
         sa.PrimaryKeyConstraint("skill", "session", name=op.f("pk_skill_outcomes")),
     )

@@ -26,7 +26,12 @@ NAMES = {
 def upgrade() -> None:
     op.execute("alter table baselines rename column roofline_us to roofline_time_us")
     op.execute("alter table evaluations rename column device_s to device_seconds")
-    for table, column in (("case_results", "data"), ("tasks", "facts"), ("sessions", "budget"), ("sessions", "options")):
+    for table, column in (
+        ("case_results", "data"),
+        ("tasks", "facts"),
+        ("sessions", "budget"),
+        ("sessions", "options"),
+    ):
         _rewrite(table, column)
     _rewrite("jobs", "payload")
 
