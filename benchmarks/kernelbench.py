@@ -1,8 +1,10 @@
 """Judges the problems of a checkout of KernelBench as they are: nothing is scaled, and nothing of
 them is copied into this project.
 
-    python benchmarks/kernelbench.py FOLDER [--target cuda] [--levels 1,2,3] [--resume FILE] [--limit-s 400]
-    python benchmarks/kernelbench.py FOLDER --resume FILE --made        mutants are made beforehand, without a judge
+    python benchmarks/kernelbench.py FOLDER [--target cuda] [--levels 1,2,3] [--resume FILE]
+        [--limit-s 400]
+    python benchmarks/kernelbench.py FOLDER --resume FILE --made        mutants are made
+        beforehand, without a judge
     python benchmarks/kernelbench.py FOLDER --resume FILE --summary     what FILE says, as tables
 
 FOLDER: the root of a checkout. Each problem's own code is its candidate, library calls allowed. It

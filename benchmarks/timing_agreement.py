@@ -1,6 +1,7 @@
 """Does the evaluator call equal kernels equal, and a known small slow-down slow?
 
-    python benchmarks/timing_agreement.py [--target cpu|cuda] [--rounds 40] [--kind same|slower] [--out benchmarks/results]
+    python benchmarks/timing_agreement.py [--target cpu|cuda] [--rounds 40] [--kind same|slower]
+        [--out benchmarks/results]
     python benchmarks/timing_agreement.py --join RECORD...    one record of several: of both kinds,
                                                               or of equal GPUs side by side
 

@@ -30,16 +30,17 @@ def by_signal(library: Library) -> dict[str, dict[str, int]]:
     """Signal -> column -> pages."""
     names = sorted({signal for page in library.pages() for signal in page.signals})
     return {
-        name: _counts(library.pages(), lambda page, n=name: n in page.signals) for name in names
-    }  # type: ignore[misc]
+        name: _counts(library.pages(), lambda page, n=name: n in page.signals)  # type: ignore[misc]
+        for name in names
+    }
 
 
 def by_family(library: Library) -> dict[str, dict[str, int]]:
     """Operator family -> column -> pages."""
     return {
-        name: _counts(library.pages(), lambda page, n=name: n in page.families)
+        name: _counts(library.pages(), lambda page, n=name: n in page.families)  # type: ignore[misc]
         for name in sorted(FAMILIES)
-    }  # type: ignore[misc]
+    }
 
 
 def _counts(pages: Iterable[Page], about: Callable[[Page], bool]) -> dict[str, int]:

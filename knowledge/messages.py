@@ -18,7 +18,8 @@ _PHRASES: tuple[tuple[str, str], ...] = (
      "compile_error.resource_limit"),
     (r"too many resources requested for launch", "compile_error.resource_limit"),
     (r"exceeds triton maximum tensor numel", "compile_error.resource_limit"),
-    (r"\b\d+ bytes spill (?:stores|loads)|insufficient register resources|\bvgpr spill count: [1-9]", "register_spill"),
+    (r"\b\d+ bytes spill (?:stores|loads)|insufficient register resources|"
+     r"\bvgpr spill count: [1-9]", "register_spill"),
     (r"undefined (?:reference to|symbol)|unresolved (?:extern|symbol)|symbol lookup error",
      "compile_error.undefined_symbol"),
     (r"fatal error: [^\n]*no such file or directory|cannot open source file|file not found\b",

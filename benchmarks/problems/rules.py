@@ -202,9 +202,8 @@ def _setting(node: ast.AST, place: Place) -> Iterator[str]:
     for pool, other in _POOLS.items():
         if name.startswith(pool):
             allowed = [k for k in node.keywords if k.arg in ("kernel_size", "stride", "padding")]
-            yield (
-                f"torch.nn.{other}{name.removeprefix(pool)}({_text(ast.Call(ast.Name('f'), node.args[:3], allowed))[2:-1]})"
-            )
+            arguments = _text(ast.Call(ast.Name("f"), node.args[:3], allowed))[2:-1]
+            yield f"torch.nn.{other}{name.removeprefix(pool)}({arguments})"
 
 
 def _part_missing(node: ast.AST, place: Place) -> Iterator[str]:

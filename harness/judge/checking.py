@@ -45,8 +45,10 @@ def verify(run: Run) -> dict[str, Any]:
         run.guard(
             f"case {case.name}",
             worker,
-            lambda name=case.name: worker.ask("drop", seconds=LOAD_SECONDS, key=name),
-        )  # type: ignore[misc]
+            lambda name=case.name: worker.ask(  # type: ignore[misc]
+                "drop", seconds=LOAD_SECONDS, key=name
+            ),
+        )
         if run.confirming:
             pool.release(checking=True)
     counted = run.guard(
@@ -195,10 +197,8 @@ class _CaseCheck:
         order += [
             secrets.randbelow(len(pair)) for _ in range(calls - len(order))
         ]  # no period, which a ring of outputs could share
-        doing = (
-            f"{'after the parameters changed, ' if changed else ''}{' and '.join(dict.fromkeys(h.family for h in pair))} "
-            "inputs"
-        )
+        families = " and ".join(dict.fromkeys(h.family for h in pair))
+        doing = f"{'after the parameters changed, ' if changed else ''}{families} inputs"
         result = self._burst(pair, order, doing, record=first)
         works.note_library(self.run, result.data)
         outputs = self._outputs(calls)

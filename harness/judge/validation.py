@@ -148,8 +148,8 @@ def _fakes(
         for spread in (False, True):
             yield (
                 "a few rows computed and the rest made up",
-                lambda n, s=spread: _few_rows(sets[n], dtype, s),
-            )  # type: ignore[misc]
+                lambda n, s=spread: _few_rows(sets[n], dtype, s),  # type: ignore[misc]
+            )
 
 
 def _few_rows(expected: torch.Tensor, dtype: torch.dtype, spread: bool) -> torch.Tensor:
@@ -185,10 +185,10 @@ def _views(
             yield lambda t, o=order: t.permute(o).reshape(wanted)  # type: ignore[misc]
         return
     differing = (
-        [a for a, (g, w) in enumerate(zip(given, wanted)) if g != w]
+        [a for a, (g, w) in enumerate(zip(given, wanted)) if g != w]  # noqa: B905
         if len(given) == len(wanted)
         else []
-    )  # noqa: B905
+    )
     if len(differing) == 1 and (axis := differing[0]) >= 0 and 0 < wanted[axis] < given[axis]:
         length = wanted[axis]
         for start in {0, given[axis] - length}:

@@ -4,7 +4,8 @@ copies.
     lib = load_cpp(SOURCE, flags=("-ffast-math",), defines={"UNROLL": 4})      # C++ for the CPU
     lib.rmsnorm(x, weight, y, rows, cols, eps)
 
-    lib = load_cuda(SOURCE, defines={"BLOCK": 256})                             # CUDA C++ for the current device
+    # CUDA C++ for the current device
+    lib = load_cuda(SOURCE, defines={"BLOCK": 256})
     lib.rmsnorm[rows, 256](x, weight, y, cols, eps)
 
 Inside an evaluation the source goes to the judge's confined build service; anywhere else it is

@@ -24,9 +24,10 @@ def load_cuda(
     """Compile CUDA C++ for the current device; its `__global__` functions become attributes,
     launched by
 
-        library.scale[grid, block, shared_bytes](x, y, n)          # grid and block: ints or up to three; shared memory optional
-        library["scale<float, 4>"][grid, block](x, y, n)           # an instance of a template
+        library.scale[grid, block, shared_bytes](x, y, n)
+        library["scale<float, 4>"][grid, block](x, y, n)  # an instance of a template
 
+    grid and block: ints or up to three; shared memory is optional.
     flags: after -std=c++17, for example "--use_fast_math" or "--maxrregcount=64". defines: name ->
     value, passed as -Dname=value. signatures: name -> one letter an argument, for kernels whose
     arguments cannot be read: p pointer, l int64, i int32, s int16, c int8, b bool, f float, d

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
 from kevolve_mcp.errors import KEvolveError, UsageError, shortened
 
+from .listing import ListingGroup
 from .spoken import spoken
 from .terminal import settle
 
@@ -87,7 +87,7 @@ def report(error: BaseException, *, as_json: bool) -> None:
         typer.echo(f"hint: {said['hint']}", err=True)
 
 
-class TeachingGroup(TyperGroup):
+class TeachingGroup(ListingGroup):
     """The root group: turns whatever a command raises, and a command line that says nothing, into
     words and an exit code."""
 

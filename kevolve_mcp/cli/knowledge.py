@@ -11,6 +11,7 @@ import typer
 from kevolve_mcp.errors import UsageError
 
 from . import documents
+from .listing import ListingGroup
 from .options import Json, Language, Python, Server, Target, Token
 from .terminal import announcer, print_json
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from kevolve_mcp.sessions.types import SimilarView
 
 app = typer.Typer(
+    cls=ListingGroup,
     help="Find and read what is known: constraints, guidance, hardware, samples, skills.",
     no_args_is_help=True,
 )

@@ -10,6 +10,7 @@ import typer
 
 from kevolve_mcp.errors import UsageError
 
+from .listing import ListingGroup
 from .options import Json
 from .person import at_home, name_of
 from .terminal import print_json
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 app = typer.Typer(
+    cls=ListingGroup,
     help="Look at the skills that searches have learned; accept, retire, send and receive them.",
     no_args_is_help=True,
 )

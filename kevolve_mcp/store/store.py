@@ -32,7 +32,7 @@ class Store:
     | `approvals` | who let a node pass |
     | `evaluations` | measurements, with cases and signals |
     | `jobs` | background work and the process that does it |
-    | `skills`, `skill_uses` | distilled patterns, their evidence and history; how often they were shown, used and of use |
+    | `skills`, `skill_uses` | distilled patterns, their evidence and history; how often of use |
 
     Concurrency: every method is synchronous and may be called from any thread; call it from a
     worker thread where an event loop runs. Several processes may open one home. A write is one

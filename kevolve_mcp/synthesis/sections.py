@@ -328,9 +328,9 @@ def similar(kernel: SimilarKernel, rank: int) -> Section:
     reached = "" if kernel.fitness is None else f", where it reached F = {kernel.fitness:.2f}"
     alike = "" if kernel.similarity is None else f" The tasks are {kernel.similarity:.0%} alike."
     where = f" on {one_line(kernel.target)} ({one_line(kernel.device)})" if kernel.device else ""
+    place = f" ({one_line(kernel.place)})" if kernel.place else ""
     head = (
-        "The best kernel of the task "
-        f"{one_line(kernel.task)}{f' ({one_line(kernel.place)})' if kernel.place else ''}{where}{reached}.{alike} "
+        f"The best kernel of the task {one_line(kernel.task)}{place}{where}{reached}.{alike} "
         f"{_MATERIAL}"
     )
     return Section(

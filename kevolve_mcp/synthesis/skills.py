@@ -3,7 +3,8 @@ template's roles, write the file.
 
 The pattern of a skill (front matter):
 
-    operators:  list of groups "aten.mean|aten.var"; of each group at least one operator was executed
+    operators:  list of groups "aten.mean|aten.var"; of each group at least one operator was
+                executed
     without:    list of operators (a trailing * matches any rest) that must not have been executed
     only:       list of operators outside which nothing may have been executed
     families:   list of groups "normalization|softmax" (words of knowledge.families); of each group

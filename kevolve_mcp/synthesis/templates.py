@@ -134,6 +134,7 @@ def _interface(
 
 def _cpp(task: Task, names: list[str]) -> str:
     pointers, made, outs = _interface(task, names, _POINTERS, "")
+    passed = [*(f"{n}.contiguous()" for n in names), *outs, "out0.numel()"]
     lines = [
         (
             "# The choices of a parameter search, and the present ones; each reaches the C++ text "
@@ -168,9 +169,7 @@ def _cpp(task: Task, names: list[str]) -> str:
         "",
         f"def run({', '.join(names)}):",
         *made,
-        (
-            f"    _lib.kernel({', '.join([*(f'{n}.contiguous()' for n in names), *outs, 'out0.numel()'])})"
-        ),
+        f"    _lib.kernel({', '.join(passed)})",
         f"    return {', '.join(outs)}",
     ]
     return "\n".join(lines)

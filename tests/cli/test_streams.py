@@ -50,7 +50,8 @@ def test_a_stream_that_lacks_letters_gets_plain_ones(task: Path) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "LANG": "C"}
     code = (
         "from kevolve_mcp.cli.terminal import settle, print_json; settle(); "
-        "print('1.20× 3.0 µs – 漢'); print_json({'µ': '漢'}); import sys; print('×', file=sys.stderr)"
+        "print('1.20× 3.0 µs – 漢'); print_json({'µ': '漢'}); "
+        "import sys; print('×', file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True

@@ -135,9 +135,7 @@ def test_a_kernel_that_loses_to_compile_is_used_where_the_fallback_would_be_slow
     assert "3.00x over the reference" in decided[0].why
 
 
-def test_a_kernel_whose_interval_lies_above_the_reference_is_used_although_one_process_leaves_it_unclear() -> (
-    None
-):
+def test_a_kernel_above_the_reference_is_used_although_one_process_leaves_it_unclear() -> None:
     one = samples.scale_norm()
     lows = (1.3, 0.9, 1.3, 1.3)
     cases = tuple(

@@ -43,11 +43,8 @@ def lineage_lines(lineage: tuple[NodeFacts, ...]) -> list[str]:
     for node in lineage:
         label = _origin(node)
         parents = f" from {' + '.join(node.parents)}" if len(node.parents) > 1 else ""
-        lines.append(
-            (
-                f"{node.id}  {with_interval(node.fitness, node.interval)}  {label}{parents}  {_change(node)}"
-            ).rstrip()
-        )
+        figure = with_interval(node.fitness, node.interval)
+        lines.append(f"{node.id}  {figure}  {label}{parents}  {_change(node)}".rstrip())
     return lines
 
 

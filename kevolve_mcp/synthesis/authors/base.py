@@ -57,9 +57,12 @@ class AuthorError(KEvolveError):
     was used up all the same.
 
     AuthorError
-    ├── AuthorUnusable      asking again is pointless until somebody fixes it: no key, unknown model, no such program
-    ├── AuthorUnavailable   the provider did not answer for as long as was waited: resuming later may succeed
-    └── BudgetSpent         what is left of the session's tokens, money or time does not pay for a proposal
+    ├── AuthorUnusable      asking again is pointless until somebody fixes it: no key, unknown
+    │                       model, no such program
+    ├── AuthorUnavailable   the provider did not answer for as long as was waited: resuming later
+    │                       may succeed
+    └── BudgetSpent         what is left of the session's tokens, money or time does not pay for a
+                            proposal
     """
 
     code = "author_failed"
