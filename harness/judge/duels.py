@@ -12,10 +12,11 @@ import math
 import os
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from ..types import HeadToHead, StageReport
+from ..types import HeadToHead, Stage, StageReport
 from . import blocks, interleaved, ratios, timing, works
 from .checking import verify
 from .environment import timing_effort
@@ -39,26 +40,26 @@ class _Contestant:
     run: Run
     failure: Failure | None = None
 
-    def attempt(self, stage: str, step: object) -> None:
+    def attempt(self, stage: Stage, step: Callable[[Run], Any]) -> None:
         """Run a step of the evaluation; a failure is noted as that stage's."""
         begun = time.monotonic()
         try:
-            data = step(self.run)  # type: ignore[operator]
+            data = step(self.run)
         except Failure as failure:
             self.failure = failure
             self._report(stage, begun, failure)
         else:
-            self.run.reports.append(StageReport(stage, True, time.monotonic() - begun, data=data))  # type: ignore[arg-type]
+            self.run.reports.append(StageReport(stage, True, time.monotonic() - begun, data=data))
 
     def lose(self, failure: Failure, begun: float) -> None:
         """It failed while it was timed."""
         self.failure = failure
         self._report("time", begun, failure)
 
-    def _report(self, stage: str, begun: float, failure: Failure) -> None:
+    def _report(self, stage: Stage, begun: float, failure: Failure) -> None:
         self.run.reports.append(
             StageReport(stage, False, time.monotonic() - begun, failure.message, failure.log)
-        )  # type: ignore[arg-type]
+        )
 
 
 def compare(runs: Sequence[Run], effort: float) -> HeadToHead:

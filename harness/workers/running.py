@@ -6,6 +6,7 @@ import gc
 import resource
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -77,11 +78,15 @@ def deciding(without_kernel: Callable[..., Any], inputs: Any) -> int:
     with torch.no_grad():
         for _ in range(DECISIONS):
             whole, part = (
-                over_and_over(lambda given, m=m: m(*given), inputs, DECISIONS, clock)
-                for m in (idle, nothing)
-            )  # type: ignore[misc]
+                over_and_over(partial(_spread, module), inputs, DECISIONS, clock)
+                for module in (idle, nothing)
+            )
             costs.append((whole - part) / DECISIONS)
     return max(1, round(median(costs)))
+
+
+def _spread(module: Callable[..., Any], inputs: Any) -> Any:
+    return module(*inputs)
 
 
 def figures(
