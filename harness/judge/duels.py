@@ -102,9 +102,9 @@ def _able(contestants: Sequence[_Contestant]) -> list[_Contestant]:
 def _prove(each: _Contestant) -> None:
     """Build and verify, as in any evaluation."""
     run = each.run
-    for stage, step in (("build", build), ("verify", verify)):
-        if each.failure is None:
-            each.attempt(stage, step)
+    each.attempt("build", build)
+    if each.failure is None:
+        each.attempt("verify", verify)
     if each.failure is None:
         keep_compiled(run)
     if run.loaded is not None:

@@ -127,7 +127,7 @@ def _near(name: str, known: Iterable[str]) -> str:
 def slim(tool: Tool) -> None:
     """Drop what repeats itself from a tool's schemas: every client pays for it in tokens on every
     connection."""
-    tool.description = " ".join(tool.description.split())
+    tool.description = "\n\n".join(" ".join(p.split()) for p in tool.description.split("\n\n"))
     _slim(tool.parameters)
     if tool.output_schema is not None:
         _slim(tool.output_schema)
