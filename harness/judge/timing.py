@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     import torch
 
 PROCESSES = 3
-SCREENING_NOISE = 1.2
 OTHER = "other candidate"
 # of one side's calls in a block, where that is enough for BURSTS: a slow candidate needs no more
 MOST_SECONDS = 0.5
@@ -580,11 +579,11 @@ def strongest(case: Case) -> str:
 
 
 def contenders(case: Case, *, every: bool) -> list[str]:
-    """Baselines to time: all of them, or the strongest two where screening left them near each
-    other: on a busy machine it is off by as much, and the one that was left out would have been the
-    stronger."""
+    """Baselines to time: all of them, or those that screening left within 5 % of the strongest. Not
+    more: two that take turns in one process are warmer than a candidate between them, and honest
+    ones were said to do work ahead of their calls."""
     ordered = sorted(case.baselines_us, key=lambda name: case.baselines_us[name])
-    limit = case.baselines_us[ordered[0]] * SCREENING_NOISE
+    limit = case.baselines_us[ordered[0]] * 1.05
     return ordered if every else [name for name in ordered if case.baselines_us[name] <= limit][:2]
 
 
