@@ -39,13 +39,14 @@ MORE_BURSTS, CONFIRMING_BURSTS = (
 )
 MAX_CALLS, MOST_HOST_CALLS = 32, 8
 # On a device where the judge's clock measures bursts, which is off by 2 us for each (H200) and
-# takes 3 ms: so long, or of so many calls, so many of them in a process, and so many calls that are
-# a burst of their own; in a search and in a confirmation.
-QUEUED_BURST_US, MOST_QUEUED_CALLS, QUEUED_BURSTS, QUEUED_ALONE = (
+# takes 3 ms: so long, or of so many calls, so many of them in a process, so many calls that are a
+# burst of their own, and so many bursts that call nothing; in a search and in a confirmation.
+QUEUED_BURST_US, MOST_QUEUED_CALLS, QUEUED_BURSTS, QUEUED_ALONE, QUEUED_NOTHINGS = (
     (300.0, 1_000.0),
     (32, 96),
     (6, 8),
-    (16, 32),
+    (8, 32),
+    (5, 15),
 )
 # of a case whose operators are taken apart: what they hand on needs several times as much
 GRAPH_BYTES = 1 << 28
@@ -98,13 +99,15 @@ class Drawer:
 
     def state(self, pool: CasePool, seed: int) -> int:
         """Put the reference into a state (0: as constructed) and return the values' descriptor."""
-        fd = buffers.create("state", int(pool.describe["state_layout"]["bytes"]))
-        self._worker.ask("set_state", [fd], seconds=TASK_SECONDS, case=pool.name, seed=seed)
-        buffers.seal(fd)
         if seed in pool.states:
-            os.close(fd)
+            if seed != pool.state:
+                self._worker.ask("set_state", seconds=TASK_SECONDS, case=pool.name, seed=seed)
         else:
+            fd = buffers.create("state", int(pool.describe["state_layout"]["bytes"]))
+            self._worker.ask("set_state", [fd], seconds=TASK_SECONDS, case=pool.name, seed=seed)
+            buffers.seal(fd)
             pool.states[seed] = fd
+        pool.state = seed
         return pool.states[seed]
 
     def take(self, pool: CasePool, seed: int) -> None:
@@ -161,6 +164,7 @@ class Drawer:
                 MOST_QUEUED_CALLS[plenty],
                 QUEUED_ALONE[plenty],
             )
+            pool.nothings = QUEUED_NOTHINGS[plenty]
         pool.short = us < SHORT_US
         pool.one_by_one, pool.warm = (
             on_host,

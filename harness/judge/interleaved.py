@@ -193,7 +193,7 @@ class _Block:
                         name, half.group(number + offset + apart * self._names.index(name)), turn
                     ),
                 )
-        for _ in range(min(rounds, timing.NULL_TURNS)):
+        for _ in range(min(rounds, self._sides.NULL_TURNS)):
             nothing = self._sides.nothing(turn)
             for block in self._blocks.values():
                 block.null_ns += nothing

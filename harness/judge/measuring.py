@@ -19,9 +19,6 @@ from .run import Run, keep_compiled, start_timed_ahead, start_worker
 REPEATS, REPEATS_OF_ONE = 4, 2
 SEARCH_REPEATS = 1  # in a search, whose winner is measured again anyway
 MOST_PROCESSES = 36  # of a confirmation, for cases that the first processes leave inconclusive
-# of the best F so far: a search leaves it at one pair of processes below, whose figure is surer
-# than that
-BEHIND = 0.75
 PAUSE_S = 0.25  # before one of them: what disturbed it may pass
 
 UNCONFIRMED = (
@@ -98,7 +95,7 @@ def time_candidate(run: Run) -> dict[str, Any]:
         finally:
             worker.close()
         process += 1
-        if process == 1 and (text := _behind(run, rng)):
+        if process < timing.PROCESSES and (text := _behind(run, process, rng)):
             run.signals.append(Signal("timed_briefly", text))
             break
         if process == timing.PROCESSES:
@@ -175,9 +172,9 @@ def with_baselines(run: Run, case: Case) -> Case:
     return run.screened[case.name]
 
 
-def _behind(run: Run, rng: random.Random) -> str:
-    """Why a search need not go on timing a candidate that the first process shows far behind the
-    best so far; empty where it must."""
+def _behind(run: Run, processes: int, rng: random.Random) -> str:
+    """Why a search need not go on timing a candidate that its first processes show far behind the
+    best so far; empty where it must. The more of them, the surer is their figure."""
     best = run.request.best
     if run.request.renews or not best:
         return ""
@@ -187,11 +184,12 @@ def _behind(run: Run, rng: random.Random) -> str:
     own = fitness(
         [replace(run.results[name], speedup=found.speedup) for name, found in compared.items()]
     )
-    if own is None or own >= BEHIND * best:
+    if own is None or own >= run.task.family.BEHIND ** (processes**-0.5) * best:
         return ""
+    pairs = "the first pair" if processes == 1 else f"{processes} pairs"
     return (
-        f"F = {own:.3f} in the first pair of processes, and {best:.3f} is the best so far: not "
-        "timed any further"
+        f"F = {own:.3f} in {pairs} of processes, and {best:.3f} is the best so far: not timed any "
+        "further"
     )
 
 

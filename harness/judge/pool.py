@@ -30,6 +30,7 @@ class CasePool:
     init_fd: int = -1
     # state seed -> descriptor of the parameter values
     states: dict[int, int] = field(default_factory=dict)
+    state: int | None = None  # of them, in which the reference is
     checking: list[tuple[int, InputSet]] = field(default_factory=list)  # (state seed, set)
     timing: list[Group] = field(default_factory=list)
     # of `timing`: two where there are parameters, which change between them
@@ -39,6 +40,8 @@ class CasePool:
     )  # of one set each, where a device's burst has several calls; of the last half
     calls: int = 1  # measured, of a burst
     warm: int = 0  # calls before them that are not measured
+    # bursts that call nothing, on a device whose bursts the judge's clock measures
+    nothings: int = 0
     short: bool = False  # whether a call is
     one_by_one: bool = False  # whether calls are handed over one by one
     # whether sets lie on the device, in memory that workers share with the judge

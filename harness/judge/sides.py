@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 from ..workers import buffers, gate
 from . import bursts, statistics
@@ -27,7 +27,6 @@ from .slots import BurstResult, Slots
 
 WARM_BURSTS, MOST_WARM_BURSTS = 2, 10
 NOTHINGS = 2  # calls that do nothing, each time they are made
-NOTHINGS_QUEUED = 15  # bursts that call nothing, on a device, before others are measured
 # for launches to be queued: the first time; at least, afterwards
 SETTLING_S, QUEUEING_S = 1.0, 0.05
 # Of a queued burst: what a candidate could save of what a burst of nothing takes, from the judge's
@@ -67,6 +66,8 @@ class Sides(ABC):
     """A candidate's worker ("") and the baselines (by name) on one case; a context in which bursts
     are run. warm: inputs that are known to be right, for calls which are not measured. one_core:
     both sides are pinned to the timing core, and run there with one thread."""
+
+    NULL_TURNS: ClassVar[int] = 16  # in each half of a block, of calls that do nothing
 
     def __init__(
         self,
@@ -108,8 +109,8 @@ class Sides(ABC):
         `place` then."""
 
     def nothing(self, turn: Turn) -> list[tuple[int, int]]:
-        """Calls that do nothing, in the baselines' process: nanoseconds by the bill, and inside the
-        worker."""
+        """Calls that do nothing, in the baselines' process, made NULL_TURNS times in each half of a
+        block: nanoseconds by the bill, and inside the worker."""
         return []
 
     def hot(self, name: str) -> tuple[float, float, float | None]:
@@ -248,6 +249,8 @@ class Queued(Sides):
     """On a device that shares memory with the judge: calls wait in the stream for the judge's word,
     and its clock gives the figure, less what a burst takes that calls nothing."""
 
+    NULL_TURNS = 1  # what such a burst takes was measured before
+
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         # seconds in which a side has queued its launches, or never will
@@ -272,7 +275,7 @@ class Queued(Sides):
                 )
         if not self._nothing_ns:
             for sets in (self.pool.timing[0].sets, *(group.sets for group in self.pool.alone[:1])):
-                some = [self._nothing(sets, turn) for _ in range(NOTHINGS_QUEUED)]
+                some = [self._nothing(sets, turn) for _ in range(self.pool.nothings)]
                 before_ns, whole_ns = (
                     statistics.median(each)
                     for each in zip(*((s.before_ns, s.whole_ns) for s in some), strict=True)

@@ -47,7 +47,6 @@ MOST_SECONDS = 0.5
 # Of what the baseline's unmeasured calls take beyond measured ones: honest candidates that use
 # threads took 0.5 to 0.65 of it more in the median, others up to 0.4.
 COLD_SHARE = 0.5
-NULL_TURNS = 16  # in each half of a block, of calls that do nothing
 KEPT_BYTES = 32 << 20  # of timed outputs that wait for being verified
 # seen on an H200: handing over 160 MB took one honest process 200 us longer than the other, of some
 # 40 ms
@@ -463,7 +462,7 @@ class _Rounds:
                     self._block.gap_ns.append(float(result.outside_ns - result.inside_ns))
                 note(self._block, result, pool.calls, candidate=not name)
         # not between the rounds: one side's process would be warmer for them
-        for _ in range(min(rounds, NULL_TURNS)):
+        for _ in range(min(rounds, sides.NULL_TURNS)):
             self._block.null_ns += sides.nothing(turn)
         for chosen in pool.alone if half is pool.halves[-1] else ():
             self._rng.shuffle(names)

@@ -18,7 +18,8 @@ class DeviceFamily(Protocol):
     exceed it to count as faster. ADDRESS_SPACE: bytes a candidate may map beyond what its process
     has; 0 for no limit. PATIENCE_S: seconds that a confirmation goes on for cases which its first
     processes leave inconclusive. PROCESS_US: by how much a call of equal processes is known to
-    differ, as a standard deviation in microseconds.
+    differ, as a standard deviation in microseconds. BEHIND: the share of the best F so far below
+    which one pair of processes suffices for a search: less than the figure of one is off by.
     """
 
     @property
@@ -33,6 +34,8 @@ class DeviceFamily(Protocol):
     def PATIENCE_S(self) -> float: ...
     @property
     def PROCESS_US(self) -> float: ...
+    @property
+    def BEHIND(self) -> float: ...
 
     def __hash__(self) -> int:
         """Modules are hashable; said here so that answers about a family can be kept."""

@@ -66,16 +66,21 @@ def changed_state(name: str, value: Any, generator: Any) -> Any:
         if flat.numel() < 2 or bool((wide[1:] >= wide[:-1]).all()):
             return value
         return flat[torch.randperm(flat.numel(), generator=generator)].view(value.shape)
-    noise = torch.randn(value.shape, generator=generator, dtype=torch.float32)
     usual = value.float()
+    noise = torch.randn(
+        value.shape, generator=generator, dtype=torch.float32, device=generator.device
+    )
     finite = usual.isfinite()
-    some = usual[finite]
+    some = usual if bool(finite.all()) else usual[finite]
     scale = (
         (float(some.std(correction=0)) or float(some.abs().mean()) or 1.0) if some.numel() else 1.0
     )
     positive = "var" in name.rsplit(".", 1)[-1]
-    changed = usual * (1 + 0.25 * noise) + (0 if positive else 0.25 * scale) * noise.flip(0)
-    changed = torch.where(finite, changed.abs() if positive else changed, usual)
+    # in place: parameters may be a large part of the memory that there is
+    changed = noise.flip(0).mul_(0 if positive else 0.25 * scale)
+    changed.addcmul_(usual, noise.mul_(0.25).add_(1))
+    changed = changed.abs_() if positive else changed
+    changed = changed if some is usual else torch.where(finite, changed, usual)
     return changed.to(value.dtype)
 
 
