@@ -32,12 +32,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.mutants import KERNELS, Kernel  # noqa: E402
-from harness.judge import oracle  # noqa: E402
-from harness.judge.machine import Machine  # noqa: E402
-from harness.judge.opening import OpenTask, open_task  # noqa: E402
-from harness.judge.pool import CasePool  # noqa: E402
+from harness.judge.correctness import oracle  # noqa: E402
+from harness.judge.device.machine import Machine  # noqa: E402
+from harness.judge.exchange.case_pool import CasePool  # noqa: E402
+from harness.judge.tasks.opening import OpenTask, open_task  # noqa: E402
 from harness.types import Candidate, Evaluation, EvaluationRequest, to_json  # noqa: E402
-from harness.workers import buffers, host, modules  # noqa: E402
+from harness.wire import buffers  # noqa: E402
+from harness.workers import host, modules  # noqa: E402
 from kevolve_mcp.executors.local import LocalExecutor  # noqa: E402
 
 FLAGS: dict[str, tuple[str, ...]] = {

@@ -32,12 +32,13 @@ from typing import Any
 
 import recording
 
-from harness.judge import pipeline, timing
-from harness.judge.checking import verify
-from harness.judge.machine import Machine
-from harness.judge.measuring import time_candidate
-from harness.judge.opening import open_task
+from harness.judge.device.machine import Machine
+from harness.judge.evaluation import pipeline
+from harness.judge.evaluation.checking import verify
 from harness.judge.run import Run, begin
+from harness.judge.tasks.opening import open_task
+from harness.judge.timing import paired
+from harness.judge.timing.measuring import time_candidate
 from harness.targets import FAMILIES
 from harness.types import Candidate, EvaluationRequest, Policy, Target, to_json
 
@@ -154,7 +155,7 @@ def measure(target: str, rounds: int, out: Path, kinds: Sequence[str]) -> dict[s
     }
     source = TASK.replace("CASES_HERE", repr(cases)).replace("KERNEL_HERE", text)
     # the other baselines are slower, and would be timed as well
-    timing.contenders = lambda case, *, every: ["the kernel itself"]
+    paired.contenders = lambda case, *, every: ["the kernel itself"]
     with tempfile.TemporaryDirectory() as cache:
         machine = Machine(Path(cache))
         opened, task = open_task(
@@ -275,7 +276,7 @@ def joined(records: list[dict[str, Any]]) -> dict[str, Any]:
     return record
 
 
-def _ratio(block: timing.Block) -> float:
+def _ratio(block: paired.Block) -> float:
     return statistics.median([b / c for b, c in block.pairs["the kernel itself"]])
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from ..languages import LANGUAGES, Language
 from ..types import Signal, Status
 from ..workers import guards
-from .builds import BuildRecord
-from .endings import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
+from .errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
+from .processes.builds import BuildRecord
 
 
 @dataclass(frozen=True)

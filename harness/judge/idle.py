@@ -7,7 +7,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 
-from .endings import Cancelled, CancelToken
+from .errors import Cancelled, CancelToken
 
 PAUSE_SECONDS = 0.5  # without a request: then it begins
 

@@ -39,18 +39,20 @@ from ..types import (
     from_json,
     to_json,
 )
-from . import device_link, duels, memory, offline, pipeline
-from .endings import Cancelled, CancelToken, TaskRefusedError, WorkerFailed
+from .device import memory
+from .device.health import Health, Unwell
+from .device.locks import LockBroken
+from .device.machine import Machine
+from .errors import Cancelled, CancelToken, TaskRefusedError, WorkerFailed
+from .evaluation import compile_only, head_to_head, pipeline
+from .exchange import device_link
 from .failures import Unfit
-from .health import Health, Unwell
 from .idle import PAUSE_SECONDS, Idle
-from .locks import LockBroken
-from .machine import Machine
-from .opening import OpenTask, Tell, is_want_of_memory, open_task
-from .places import Place
-from .remembered import Remembered
+from .processes.runtimes import Place
 from .run import begin
-from .tasks import TaskText, differing
+from .tasks.opening import OpenTask, Tell, is_want_of_memory, open_task
+from .tasks.opening_cache import Remembered
+from .tasks.task_workers import TaskText, differing
 
 REFUSED_HINT = "Fix the task file and open it again."
 MOST_DESCRIPTORS = 1 << 16
@@ -245,7 +247,7 @@ class Judge:
             compiler = self._compiler(target, request.candidate.language)
             opened = self._opened(task, tell, token, cpu, checked=False)
             return to_json(
-                offline.evaluate(
+                compile_only.evaluate(
                     begin(self._machine, compiler, opened, task, request, level, tell, token)
                 )
             )
@@ -314,7 +316,7 @@ class Judge:
                 begin(self._machine, place, handle, task, one, level, tell, token)
                 for place, one in zip(places, each, strict=True)
             ]
-            return duels.compare(runs, request.effort)
+            return head_to_head.compare(runs, request.effort)
 
         return to_json(self._health.judged(family, compare))
 

@@ -9,21 +9,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ..languages import LANGUAGES, Language
+from ..sandbox.confine import Confinement
 from ..types import Case, CaseResult, EvaluationRequest, IsolationLevel, Signal, StageReport, Task
-from ..workers import buffers
-from ..workers.confine import Confinement
-from ..workers.kernels import Captured
-from . import bursts, device_link, memory, timing
-from .builds import BuildService
-from .endings import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
+from ..wire import buffers
+from ..wire.launches import Captured
+from .device import memory
+from .device.locks import DeviceLock
+from .device.machine import Machine
+from .errors import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
+from .exchange import bursts, device_link
+from .exchange.case_pool import CasePool
+from .exchange.slots import Slots
 from .failures import Failure, explain
-from .locks import DeviceLock
-from .machine import Machine
-from .opening import OpenTask, Tell
-from .places import Place
-from .pool import CasePool
-from .processes import ForkServer, Worker
-from .slots import Slots
+from .processes.builds import BuildService
+from .processes.runtimes import Place
+from .processes.worker import ForkServer, Worker
+from .tasks.opening import OpenTask, Tell
+from .timing import paired
 
 T = TypeVar("T")
 LOAD_SECONDS = 30.0
@@ -58,7 +60,7 @@ class Run:
     reports: list[StageReport] = field(default_factory=list)
     signals: list[Signal] = field(default_factory=list)
     results: dict[str, CaseResult] = field(default_factory=dict)
-    times: dict[str, timing.CaseTimes] = field(default_factory=dict)
+    times: dict[str, paired.CaseTimes] = field(default_factory=dict)
     library: dict[str, int] = field(default_factory=dict)
     launches: int = 0  # of its own kernels while verifying
     # C++ functions while verifying: calls by build and name

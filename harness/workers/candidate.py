@@ -11,27 +11,28 @@ from typing import Any
 
 from .. import native
 from ..types import to_json
-from . import buffers, compiled, frames, guards, host, kernels, modules, works
+from ..wire import buffers, frames, launches
+from . import compile_cache, guards, host, modules, own_kernels
 
 
 class CandidateHost(host.Host):
     """Commands of a candidate's worker, besides those of every host."""
 
     module: Any = None
-    _works: works.Works | None = None
-    _recorder: kernels.Recorder | None = None
+    _works: own_kernels.Works | None = None
+    _recorder: launches.Recorder | None = None
 
     def on_load(self, fds: list[int], poison: bool = False) -> None:
         """Execute the candidate's text (first descriptor), with what it compiled before (second, if
         given). With `poison`, memory from malloc is filled with a pattern, and launches of own
         kernels are watched: such a worker verifies, and is never timed."""
         native.use_builder(self._build)
-        compiled.use_private_folders()
+        compile_cache.use_private_folders()
         if len(fds) > 1:
-            compiled.unpack(fds[1])
+            compile_cache.unpack(fds[1])
         if poison:
-            self._works = works.Works()
-            self._recorder = kernels.Recorder(runs=True)
+            self._works = own_kernels.Works()
+            self._recorder = launches.Recorder(runs=True)
             native.observe_launches(self._recorder.note)
             self.guarded = True
             guards.explain_faults()
@@ -79,7 +80,7 @@ class CandidateHost(host.Host):
         """Take over the reference's parameters."""
         modules.copy_state(self.prepared[key].targets, list(buffers.read(fds[0], layout)))
 
-    def on_works(self, fds: list[int], mode: works.Mode) -> tuple[Any, tuple[int, ...]]:
+    def on_works(self, fds: list[int], mode: own_kernels.Mode) -> tuple[Any, tuple[int, ...]]:
         """values: launches of own kernels since the last such command, and the nanoseconds they
         took (after mode "meter"). data: which C++ functions were called, each as [identity of its
         build, name, calls]."""
@@ -96,7 +97,7 @@ class CandidateHost(host.Host):
         """Write every kernel of load_cuda that was launched to the first descriptor. values: bytes,
         kernels left out."""
         recorder = self._recorder
-        size, left_out = kernels.hand_over(recorder.found() if recorder else [], fds[0])
+        size, left_out = launches.hand_over(recorder.found() if recorder else [], fds[0])
         return None, (size, left_out + (recorder.left_out if recorder else 0))
 
     def _build(self, order: native.Order) -> native.Built:

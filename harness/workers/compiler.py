@@ -13,7 +13,8 @@ from typing import Any
 from .. import assembly, native
 from ..targets import cubin
 from ..types import from_json, to_json
-from . import binaries, buffers, host
+from ..wire import buffers
+from . import binaries, host
 
 _SOURCE, _LIBRARY = "kernel.cpp", "kernel.so"  # in the worker's own folder
 

@@ -9,21 +9,11 @@ import socket
 import sys
 from typing import Any
 
+from ..sandbox import confine
 from ..types import from_json
-from . import (
-    candidate,
-    capture,
-    compiled,
-    compiler,
-    confine,
-    frames,
-    interpreted,
-    operators,
-    placement,
-    probe,
-    reference,
-    traced,
-)
+from ..wire import frames
+from . import candidate, compile_cache, compiler, operators, placement, probe, reference
+from .absent import capture, interpreted, traced
 
 _KINDS = {
     "candidate": candidate.serve,
@@ -39,16 +29,16 @@ _KINDS = {
 def main(fd: int, preload: list[str], compiled_folder: str) -> None:
     """Serve until the judge closes the socket. Each request: {"kind", "confinement", "scratch"}
     with descriptors worker socket, log, status pipe, text buffer; the answer is {"pid"}.
-    compiled_folder: see compiled.warm_up, "" without."""
+    compiled_folder: see compile_cache.warm_up, "" without."""
     sock = socket.socket(fileno=fd)
     for name in preload:
         __import__(name)
     if "torch" in preload:
         _warm()
     if "triton" in preload:
-        compiled.warm_up_triton()
+        compile_cache.warm_up_triton()
     if compiled_folder:
-        compiled.warm_up(compiled_folder)
+        compile_cache.warm_up(compiled_folder)
     frames.send(
         sock,
         {

@@ -20,7 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import buffers, modules
+from ..wire import buffers
+from . import modules
 
 CALL, NOTHING, AGAIN, FORGET, END = (
     1,

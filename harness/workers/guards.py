@@ -17,7 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import buffers, modules
+from ..wire import buffers
+from . import modules
 
 FRESH = buffers.FILL  # of every byte that nobody has written
 PAGE = buffers.ALIGN

@@ -18,8 +18,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import buffers, compiled, frames, gate, guards, heap, modules, operators, placement, running
-from .shown import ShownHost
+from ..wire import buffers, frames
+from . import compile_cache, gate, guards, heap, modules, operators, placement, running
+from .device_commands import ShownHost
 
 ERROR_KINDS = (
     "exception", "no_entry_point", "syntax_error", "constructor", "parameter_mismatch", "structure",
@@ -355,7 +356,7 @@ class Host(ShownHost):
 
     def on_pack(self, fds: list[int]) -> dict[str, int]:
         """Hand over what was compiled so far."""
-        return {"bytes": compiled.pack(fds[0])}
+        return {"bytes": compile_cache.pack(fds[0])}
 
     def on_hot(
         self, fds: list[int], key: str, layout: buffers.Layout, base: int, calls: int, queue_ns: int

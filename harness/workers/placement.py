@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import device_memory
+from ..wire import device_memory
 
 FLUSH_BYTES = 256 << 20  # more than any last-level cache of the devices at hand (an H200 has 60 MB)
 QUEUE_NS = 200_000  # to queue a call from Python, at least, and once more for each burst

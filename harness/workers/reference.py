@@ -21,21 +21,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from . import (
-    buffers,
-    compiled,
-    dataflow,
-    device_memory,
-    families,
-    host,
-    modules,
-    operators,
-    placement,
-    task_file,
-)
-from .lines import CONSTRUCTOR, FORWARD, Lines
-from .neighbours import Neighbours
+from ..wire import buffers, device_memory
+from ..wire.task_lines import CONSTRUCTOR, FORWARD, Lines
+from . import compile_cache, dataflow, families, host, modules, operators, placement, task_file
 from .task_file import CaseSpec, TaskFile, TaskProblem
+from .task_folder import Neighbours
 
 KEPT_BYTES = 4 << 30  # of a device's memory, that the allocator may keep for later
 SMALL_BYTES = 1 << 20  # below it a second thread costs more than it saves
@@ -668,9 +658,9 @@ class _Printed(io.TextIOBase):
 def _settle(folder: str, search_path: str, compiled_fd: int) -> None:
     """Programs, what was compiled, and the current folder, as a task finds them."""
     os.environ["PATH"] = search_path
-    compiled.use_private_folders()
+    compile_cache.use_private_folders()
     if os.fstat(compiled_fd).st_size:
-        compiled.unpack(compiled_fd)
+        compile_cache.unpack(compiled_fd)
     if folder:
         # not readable for whom this process has become: the import will say so
         with contextlib.suppress(OSError):

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..wire.task_lines import Lines
 from . import modules
-from .lines import Lines
 
 IMPORTING = "importing the file"
 _DRAWN = 2  # held-out cases drawn from each declared range

@@ -12,7 +12,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from . import buffers, device_memory, gate, modules
+from ..wire import buffers, device_memory
+from . import gate, modules
 
 Tell = Callable[[int, int, int], None]  # address, bytes and descriptor of an allocation
 

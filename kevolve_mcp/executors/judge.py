@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
-from harness.judge.environment import JUDGE_ENVIRONMENT, evaluator_digest
+from harness.judge.settings import JUDGE_ENVIRONMENT, evaluator_digest
 from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, TaskRefused, Unavailable
 
 from .base import Progress, ProgressEvent

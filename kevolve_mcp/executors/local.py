@@ -9,7 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from harness.judge import devices as gpus
+from harness.judge.device import gpus
 from harness.types import (
     ComparisonRequest,
     Device,

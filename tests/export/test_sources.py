@@ -58,7 +58,7 @@ def test_the_edits_undo_themselves(lines: list[str]) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "from harness.judge import oracle",
+        "from harness.judge.correctness import oracle",
         "import kevolve_mcp",
         "from harness import *",
         "import os, harness.native",

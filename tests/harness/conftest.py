@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from harness.judge.processes import Worker
+from harness.judge.processes.worker import Worker
 from harness.native import find_compiler
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Purpose, Stage, Task
-from harness.workers import buffers
+from harness.wire import buffers
 from kevolve_mcp.executors import Executor
 from kevolve_mcp.executors.testing import Opened
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.judge.ahead import Ahead
-from harness.judge.machine import Machine
-from harness.judge.processes import Worker
+from harness.judge.device.machine import Machine
+from harness.judge.processes.prestarted import Ahead
+from harness.judge.processes.worker import Worker
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.judge import places
+from harness.judge.processes import runtimes
 from harness.targets import ARCHITECTURES, Architecture, Binary
 from harness.targets.amd import ARCHITECTURES as AMD
 from harness.targets.amd import read_listing
@@ -58,16 +58,16 @@ def test_every_architecture_is_under_the_contract() -> None:
 
 
 def test_the_matrix_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = places.TritonHere(
+    gone = runtimes.TritonHere(
         problem="triton is not installed", interpreter="triton is not installed"
     )
-    monkeypatch.setattr(places, "triton_here", lambda: gone)
-    assert {(t.mode, t.reason) for t in places.reports("") if t.languages != ("cuda",)} == {
+    monkeypatch.setattr(runtimes, "triton_here", lambda: gone)
+    assert {(t.mode, t.reason) for t in runtimes.reports("") if t.languages != ("cuda",)} == {
         ("absent", "triton is not installed")
     }
-    amd_only = places.TritonHere("3.7", "", ("hip",), "", "its interpreter needs numpy")
-    monkeypatch.setattr(places, "triton_here", lambda: amd_only)
-    found = {t.target: t for t in places.reports("")}
+    amd_only = runtimes.TritonHere("3.7", "", ("hip",), "", "its interpreter needs numpy")
+    monkeypatch.setattr(runtimes, "triton_here", lambda: amd_only)
+    found = {t.target: t for t in runtimes.reports("")}
     assert (found["cpu"].mode, found["cpu"].reason) == ("absent", "its interpreter needs numpy")
     assert found["hip:gfx942"].mode == "compile"
     assert found["hip:gfx942"].languages == ("triton",)
@@ -79,10 +79,10 @@ def test_the_device_that_is_here_is_not_listed_as_compile_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        places, "triton_here", lambda: places.TritonHere("3.7", "2", ("cuda", "hip"))
+        runtimes, "triton_here", lambda: runtimes.TritonHere("3.7", "2", ("cuda", "hip"))
     )
-    assert "cuda:sm_90" not in {t.target for t in places.reports("sm_90")}
-    assert "cuda:sm_90" in {t.target for t in places.reports("")}
+    assert "cuda:sm_90" not in {t.target for t in runtimes.reports("sm_90")}
+    assert "cuda:sm_90" in {t.target for t in runtimes.reports("")}
 
 
 CALCULATOR = r"""

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from harness.assembly import Body, Inside, read
-from harness.judge import loops
-from harness.judge.builds import BuildRecord, Product
+from harness.judge.attribution import loops
+from harness.judge.processes.builds import BuildRecord, Product
 from harness.languages import Cpp
 
 ARM = """

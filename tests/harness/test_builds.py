@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from harness.judge import builds
-from harness.judge.builds import BuildService
-from harness.judge.machine import Machine
-from harness.judge.processes import BuildHandler
+from harness.judge.device.machine import Machine
+from harness.judge.processes import builds
+from harness.judge.processes.builds import BuildService
+from harness.judge.processes.worker import BuildHandler
 from harness.native import find_compiler
 from harness.native.building import Order
 from harness.types import to_json

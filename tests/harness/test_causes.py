@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.judge.causes import explain
-from harness.judge.timing import Block
+from harness.judge.timing.causes import explain
+from harness.judge.timing.paired import Block
 from harness.targets.state import DeviceState
 
 CALM = DeviceState(0)

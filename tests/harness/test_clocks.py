@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from harness.judge import statistics
-from harness.judge.timing import Block, CaseTimes
+from harness.judge.timing import statistics
+from harness.judge.timing.paired import Block, CaseTimes
 from harness.targets.state import DeviceState
 
 ROUNDS, TRUE_NS, GAP_NS = 8, 2_000_000.0, 250_000.0

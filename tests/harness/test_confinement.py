@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from harness.judge import bubblewrap
-from harness.judge.endings import Refused, WorkerDied, WorkerFailed
-from harness.judge.freezing import descendants, turns
-from harness.judge.processes import ForkServer, Worker
-from harness.workers import buffers, syscalls
-from harness.workers.confine import Confinement
+from harness.judge.errors import Refused, WorkerDied, WorkerFailed
+from harness.judge.processes import bubblewrap
+from harness.judge.processes.freezing import descendants, turns
+from harness.judge.processes.worker import ForkServer, Worker
+from harness.sandbox import syscalls
+from harness.sandbox.confine import Confinement
+from harness.wire import buffers
 from kevolve_mcp.errors import TaskRefused
 from kevolve_mcp.executors import LocalExecutor
 

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from harness.judge.builds import BuildRecord
-from harness.judge.endings import WorkerFailed
+from harness.judge.errors import WorkerFailed
 from harness.judge.failures import explain
+from harness.judge.processes.builds import BuildRecord
 from harness.languages import Cuda
 from harness.native import find_toolkit
 from harness.targets.cubin import own_shared, split

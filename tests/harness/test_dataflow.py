@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.judge import words
+from harness.judge.processes import answers
 from harness.types import Operator
 from kevolve_mcp.executors.testing import Opened
 
@@ -63,7 +63,7 @@ def test_a_branch_on_values_and_a_gradient_have_a_graph(judge: Opened) -> None:
     ],
 )
 def test_nonsense_is_no_graph_and_says_why(told: object) -> None:
-    found, problem = words.graph(told)
+    found, problem = answers.graph(told)
     assert found == ()
     assert problem
     assert "\x1b" not in problem

@@ -6,13 +6,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness.judge.device_link import MOST_ALLOCATIONS, DeviceLink
-from harness.judge.device_slots import DeviceSlots
-from harness.judge.endings import Interfered
-from harness.judge.pool import CasePool
-from harness.judge.sets import Group, InputFile, InputSet
-from harness.workers import buffers
-from harness.workers.device_memory import STEP
+from harness.judge.errors import Interfered
+from harness.judge.exchange.case_pool import CasePool
+from harness.judge.exchange.device_link import MOST_ALLOCATIONS, DeviceLink
+from harness.judge.exchange.device_slots import DeviceSlots
+from harness.judge.exchange.input_sets import Group, InputFile, InputSet
+from harness.wire import buffers
+from harness.wire.device_memory import STEP
 
 
 def test_values_come_back_from_bytes() -> None:

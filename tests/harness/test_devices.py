@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.judge.devices import listed
-from harness.judge.locks import DeviceLock, LockBroken, shared_folder
+from harness.judge.device.gpus import listed
+from harness.judge.device.locks import DeviceLock, LockBroken, shared_folder
 from harness.targets import cpu, cuda, nvml
 from harness.targets.nvml import Gpu
 from harness.targets.state import DeviceState, disturbances, is_foreign, waited_ns
@@ -169,7 +169,7 @@ def test_a_process_that_has_no_core_is_seen_waiting() -> None:
 def test_one_holder_at_a_time_between_processes(tmp_path: Path) -> None:
     lock = DeviceLock("cuda:GPU-1", str(tmp_path))
     code = (
-        "import sys; from harness.judge.locks import DeviceLock\n"
+        "import sys; from harness.judge.device.locks import DeviceLock\n"
         f"with DeviceLock('cuda:GPU-1', {str(tmp_path)!r}).hold():\n"
         "    print('held', flush=True); sys.stdin.read()"
     )

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from harness.judge import distance, oracle
+from harness.judge.correctness import distance, oracle
 
 
 @pytest.mark.parametrize("shape", [(1,), (1000,), (7, 96), (33, 1000), (5, 4, 300), (0, 3), (2, 1)])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from harness.judge import faint, oracle
+from harness.judge.correctness import oracle, small_values
 
 # of 128 columns: the last 72 are below 1e-6
 SCALE = torch.logspace(0, -12, 16, dtype=torch.float64).repeat_interleave(8)
@@ -29,7 +29,7 @@ def finding(
 ) -> oracle.Finding:
     wanted, own = drawn(scale, dtype)
     allowed = oracle.allowance(wanted[0], own[0], 64)
-    groups = faint.find(wanted, own, allowed.element)
+    groups = small_values.find(wanted, own, allowed.element)
     allowed = replace(allowed, faint=groups)
     return oracle.compare(candidate, wanted[0], allowed, own[0])
 
@@ -60,13 +60,13 @@ def test_rounding_of_such_columns_is_not_asked_for() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_elements_that_are_small_by_chance_are_no_such_group(dtype: torch.dtype) -> None:
     wanted, own = drawn(torch.ones(512, dtype=torch.float64), dtype)
-    assert faint.find(wanted, own, oracle.allowance(wanted[0], own[0], 64).element) == ()
+    assert small_values.find(wanted, own, oracle.allowance(wanted[0], own[0], 64).element) == ()
 
 
 def test_what_the_framework_loses_is_not_asked_for() -> None:
     wanted, own = drawn(SCALE)
     own = [each + 1 - 1 for each in own]
-    groups = faint.find(wanted, own, 1e-5)
+    groups = small_values.find(wanted, own, 1e-5)
     assert all(float(group.size) > 1e-7 for group in groups)
 
 
@@ -75,7 +75,7 @@ def test_what_may_be_flushed_to_zero_is_not_asked_for() -> None:
         [torch.ones(64, dtype=torch.float64), torch.full((64,), 1e-38, dtype=torch.float64)]
     )
     wanted, own = drawn(scale)
-    assert faint.find(wanted, own, 1e-5) == ()
+    assert small_values.find(wanted, own, 1e-5) == ()
 
 
 def test_a_large_group_is_looked_at_by_a_sample() -> None:
@@ -83,10 +83,10 @@ def test_a_large_group_is_looked_at_by_a_sample() -> None:
         [torch.ones(64, dtype=torch.float64), torch.full((4096,), 1e-8, dtype=torch.float64)]
     )
     wanted, own = drawn(scale)
-    (*_, group) = faint.find(wanted, own, 1e-5)
-    assert group.places.numel() == faint.MOST_PLACES
+    (*_, group) = small_values.find(wanted, own, 1e-5)
+    assert group.places.numel() == small_values.MOST_PLACES
     zeros = own[0].clone()
     zeros[:, 64 : 64 + 2048] = 0
-    found = faint.lost(zeros, wanted[0], [group])
+    found = small_values.lost(zeros, wanted[0], [group])
     assert found is not None
     assert 0.6 < found[1] < 0.8

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import torch
 
-from harness.judge.calls import TurnResult
-from harness.judge.sides import OneByOne
+from harness.judge.exchange.calls import TurnResult
+from harness.judge.timing.runners import OneByOne
 from harness.native import find_compiler
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Task
-from harness.workers import buffers, frames, gate, modules
+from harness.wire import buffers, frames
+from harness.workers import gate, modules
 from kevolve_mcp.executors.testing import Opened
 
 TASKS = Path(__file__).parents[1] / "exploits" / "tasks"

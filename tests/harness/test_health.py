@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from harness.judge import health
-from harness.judge.ahead import Ahead
-from harness.judge.endings import Cancelled
-from harness.judge.health import Health, Unwell
-from harness.judge.leaving import Leaving
-from harness.judge.machine import Machine
+from harness.judge.device import health
+from harness.judge.device.health import Health, Unwell
+from harness.judge.device.machine import Machine
+from harness.judge.errors import Cancelled
+from harness.judge.processes.prestarted import Ahead
+from harness.judge.processes.reaping import Leaving
 from harness.targets import cpu
 from harness.targets.state import DeviceState
 

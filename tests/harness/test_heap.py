@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from harness.judge.processes import harness_root
+from harness.judge.processes.worker import harness_root
 
 # A heap with holes of many sizes; small chunks are taken before, inside and afterwards.
 SCRIPT = """

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.judge import leaving
-from harness.judge.leaving import Leaving
-from harness.judge.machine import Machine
-from harness.judge.processes import Worker
+from harness.judge.device.machine import Machine
+from harness.judge.processes import reaping
+from harness.judge.processes.reaping import Leaving
+from harness.judge.processes.worker import Worker
 
 
 @pytest.fixture
@@ -47,9 +47,9 @@ def test_no_more_than_a_few_are_held(started: Callable[[], Worker]) -> None:
     started().close()
     before, workers = descriptors(), Leaving()
     most = []
-    for _ in range(3 * leaving.MOST):
+    for _ in range(3 * reaping.MOST):
         workers.add(started())
         most.append(descriptors() - before)
-    assert max(most) == most[leaving.MOST - 1]
+    assert max(most) == most[reaping.MOST - 1]
     workers.wait()
     assert descriptors() == before

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from harness.judge import bubblewrap, pipeline
-from harness.judge.endings import Refused, WorkerFailed
-from harness.judge.machine import Machine
-from harness.judge.opening import OpenTask, open_task
-from harness.judge.processes import ForkServer, Worker
+from harness.judge.device.machine import Machine
+from harness.judge.errors import Refused, WorkerFailed
+from harness.judge.evaluation import pipeline
+from harness.judge.processes import bubblewrap
+from harness.judge.processes.worker import ForkServer, Worker
 from harness.judge.run import begin
+from harness.judge.tasks.opening import OpenTask, open_task
 from harness.native import find_compiler
 from harness.targets import cpu
 from harness.types import (

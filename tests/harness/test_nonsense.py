@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 
-from harness.judge import words
-from harness.judge.endings import Interfered
+from harness.judge.errors import Interfered
+from harness.judge.processes import answers
 from harness.types import to_json
-from harness.workers.kernels import KERNELS, Captured
+from harness.wire.launches import KERNELS, Captured
 
 from .conftest import Bench
 
 TALK = """
 import gc
 
-from harness.workers import frames, host
+from harness.wire import frames
+from harness.workers import host
 
 talker = next(o for o in gc.get_objects() if isinstance(o, host.Host))
 
@@ -141,12 +142,12 @@ KERNEL = {"name": "k", "num_warps": 4, "num_stages": 1}
 )  # fmt: skip
 def test_kernels_that_cannot_be(told: Any) -> None:
     with pytest.raises(Interfered):
-        words.captured(told if isinstance(told, bytes) else json.dumps(told).encode())
+        answers.captured(told if isinstance(told, bytes) else json.dumps(told).encode())
 
 
 def test_kernels_that_can_be() -> None:
     told = json.dumps(
         [{**KERNEL, "name": "k\x1b[2J\ud800", "grid": [2, 1, 1], "texts": {"ptx": "a\n\tb"}}]
     ).encode()
-    (found,) = words.captured(told)
+    (found,) = answers.captured(told)
     assert found == Captured("k\ufffd[2J\ufffd", 4, 1, grid=(2, 1, 1), texts={"ptx": "a\n\tb"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness.judge import oracle
+from harness.judge.correctness import oracle
 
 
 def judge(

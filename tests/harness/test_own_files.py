@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from harness.judge import pipeline
-from harness.judge.endings import WorkerDied
-from harness.judge.machine import Machine
-from harness.judge.opening import OpenTask, open_task
-from harness.judge.processes import ForkServer, Worker
+from harness.judge.device.machine import Machine
+from harness.judge.errors import WorkerDied
+from harness.judge.evaluation import pipeline
+from harness.judge.processes.worker import ForkServer, Worker
 from harness.judge.run import begin
+from harness.judge.tasks.opening import OpenTask, open_task
 from harness.native import find_compiler
+from harness.sandbox.confine import Confinement
 from harness.targets import cpu
 from harness.types import Candidate, EvaluationRequest, Policy, Target, Task
-from harness.workers import buffers, frames
-from harness.workers.confine import Confinement
+from harness.wire import buffers, frames
 
 from .conftest import CANDIDATES, load
 from .test_confinement import READABLE

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from harness.judge import cached
-from harness.judge.endings import Refused, WorkerFailed
-from harness.judge.machine import Machine
-from harness.judge.processes import ForkServer, Worker
-from harness.judge.remembered import Remembered
-from harness.judge.tasks import TaskText
+from harness.judge.device.machine import Machine
+from harness.judge.errors import Refused, WorkerFailed
+from harness.judge.processes.worker import ForkServer, Worker
+from harness.judge.tasks import cache_files
+from harness.judge.tasks.opening_cache import Remembered
+from harness.judge.tasks.task_workers import TaskText
 from harness.targets import cpu, kept
 from harness.types import Case, Task, task_digest
 
@@ -30,9 +30,9 @@ TASK = Task("task-1", task_digest(TEXT.source), TEXT.source, cases=(Case("defaul
 WRITER = """
 import sys
 from pathlib import Path
-from harness.judge import cached
+from harness.judge.tasks import cache_files
 for number in range(400):
-    cached.write(Path(sys.argv[1]) / f"{number % 7}.json", sys.argv[2].encode() * 9000, most_files=5, most_bytes=1 << 20)
+    cache_files.write(Path(sys.argv[1]) / f"{number % 7}.json", sys.argv[2].encode() * 9000, most_files=5, most_bytes=1 << 20)
 """  # noqa: E501
 
 
@@ -53,7 +53,7 @@ def test_several_judges_write_and_remove_at_once(tmp_path: Path) -> None:
     while any(w.poll() is None for w in writers):
         for file in folder.glob("*.json"):
             try:
-                found = cached.read(file)
+                found = cache_files.read(file)
             except FileNotFoundError:
                 continue
             assert len(found) == 9000  # of one writer, whole
@@ -64,13 +64,13 @@ def test_several_judges_write_and_remove_at_once(tmp_path: Path) -> None:
 
 def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
     for name in "abc":
-        cached.write(tmp_path / name, b"1234", most_files=3, most_bytes=12)
-    cached.read(tmp_path / "a")
-    cached.write(tmp_path / "d", b"1234", most_files=3, most_bytes=12)
+        cache_files.write(tmp_path / name, b"1234", most_files=3, most_bytes=12)
+    cache_files.read(tmp_path / "a")
+    cache_files.write(tmp_path / "d", b"1234", most_files=3, most_bytes=12)
     assert {f.name for f in tmp_path.iterdir()} == {"a", "c", "d"}
-    cached.write(tmp_path / "e", b"12345678", most_files=3, most_bytes=12)
+    cache_files.write(tmp_path / "e", b"12345678", most_files=3, most_bytes=12)
     assert {f.name for f in tmp_path.iterdir()} == {"d", "e"}
-    cached.write(tmp_path / "f", b"1" * 99, most_files=3, most_bytes=12)
+    cache_files.write(tmp_path / "f", b"1" * 99, most_files=3, most_bytes=12)
     assert {f.name for f in tmp_path.iterdir()} == {"f"}  # the newest stays, whatever its size
 
 

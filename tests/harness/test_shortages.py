@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import torch
 
-from harness.judge import bursts, device_link
-from harness.judge.endings import WorkerDied
+from harness.judge.device.machine import Machine
+from harness.judge.errors import WorkerDied
+from harness.judge.exchange import bursts, device_link
+from harness.judge.exchange.case_pool import CasePool
 from harness.judge.failures import Failure
-from harness.judge.machine import Machine
-from harness.judge.pool import CasePool
 from harness.judge.run import Run, address_space, call_seconds
-from harness.judge.tasks import TaskText, TaskWorkers
+from harness.judge.tasks.task_workers import TaskText, TaskWorkers
 from harness.targets import cpu
 from harness.types import Candidate, Case, EvaluationRequest, Policy
-from harness.workers.device_memory import DeviceMemoryError
+from harness.wire.device_memory import DeviceMemoryError
 from kevolve_mcp.executors import LocalExecutor
 from kevolve_mcp.executors.base import ProgressEvent
 

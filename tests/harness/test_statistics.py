@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 
 import pytest
 
-from harness.judge import statistics
+from harness.judge.timing import statistics
 
 
 def simulate(

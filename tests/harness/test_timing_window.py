@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from harness.judge import beside, blocks, measuring, timing
-from harness.judge.endings import WorkerTimeout
-from harness.judge.leaving import Leaving
-from harness.judge.timing import PROCESSES, BaselineLost, Block, CaseTimes
+from harness.judge.errors import WorkerTimeout
+from harness.judge.processes.reaping import Leaving
+from harness.judge.timing import blocks, extra_figures, measuring, paired
+from harness.judge.timing.paired import PROCESSES, BaselineLost, Block, CaseTimes
 from harness.targets import cpu
 from harness.targets.state import DeviceState
 from harness.types import (
@@ -110,7 +110,7 @@ class Bench:
             self.baselines.append(baselines)
             return next(scripted)
 
-        for module in (measuring, beside):
+        for module in (measuring, extra_figures):
             monkeypatch.setattr(module, "start_worker", start)
         monkeypatch.setattr(measuring, "keep_compiled", lambda run: None)
         monkeypatch.setattr(measuring, "start_timed_ahead", lambda run: None)
@@ -149,7 +149,7 @@ def test_a_disturbed_block_is_measured_again_by_a_fresh_process(
 
 def test_what_does_not_pass_is_bounded_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, iter([block(STRANGER)] * (PROCESSES + measuring.REPEATS)), "confirm")
-    monkeypatch.setattr(beside, "measure", lambda run, rng: None)
+    monkeypatch.setattr(extra_figures, "measure", lambda run, rng: None)
     data = measuring.time_candidate(bench.run)
     assert bench.started == PROCESSES + measuring.REPEATS
     (signal,) = bench.run.signals
@@ -169,8 +169,8 @@ def test_a_confirmation_goes_on_while_a_case_is_unclear(monkeypatch: pytest.Monk
         {"eager": 20.0, "slow": 99.0},
     )
     data = measuring.time_candidate(bench.run)
-    assert timing.PROCESSES < data["processes"]["only"] < measuring.MOST_PROCESSES
-    assert bench.baselines[: timing.PROCESSES + 1] == [["eager", "slow"]] * timing.PROCESSES + [
+    assert paired.PROCESSES < data["processes"]["only"] < measuring.MOST_PROCESSES
+    assert bench.baselines[: paired.PROCESSES + 1] == [["eager", "slow"]] * paired.PROCESSES + [
         ["eager"]
     ]
     found = bench.run.results["only"]
@@ -188,12 +188,12 @@ def test_a_confirmation_ends_where_nothing_decides(monkeypatch: pytest.MonkeyPat
     assert bench.run.results["only"].verdict == "inconclusive"
     monkeypatch.setattr(cpu, "PATIENCE_S", 0.0)
     bench = Bench(monkeypatch, iter([block(CALM, own=own) for own in (18.0, 22.0)] * 8), "export")
-    assert measuring.time_candidate(bench.run)["processes"]["only"] == timing.PROCESSES
+    assert measuring.time_candidate(bench.run)["processes"]["only"] == paired.PROCESSES
 
 
 def test_a_search_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, iter([block(CALM, own=own) for own in (18.0, 22.0)] * 8))
-    assert measuring.time_candidate(bench.run)["processes"]["only"] == timing.PROCESSES
+    assert measuring.time_candidate(bench.run)["processes"]["only"] == paired.PROCESSES
 
 
 def test_a_search_leaves_what_is_plainly_behind_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +231,7 @@ def test_all_cores_are_shown_and_judged_only_where_there_are_enough(
 ) -> None:
     scripted = [*[block(CALM)] * PROCESSES, *[block(CALM, own=4.0)] * processes]
     bench = Bench(monkeypatch, iter(scripted), "confirm")
-    monkeypatch.setattr(beside.os, "sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr(extra_figures.os, "sched_getaffinity", lambda _: set(range(cores)))
     measuring.time_candidate(bench.run)
     assert bench.cores == [0] * PROCESSES + [cores] * processes
     found = bench.run.results["only"]
@@ -255,9 +255,9 @@ def test_figures_of_one_process_each_are_summed_up_by_their_median() -> None:
 
 
 def test_a_baseline_that_fails_is_not_the_candidates_fault() -> None:
-    with pytest.raises(BaselineLost, match="compile did not answer"), timing._side("compile"):
+    with pytest.raises(BaselineLost, match="compile did not answer"), paired._side("compile"):
         raise WorkerTimeout
-    with pytest.raises(WorkerTimeout), timing._side(""):
+    with pytest.raises(WorkerTimeout), paired._side(""):
         raise WorkerTimeout
 
 

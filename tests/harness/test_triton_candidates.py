@@ -15,7 +15,7 @@ import pytest
 from mcp import Client
 from typer.testing import CliRunner
 
-from harness.judge import configurations
+from harness.judge.evaluation import configurations
 from harness.targets import ARCHITECTURES
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Stage, Task
 from kevolve_mcp.errors import Unavailable

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.judge import leaving
+from harness.judge.processes import reaping
 from harness.types import Policy
 
 from .conftest import Bench
@@ -206,10 +206,10 @@ def test_an_evaluation_leaves_no_descriptor_open(bench: Bench, correct: str) -> 
         return sum(len(os.listdir(f"/proc/{child}/fd")) for child in children)
 
     found = []
-    for number in range(4 * leaving.MOST):
+    for number in range(4 * reaping.MOST):
         assert bench.evaluate(f"# {number}\n{correct}").status == "correct"
         time.sleep(0.2)  # the worker for the next one is there as well
         found.append(held())
     # some that ended are still held: the most of several rounds is steady, where one descriptor at
     # a time would be eight more
-    assert max(found[-leaving.MOST :]) - max(found[: 2 * leaving.MOST]) < 2, found
+    assert max(found[-reaping.MOST :]) - max(found[: 2 * reaping.MOST]) < 2, found

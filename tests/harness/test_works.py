@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from harness.judge import works
+from harness.judge.attribution import own_work
 from harness.native import find_compiler
 from harness.targets import cpu, cuda
 from kevolve_mcp.executors.testing import Opened
@@ -87,7 +87,7 @@ def test_what_a_candidate_says_of_itself_cannot_break_the_judge(
 
 
 def test_launching_on_a_device_takes_the_host_time() -> None:
-    assert works.launch_us(cpu, 3) == works.HIDDEN_US
+    assert own_work.launch_us(cpu, 3) == own_work.HIDDEN_US
     # an honest start of examples/batch_event_truncate took so long on an H200
-    assert works.launch_us(cuda, 2) > 429
-    assert works.launch_us(cuda, 10**6) == works.launch_us(cuda, works.MOST_LAUNCHES)
+    assert own_work.launch_us(cuda, 2) > 429
+    assert own_work.launch_us(cuda, 10**6) == own_work.launch_us(cuda, own_work.MOST_LAUNCHES)

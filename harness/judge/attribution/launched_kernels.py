@@ -1,0 +1,77 @@
+"""The kernels that a candidate's process launched: read from it, and joined with what the build
+service knows of their binaries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...targets import Architecture, Binary
+from ...targets.cubin import own_shared
+from ...wire import buffers
+from ...wire.launches import TEXT_CHARS, Captured
+from ..processes import answers
+from ..processes.builds import BuildRecord
+from ..processes.worker import Worker
+from ..run import Run
+
+RESULT_BYTES = 32 << 20
+
+
+def collect(run: Run, worker: Worker, seconds: float) -> tuple[list[Captured], int]:
+    """(kernels, how many were left out), in the words of the candidate's process."""
+    fd = buffers.create("kernels", RESULT_BYTES)
+    buffers.seal(fd, writable=True)
+    try:
+        reply = run.guard(
+            "collecting", worker, lambda: worker.ask("collect", [fd], seconds=seconds)
+        )
+        size, left_out = reply.values[:2]
+        return run.guard(
+            "collecting",
+            worker,
+            lambda: answers.captured(os.pread(fd, max(0, min(size, RESULT_BYTES)), 0)),
+        ), left_out
+    finally:
+        os.close(fd)
+
+
+def joined(
+    kernels: Sequence[Captured], builds: Sequence[BuildRecord], architecture: Architecture
+) -> list[Captured]:
+    """Kernels of load_cuda with listings, registers and shared memory of the binary that was built
+    for them; one that no build knows is left out."""
+    known = {b.identity: b.product.kernels for b in builds if b.ok and b.language == "cuda"}
+    found = []
+    for kernel in kernels:
+        text = known.get(kernel.binary, {}).get(kernel.symbol)
+        if text is None:
+            continue
+        texts = {
+            kind: body[:TEXT_CHARS]
+            for kind, body in (("ptx", text.ptx), ("sass", text.sass))
+            if body
+        }
+        whole = replace(
+            kernel,
+            texts=texts,
+            resources=text.resources,
+            shared=kernel.shared + own_shared(text.resources),
+        )
+        found.append(replace(whole, refused=_refused(whole, architecture)))
+    return found
+
+
+def _refused(kernel: Captured, architecture: Architecture) -> str:
+    """Why the driver would not launch it."""
+    occupancy = architecture.read(
+        Binary(max(1, kernel.num_warps), kernel.shared, 0, {}, kernel.resources)
+    ).occupancy
+    if occupancy.blocks:
+        return ""
+    asked = f"a block of {kernel.num_warps} warps with {kernel.shared} bytes of shared memory"
+    return (
+        f"too many resources requested for launch: {asked} ({kernel.resources}) does not fit a "
+        f"multiprocessor: {occupancy.limiter}"
+    )

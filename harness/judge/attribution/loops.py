@@ -1,0 +1,181 @@
+"""The hot loops of a C++ candidate: the innermost ones of the functions that were called, as rows,
+counts and annotated assembly. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...assembly import Body, Inside
+from ...assembly.counting import total
+from ..processes.builds import BuildRecord
+
+LISTINGS_CHARS = 200_000  # of all listings of an evaluation together
+MOST_ROWS = 64
+PORTS = 4  # the busiest ones are shown
+
+
+@dataclass(frozen=True)
+class _Found:
+    """counted: whether its instructions are a part of the facts."""
+
+    label: str
+    function: str
+    body: Body
+    counted: bool
+    facts: dict[str, float]
+
+
+def describe(
+    builds: Sequence[BuildRecord], called: Mapping[str, Mapping[str, int]]
+) -> dict[str, Any]:
+    """Data of a stage: "static" (counts over the hot loops), "loops" (rows), "listings" (label ->
+    text), "loops_of" (which functions are meant). called: functions by build, with how often; where
+    none is known, all that Python may call count. {} where nothing was built."""
+    libraries = {b.identity: b.product.inside for b in builds if b.ok and b.language == "cpp"}
+    if not libraries:
+        return {}
+    meant = {
+        i: [n for n in called.get(i, {}) if n in inside.functions]
+        for i, inside in libraries.items()
+    }
+    known = any(meant.values())
+    found = []
+    for number, (identity, inside) in enumerate(libraries.items()):
+        roots = (
+            meant[identity]
+            if known
+            else [n for n, f in inside.functions.items() if f.exported] or list(inside.functions)
+        )
+        found += _of_library(inside, roots, f"build {number + 1}: " if len(libraries) > 1 else "")
+    found = sorted(found, key=lambda f: not f.counted)[:MOST_ROWS]
+    loops = [f for f in found if f.body.loop]
+    counted = [f.facts for f in found if f.counted]
+    notes = "; ".join(dict.fromkeys(i.note for i in libraries.values() if i.note))
+    tools = dict.fromkeys(i.disassembler for i in libraries.values() if i.disassembler)
+    return {
+        "loops_of": "the functions that were called"
+        if known
+        else "all functions that Python may call: none was called yet, or none was seen",
+        "disassembler": ", ".join(tools),
+        "static": {"loops": float(sum(f.counted for f in loops)), **total(counted)}
+        if counted
+        else {},
+        "loops": [_row(f) for f in loops],
+        "listings": _listings(found, notes),
+        **({"loops_note": notes} if notes else {}),
+    }
+
+
+def _of_library(inside: Inside, roots: Sequence[str], prefix: str) -> list[_Found]:
+    reached = _reached(inside, roots)
+    looping = {n for n in reached if any(b.loop for b in inside.functions[n].bodies)}
+    found, labels = [], dict[str, int]()
+    for name in reached:
+        for body in inside.functions[name].bodies:
+            inner = _reached(inside, [n for n in body.calls if n in inside.functions])
+            if body.loop and looping & set(inner) - {name}:
+                continue  # it calls a function that loops, so it is not the innermost
+            if not body.loop and looping:
+                continue
+            label = f"{prefix}{name}{f', line {body.line}' if body.line else ''}"
+            labels[label] = labels.get(label, 0) + 1
+            within = [
+                b.facts
+                for n in inner
+                if n != name
+                for b in inside.functions[n].bodies
+                if not b.loop
+            ]
+            facts = total([body.facts, *within]) if body.loop else body.facts
+            found.append(
+                _Found(
+                    f"{label} #{labels[label]}" if labels[label] > 1 else label,
+                    name,
+                    body,
+                    not body.remainder,
+                    facts,
+                )
+            )
+    return found
+
+
+def _reached(inside: Inside, roots: Sequence[str]) -> list[str]:
+    """The functions, and those of the library that they call or whose address they take."""
+    found = dict.fromkeys(roots)
+    waiting = list(roots)
+    while waiting:
+        for other in inside.functions[waiting.pop()].refers:
+            if other in inside.functions and other not in found:
+                found[other] = None
+                waiting.append(other)
+    return list(found)
+
+
+def _row(found: _Found) -> dict[str, Any]:
+    body, facts = found.body, found.facts
+    ports = sorted(body.pressure.items(), key=lambda p: -p[1])[:PORTS]
+    row = {
+        "loop": found.label,
+        "vector_bits": body.bits,
+        "lanes": body.lanes,
+        "instructions": int(facts["instructions"]),
+        "cycles": None if body.cycles is None else round(body.cycles, 2),
+        "limited_by": body.limit,
+        "port_pressure": {name: round(cycles, 2) for name, cycles in ports},
+        "estimated_by": body.by,
+        "spills": int(facts["spills"]),
+        "reloads": int(facts["reloads"]),
+        "stack_copies": int(facts["stack_copies"]),
+        "calls": int(facts["calls"]),
+        "remainder": body.remainder,
+    }
+    return {**row, "summary": _said(row)}
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    """One row as a reader takes it."""
+    width = {0: "scalar (1 lane)", -1: "scalable vectors (width known to the device alone)"}.get(
+        row["vector_bits"], f"{row['vector_bits']}-bit vectors ({row['lanes'] or 'unknown'} lanes)"
+    )
+    parts = [width, f"{row['instructions']} instructions"]
+    if row["cycles"] is not None:
+        without = ", calls not counted" if row["calls"] else ""
+        parts.append(
+            f"about {row['cycles']:g} cycles an iteration, held up by {row['limited_by']} "
+            f"({row['estimated_by']}{without})"
+        )
+    stack = [
+        f"{row[name]} {name.replace('_', ' ')}"
+        for name in ("spills", "reloads", "stack_copies")
+        if row[name]
+    ]
+    parts.append(", ".join(stack) or "no spills")
+    if row["remainder"]:
+        parts.append("a remainder or a rare case: not counted")
+    return "; ".join(parts)
+
+
+def _listings(found: Sequence[_Found], notes: str) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    room = LISTINGS_CHARS
+    for f in found:
+        head = (
+            _row(f)["summary"]
+            if f.body.loop
+            else f"no loop; {int(f.facts['instructions'])} instructions"
+        )
+        pressure = ", ".join(f"{name} {cycles:.2f}" for name, cycles in f.body.pressure.items())
+        lines = [
+            f"; {head}",
+            *([f"; cycles an iteration by port: {pressure}"] if pressure else []),
+            f.body.text,
+        ]
+        text = "\n".join(lines)
+        if len(text) <= room:
+            texts[f.label] = text
+            room -= len(text)
+    if notes or not texts:
+        texts["note"] = notes or "no function of the candidate was found in what was built"
+    return texts

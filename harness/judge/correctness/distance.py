@@ -1,0 +1,205 @@
+"""How far a result is from a reference, in one pass over blocks: they stay in the cache of a core,
+and leave a device's memory to tensors."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import math
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ...targets import cpu
+
+if TYPE_CHECKING:
+    import torch
+
+BLOCK = 1 << 17  # elements: both sides in float64 fit into the second-level cache of a core
+# 512 MiB in float64: enough work for a device, little beside an output of a billion elements
+DEVICE_BLOCK = 1 << 26
+TINY_SQUARES = 1e-250  # below it squares may have vanished
+MANY = 1 << 20  # elements that are worth a thread of their own
+
+
+@dataclass(frozen=True)
+class Distance:
+    """error: norm-wise, relative (absolute, as a root mean square, where the reference is zero).
+    rows: the same of each row (relative to the row, or to half the typical row: the error of a sum
+    that cancels is that of its terms). worst: the largest difference of an element. excess: the
+    largest of what is left of it after `slope` times the reference's element. rms: of the
+    reference. Where either side holds NaN or infinity, error is not finite."""
+
+    error: float
+    rows: torch.Tensor
+    worst: float
+    excess: float
+    rms: float
+
+
+def measure(value: torch.Tensor, reference: torch.Tensor, slope: float = 0.0) -> Distance:
+    """Of two real tensors of one shape. Computed in the reference's precision, in single at the
+    least; where squares overflow or vanish there, once more at another scale."""
+    import torch
+
+    if value.numel() == 0:
+        return Distance(0.0, torch.zeros(0), 0.0, 0.0, 0.0)
+    found = _measured(value, reference, slope)
+    if (
+        math.isfinite(found.error)
+        and math.isfinite(found.rms)
+        and (found.rms > 0.0 or found.worst == 0.0)
+    ):
+        return found
+    top = float(torch.where(reference.isfinite(), reference.abs(), 0).max())
+    if top == 0.0:
+        return found
+    exponent = max(-1021, math.frexp(top)[1])
+    down, up = math.ldexp(1.0, -exponent), math.ldexp(1.0, exponent - 1)
+    wide = torch.float64 if torch.float64 in (value.dtype, reference.dtype) else torch.float32
+    scaled = _measured(value.to(wide) * down, reference.to(wide) * down, slope)
+    return replace(
+        scaled, worst=2 * up * scaled.worst, excess=2 * up * scaled.excess, rms=2 * up * scaled.rms
+    )
+
+
+def rms(tensor: torch.Tensor) -> float:
+    """The root mean square of the elements, real or complex; of the largest values that there are
+    as well."""
+    return rms_of(lambda values: values, tensor)
+
+
+def rms_of(combine: Callable[..., torch.Tensor], *tensors: torch.Tensor) -> float:
+    """The same of a linear combination of tensors of one shape. combine: what it is of the same
+    stretch of each, in float64."""
+    import torch
+
+    own = [torch.view_as_real(t) if t.is_complex() else t for t in tensors]
+    count = own[0].numel()
+    if not count:
+        return 0.0
+    total = _squares(combine, own, 1.0)
+    if math.isnan(total) or TINY_SQUARES <= total < math.inf:
+        return math.sqrt(total / count)
+    top = max(float(stretch.double().abs().max()) for each in own for (stretch,) in blocks(each))
+    if not 0.0 < top < math.inf:
+        return top
+    return top * math.sqrt(_squares(combine, own, top) / count)
+
+
+def blocks(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    """The same stretch of each tensor, flat, from the first to the last: what is computed of one
+    needs little memory."""
+    flat = [t.reshape(-1) for t in tensors]
+    length = BLOCK if flat[0].device.type == "cpu" else DEVICE_BLOCK
+    for start in range(0, flat[0].numel(), length):
+        yield tuple(each[start : start + length] for each in flat)
+
+
+def all_finite(tensor: torch.Tensor) -> bool:
+    """Whether no element is NaN or infinite."""
+    # torch does not ask this of eight bits
+    narrow = tensor.is_floating_point() and tensor.element_size() < 2
+    return all(
+        bool((stretch.float() if narrow else stretch).isfinite().all())
+        for (stretch,) in blocks(tensor)
+    )
+
+
+def _squares(combine: Callable[..., torch.Tensor], own: list[torch.Tensor], unit: float) -> float:
+    """The sum of the squares of what is combined, in squared units."""
+    import torch
+
+    def one(stretches: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        wide = [s.double() if unit == 1.0 else s.double() / unit for s in stretches]
+        norm: torch.Tensor = torch.linalg.vector_norm(combine(*wide))
+        return norm.square()
+
+    on_threads = own[0].device.type == "cpu" and own[0].numel() >= 2 * MANY
+    found = list(_threads().map(one, blocks(*own)) if on_threads else map(one, blocks(*own)))
+    return float(torch.stack(found).sum())
+
+
+def _measured(value: torch.Tensor, reference: torch.Tensor, slope: float) -> Distance:
+    import torch
+
+    count = value.numel()
+    width = reference.shape[-1] if reference.dim() > 1 else count
+    own, wanted = value.reshape(-1, width), reference.reshape(-1, width)
+    height = len(wanted)
+    shares = min(height, count // MANY, len(cpu.CORES))
+    if value.device.type != "cpu":
+        parts = [_part(own, wanted, slope, DEVICE_BLOCK)]
+    elif shares < 2:  # handing it to a thread would take longer than a small comparison
+        parts = [_part(own, wanted, slope, BLOCK)]
+    else:
+        edges = [height * number // shares for number in range(shares + 1)]
+        pieces = [slice(*pair) for pair in itertools.pairwise(edges)]
+        parts = list(
+            _threads().map(lambda rows: _part(own[rows], wanted[rows], slope, BLOCK), pieces)
+        )
+    squares = torch.cat([part for part, _ in parts], dim=1)
+    worst, excess = torch.stack([part for _, part in parts]).amax(0).tolist()
+    whole, off = squares.sum(1).sqrt_().tolist()
+    row_reference, row_difference = squares.sqrt_()
+    if whole == 0.0:
+        return Distance(
+            off / math.sqrt(count), row_difference / math.sqrt(width), worst, excess, 0.0
+        )
+    typical = 0.5 * whole / math.sqrt(height)
+    return Distance(
+        off / whole,
+        row_difference / row_reference.clamp(min=typical),
+        worst,
+        excess,
+        whole / math.sqrt(count),
+    )
+
+
+def _part(
+    own: torch.Tensor, wanted: torch.Tensor, slope: float, block: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Squared norms of reference and difference by row, (2, rows); largest difference and excess,
+    (2,)."""
+    import torch
+
+    work = wanted.dtype if wanted.dtype in (torch.float64, torch.float32) else torch.float32
+    squares = torch.zeros(2, len(wanted), dtype=torch.float64, device=wanted.device)
+    largest = []
+    step = max(1, block // wanted.shape[1])
+    for start in range(0, len(wanted), step):
+        rows = slice(start, start + step)
+        for left in range(0, wanted.shape[1], block):
+            expected = wanted[rows, left : left + block].to(work)
+            difference = own[rows, left : left + block].to(work) - expected
+            for side, values in enumerate((expected, difference)):
+                squares[side, rows] += torch.linalg.vector_norm(values, dim=1).double().square_()
+            worst = difference.abs_().max()
+            excess = difference.sub_(expected.abs(), alpha=slope).max() if slope else worst
+            largest.append(torch.stack((worst, excess)))
+    return squares, torch.stack(largest).double().amax(0)
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    """Threads of our own: the framework's would meet after every operation on every block."""
+    return ThreadPoolExecutor(len(cpu.CORES), "compare", lambda: os.sched_setaffinity(0, cpu.CORES))
+
+
+def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors of one shape and dtype hold the same bytes."""
+    import torch
+
+    one, other = one.contiguous(), other.contiguous()
+    if one.device.type == other.device.type == "cpu":
+        size = ctypes.c_size_t(one.numel() * one.element_size())
+        return bool(
+            ctypes.CDLL(None).memcmp(
+                ctypes.c_void_p(one.data_ptr()), ctypes.c_void_p(other.data_ptr()), size
+            )
+            == 0
+        )
+    return bool(torch.equal(one.reshape(-1).view(torch.uint8), other.reshape(-1).view(torch.uint8)))

@@ -1,0 +1,1 @@
+"""What this machine and its devices offer: environment, levels, ceilings, locks, memory, health."""

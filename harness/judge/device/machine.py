@@ -1,0 +1,376 @@
+"""What this machine offers: environment, isolation levels (probed, not guessed), targets,
+ceilings."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache, cached_property
+from pathlib import Path
+
+from ... import native
+from ...languages import LANGUAGES
+from ...sandbox.confine import Confinement
+from ...targets import ARCHITECTURES, DeviceFamily, cpu, cuda, framework, nvml
+from ...types import (
+    ISOLATION_LEVELS,
+    TASK_ISOLATION,
+    Ceilings,
+    Environment,
+    EvaluationRequest,
+    IsolationLevel,
+    MachineReport,
+    Mode,
+    Target,
+    TargetReport,
+)
+from ..errors import Refused, WorkerDied, WorkerTimeout
+from ..exchange import device_link
+from ..processes import bubblewrap, runtimes
+from ..processes.builds import compiler_version
+from ..processes.fork_servers import Servers, importable, readable_paths
+from ..processes.prestarted import Ahead
+from ..processes.reaping import Leaving
+from ..processes.worker import ForkServer, Worker, command, harness_root
+from ..settings import ALLOCATION_NAME, evaluator_digest, timing_effort
+from . import memory
+
+_SCRATCH = "kevolve-judge-"
+# Whom workers of a judge that runs as root become in namespaces: first candidates, then tasks. The
+# limit on processes counts all of a user's, so that a fork bomb under one judge would starve the
+# others if they shared a user. systemd keeps these numbers for users that come and go.
+FIRST_USER, JUDGES = 61184, 2168
+
+
+class Machine:
+    """Facts are read once. `scratch` is a private folder for the levels without a mount
+    namespace."""
+
+    def __init__(self, cache: Path) -> None:
+        self.cache = cache
+        _remove_left_over()
+        self.scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
+        self.servers = Servers(cache, self.scratch)
+        self.ahead, self.timed_ahead = Ahead(), Ahead()
+        self.leaving = Leaving()
+
+    @property
+    def fork_server(self) -> ForkServer:
+        """The one for CPU candidates and for compilers."""
+        return self.server_for(cpu)
+
+    def server_for(self, family: DeviceFamily) -> ForkServer:
+        """The fork server from which candidates for a device family are forked."""
+        return self.servers.candidates(family, self.level)
+
+    def place(self, family: DeviceFamily, target: Target, language: str) -> runtimes.Place:
+        """Where candidates of a language are evaluated for a target that `targets` lists for it."""
+        if language == "triton" and target.family == "cpu":
+            return runtimes.interpreter(
+                self.servers.triton(self.level, interpret=True), self.environment
+            )
+        return runtimes.Place(
+            str(target), "execute", self.server_for(family), self.environment_of(family)
+        )
+
+    def compiler(self, target: Target, language: str) -> runtimes.Place:
+        """Where candidates of a language are compiled for a target that need not be here."""
+        name = self.architecture_of(target)
+        if language == "cuda":
+            return runtimes.tracer(self.fork_server, self.environment, str(target), name)
+        return runtimes.compiler(
+            self.servers.triton(self.level, interpret=False), self.environment, str(target), name
+        )
+
+    def only_compiles(self, target: Target) -> bool:
+        """Whether kernels can be compiled for a target, and not run. It names an architecture
+        then."""
+        return bool(target.arch) and any(
+            t.target == str(target) and t.mode == "compile" for t in self.targets()
+        )
+
+    def architecture(self, target: Target, request: EvaluationRequest) -> str:
+        """For what a build of this request is compiled with static facts; "" where the language's
+        own build says more."""
+        language = request.candidate.language
+        able = {
+            "triton": not runtimes.triton_here().problem,
+            "cuda": bool(native.find_toolkit().version),
+        }
+        return self.architecture_of(target) if able.get(language) else ""
+
+    def architecture_of(self, target: Target) -> str:
+        """The key in ARCHITECTURES of a target, with that of the device here where it names none;
+        "" if it is not known."""
+        name = str(target) if target.arch else f"{target.family}:{self._architecture()}"
+        return name if name in ARCHITECTURES else ""
+
+    def expect_first(self) -> None:
+        """Start what almost every request needs, before the first one comes: it imports torch, and
+        so will this process."""
+        self.servers.candidates(cpu, "namespaces").launch()
+
+    def expect_task(self, family: DeviceFamily, folder: str, *, compiles: bool) -> None:
+        """Start what `task_worker` and the first evaluation will need, all at once and without
+        waiting for it: each imports for seconds, and so does this process."""
+        self.server_for(family).launch()
+        self.task_server(family, folder, compiles=compiles).launch()
+        threading.Thread(target=importlib.import_module, args=("torch",), daemon=True).start()
+
+    def expect_naive(self, family: DeviceFamily, folder: str) -> None:
+        """Start what the naive figure of a confirmation will need, long before it is timed."""
+        self.task_server(family, folder, allocation=False).launch()
+
+    def task_worker(
+        self, family: DeviceFamily, folder: str, *, compiles: bool, allocation: bool = True
+    ) -> Worker:
+        """A confined process for a task. folder: what it may read besides, "" for nothing.
+        compiles: it will need inductor, whose import takes seconds; one that only draws inputs need
+        not wait for it. allocation: see ForkServer."""
+        server = self.task_server(family, folder, compiles=compiles, allocation=allocation)
+        scratch = "" if self.task_level == "namespaces" else tempfile.mkdtemp(dir=self.scratch)
+        return server.worker("reference", self._task_rules(family, folder), scratch)
+
+    def task_server(
+        self,
+        family: DeviceFamily,
+        folder: str,
+        *,
+        compiles: bool = True,
+        allocation: bool = True,
+        level: IsolationLevel | None = None,
+    ) -> ForkServer:
+        """The fork server for tasks that are timed; those that are not share the candidates'.
+        level: of a candidate that is timed beside one."""
+        readable = self._task_readable(folder)
+        if allocation and not compiles:
+            return self.servers.candidates(family, self.task_level, readable)
+        return self.servers.tasks(family, level or self.task_level, readable, allocation=allocation)
+
+    def _task_readable(self, folder: str) -> tuple[str, ...]:
+        """Beyond what every worker may read."""
+        return (*importable(), self.servers.inductor, *([folder] if folder else []))
+
+    def _task_rules(self, family: DeviceFamily, folder: str) -> Confinement:
+        """As a candidate's, but with room for every core, a compiler, and as much memory as is
+        reasonable."""
+        return replace(
+            self.rules(self.task_level, family),
+            readable=(*readable_paths(), *self._task_readable(folder)),
+            memory_bytes=memory.allowed() if family.ADDRESS_SPACE else 0,
+            file_bytes=memory.allowed(),
+            processes=max(512, 16 * (os.cpu_count() or 1)),
+            scratch_bytes=2 << 30,
+            user=_user() + 1,
+            tools=True,
+        )
+
+    @cached_property
+    def task_level(self) -> IsolationLevel:
+        """Under which tasks run: the strongest level there is, unless the user trusts the tasks and
+        says so."""
+        asked = os.environ.get("KEVOLVE_TASK_ISOLATION", "")
+        return next((level for level in ISOLATION_LEVELS if level == asked), self.level)
+
+    def rules(self, level: str, family: DeviceFamily = cpu) -> Confinement:
+        """The confinement of a candidate at a level."""
+        return Confinement(
+            level,
+            readable_paths(),
+            memory_bytes=family.ADDRESS_SPACE,
+            resident_bytes=memory.allowed(),
+            devices=family.nodes(),
+            user=_user(),
+        )
+
+    @cached_property
+    def isolation(self) -> dict[str, str]:
+        """level -> "available", or why not."""
+        try:
+            return {level: self._tried(level) for level in ISOLATION_LEVELS}
+        finally:
+            self.servers.bare("process").close()
+
+    @cached_property
+    def level(self) -> IsolationLevel:
+        """The strongest level there is; weaker ones are not tried for it."""
+        try:
+            return next(
+                (level for level in ISOLATION_LEVELS if self._tried(level) == "available"),
+                "process",
+            )
+        finally:
+            self.servers.bare("process").close()
+
+    @cache  # noqa: B019  # one machine lives as long as the process
+    def _tried(self, level: IsolationLevel) -> str:
+        """Tried for real, by a server that is there at once."""
+        if level == "bubblewrap" and bubblewrap.program() is None:
+            return bubblewrap.MISSING
+        server = self.servers.bare(level)
+        try:
+            worker = server.worker("candidate", self.rules(level), self.scratch)
+            try:
+                worker.ask("drop", seconds=20, key="")  # it confines itself after it was started
+            finally:
+                worker.close()
+            return "available"
+        except (Refused, WorkerDied, WorkerTimeout, OSError) as error:
+            return str(error) or "a worker did not answer"
+        finally:
+            if level == "bubblewrap":
+                server.close()
+
+    @property
+    def environment(self) -> Environment:
+        """The CPU's."""
+        return self.environment_of(cpu)
+
+    @cache  # noqa: B019
+    def environment_of(self, family: DeviceFamily) -> Environment:
+        compiler = compiler_version(native.find_compiler())
+        versions = {
+            "torch": framework.installed().version,
+            "compiler": compiler,
+            "python": platform.python_version(),
+            **_triton(),
+        }
+        versions["evaluator"] = evaluator_digest(Path(harness_root()) / "harness")[:12]
+        if (effort := timing_effort()) != 1:
+            versions["timing effort"] = f"{effort:g}"
+        if family is cuda and (version := native.find_toolkit().version):
+            versions["CUDA C++ by"] = version
+        return Environment(
+            device=family.device_key(),
+            toolchain=", ".join(v if k == "compiler" else f"{k} {v}" for k, v in versions.items()),
+            isolation=self.level,
+            allocation=ALLOCATION_NAME
+            if family is cpu
+            else "torch's caching allocator on the device, both sides alike",
+            threads=1,
+            facts={**family.facts(), **versions, TASK_ISOLATION: self.task_level},
+        )
+
+    @cache  # noqa: B019
+    def ceilings_of(self, family: DeviceFamily) -> Ceilings:
+        """The measured ceilings of a family's device."""
+        return family.ceilings(self.cache, command("harness.targets", f"{family.NAME}.measure"))
+
+    def targets(self) -> tuple[TargetReport, ...]:
+        """Every target family with what it can do here."""
+        return tuple(self._targets())
+
+    def _targets(self) -> Iterator[TargetReport]:
+        """One after the other: those of Triton, and a GPU that is here, take the time that Triton
+        needs to be imported."""
+        compiler = native.find_compiler()
+        reason = (
+            f"C++ by {compiler_version(compiler)}"
+            if compiler
+            else "no C++ compiler: install g++ (Debian: apt-get install g++)"
+        )
+        profilers = ("counters of page faults and switches", "static instruction mix (objdump)")
+        yield TargetReport(
+            "cpu",
+            "execute" if compiler else "absent",
+            reason,
+            ("cpp",) if compiler else (),
+            profilers,
+        )
+        yield self._cuda()
+        yield TargetReport(
+            "hip",
+            "absent",
+            "kernels do not run on AMD GPUs in this version; hip:gfx942 and others are compiled "
+            "for",
+        )
+        yield from runtimes.reports(self._architecture())
+
+    def find(self, target: Target, language: str) -> TargetReport | None:
+        """What this machine can do with a language for a target; None for a pair that nobody
+        offers."""
+        return next(
+            (t for t in self._targets() if t.target == str(target) and language in t.languages),
+            None,
+        )
+
+    def _architecture(self) -> str:
+        """Of the GPU that is here, "" without one."""
+        return "" if cuda.missing() else cuda.facts()["architecture"]
+
+    def _cuda(self) -> TargetReport:
+        if reason := cuda.missing():
+            return TargetReport("cuda", "absent", reason)
+        able = {
+            "triton": not runtimes.triton_here().problem,
+            "cuda": bool(native.find_toolkit().version),
+        }
+        languages = tuple(
+            n for n, language in LANGUAGES.items() if "cuda" in language.targets and able.get(n)
+        )
+        mode: Mode = "execute" if languages else "absent"
+        others = len(nvml.gpus()) - 1
+        more = (
+            f"; {others} more GPU{'s' * (others > 1)} here, each with a judge of its own"
+            if others > 0
+            else ""
+        )
+        lacking = "" if able["cuda"] else f"; no CUDA C++: {native.MISSING}"
+        unshared = device_link.unshared()
+        memory = (
+            f"through host memory, since {unshared}"
+            if unshared
+            else "in memory shared with the judge"
+        )
+        return TargetReport(
+            "cuda",
+            mode,
+            f"{cuda.device_key()}{more}{lacking}; data {memory}",
+            languages,
+            ("device events",),
+        )
+
+    def report(self, *, ceilings: bool) -> MachineReport:
+        threading.Thread(target=runtimes.triton_here).start()  # it will be asked for
+        return MachineReport(
+            self.environment,
+            self.targets(),
+            self.isolation,
+            self.ceilings_of(cpu) if ceilings else None,
+        )
+
+    def close(self) -> None:
+        """End the fork server and remove the scratch folder."""
+        self.servers.close()  # first: then nobody waits for what is being started
+        self.ahead.drop()
+        self.timed_ahead.drop()
+        self.servers.close()  # what that start has launched anew
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def _user() -> int:
+    """Whom candidates of this judge become."""
+    return FIRST_USER + 2 * (os.getpid() % JUDGES)
+
+
+def _triton() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return {"triton": version("triton")}
+    except PackageNotFoundError:
+        return {}
+
+
+def _remove_left_over() -> None:
+    """Scratch folders of judges that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
+        owner = folder.name.removeprefix(_SCRATCH).split("-")[0]
+        if owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
+            shutil.rmtree(folder, ignore_errors=True)

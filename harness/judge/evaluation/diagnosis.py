@@ -1,0 +1,144 @@
+"""From figures to findings: what bounds the kernel, and why. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...types import Case, CaseResult, Ceilings, Signal
+from ..device import roofline
+from ..timing import causes
+
+NEAR, BOUND = 0.75, 0.4  # share of a ceiling that counts as reached, and as what bounds the time
+# a minor fault costs about this much (measured: 0.1-0.25 us on the machines at hand)
+FAULT_US = 0.1
+LAUNCH_US = 5.0
+MOST_OUTSIDE = 0.85  # share of a call that own kernels take, below which the rest is worth a word
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A case's result with what diagnosis needs besides."""
+
+    case: Case
+    result: CaseResult
+    working_set: int
+    noise: str = ""  # why its interval may be wide
+
+
+def diagnose(
+    found: Sequence[Measured],
+    ceilings: Ceilings,
+    static: Sequence[Signal],
+    *,
+    briefly: bool = False,
+) -> tuple[Signal, ...]:
+    """Signals, the most important first. The heaviest case (longest time) decides what bounds the
+    kernel. briefly: whether timing was left after one pair of processes, so that wide intervals say
+    nothing of the machine."""
+    timed = [m for m in found if m.result.latency_us is not None]
+    if not timed:
+        return tuple(static)
+    heavy = max(timed, key=lambda m: (m.result.latency_us or 0.0) * max(m.result.weight, 1e-9))
+    signals = [*_verdicts(timed, briefly=briefly), _bound(heavy, ceilings)]
+    if any(s.name in ("memory_bound", "compute_bound", "latency_bound") for s in signals):
+        signals += static
+    signals += _memory_habits(heavy)
+    return tuple({s.name: s for s in reversed(signals)}.values())[::-1]
+
+
+def _verdicts(timed: Sequence[Measured], *, briefly: bool) -> list[Signal]:
+    signals = []
+    slower = [m.result for m in timed if m.result.verdict == "slower"]
+    if slower:
+        listed = ", ".join(f"{r.name} {r.speedup:.2f}x" for r in slower)
+        signals.append(
+            Signal("slower_than_baseline", f"slower than the strongest baseline in: {listed}")
+        )
+    broken = [
+        m.result
+        for m in timed
+        if m.result.protected and m.result.interval and m.result.interval[1] < 1
+    ]
+    if broken:
+        signals.append(
+            Signal(
+                "protected_regression", f"protected cases lose: {', '.join(r.name for r in broken)}"
+            )
+        )
+    noisy = [
+        m
+        for m in timed
+        if m.result.interval and m.result.interval[1] / m.result.interval[0] > causes.WIDE
+    ]
+    if noisy and not briefly:
+        listed = ". ".join(m.result.name + (f": {m.noise}" if m.noise else "") for m in noisy)
+        signals.append(Signal("noisy_timing", f"wide intervals. {listed}"))
+    return signals
+
+
+def _bound(m: Measured, ceilings: Ceilings) -> Signal:
+    latency = m.result.latency_us or 1.0
+    # what one side has reached is no ceiling's to forbid: it was measured in a busier moment
+    reached = min([latency, *m.result.baselines.values()])
+    moving = min(roofline.memory_us(m.case, ceilings, m.working_set), reached)
+    memory, compute = (
+        moving / latency,
+        min(roofline.compute_us(m.case, ceilings), reached) / latency,
+    )
+    rate, operations = m.case.bytes_min / latency / 1e3, m.case.operations / latency / 1e3
+    evidence = {
+        "latency_us": latency,
+        "achieved_gb_s": rate,
+        "achieved_gop_s": operations,
+        "memory_fraction": memory,
+        "compute_fraction": compute,
+    }
+    text = (
+        f"case {m.case.name}: {latency:.1f} us, {rate:.1f} GB/s = {memory:.0%} of the memory "
+        f"ceiling ({m.case.bytes_min / max(moving, 1e-9) / 1e3:.1f} GB/s with "
+        f"{roofline.moved_between(m.case, ceilings, m.working_set)}), {operations:.1f} Gop/s = "
+        f"{compute:.0%} of the arithmetic ceiling"
+    )
+    share = m.result.own_kernel_fraction
+    if share is not None and share < MOST_OUTSIDE:
+        text += (
+            f"; own kernels take {share:.0%} of a call, the rest is Python, allocation and "
+            "conversions around them"
+        )
+    if latency < LAUNCH_US and max(memory, compute) < NEAR:
+        return Signal("launch_bound", f"{text}; the overhead of the call dominates", evidence)
+    if max(memory, compute) >= NEAR:
+        return Signal("near_roofline", text, evidence)
+    if memory >= BOUND and memory >= compute:
+        return Signal("memory_bound", text, evidence)
+    if compute >= BOUND:
+        return Signal("compute_bound", text, evidence)
+    return Signal(
+        "latency_bound",
+        f"{text}; neither explains the time: instructions, dependencies or extra passes do",
+        evidence,
+    )
+
+
+def _memory_habits(m: Measured) -> list[Signal]:
+    latency, faults = m.result.latency_us or 1.0, m.result.page_faults or 0.0
+    signals = []
+    if faults * FAULT_US > 0.2 * latency and faults > 4:
+        signals.append(
+            Signal(
+                "allocation_bound",
+                f"case {m.case.name}: {faults:.0f} page faults a call, about "
+                f"{faults * FAULT_US:.0f} us",
+                {"faults": faults},
+            )
+        )
+    elif faults > 4:
+        signals.append(
+            Signal(
+                "page_faults",
+                f"case {m.case.name}: {faults:.0f} page faults a call",
+                {"faults": faults},
+            )
+        )
+    return signals

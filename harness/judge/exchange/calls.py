@@ -1,0 +1,339 @@
+"""Calls on a CPU one by one, each timed from outside: what both ways share. See `billed` and
+`packets`.
+
+Nothing that the worker says about time counts, and nothing is deducted. Nobody else can work for
+it: a timed worker cannot leave its core, starts no process, and is stopped outside its turns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...wire import buffers, frames
+from ...workers import gate
+from ..errors import Interfered, WorkerTimeout
+from ..processes.freezing import Turn, children, fields_of, is_gone, read
+from ..processes.worker import Worker
+from .case_pool import CasePool
+from .input_sets import InputSet
+
+SPINS = 1000  # looks before something else is attended to: some 50 us
+SLEEP_S = 20e-6  # between two looks where the worker needs the judge's core
+# of processor time in which the threads of an honest process notice that it is stopped
+STOPPED_NS = 200_000
+# of the outputs of a turn that are looked at again when all calls are done; one in any case
+COMPARED_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class TurnResult:
+    """Of the measured calls of one turn, all together. own_ns: the figure. seen_ns: by the judge's
+    clock, from before a call's inputs can be seen until its outputs are said to be there. ahead_ns,
+    ahead_seen_ns: what the turn took before them, by the same two clocks. waited_ns: for a core,
+    meanwhile and between the calls, by the worker or by the judge. kept: whether all outputs were
+    still the same in the end."""
+
+    own_ns: int
+    ahead_ns: int
+    seen_ns: int
+    ahead_seen_ns: int
+    waited_ns: int
+    minor_faults: int
+    kept: bool
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Where a worker has an output: address, bytes from its first to its last element, strides in
+    elements unless it is contiguous."""
+
+    address: int
+    size: int
+    strides: list[int] | None
+    leaf: dict[str, Any]
+
+
+class Caller(ABC):
+    """A worker that makes calls on one case, of models that it has prepared (by key). alone: the
+    judge has a core to itself, so that it may look again and again. Everything raises what
+    Worker.wait raises."""
+
+    # on what passes inside the worker in a call that does nothing: how much a call may save of it
+    OPEN_FACTOR = 1
+
+    def __init__(
+        self,
+        worker: Worker,
+        pool: CasePool,
+        keys: Sequence[str],
+        layout: buffers.Layout,
+        seconds: float,
+        *,
+        alone: bool,
+    ) -> None:
+        self._worker, self._outputs, self._slot_bytes = (
+            worker,
+            pool.outputs["leaves"],
+            pool.slot_bytes,
+        )
+        self._layout, self._values, self._models = (
+            layout,
+            _values(layout),
+            {key: number for number, key in enumerate(keys)},
+        )
+        self._seconds, self._alone, self._warm = seconds, alone, pool.warm
+        self._gate_fd = buffers.create("gate", gate.gate_bytes(len(self._outputs)))
+        buffers.seal(self._gate_fd, writable=True)
+        self._gate = gate.Gate(self._gate_fd, len(self._outputs))
+        self._process = _process_of(worker)
+        # CPUCLOCK_SCHED of a process: include/linux/posix-timers_types.h of the kernel
+        self._clock = (~self._process << 3) | 2
+        self._stopped_ns: int | None = None
+        about = {
+            "layout": layout,
+            "outputs": pool.outputs,
+            "results": pool.results,
+            "upstream": list(pool.upstream),
+        }
+        worker.send("calls", [self._gate_fd, *self._link(pool)], keys=list(keys), **about)
+        worker.wait(frames.READY, seconds)
+
+    @contextlib.contextmanager
+    def _believing_nothing(self) -> Iterator[None]:
+        """What is wrong with its socket, gate or memory is the worker's doing: both ends are the
+        judge's own but for it."""
+        try:
+            yield
+        except PermissionError:
+            raise  # this machine does not let its memory be read
+        except (OSError, ValueError, TypeError, RuntimeError, OverflowError) as error:
+            raise self._nonsense(
+                f"its side of a call does not work: {type(error).__name__}: {error}"
+            ) from error
+
+    def turn(
+        self, key: str, sets: Sequence[InputSet], warm: int, place: memoryview, turn: Turn
+    ) -> TurnResult:
+        """A call on each of the sets, of which the first `warm` are not measured. Their outputs lie
+        in `place` then, a slot each. The worker runs in this turn only; processor time that it took
+        since its last one is charged to these calls. It is no accusation: what a hypervisor takes
+        while a process stops counts as that process's."""
+        begun_ns = self._used_ns()
+        unpaid_ns = (
+            0 if self._stopped_ns is None else max(0, begun_ns - self._stopped_ns - STOPPED_NS)
+        )
+        if is_gone(self._process):
+            self._worker.wait(frames.OK, 1.0)  # raises how it ended, if it has
+            raise self._nonsense("its first thread has ended")
+        with turn(self._worker.root), self._believing_nothing():
+            forgot_ns = self._order(gate.FORGET)
+            shown = [
+                self._call(key, held, self._slot(place, number))
+                for number, held in enumerate(sets[:warm])
+            ]
+            before_ns, faults = self._so_far()
+            waited_ns = self._waited_ns()
+            shown += [
+                self._call(key, held, self._slot(place, number))
+                for number, held in enumerate(sets[warm:], warm)
+            ]
+            after_ns, faults_after = self._so_far()
+            waited_ns = self._waited_ns() - waited_ns
+            some = random.sample(
+                range(len(sets) - 1), min(len(sets) - 1, max(1, COMPARED_BYTES // self._slot_bytes))
+            )
+            kept = self._kept([where for where, _ in shown], place, some)
+        self._stopped_ns = self._used_ns()
+        seen_ns = unpaid_ns + sum(seen for _, seen in shown[warm:])
+        own_ns = self._figure(seen_ns, unpaid_ns + after_ns - before_ns)
+        ahead_seen_ns = forgot_ns + sum(seen for _, seen in shown[:warm])
+        ahead_ns = self._figure(ahead_seen_ns, before_ns - begun_ns)
+        return TurnResult(
+            max(1, own_ns), ahead_ns, seen_ns, ahead_seen_ns, waited_ns, faults_after - faults, kept
+        )
+
+    def nothing(self, times: int, turn: Turn) -> list[tuple[int, int]]:
+        """The figures of calls that do nothing, and what a candidate could save of each:
+        nanoseconds. For a worker that is trusted."""
+        found, slot = [], memoryview(bytearray(self._slot_bytes))
+        with turn(self._worker.root):
+            for _ in range(self._warm):
+                self._order(gate.NOTHING)
+                self._collect(slot)
+            for _ in range(times):
+                before_ns, _ = self._so_far()
+                seen_ns = self._order(gate.NOTHING)
+                self._collect(slot)
+                found.append(
+                    (
+                        self._figure(seen_ns, self._so_far()[0] - before_ns),
+                        self.OPEN_FACTOR * self._gate.share_ns,
+                    )
+                )
+        self._stopped_ns = self._used_ns()
+        return found
+
+    def end(self) -> None:
+        """The worker takes other commands again."""
+        with self._believing_nothing():
+            self._gate.order(gate.END, 0, None)
+            self._give(None)
+        # comes with the answer, or before anybody has looked for that
+        self._worker.wait(frames.OK, self._seconds)
+
+    def close(self) -> None:
+        os.close(self._gate_fd)
+
+    # ---- what differs
+
+    @abstractmethod
+    def _link(self, pool: CasePool) -> list[int]:
+        """What the worker needs besides the gate: descriptors."""
+
+    @abstractmethod
+    def _give(self, held: InputSet | None) -> int:
+        """Hand over inputs, or nothing, and wake. When that began, by the judge's clock: not later
+        than the worker could see any of it."""
+
+    @abstractmethod
+    def _answered(self) -> bool:
+        """Whether the order was followed."""
+
+    @abstractmethod
+    def _collect(self, slot: memoryview) -> list[Shown]:
+        """Take the outputs that were just shown, dense, each where its layout has it."""
+
+    @abstractmethod
+    def _figure(self, seen_ns: int, bill_ns: int) -> int:
+        """Of what the judge's clock and the bill say."""
+
+    @abstractmethod
+    def _kept(self, shown: list[list[Shown]], place: memoryview, some: Sequence[int]) -> bool:
+        """Whether outputs of some earlier calls are still what they were."""
+
+    # ---- what both do
+
+    def _call(self, key: str, held: InputSet, slot: memoryview) -> tuple[list[Shown], int]:
+        """Where its outputs lie, and nanoseconds by the judge's clock."""
+        values = None if held.layout is self._layout else _values(held.layout)
+        seen_ns = self._order(
+            gate.CALL, self._models[key], None if values == self._values else values, held
+        )
+        return self._collect(slot), seen_ns
+
+    def _order(
+        self,
+        order: int,
+        number: int = 0,
+        values: list[Any] | None = None,
+        held: InputSet | None = None,
+    ) -> int:
+        """Give an order and wait for the answer. Nanoseconds by the judge's clock."""
+        deadline, looks = time.monotonic() + self._seconds, 0
+        self._gate.order(order, number, values)
+        began = self._give(held)
+        while not self._answered():
+            looks += 1
+            if not self._alone:
+                time.sleep(SLEEP_S)
+            elif looks % SPINS:
+                continue
+            reply, building = self._worker.attend()
+            deadline += building
+            if reply is not None:
+                raise self._nonsense("a reply before the command was done")
+            if time.monotonic() > deadline:
+                self._worker.kill()
+                raise WorkerTimeout
+        return time.perf_counter_ns() - began
+
+    def _used_ns(self) -> int:
+        """Processor time of the worker's process so far: exact while it does not run."""
+        try:
+            return time.clock_gettime_ns(self._clock)
+        except OSError:  # it has ended
+            self._worker.wait(frames.OK, 1.0)
+            raise
+
+    def _so_far(self) -> tuple[int, int]:
+        """Processor time and minor faults so far."""
+        state = fields_of(self._process)
+        return self._used_ns(), int(state[7]) if state else 0
+
+    def _waited_ns(self) -> int:
+        """How long the process was ready to run so far, and had no core; and this thread, which
+        would have looked sooner."""
+        each = (read(f"/proc/{of}/schedstat").split() for of in (self._process, "thread-self"))
+        return sum(int(fields[1]) for fields in each if len(fields) > 1)
+
+    def _slot(self, place: memoryview, number: int) -> memoryview:
+        return place[number * self._slot_bytes : (number + 1) * self._slot_bytes]
+
+    def _shown(self) -> list[Shown]:
+        """Where the worker says that its outputs lie."""
+        found = []
+        for number, leaf in enumerate(self._outputs):
+            address, size, strides = self._gate.output(number)
+            right = size == leaf["nbytes"]
+            if strides is not None:
+                item = leaf["nbytes"] // max(1, _count(leaf))
+                right = (
+                    _are(strides, leaf) and gate.spread_bytes(leaf["shape"], strides, item) == size
+                )
+            if not right:
+                raise self._nonsense(
+                    f"output {number} is said to take {size} bytes, with the strides {strides}"
+                )
+            found.append(Shown(address, size, strides, leaf))
+        return found
+
+    def _nonsense(self, text: str) -> Interfered:
+        self._worker.kill()
+        return Interfered(text)
+
+
+def _process_of(worker: Worker) -> int:
+    """The process that runs the calls, as this one counts: the first child of a namespace's first
+    process, which may start no other."""
+    pid = worker.pid
+    return next(iter(children(pid)), pid) if worker.root == pid else pid
+
+
+def _values(layout: buffers.Layout) -> list[Any]:
+    """Inputs that are no tensors."""
+    return [leaf["value"] for leaf in layout["leaves"] if "value" in leaf]
+
+
+def _are(strides: list[int], leaf: dict[str, Any]) -> bool:
+    """Whether these are the reference's strides: bringing others into order would be work that the
+    judge does for a candidate."""
+    given = zip(leaf["shape"], strides, leaf.get("as", ()), strict=False)
+    return len(strides) == len(leaf["shape"]) and all(
+        extent == 1 or one == other for extent, one, other in given
+    )
+
+
+def _count(leaf: dict[str, Any]) -> int:
+    return math.prod(leaf["shape"])
+
+
+def dense(spread: memoryview, one: Shown, place: memoryview) -> None:
+    """An output with gaps, without them."""
+    lies = buffers.tensor(
+        spread, {**one.leaf, "stride": one.strides, "nbytes": len(spread), "offset": 0}
+    )
+    buffers.tensor(place, {**one.leaf, "offset": 0}).copy_(lies)
+
+
+def same(one: memoryview, other: memoryview, outputs: list[dict[str, Any]]) -> bool:
+    parts = [slice(leaf["offset"], leaf["offset"] + leaf["nbytes"]) for leaf in outputs]
+    # views are compared byte by byte
+    return all(bytes(one[part]) == bytes(other[part]) for part in parts)

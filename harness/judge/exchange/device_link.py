@@ -1,0 +1,245 @@
+"""The judge's side of the memory that it shares with one worker on a device: a window in which
+inputs appear, and the worker's own allocations in which its outputs lie, mapped here to be read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ...wire import buffers, device_memory
+from ...wire.device_memory import STEP, DeviceMemoryError, DeviceRegion, SharedWords
+from ..errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
+from ..processes.worker import Worker
+from .input_sets import InputSet
+
+if TYPE_CHECKING:
+    import torch
+
+MOST_ALLOCATIONS, MOST_BYTES = 1 << 14, 1 << 39  # that a worker may show: no device has as much
+WINDOW_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where input sets will appear in the window. where: of each its start, and the number of its
+    layout. copies: (start, from, start there, bytes) of what has to be copied."""
+
+    layouts: list[buffers.Layout]
+    where: list[tuple[int, int]]
+    copies: list[tuple[int, torch.Tensor, int, int]]
+
+
+class DeviceLink:
+    """words: the judge's is followed by the worker's. Everything raises what Worker.ask raises, and
+    DeviceMemoryError where the driver refuses."""
+
+    def __init__(self, worker: Worker, nbytes: int) -> None:
+        self._worker, self.number, self.closed = worker, 0, False  # closed: no memory is shown now
+        self._allocations: dict[int, tuple[int, int]] = {}  # address there -> handle, bytes
+        # number of a step of addresses -> address of the allocation
+        self._starts: dict[int, int] = {}
+        # addresses of the first and last allocation -> bytes
+        self._mapped: dict[tuple[int, int], Any] = {}
+        words = SharedWords.file()
+        try:
+            self.words = SharedWords(words)
+            worker.on_memory = self._remember
+            self._take_window(nbytes, [words])
+        finally:
+            os.close(words)
+
+    def place(self, sets: Sequence[InputSet]) -> Placed:
+        """Room in the window for these sets, one behind the other."""
+        layouts: list[buffers.Layout] = []
+        where: list[tuple[int, int]] = []
+        copies: list[tuple[int, torch.Tensor, int, int]] = []
+        start = 0
+        for held in sets:
+            number = next(
+                (n for n, layout in enumerate(layouts) if layout is held.layout), len(layouts)
+            )
+            if number == len(layouts):
+                layouts.append(held.layout)
+            where.append((start, number))
+            stride = -(-int(held.layout["bytes"]) // buffers.ALIGN) * buffers.ALIGN
+            source = held.file.bytes
+            assert source is not None  # a set for a device
+            if copies and copies[-1][1] is source and copies[-1][2] + copies[-1][3] == held.base:
+                before, _, base, nbytes = copies.pop()
+                copies.append((before, source, base, nbytes + stride))
+            else:
+                copies.append((start, source, held.base, stride))
+            start += stride
+        if start > self._region.nbytes:
+            self._take_window(start, [])
+        return Placed(layouts, where, copies)
+
+    def put(self, placed: Placed) -> None:
+        """Copy the sets into the window, on the current stream."""
+        for start, source, base, nbytes in placed.copies:
+            self._region.bytes[start : start + nbytes].copy_(
+                source[base : base + nbytes], non_blocking=True
+            )
+
+    def show(self, held: InputSet) -> int:
+        """Let one set appear in the window; where it starts there."""
+        import torch
+
+        placed = self.place([held])
+        self.put(placed)
+        torch.cuda.synchronize()
+        return placed.where[0][0]
+
+    def bytes_at(self, address: int, nbytes: int) -> torch.Tensor:
+        """Bytes of the worker's memory. Raises Interfered where it has not shown them."""
+        first = at = self._starts.get(address // STEP, -1)
+        run: list[tuple[int, int]] = []
+        while not run or at < address + nbytes:
+            if at not in self._allocations:
+                raise Interfered("an output lies in device memory that it has not shown")
+            last, allocation = at, self._allocations[at]
+            run.append(allocation)
+            at += allocation[1]
+        if (first, last) not in self._mapped:
+            try:
+                self._mapped[first, last] = device_memory.mapped(run, writable=False)
+            except DeviceMemoryError as error:
+                raise Interfered(
+                    f"device memory that it shows cannot be mapped: {error}"
+                ) from error
+        found: torch.Tensor = self._mapped[first, last][address - first : address - first + nbytes]
+        return found
+
+    def _remember(self, address: int, nbytes: int, fd: int) -> None:
+        """An allocation of the worker's, which may take the place of one that lay there."""
+        known = sum(size for _, size in self._allocations.values())
+        bad = (
+            self.closed
+            or not nbytes
+            or address % STEP
+            or nbytes % STEP
+            or known + nbytes > MOST_BYTES
+        )
+        if bad or len(self._allocations) >= MOST_ALLOCATIONS:
+            raise Interfered(f"it shows {nbytes} bytes of device memory at {address:#x}")
+        for old in {
+            self._starts[step]
+            for step in range(address // STEP, (address + nbytes) // STEP)
+            if step in self._starts
+        }:
+            handle, size = self._allocations.pop(old)
+            device_memory.release(handle)
+            for step in range(old // STEP, (old + size) // STEP):
+                self._starts.pop(step, None)
+            self._mapped = {
+                ends: kept for ends, kept in self._mapped.items() if not ends[0] <= old <= ends[1]
+            }
+        try:
+            self._allocations[address] = (device_memory.imported(fd), nbytes)
+        except DeviceMemoryError as error:
+            raise Interfered(f"what it shows is no device memory: {error}") from error
+        self._starts.update(
+            dict.fromkeys(range(address // STEP, (address + nbytes) // STEP), address)
+        )
+
+    def _take_window(self, nbytes: int, words: list[int]) -> None:
+        self._region = DeviceRegion(nbytes)
+        fd = self._region.export()
+        try:
+            self._worker.ask(
+                "window", [fd, *words], seconds=WINDOW_SECONDS, nbytes=self._region.nbytes
+            )
+        finally:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # it was never complete
+            self._mapped.clear()
+            for handle, _ in self._allocations.values():
+                device_memory.release(handle)
+            self.words.close()
+
+
+def free_bytes() -> int:
+    """Of the device's memory, once this process has given back what it does not need."""
+    import torch
+
+    torch.cuda.empty_cache()
+    return int(torch.cuda.mem_get_info()[0])
+
+
+def free_share() -> float:
+    """Of the device's memory."""
+    import torch
+
+    return free_bytes() / int(torch.cuda.mem_get_info()[1])
+
+
+def is_want_of_memory(error: Exception) -> bool:
+    """Whether the device had no memory left for the judge itself."""
+    import torch
+
+    return isinstance(error, torch.OutOfMemoryError) or (
+        isinstance(error, DeviceMemoryError) and "out of memory" in str(error)
+    )
+
+
+def freed_by_ending(worker: Worker) -> int:
+    """How many bytes of the device are free again once the worker has ended."""
+    before = free_bytes()
+    worker.kill()
+    worker.gone()
+    return free_bytes() - before
+
+
+def link(worker: Worker) -> DeviceLink:
+    """What this worker shares with the judge, from now on."""
+    if worker.link is None:
+        worker.link = DeviceLink(worker, STEP)
+    found: DeviceLink = worker.link
+    return found
+
+
+def unshared() -> str:
+    """Why no process can be shown device memory here, as far as the judge can tell by itself; ""
+    where it can."""
+    if os.environ.get("KEVOLVE_DEVICE_MEMORY", "") == "host":
+        return "KEVOLVE_DEVICE_MEMORY says so"
+    if os.environ.get("CUDA_MPS_PIPE_DIRECTORY") or os.path.exists("/tmp/nvidia-mps/control"):
+        return (
+            "a Multi-Process Service is here, under which processes share the device at the same "
+            "time"
+        )
+    return _refused_by_driver()
+
+
+@cache
+def _refused_by_driver() -> str:
+    try:
+        os.close(DeviceRegion(STEP).export())
+        return ""
+    except (DeviceMemoryError, RuntimeError) as error:
+        return str(error).splitlines()[0][:200]
+
+
+def refused(worker: Worker) -> str:
+    """Why this machine's confined processes and the judge can share no device memory; "" where they
+    can."""
+    if reason := unshared():
+        return reason
+    try:
+        link(worker)
+        return ""
+    except (
+        DeviceMemoryError,
+        WorkerFailed,
+        WorkerDied,
+        WorkerTimeout,
+        Interfered,
+        RuntimeError,
+    ) as error:
+        return (str(error) or type(error).__name__).splitlines()[0][:200]

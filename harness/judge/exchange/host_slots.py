@@ -1,0 +1,125 @@
+"""Bursts whose inputs and outputs pass through host memory: calls on different inputs, timed inside
+the worker and from outside, with every output handed back.
+
+The judge's clock starts before the worker can see the inputs and stops when the judge holds its own
+copy of the outputs, so that whatever a candidate does for them lies inside, wherever it does it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...wire import buffers, frames
+from ..processes.worker import Worker
+from .case_pool import CasePool
+from .input_sets import InputSet
+from .slots import BurstResult, Slots, result_of
+
+if TYPE_CHECKING:
+    import torch
+
+# one for all slots: the judge looks at the outputs of one burst before it runs the next
+_copy = bytearray()
+_shelf = bytearray()
+
+
+class _Shared:
+    """Memory that one worker writes, too."""
+
+    def __init__(self, size: int) -> None:
+        self.fd = buffers.create("slots", size)
+        buffers.seal(self.fd, writable=True)
+        self.view = memoryview(buffers.shared(self.fd, size))
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+
+class HostSlots(Slots):
+    """Slots in memory that is shared with one worker, and the judge's own copy of them. before:
+    slots of the same worker that nobody needs any more; their memory serves again where it is large
+    enough."""
+
+    _shared: _Shared
+
+    def __init__(self, count: int, pool: CasePool, before: HostSlots | None = None) -> None:
+        self.count, self._pool = count, pool
+        size = count * pool.slot_bytes
+        self._shared = (
+            before._shared
+            if before is not None and len(before._shared.view) >= size
+            else _Shared(size)
+        )
+        self._held = memoryview(b"")
+        self.fds = (self._shared.fd,)
+
+    def run(
+        self,
+        worker: Worker,
+        key: str,
+        sets: Sequence[InputSet],
+        order: list[int],
+        seconds: float,
+        *,
+        record: bool,
+        queue_ns: int,
+    ) -> BurstResult:
+        files = {id(s.file): s.file.fd for s in sets}
+        layouts = {id(s.layout): s.layout for s in sets}
+        file_numbers, layout_numbers = (
+            {key: number for number, key in enumerate(each)} for each in (files, layouts)
+        )
+        where = [(file_numbers[id(s.file)], s.base, layout_numbers[id(s.layout)]) for s in sets]
+        own = worker.own(*files.values())
+        worker.send(
+            "burst",
+            key=key,
+            layouts=[*layouts.values()],
+            sets=where,
+            order=order,
+            record=record,
+            queue_ns=queue_ns,
+        )
+        worker.wait(frames.READY, seconds)
+        start = time.perf_counter_ns()
+        worker.go(own)
+        reply = worker.wait(frames.OK, seconds)
+        self._take(len(order))
+        end = time.perf_counter_ns()
+        return result_of(reply, end - start, worker.data(reply) if record else None)
+
+    def _take(self, count: int) -> None:
+        """Copy the first `count` slots: what the worker writes from here on is not looked at."""
+        global _copy
+        size = count * self._pool.slot_bytes
+        if len(_copy) < size:
+            _copy = bytearray(size)
+        self._held = memoryview(_copy)[:size]
+        self._held[:] = self._shared.view[:size]
+
+    def tensors(self, layout: buffers.Layout, index: int) -> list[torch.Tensor]:
+        return buffers.tensors(layout, self._held, index * self._pool.slot_bytes)
+
+    def put(self, place: Any) -> None:
+        place[: len(self._held)] = self._held
+
+    def shelf(self, places: int, calls: int) -> list[Any]:
+        """In memory that is there before and is used again."""
+        global _shelf
+        size = calls * self._pool.slot_bytes
+        if len(_shelf) < places * size:
+            _shelf = bytearray(b"0") * (places * size)
+        whole = memoryview(_shelf)
+        return [whole[number * size : (number + 1) * size] for number in range(places)]
+
+    def stacked(self, place: Any, calls: int) -> list[torch.Tensor]:
+        return buffers.stacked(self._pool.outputs, place, calls, self._pool.slot_bytes)
+
+
+def forget() -> None:
+    """Give the memory of the judge's copies back."""
+    global _copy, _shelf
+    _copy, _shelf = bytearray(), bytearray()

@@ -1,0 +1,117 @@
+"""Inputs and what is expected for them, as the judge holds them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ...wire import buffers
+from ..correctness import oracle
+
+if TYPE_CHECKING:
+    import torch
+
+
+class InputFile:
+    """A sealed file of inputs, closed when nobody refers to it any more; or bytes on a device that
+    workers never see themselves."""
+
+    def __init__(self, fd: int = -1, on_device: torch.Tensor | None = None) -> None:
+        self.fd, self.bytes = fd, on_device
+
+    def value(self, layout: buffers.Layout, base: int = 0) -> Any:
+        """The inputs as tensors."""
+        if self.bytes is not None:
+            return buffers.build(layout, self.bytes, base)
+        return buffers.read(self.fd, layout, base=base)
+
+    @cached_property
+    def view(self) -> memoryview:
+        """Its bytes."""
+        return memoryview(buffers.mapped(self.fd))
+
+    def __del__(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+
+
+@dataclass
+class InputSet:
+    """Where one call's inputs lie, and their layout; expected outputs and the framework's own
+    (checking sets) as mapped tensors.
+
+    allowed: what each output may be off by on exactly these inputs (checking sets). finite: of the
+    expected outputs.
+    """
+
+    file: InputFile
+    base: int
+    layout: buffers.Layout
+    expected: list[torch.Tensor]
+    family: str = "dense"
+    finite: bool = True
+    framework: list[torch.Tensor] = field(default_factory=list)
+    allowed: list[oracle.Allowance] = field(default_factory=list)
+
+
+@dataclass
+class Group:
+    """The sets of one timed burst, in one file: mapping a file takes longer than a small call.
+    expected: of each output, one behind the other for all sets. framework: the framework's own,
+    likewise, of outputs that are not floating; None of others."""
+
+    sets: list[InputSet]
+    expected: list[torch.Tensor]
+    framework: list[torch.Tensor | None]
+
+    def alone(self) -> list[Group]:
+        """Each of the sets as a group of its own."""
+        return [
+            Group(
+                [held],
+                [each[number : number + 1] for each in self.expected],
+                [each if each is None else each[number : number + 1] for each in self.framework],
+            )
+            for number, held in enumerate(self.sets)
+        ]
+
+
+@dataclass(frozen=True)
+class Half:
+    """Timed bursts under one state of the parameters: all, where a case has none. state: its seed.
+    warm: inputs that are known to be right then, for calls which are not measured. usual_rms: of
+    each output, over all sets; see oracle."""
+
+    state: int
+    groups: list[Group]
+    warm: InputSet
+    usual_rms: list[float]
+
+    def group(self, number: int) -> Group:
+        """The sets of the burst `number`, cyclic."""
+        return self.groups[number % len(self.groups)]
+
+
+def usual_rms(groups: Sequence[Group]) -> list[float]:
+    """Of each output, over all plain sets, if there are any; see oracle."""
+    held = [held for group in groups for held in group.sets]
+    drawn = [each.expected for each in held if each.family == "dense"] or [
+        each.expected for each in held
+    ]
+    return [oracle.usual_rms(of_output) for of_output in zip(*drawn, strict=True)]
+
+
+def warm(group: Group, allowances: Sequence[oracle.Allowance], usual: Sequence[float]) -> InputSet:
+    """The first set of a group, to be judged as a timed one is: a checking set would take longer to
+    draw."""
+    held = group.sets[0]
+    each = zip(allowances, held.expected, usual, strict=True)
+    held.allowed = [oracle.of_timed_call(allowed, expected, rms) for allowed, expected, rms in each]
+    others = zip(held.expected, group.framework, strict=True)
+    held.framework = [
+        expected if framework is None else framework[0] for expected, framework in others
+    ]
+    return held

@@ -1,0 +1,163 @@
+"""What an untrusted process says, taken apart with suspicion: nonsense is a finding about the
+process, never the judge's own trouble."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from ...assembly import Inside
+from ...types import CodecError, Operator, from_json
+from ...wire.launches import KERNELS, Captured
+from ...workers import dataflow
+from ..errors import Interfered
+
+DEEPEST = 100  # levels of an answer; inputs of a task may be nested, and nobody nests them so
+LARGEST = 1 << 60  # of a figure: nanoseconds of 36 years
+MOST_BODIES, MOST_CALLED = 100, 200  # loops of a library; functions of a candidate
+MOST_COUNT = 1 << 31  # of what a kernel has: threads, bytes, launches
+_OPERATOR = ("name", "reads", "axes", "extent")
+_AXES = ("", "all", "last", "inner", "mixed")
+_KINDS = ("ptx", "sass", "amdgcn")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_ENDLESS = re.compile(
+    r"\b(?:REG|STACK|LOCAL|SHARED):\d{10}|_(?:count|size):\s+\d{10}"
+)  # figures that architectures read in texts
+
+
+def printable(text: str) -> str:
+    """Without control characters, which could steer a terminal, and without halves of surrogate
+    pairs, which nobody can encode."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def parsed(text: str | bytes) -> Any:
+    """JSON. Raises Interfered for anything else, and for what is nested too deeply to be
+    handled."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Interfered(f"what it says is not JSON: {str(error)[:200]}") from error
+    level: list[Any] = [value]
+    for _ in range(DEEPEST):
+        level = [
+            v
+            for node in level
+            if isinstance(node, (list, dict))
+            for v in (node.values() if isinstance(node, dict) else node)
+        ]
+        if not level:
+            return value
+    raise Interfered(f"what it says is nested more than {DEEPEST} levels deep")
+
+
+def in_range(figures: tuple[int, ...]) -> None:
+    """Raises Interfered: times, counts and sizes are never negative, nor longer than anybody has
+    waited."""
+    if bad := [f for f in figures if not 0 <= f <= LARGEST]:
+        raise Interfered(f"a figure of {bad[0]} beside a reply")
+
+
+def counts(told: Any) -> dict[str, tuple[int, int, int]]:
+    """What the candidate's process says of the framework's operators: calls, elements, nanoseconds
+    by name. Anything else is left out."""
+    return {
+        printable(name)[:200]: (entry[0], entry[1], entry[2])
+        for name, entry in (told.items() if isinstance(told, dict) else ())
+        if isinstance(entry, list)
+        and len(entry) == 3
+        and all(isinstance(v, int) and 0 <= v <= LARGEST for v in entry)
+    }
+
+
+def graph(told: Any) -> tuple[tuple[Operator, ...], str]:
+    """What a task's process says of its graph, or why there is none."""
+    rows, problem = (
+        (told.get("graph"), told.get("problem")) if isinstance(told, dict) else (None, "")
+    )
+    if problem or not isinstance(rows, list) or len(rows) > dataflow.MOST:
+        return (), printable(str(problem or "no list of operators was told"))[:300]
+    try:
+        found = tuple(from_json(Operator, dict(zip(_OPERATOR, row, strict=True))) for row in rows)
+    except (CodecError, TypeError, ValueError) as error:
+        return (), printable(f"an operator cannot be read: {error}")[:300]
+    good = all(
+        len(o.name) < 100 and o.axes in _AXES and 0 <= o.extent <= LARGEST and len(o.reads) < 100
+        for o in found
+    )
+    good &= all(-2 <= read < place for place, o in enumerate(found) for read in o.reads)
+    return (found, "") if good else ((), "an operator's figures cannot be")
+
+
+def captured(data: bytes) -> list[Captured]:
+    """The kernels that a candidate's process says it launched. Raises Interfered."""
+    entries = parsed(data)
+    if not isinstance(entries, list) or len(entries) > KERNELS:
+        raise Interfered(f"what it says it compiled is not a list of at most {KERNELS} kernels")
+    try:
+        found = [from_json(Captured, _cleaned(entry)) for entry in entries]
+    except CodecError as error:
+        raise Interfered(f"what it says it compiled cannot be read: {str(error)[:200]}") from error
+    for kernel in found:
+        figures = (
+            kernel.num_warps, kernel.num_stages, kernel.num_ctas, kernel.shared, kernel.tensor,
+            kernel.launches, *kernel.grid, *kernel.block,
+        )  # fmt: skip
+        said = [kernel.resources, kernel.texts.get("amdgcn", "")]
+        good = (
+            all(0 <= f < MOST_COUNT for f in figures) and len(kernel.grid) == len(kernel.block) == 3
+        )
+        if (
+            not good
+            or not set(kernel.texts) <= set(_KINDS)
+            or any(_ENDLESS.search(text) for text in said)
+        ):
+            raise Interfered(
+                f"what it says of the kernel {kernel.name[:100]!r} cannot be: sizes, or kinds of "
+                "text"
+            )
+    return found
+
+
+def inside(listing: str) -> Inside:
+    """What the compiler's process says is inside a library. Raises Interfered."""
+    told = parsed(listing)
+    try:
+        found = from_json(Inside, _cleaned(told))
+    except CodecError as error:
+        raise Interfered(f"what it says is inside cannot be read: {str(error)[:200]}") from error
+    bodies = [body for function in found.functions.values() for body in function.bodies]
+    figures = [
+        f
+        for b in bodies
+        for f in (b.line, b.bits, b.lanes, b.cycles or 0.0, *b.facts.values(), *b.pressure.values())
+    ]
+    if len(bodies) > MOST_BODIES or not all(-1 <= f < MOST_COUNT for f in figures):
+        raise Interfered("what it says is inside cannot be: counts, or how many loops")
+    return found
+
+
+def called(told: Any) -> dict[str, dict[str, int]]:
+    """What the candidate's process says it called: by identity of the build and name of the
+    function. Anything else is left out."""
+    found: dict[str, dict[str, int]] = {}
+    for entry in told[:MOST_CALLED] if isinstance(told, list) else ():
+        if (
+            isinstance(entry, list)
+            and len(entry) == 3
+            and [type(v) for v in entry] == [str, str, int]
+            and 0 < entry[2] <= LARGEST
+        ):
+            found.setdefault(entry[0], {})[printable(entry[1])[:200]] = entry[2]
+    return found
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_cleaned(v) for v in value]
+    return (
+        {printable(k): _cleaned(v) for k, v in value.items()} if isinstance(value, dict) else value
+    )

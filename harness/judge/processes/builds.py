@@ -1,0 +1,420 @@
+"""The build service: compiles what a candidate asks for, in a confined process, and keeps the
+result for equal orders of this candidate.
+
+The cache is written by the judge only. A worker receives a sealed copy in memory, never a path into
+the cache. A build that is there at once was ordered before, which is one bit for whoever asks: so
+no candidate shares with another one, what is ordered once inputs are known ends with the
+evaluation, and what processes after the first one may get is decided by that one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from ... import native
+from ...assembly import Inside
+from ...languages import flags
+from ...sandbox.confine import Confinement
+from ...targets.cubin import KernelText
+from ...types import CodecError, from_json, to_json
+from ...wire import buffers, frames
+from ...workers.compiler import CompileResult, CudaReport
+from ..errors import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
+from . import answers
+from .answers import printable
+from .reaping import Leaving
+from .worker import BuildHandler, ForkServer, Worker
+
+_LIBRARY_BYTES, _LISTING_BYTES = 64 << 20, 32 << 20
+MOST_ORDERS = 100  # of one process
+# of as long as one may take, in one evaluation: a candidate waits for its builds, and its deadlines
+# with it
+MOST_BUILDS = 10
+# of flags, defines and names together: they cross in one packet
+_ORDER_CHARS, _ORDER_TEXTS = 16_000, 200
+_ARCHITECTURE = re.compile(r"sm_\d{2,3}[a-z]?")
+LATE = (
+    "a build was ordered for the first time in a process that is timed; load what you need when "
+    "the module is loaded or in the first calls. A process that is timed gets what the one before "
+    "it, which was checked, has ordered with the same text, flags and defines"
+)
+
+
+@dataclass(frozen=True)
+class Product:
+    """What came of one build besides the binary. inside: of a CPU library. symbols: of the names
+    that were ordered. kernels: of a GPU's binary, by symbol."""
+
+    inside: Inside = field(default_factory=Inside)
+    symbols: dict[str, str] = field(default_factory=dict)
+    kernels: dict[str, KernelText] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BuildRecord:
+    """One build a candidate asked for. missing: what compiles the language is not installed.
+    refused: it was no order for a compiler. identity: equal for equal builds. said: what the
+    candidate's process was told of one that failed."""
+
+    ok: bool
+    cached: bool
+    seconds: float
+    log: str
+    flags: tuple[str, ...]
+    timed_out: bool = False
+    missing: bool = False
+    refused: bool = False
+    language: str = "cpp"
+    identity: str = ""
+    said: str = ""
+    product: Product = field(default_factory=Product)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What came of an order, and where the binary is."""
+
+    record: BuildRecord
+    path: Path
+
+
+class BuildService:
+    """What one candidate has compiled in one evaluation: `records`. Not thread-safe. Close it when
+    the evaluation ends."""
+
+    spent_s: float = 0.0  # by compilers
+
+    def __init__(
+        self,
+        server: ForkServer,
+        rules: Confinement,
+        scratch: str,
+        cache: Path,
+        seconds: float,
+        leaving: Leaving,
+        cancel: CancelToken | None,
+        candidate: str,
+    ) -> None:
+        """candidate: its digest."""
+        self._server, self._scratch, self._seconds, self._leaving, self._cancel = (
+            server,
+            scratch,
+            seconds,
+            leaving,
+            cancel,
+        )
+        self._lasting, self._passing = cache / "builds" / candidate, ""
+        self._loading, self._desks = True, 0
+        self._ordered: dict[str, _Kept] = {}
+        self._compiler, self._toolkit = native.find_compiler(), native.find_toolkit()
+        self._versions = {"cpp": compiler_version(self._compiler), "cuda": self._toolkit.version}
+        self._rules = replace(rules, readable=(*rules.readable, *self._toolkit.folders), tools=True)
+        self.records: list[BuildRecord] = []
+
+    def loaded(self) -> None:
+        """The module is loaded, and inputs may follow: what is ordered from now on is kept for this
+        evaluation only."""
+        self._loading = False
+
+    def close(self) -> None:
+        """Remove what was kept for this evaluation only."""
+        if self._passing:
+            shutil.rmtree(self._passing, ignore_errors=True)
+
+    def desk(self) -> BuildHandler:
+        """What takes the orders of one process, which are bounded. The first process is the one
+        that is checked, or only compiles; later ones get what it has ordered."""
+        orders, first = 0, not self._desks
+        self._desks += 1
+
+        def handle(request: Any) -> tuple[dict[str, Any], list[int]]:
+            nonlocal orders
+            orders += 1
+            if orders <= MOST_ORDERS:
+                return self.handle(request, fixed=not first)
+            said = (
+                f"more than {MOST_ORDERS} builds in one process. Put the kernels into fewer "
+                "sources, build each once when the module is loaded, and keep what load_cpp and "
+                "load_cuda return"
+            )
+            return self._refuse(said) if orders == MOST_ORDERS + 1 else ({"error": said}, [])
+
+        return handle
+
+    def handle(self, request: Any, *, fixed: bool = False) -> tuple[dict[str, Any], list[int]]:
+        """Answer one request of a worker, a native.Order: {"symbols", "identity"} with a
+        descriptor, or {"error": text}. fixed: only with what was ordered before in this evaluation.
+        Raises Interfered for what `harness.native` never sends."""
+        if not isinstance(request, dict) or set(request) != {f.name for f in fields(native.Order)}:
+            raise Interfered("what it wants built is not an order for the build service")
+        try:
+            order = from_json(native.Order, request)
+            refused = _refused(order)
+        except CodecError as error:
+            refused = printable(f"what a build is asked with has to be text: {error}")
+        if refused:
+            return self._refuse(refused)
+        digest = _digest(order, self._versions[order.language])
+        kept = self._ordered.get(digest)
+        if kept is not None:
+            self.records.append(replace(kept.record, cached=kept.record.ok, seconds=0.0))
+        elif fixed:
+            return self._refuse(LATE)
+        else:
+            kept = self._ordered[digest] = self._order(order, digest)
+            self.records.append(kept.record)
+        if not kept.record.ok:
+            return {"error": kept.record.said}, []
+        answer = {"symbols": kept.record.product.symbols, "identity": digest}
+        return answer, [buffers.from_bytes("library", kept.path.read_bytes())]
+
+    def _refuse(self, why: str) -> tuple[dict[str, Any], list[int]]:
+        said = _fitting(why)
+        self.records.append(BuildRecord(False, False, 0.0, why, (), refused=True, said=said))
+        return {"error": said}, []
+
+    def _order(self, order: native.Order, digest: str) -> _Kept:
+        """The first order of its kind in this evaluation. A failure is kept as well: later
+        processes find what the first one found."""
+        record = BuildRecord(
+            True, True, 0.0, "", order.flags, language=order.language, identity=digest
+        )
+        started = time.monotonic()
+        path = self._folder() / f"{digest}.bin"
+        try:
+            product = self._load(path)
+            if product is None:
+                product, record = self._compile(path, order), replace(record, cached=False)
+            return _Kept(replace(record, seconds=time.monotonic() - started, product=product), path)
+        except _BuildFailed as failure:
+            said = (
+                failure.log
+                if failure.missing
+                else _fitting(f"the compiler refused the source:\n{failure.log}")
+            )
+            failed = replace(
+                record,
+                ok=False,
+                cached=False,
+                seconds=time.monotonic() - started,
+                log=failure.log,
+                said=said,
+            )
+            return _Kept(
+                replace(failed, timed_out=failure.timed_out, missing=failure.missing), path
+            )
+
+    def _folder(self) -> Path:
+        if self._loading:
+            return self._lasting
+        self._passing = self._passing or tempfile.mkdtemp(prefix="builds-", dir=self._scratch)
+        return Path(self._passing)
+
+    def _load(self, path: Path) -> Product | None:
+        try:
+            product = from_json(Product, json.loads(path.with_suffix(".json").read_text()))
+            return product if path.exists() else None
+        except (OSError, ValueError):
+            return None
+
+    def _compile(self, path: Path, order: native.Order) -> Product:
+        if self.spent_s > MOST_BUILDS * self._seconds:
+            raise _BuildFailed(
+                f"compilers have worked on this candidate for {self.spent_s:.0f} s, and "
+                f"{MOST_BUILDS * self._seconds:.0f} s are the limit of all builds of an "
+                "evaluation together; build less, or with fewer templates and lower optimization",
+                timed_out=True,
+            )
+        started = time.monotonic()
+        try:
+            return self._made(path, order)
+        finally:
+            self.spent_s += time.monotonic() - started
+
+    def _made(self, path: Path, order: native.Order) -> Product:
+        worker = self._server.worker("compiler", self._rules, self._scratch)
+        worker.cancel = self._cancel
+        text, library, listing = (
+            buffers.from_bytes("source", order.source.encode()),
+            buffers.create("library", _LIBRARY_BYTES, fixed=False),
+            buffers.create("listing", _LISTING_BYTES, fixed=False),
+        )
+        try:
+            result = self._ask(worker, [text, library, listing], order)
+            if result.returncode != 0:
+                raise _BuildFailed(printable(result.log), timed_out=result.timeout)
+            product = _product(
+                order,
+                os.pread(listing, _within(result.listing, _LISTING_BYTES), 0).decode(
+                    errors="replace"
+                ),
+            )
+            self._keep(path, os.pread(library, _within(result.bytes, _LIBRARY_BYTES), 0), product)
+            return product
+        except WorkerTimeout as error:
+            raise _BuildFailed(
+                f"the compiler did not end within {self._seconds:.0f} s", timed_out=True
+            ) from error
+        except (WorkerFailed, Interfered) as error:
+            raise _BuildFailed(f"the compiler's process failed: {error}") from error
+        except WorkerDied as error:
+            raise _BuildFailed(
+                f"the compiler's process {error}; the source may need more memory than a build may "
+                "use"
+            ) from error
+        finally:
+            self._leaving.add(worker)
+            for fd in (text, library, listing):
+                os.close(fd)
+
+    def _ask(self, worker: Worker, fds: list[int], order: native.Order) -> CompileResult:
+        """Tell the confined worker to compile, with what this machine has."""
+        limit = {"seconds": self._seconds + 5, "limit_s": self._seconds}
+        wanted = list(order.flags)
+        if order.language == "cuda":
+            if not self._versions["cuda"]:
+                raise _BuildFailed(native.MISSING, missing=True)
+            given = {
+                "toolkit": to_json(self._toolkit),
+                "architecture": order.architecture,
+                "names": list(order.names),
+            }
+            return _result(worker, worker.ask("compile_cuda", fds, flags=wanted, **given, **limit))
+        if self._compiler is None:
+            raise _BuildFailed(
+                "no C++ compiler on this machine; install g++ (Debian: apt-get install g++)",
+                missing=True,
+            )
+        return _result(
+            worker,
+            worker.ask(
+                "compile", fds, flags=wanted, compiler=self._compiler, disassemble=True, **limit
+            ),
+        )
+
+    def _keep(self, path: Path, data: bytes, product: Product) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for target, content in (
+            (path, data),
+            (path.with_suffix(".json"), json.dumps(to_json(product)).encode()),
+        ):
+            part = target.with_name(f"{target.name}.{os.getpid()}.part")
+            part.write_bytes(content)
+            os.replace(part, target)
+
+
+class _BuildFailed(Exception):
+    def __init__(self, log: str, *, timed_out: bool = False, missing: bool = False) -> None:
+        super().__init__(log)
+        self.log, self.timed_out, self.missing = log, timed_out, missing
+
+
+def _result(worker: Worker, reply: frames.Reply) -> CompileResult:
+    try:
+        return from_json(CompileResult, worker.data(reply))
+    except CodecError as error:
+        raise Interfered(f"it reported what cannot be read: {error}") from error
+
+
+def _within(size: int, most: int) -> int:
+    """A size that the compiler's process reported. Raises Interfered."""
+    if not 0 <= size <= most:
+        raise Interfered(f"it reported a file of {size} bytes")
+    return size
+
+
+def _fitting(text: str) -> str:
+    """As much of it as a packet takes, however its characters are written there."""
+    while len(json.dumps(text)) > frames.MAX_PACKET // 2:
+        text = text[: len(text) // 2]
+    return text
+
+
+def _refused(order: native.Order) -> str:
+    """Why an order is not one for a compiler, "" for a good one."""
+    if (line := _not_unicode(order.source)) is not None:
+        return (
+            f"line {line} of the native source is not valid Unicode: it holds half of a surrogate "
+            "pair (\\ud800 to \\udfff), which no file can. Write the character itself, or \\U and "
+            "its eight digits"
+        )
+    if any(
+        _not_unicode(text) is not None
+        for text in (*order.flags, *order.names, order.language, order.architecture)
+    ):
+        return (
+            "a flag, a define or the name of a kernel is not valid Unicode; write them in plain "
+            "letters"
+        )
+    if (
+        sum(map(len, (*order.flags, *order.names))) > _ORDER_CHARS
+        or len(order.flags) + len(order.names) > _ORDER_TEXTS
+    ):
+        return (
+            f"flags, defines and names of kernels are {_ORDER_TEXTS} at most, with {_ORDER_CHARS} "
+            "characters; put the rest into the source"
+        )
+    if order.language not in ("cpp", "cuda"):
+        return f"there is no compiler for the language {order.language!r}; there are cpp and cuda"
+    if said := next(filter(None, (flags.refused(order.language, f) for f in order.flags)), ""):
+        return said
+    if order.language == "cuda" and not _ARCHITECTURE.fullmatch(order.architecture):
+        return f"{order.architecture!r} is no architecture of a GPU; they look like sm_90a"
+    return ""
+
+
+def _not_unicode(text: str) -> int | None:
+    """The first line, from 1, that cannot be encoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return text.count("\n", 0, error.start) + 1
+    return None
+
+
+def _product(order: native.Order, listing: str) -> Product:
+    try:
+        if order.language == "cpp":
+            return Product(inside=answers.inside(listing))
+        report = from_json(CudaReport, json.loads(listing))
+    except (ValueError, RecursionError, Interfered) as error:
+        raise _BuildFailed(
+            f"the compiler's process reported what cannot be read: {error}"
+        ) from error
+    if len(json.dumps(report.symbols)) > frames.MAX_PACKET // 2:
+        raise _BuildFailed(
+            "the mangled names of the kernels are too long to be handed over; give them shorter "
+            "types, or fewer in one build"
+        )
+    return Product(symbols=report.symbols, kernels=report.kernels)
+
+
+def _digest(order: native.Order, version: str) -> str:
+    own = [native.DEFAULT_FLAGS, _cpu_flags()] if order.language == "cpp" else [native.CUDA_FLAGS]
+    return hashlib.sha256(json.dumps([to_json(order), version, own]).encode()).hexdigest()[:40]
+
+
+def compiler_version(compiler: str | None) -> str:
+    """The first line of `--version`, "none" without a compiler."""
+    if compiler is None:
+        return "none"
+    done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
+    return done.stdout.splitlines()[0] if done.stdout else compiler
+
+
+def _cpu_flags() -> str:
+    try:
+        with open("/proc/cpuinfo") as file:
+            return next((line for line in file if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        return ""

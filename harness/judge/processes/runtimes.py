@@ -1,0 +1,228 @@
+"""Where candidates run: for each pair of target and language the fork server, the kind of worker,
+and what a verdict there means."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from ... import native
+from ...targets import ARCHITECTURES, Architecture
+from ...targets.nvidia import ARCHITECTURES as NVIDIA
+from ...types import Environment, Mode, TargetReport
+from .worker import ForkServer
+
+INTERPRETER = "verify-only: Triton's interpreter on the CPU, fp32 and fp16"
+COMPILER = "compile-only: Triton compiles every launch of forward, nothing is run"
+TRACER = "compile-only: CUDA C++ is built for it and every launch of forward noted, nothing is run"
+# for a burst of checking calls: the interpreter runs about a thousand program instances a second
+INTERPRETED_SECONDS = 120.0
+_PROBE = """
+import json, os, sys
+found = {"interpreter": "", "backends": []}
+try:
+    import triton
+    from triton.backends import backends
+    import triton.runtime.driver, triton.compiler
+    found["version"] = triton.__version__
+    found["backends"] = sorted({"nvidia": "cuda", "amd": "hip"}.get(name, name) for name in backends)
+except Exception as error:
+    found["error"] = f"{type(error).__name__}: {error}"
+try:
+    import numpy
+    found["numpy"] = numpy.__version__
+except Exception as error:
+    found["interpreter"] = f"its interpreter needs numpy ({type(error).__name__}: {error})"
+print(json.dumps(found))
+"""  # noqa: E501
+
+
+@dataclass(frozen=True)
+class Place:
+    """architecture: what kernels are compiled for without being run, "" where they run. worker:
+    kind of worker. device: what programs that ask about a device are told, where there is none.
+    patience_s: the least time for a burst of checking calls. note: why nothing is timed, "" where
+    it is."""
+
+    target: str
+    mode: Mode
+    server: ForkServer
+    environment: Environment
+    architecture: str = ""
+    worker: str = "candidate"
+    device: dict[str, Any] = field(default_factory=dict)
+    patience_s: float = 0.0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class TritonHere:
+    """What this interpreter's Triton can do: `problem` says why it cannot be used at all,
+    `interpreter` why not to verify."""
+
+    version: str = ""
+    numpy: str = ""
+    backends: tuple[str, ...] = ()
+    problem: str = ""
+    interpreter: str = ""
+
+
+_asking = threading.Lock()
+
+
+def triton_here() -> TritonHere:
+    """Found out once, by importing it in another process as the workers do: that takes two
+    seconds."""
+    with _asking:
+        return _ask_triton()
+
+
+@lru_cache(maxsize=1)
+def _ask_triton() -> TritonHere:
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", _PROBE],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        found = json.loads(done.stdout.splitlines()[-1])
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
+        return TritonHere(problem=f"importing triton failed: {error}")
+    problem = found.get("error", "")
+    if "No module named 'triton'" in problem:
+        problem = "triton is not installed (pip install triton)"
+    return TritonHere(
+        found.get("version", ""),
+        found.get("numpy", ""),
+        tuple(found["backends"]),
+        problem,
+        problem or found["interpreter"],
+    )
+
+
+def reports(device: str) -> tuple[TargetReport, ...]:
+    """What Triton and CUDA's compilers add to the targets of a machine. device: the architecture of
+    the GPU that is here ("sm_90"), "" without one."""
+    here = triton_here()
+    verify = TargetReport(
+        "cpu",
+        "absent" if here.interpreter else "verify",
+        here.interpreter or INTERPRETER,
+        ("triton",),
+    )
+    found = [verify]
+    for name, architecture in ARCHITECTURES.items():
+        if here.problem or architecture.backend not in here.backends:
+            why = here.problem or f"this triton has no back end for {architecture.backend}"
+            found.append(TargetReport(name, "absent", why))
+        elif name != f"cuda:{device}":
+            found.append(
+                TargetReport(
+                    name,
+                    "compile",
+                    f"{COMPILER}; triton {here.version}",
+                    ("triton",),
+                    ("static facts",),
+                )
+            )
+    return (*found, *_cuda_reports(device))
+
+
+def _cuda_reports(device: str) -> list[TargetReport]:
+    """The architectures for which CUDA C++ can be compiled here; none of them where nothing
+    compiles it."""
+    version = native.find_toolkit().version
+    names = [f"cuda:{a.name}" for a in NVIDIA if a.name != device] if version else []
+    return [
+        TargetReport(name, "compile", f"{TRACER}; {version}", ("cuda",), ("static facts",))
+        for name in names
+    ]
+
+
+def interpreter(server: ForkServer, environment: Environment) -> Place:
+    """Triton on a CPU. environment: the CPU's."""
+    here = triton_here()
+    facts = {
+        **environment.facts,
+        "triton": here.version,
+        "numpy": here.numpy,
+        "verification": INTERPRETER,
+    }
+    own = replace(
+        environment,
+        device=f"{environment.device}:triton-interpreter",
+        toolchain=(
+            f"triton {here.version} (interpreter), numpy {here.numpy}, {environment.toolchain}"
+        ),
+        facts=facts,
+    )
+    pretended = next(a for a in NVIDIA if a.name == "sm_90")
+    # Few multiprocessors: host code that launches one program for each would otherwise keep the
+    # interpreter busy for nothing.
+    device = {**pretended.describe_device(), "name": "Triton's interpreter", "multiprocessors": 4}
+    return Place(
+        "cpu",
+        "verify",
+        server,
+        own,
+        "",
+        "interpreted",
+        _answers(pretended, device),
+        INTERPRETED_SECONDS,
+        INTERPRETER,
+    )
+
+
+def compiler(server: ForkServer, environment: Environment, target: str, name: str) -> Place:
+    """Triton for an architecture (a key of ARCHITECTURES) that need not be here. environment: the
+    CPU's."""
+    here, architecture = triton_here(), ARCHITECTURES[name]
+    own = replace(
+        environment,
+        device=f"{name} (compiled for, not run)",
+        toolchain=f"triton {here.version}, {environment.toolchain}",
+        facts={
+            "triton": here.version,
+            "product whose size host code is told": architecture.product,
+        },
+        allocation="",
+    )
+    answers = _answers(architecture, architecture.describe_device())
+    return Place(target, "compile", server, own, name, "capture", answers, note=COMPILER)
+
+
+def tracer(server: ForkServer, environment: Environment, target: str, name: str) -> Place:
+    """CUDA C++ for an architecture (a key of ARCHITECTURES) that need not be here. environment: the
+    CPU's."""
+    version, architecture = native.find_toolkit().version, ARCHITECTURES[name]
+    own = replace(
+        environment,
+        device=f"{name} (compiled for, not run)",
+        toolchain=f"{version}, {environment.toolchain}",
+        facts={"cuda": version, "product whose size host code is told": architecture.product},
+        allocation="",
+    )
+    return Place(
+        target,
+        "compile",
+        server,
+        own,
+        name,
+        "traced",
+        _answers(architecture, architecture.describe_device()),
+        note=TRACER,
+    )
+
+
+def _answers(architecture: Architecture, device: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "device": device,
+        "target": [architecture.backend, architecture.compiler_arch, architecture.warp_size],
+    }

@@ -1,0 +1,492 @@
+"""Drawing the input sets of a case: from secret seeds, by a reference worker, into files that a
+worker is shown once, or into memory of the judge's on a device."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ...types import Operator
+from ...wire import buffers, frames
+from ...workers import operators
+from ...workers.families import FAMILIES, SHIFT
+from ..correctness import distance, oracle, small_values
+from ..device import memory
+from ..errors import WorkerFailed
+from ..exchange import device_link, input_sets
+from ..exchange.case_pool import CasePool
+from ..exchange.input_sets import Group, Half, InputSet
+from ..processes import answers
+from ..processes.worker import Worker
+from ..settings import timing_effort
+from . import set_memory
+
+if TYPE_CHECKING:
+    import torch
+
+POOL_BYTES = 1 << 30  # of timing sets per case
+FEW_BYTES, FEW_SECONDS = 256 << 20, 0.15  # of those beyond BURSTS, and of calls on them
+HOST_BURST_US, DEVICE_BURST_US = 100.0, 200.0  # calls are timed in bursts of about this length
+SHORT_US = 1_000.0  # calls that are handed over by packet
+# Calls on a CPU that go before and are not measured, below so many microseconds: both sides find
+# caches as their own calls left them. A copy of eager that warmed itself looked 1.15 to 1.5 times
+# as fast at 14 us.
+WARM_CALLS = ((6, 100.0), (2, SHORT_US), (1, 50_000.0), (0, math.inf))
+BURSTS = 8  # per process; more where a case is small: the interval narrows with their number
+# of a set that takes long to draw, and how many of them a search draws at least
+DEAR_BYTES, DEAR_BURSTS = 512 << 10, 4
+MORE_BURSTS, CONFIRMING_BURSTS = (
+    max(BURSTS, round(timing_effort() * bursts)) for bursts in (64, 128)
+)
+MAX_CALLS, MOST_HOST_CALLS = 32, 8
+# On a device where the judge's clock measures bursts, which is off by 2 us for each (H200) and
+# takes 3 ms: so long, or of so many calls, so many of them in a process, so many calls that are a
+# burst of their own, and so many bursts that call nothing; in a search and in a confirmation.
+QUEUED_BURST_US, MOST_QUEUED_CALLS, QUEUED_BURSTS, QUEUED_ALONE, QUEUED_NOTHINGS = (
+    (300.0, 1_000.0),
+    (32, 96),
+    (6, 8),
+    (8, 32),
+    (5, 15),
+)
+# of a case whose operators are taken apart: what they hand on needs several times as much
+GRAPH_BYTES = 1 << 28
+# for each thing a task is asked to do
+TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))
+LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
+SETS_SHARE = 0.4  # of a device's free memory, for checking sets: workers need some, too
+# Families of timed sets: who looks at a sample of plain inputs, in which elements are alike, is
+# wrong there.
+UNEVEN = ("uneven", "raised")
+UNEVEN_FACTOR = 4.0  # on their limits, which one draw gave and others are held to
+UNEVEN_SHARE = 0.5  # of timed sets
+# per process of a device: calls that are a burst of their own, fewer where a set is large
+ALONE = 8
+
+
+class Drawer:
+    """Draws sets through one reference worker."""
+
+    def __init__(self, worker: Worker, device: str = "cpu", *, shared: bool = False) -> None:
+        self._worker, self._device, self._shared = worker, device, shared
+
+    def describe(self, case: str) -> CasePool:
+        """Construct the case's reference and learn its layouts. Raises WorkerFailed("task")."""
+        seed = secrets.randbits(48)
+        reply = self._worker.ask("describe", seconds=TASK_SECONDS, case=case, seed=seed)
+        pool = CasePool(case, self._worker.data(reply), seed, shared=self._shared)
+        pool.init_fd = buffers.create("init", int(pool.describe["init"]["bytes"]))
+        self._worker.ask("init", [pool.init_fd], seconds=TASK_SECONDS, case=case)
+        buffers.seal(pool.init_fd)
+        return pool
+
+    def graph(self, pool: CasePool) -> tuple[tuple[Operator, ...], str]:
+        """What a described case computes, or why that is not known."""
+        if pool.input_bytes + pool.slot_bytes > GRAPH_BYTES:
+            return (), f"its first case has more than {GRAPH_BYTES >> 20} MiB"
+        told = self._worker.data(
+            self._worker.ask("graph", seconds=TASK_SECONDS, case=pool.name, seed=pool.seed)
+        )
+        return answers.graph(told)
+
+    def construct(self, pool: CasePool) -> None:
+        """Construct the reference of a case that another process has described."""
+        known = {
+            "outputs": pool.outputs,
+            "doubled": pool.describe["doubled"],
+            "upstream": pool.upstream,
+        }
+        self._worker.ask("construct", seconds=TASK_SECONDS, case=pool.name, seed=pool.seed, **known)
+
+    def state(self, pool: CasePool, seed: int) -> int:
+        """Put the reference into a state (0: as constructed) and return the values' descriptor."""
+        if seed in pool.states:
+            if seed != pool.state:
+                self._worker.ask("set_state", seconds=TASK_SECONDS, case=pool.name, seed=seed)
+        else:
+            fd = buffers.create("state", int(pool.describe["state_layout"]["bytes"]))
+            self._worker.ask("set_state", [fd], seconds=TASK_SECONDS, case=pool.name, seed=seed)
+            buffers.seal(fd)
+            pool.states[seed] = fd
+        pool.state = seed
+        return pool.states[seed]
+
+    def take(self, pool: CasePool, seed: int) -> None:
+        """Put the reference into a state that another process was put into."""
+        self._worker.ask("take_state", [pool.states[seed]], seconds=TASK_SECONDS, case=pool.name)
+
+    def checking(self, pool: CasePool) -> None:
+        """Fill the checking sets: two plain draws, one of each family that this task can bear, one
+        after a parameter change."""
+        if pool.checking:
+            return
+        self.state(pool, 0)
+        again = self._draw(pool, "dense").expected
+        plain = [
+            held for _ in range(2) if (held := self._checked(pool, "dense", again)) is not None
+        ]
+        pool.checking = [(0, held) for held in plain]
+        _note_faint(pool, plain, again)
+        drawn = zip(*(held.expected for held in plain), again, strict=True)
+        pool.predictable = [
+            n for n, own in enumerate(drawn) if oracle.are_predictable(own, pool.allowances[n])
+        ]
+        for family in _families(pool)[: self._spare(pool)]:
+            held = self._checked(pool, family)
+            if held is not None:
+                pool.checking.append((0, held))
+                if family in UNEVEN:
+                    both = zip(pool.allowances, held.allowed, strict=True)
+                    pool.of_family[family] = [
+                        oracle.widened(_wider(*pair), UNEVEN_FACTOR) for pair in both
+                    ]
+        if pool.describe["state"]:
+            changed = secrets.randbits(40) + 1
+            self.state(pool, changed)
+            held = self._checked(pool, "dense")
+            if held is not None:
+                pool.checking.append((changed, held))
+            self.state(pool, 0)
+
+    def timing(self, pool: CasePool, us: float, bursts: int = MORE_BURSTS) -> None:
+        """Draw timing sets for one pair of processes and a kernel of about `us` microseconds a
+        call: for so many bursts where the case is small. None where there are some."""
+        if pool.timing:
+            return
+        on_host = self._device == "cpu"
+        each = pool.input_bytes + pool.slot_bytes + 2 * buffers.ALIGN
+        length_us, most = (
+            (HOST_BURST_US, MOST_HOST_CALLS) if on_host else (DEVICE_BURST_US, MAX_CALLS)
+        )
+        alone, plenty = ALONE, bursts > MORE_BURSTS
+        if pool.shared:
+            length_us, most, alone = (
+                QUEUED_BURST_US[plenty],
+                MOST_QUEUED_CALLS[plenty],
+                QUEUED_ALONE[plenty],
+            )
+            pool.nothings = QUEUED_NOTHINGS[plenty]
+        pool.short = us < SHORT_US
+        pool.one_by_one, pool.warm = (
+            on_host,
+            next(n for n, limit in WARM_CALLS if us < limit) if on_host else 0,
+        )
+        affordable = max(4, min(POOL_BYTES, self.room() // 8) // each)
+        pool.calls = max(1, min(most, round(length_us / max(us, 1.0)), affordable // 4))
+        spent_us = (pool.calls + pool.warm) * max(us, 1.0)
+        few = (
+            min(bursts, FEW_BYTES // (pool.calls * each), round(1e6 * FEW_SECONDS / spent_us))
+            if on_host
+            else 0
+        )
+        if pool.input_bytes > DEAR_BYTES:  # 7 ms and more to draw and answer one
+            few = min(few, BURSTS if plenty else DEAR_BURSTS)
+        least = min(BURSTS, max(few, DEAR_BURSTS)) if pool.input_bytes > DEAR_BYTES else BURSTS
+        least = QUEUED_BURSTS[plenty] if pool.shared else least
+        self.state(pool, 0)
+        pool.halves = self._halves(pool, max(1, min(max(least, few), affordable // pool.calls)))
+        pool.timing = [group for half in pool.halves for group in half.groups]
+        if pool.calls > 1 and not on_host:
+            pool.alone = self._group(pool, ["dense"] * min(alone, affordable // 4)).alone()
+        pool.rotating_bytes = pool.timing_bytes
+        if len(pool.halves) > 1:
+            self.state(pool, 0)
+
+    def _halves(self, pool: CasePool, bursts: int) -> list[Half]:
+        """So many bursts; where there are parameters, half of them after these have changed: who
+        keeps what depends on them alone while it is timed shows there. The reference is left in the
+        last state."""
+        changes = bool(pool.describe["state"]) and bursts > 1
+        dense = next(held for state, held in pool.checking if state == 0 and held.family == "dense")
+        groups = [
+            self._group(pool, _timed_families(pool))
+            for _ in range(bursts - bursts // 2 if changes else bursts)
+        ]
+        halves = [Half(0, groups, dense, input_sets.usual_rms(groups))]
+        if changes:
+            changed = secrets.randbits(40) + 1
+            self.state(pool, changed)
+            groups = [self._group(pool, _timed_families(pool)) for _ in range(bursts // 2)]
+            usual = input_sets.usual_rms(groups)
+            halves.append(
+                Half(
+                    changed,
+                    groups,
+                    input_sets.warm(self._group(pool, ["dense"]), pool.allowances, usual),
+                    usual,
+                )
+            )
+        return halves
+
+    def sample(self, pool: CasePool) -> InputSet:
+        """One more set of plain inputs."""
+        return self._draw(pool, "dense")
+
+    def _checked(
+        self, pool: CasePool, family: str, again: Sequence[torch.Tensor] = ()
+    ) -> InputSet | None:
+        """A checking set, or None (and a note) where the reference or the framework itself does not
+        bear the family. again: for the first of all, what is expected for another plain draw."""
+        try:
+            held = self._draw(pool, family)
+        except WorkerFailed as error:
+            if family == "dense":
+                raise
+            pool.dropped[family] = f"the reference raises there: {str(error).splitlines()[0][:200]}"
+            return None
+        if not pool.steady:
+            pool.steady = [
+                oracle.are_steady(*both) for both in zip(held.expected, again, strict=True)
+            ]
+        rule: oracle.Rule = (
+            "equal" if pool.exact else "integers" if family == "exact" else "rounding"
+        )
+        held.allowed = [
+            oracle.allowance(
+                wanted,
+                own,
+                terms,
+                rule,
+                _growth(terms, family),
+                relief,
+                steady=steady,
+                pointwise=pool.pointwise,
+            )
+            for wanted, own, terms, steady, relief in zip(
+                held.expected,
+                held.framework,
+                pool.reductions,
+                pool.steady,
+                _reliefs(pool, held),
+                strict=True,
+            )
+        ]
+        reason = _unbearable(pool, held)
+        if reason and family != "dense":
+            pool.dropped[family] = reason
+            return None
+        if family not in pool.families:
+            pool.families.append(family)
+        if family == "dense":
+            pool.allowances = [
+                _wider(a, b)
+                for a, b in zip(pool.allowances or held.allowed, held.allowed, strict=True)
+            ]
+        return held
+
+    def _draw(self, pool: CasePool, family: str) -> InputSet:
+        """One set with precise expectations."""
+        # the unused pages of a plan, and what is left of one
+        between = buffers.ALIGN * (1 + 2 * len(pool.outputs["leaves"]))
+        inputs, expected, framework = self._rooms(
+            pool.input_bytes, between + pool.precise_bytes, pool.slot_bytes
+        )
+        asked = {"case": pool.name, "seed": secrets.randbits(48), "family": family}
+        data = self._worker.data(
+            self._filled("make_set", [inputs, expected, framework], TASK_SECONDS, asked)
+        )
+        wanted = self._placed(expected.tensors(data["expected"]))
+        own = self._placed(framework.tensors(pool.outputs))
+        return InputSet(inputs.file(), 0, data["layout"], wanted, family, data["finite"], own)
+
+    def _group(self, pool: CasePool, families: list[str]) -> Group:
+        """Sets of these families for one timed burst, with expectations in the outputs' own
+        dtypes."""
+        calls, stride = len(families), max(pool.input_bytes, buffers.ALIGN)
+        chosen = (
+            list(range(len(pool.outputs["leaves"])))
+            if pool.bitwise
+            else buffers.integers(pool.outputs)
+        )
+        outputs = calls * pool.slot_bytes
+        inputs, *results = self._rooms(calls * stride, outputs, *([outputs] if chosen else []))
+        asked = {
+            "case": pool.name, "seeds": [secrets.randbits(48) for _ in range(calls)],
+            "families": families, "stride": stride, "slot_bytes": pool.slot_bytes,
+            "framework": chosen,
+        }  # fmt: skip
+        layouts = self._worker.data(
+            self._filled("make_group", [inputs, *results], calls * TASK_SECONDS, asked)
+        )
+        held = inputs.file()
+        wanted, *others = (
+            self._placed(each.stacked(pool.outputs, calls, pool.slot_bytes)) for each in results
+        )
+        framework = [
+            others[0][number] if number in chosen else None for number in range(len(wanted))
+        ]
+        one = layouts[0]  # most often of all: then the same object, so that it is sent once
+        sets = [
+            InputSet(
+                held,
+                number * stride,
+                one if layout == one else layout,
+                [output[number] for output in wanted],
+                family,
+            )
+            for number, (layout, family) in enumerate(zip(layouts, families, strict=True))
+        ]
+        return Group(sets, wanted, framework)
+
+    def _rooms(self, *sizes: int) -> list[set_memory.Room]:
+        """Memory for inputs, and for what is expected."""
+        return [
+            set_memory.OnDevice(size) if self._shared else set_memory.OnHost(size) for size in sizes
+        ]
+
+    def _filled(
+        self, op: str, some: Sequence[set_memory.Room], seconds: float, asked: dict[str, Any]
+    ) -> frames.Reply:
+        """What the worker says that has filled them."""
+        fds = [room.fd() for room in some]
+        try:
+            return self._worker.ask(
+                op,
+                fds,
+                seconds=seconds,
+                sizes=[room.nbytes for room in some if self._shared],
+                **asked,
+            )
+        finally:
+            for room, fd in zip(some, fds, strict=True):
+                room.filled(fd)
+
+    def _spare(self, pool: CasePool) -> int | None:
+        """How many families there is room for beside the sets that have to be; None for all. What
+        one leaves the others find."""
+        return max(1, int(SETS_SHARE * self.room()) // pool.set_bytes - 1) if self._shared else None
+
+    def room(self) -> int:
+        """Bytes that there are for sets, where these lie."""
+        return device_link.free_bytes() if self._shared else memory.available()
+
+    def _placed(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Expectations stay where comparing is fastest: in the judge's own memory on the device."""
+        return tensors if self._device == "cpu" else [t.to(self._device) for t in tensors]
+
+
+def _timed_families(pool: CasePool) -> list[str]:
+    """Of the sets of one burst: most are plain, and nobody knows which."""
+    chance, borne = secrets.SystemRandom(), list(pool.of_family)
+    return [
+        chance.choice(borne) if borne and chance.random() < UNEVEN_SHARE else "dense"
+        for _ in range(pool.calls)
+    ]
+
+
+def _note_faint(pool: CasePool, plain: Sequence[InputSet], again: Sequence[torch.Tensor]) -> None:
+    """Ask more of the elements that drown in each of the plain draws."""
+    for number, allowed in enumerate(pool.allowances):
+        own = [oracle.real(held.framework[number]) for held in plain]
+        if not own[0].is_floating_point() or allowed.rule == "equal":
+            continue
+        draws = [
+            oracle.real(expected)
+            for expected in (*(held.expected[number] for held in plain), again[number])
+        ]
+        groups = small_values.find(
+            draws, own, max(allowed.element, allowed.least / max(distance.rms(draws[0]), 1e-300))
+        )
+        pool.allowances[number] = replace(allowed, faint=groups)
+        for held in plain:
+            held.allowed[number] = replace(held.allowed[number], faint=groups)
+
+
+def _families(pool: CasePool) -> list[str]:
+    """The families to try besides the plain one; for large inputs the one that truncated work does
+    not survive, and two at random."""
+    found = [f for f in FAMILIES if f != "dense"]
+    if operators.leaves_ties_open(pool.describe["operators"]):
+        for family in ("zeros", "ties", "exact"):
+            found.remove(family)
+            pool.dropped[family] = "the reference may order equal values as it likes"
+    if pool.input_bytes > LARGE_BYTES:
+        always = ["uneven", "edges", "raised"]
+        return [*always, secrets.choice([f for f in found if f not in always])]
+    return found
+
+
+def _growth(terms: int, family: str) -> float:
+    """What honest sums lose in a family, as a factor on their part of the oracle's floor. Few,
+    equal or nearly equal values, or many beside a large one: rounding errors repeat instead of
+    cancelling and grow with K, not its root. Scaled values saturate functions: of 1 - tanh(x)^2
+    little is left, and all of its rounding (1 of 27 draws of an honest gate was refused). Shifted
+    values: sums are off in proportion to the shift (one pass for mean and variance by its square:
+    that shows)."""
+    repeated = max(1.0, terms**0.5 / 2)
+    growths = {"shifted": 1.5 * SHIFT, "negative": 4.0, "scaled": 4.0, "dense": 1.0, "special": 1.0}
+    return float(growths.get(family, repeated))
+
+
+def _reliefs(pool: CasePool, held: InputSet) -> list[float]:
+    """Factors on the whole floor for inputs that were scaled down: an error counts as large as it
+    would be at the task's own scale."""
+    if held.family != "small":
+        return [1.0] * len(held.expected)
+    plain = pool.checking[0][1].expected
+    return [
+        max(1.0, distance.rms(a) / max(distance.rms(b), 1e-300))
+        for a, b in zip(plain, held.expected, strict=True)
+    ]
+
+
+def _same_kinds(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """NaN, infinities and finite values in the same places."""
+    import torch
+
+    kinds = [
+        torch.where(t.isnan(), 2.0, torch.where(t.isinf(), t.sign(), 0.0)).float()
+        for t in (one, other)
+    ]
+    return bool(torch.equal(*kinds))
+
+
+def _unbearable(pool: CasePool, held: InputSet) -> str:
+    if held.family == "special":
+        if held.finite:
+            return "no input or no output of the task can show special values"
+        same = all(
+            _same_kinds(e, own)
+            for e, own in zip(held.expected, held.framework, strict=True)
+            if own.is_floating_point()
+        )
+        return (
+            ""
+            if same
+            else (
+                "the framework itself gives other special values than the reference in high "
+                "precision"
+            )
+        )
+    if not held.finite:
+        return "the reference is not finite"
+    import torch
+
+    for own, leaf in zip(held.framework, pool.outputs["leaves"], strict=True):
+        if leaf["dtype"] in oracle.ROUNDOFF and not bool(torch.isfinite(own).all()):
+            return "the framework itself overflows there"
+    for allowed, leaf, terms in zip(
+        held.allowed, pool.outputs["leaves"], pool.reductions, strict=True
+    ):
+        if leaf["dtype"] in oracle.ROUNDOFF and allowed.framework_error > 64 * oracle.floor(
+            leaf["dtype"], terms
+        ):
+            return "the framework itself is inaccurate there"
+    return ""
+
+
+def _wider(a: oracle.Allowance, b: oracle.Allowance) -> oracle.Allowance:
+    """The larger of both in everything."""
+    return oracle.Allowance(
+        max(a.norm, b.norm),
+        max(a.row, b.row),
+        max(a.element, b.element),
+        max(a.least, b.least),
+        max(a.framework_error, b.framework_error),
+        a.rule if a.rule == b.rule else "rounding",
+        a.faint,
+    )

@@ -1,0 +1,211 @@
+"""What opening a task found out, remembered on this machine: the next opening of the same task is
+answered without a process.
+
+An entry holds the facts of a `Task` but for its text: shapes, operators, screened baselines, notes.
+No seed, input or expected output is among them: those are drawn when something is evaluated, each
+time anew. Only what was opened is remembered, never a refusal.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import stat
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...targets import DeviceFamily
+from ...targets.kept import MOST_AGE_S
+from ...types import PROTOCOL_VERSION, Task, from_json, task_digest, to_json
+from ..device.machine import Machine
+from . import cache_files
+from .task_workers import TaskText
+
+DISTURBED_AGE_S = 3600.0  # of baselines that were timed while something else used the device
+MOST_FILES, MOST_BYTES = 500, 64 << 20
+_SETTINGS = (
+    "KEVOLVE_TASK_SECONDS",
+    "KEVOLVE_TASK_GIB",
+)  # that decide whether a task can be opened; the environment names the others
+_INSTALLED = (".dist-info", ".egg-info")
+_UNIQUE = "device"  # the fact that tells a GPU from another of its kind
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """task: None where nothing can be used. said: since when it is known, or why what there is
+    cannot be used; "" for nothing there."""
+
+    task: Task | None = None
+    said: str = ""
+
+
+class Remembered:
+    """Entries of one machine, one file each, in the judge's cache."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine, self._folder = machine, machine.cache / "opened"
+
+    def find(self, family: DeviceFamily, text: TaskText, *, timed: bool) -> Recalled:
+        """timed: with baselines that were timed; without, one that has them will do as well."""
+        if not self._safe:
+            return Recalled()
+        key = self._key(family, text)
+        path = self._path(key)
+        try:
+            data = cache_files.read(path)
+        except FileNotFoundError:
+            return Recalled()
+        except OSError as error:
+            return Recalled(None, f"{path} cannot be read ({error.strerror})")
+        try:
+            opened, lasts_s, was_timed, task = _decoded(data, key, text)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            return Recalled(None, f"{path} is damaged ({type(error).__name__}: {str(error)[:200]})")
+        when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(opened))
+        if not 0 <= time.time() - opened <= lasts_s:
+            return Recalled(None, f"it was opened {when}, and this machine may have changed since")
+        if timed and not was_timed:
+            return Recalled()
+        if changed := [
+            name for name, digest in task.neighbours.items() if _digest(text.folder, name) != digest
+        ]:
+            return Recalled(None, f"{', '.join(changed)} beside the task changed")
+        return Recalled(task, when)
+
+    def keep(
+        self,
+        family: DeviceFamily,
+        text: TaskText,
+        task: Task,
+        *,
+        timed: bool,
+        disturbed: bool = False,
+    ) -> str:
+        """Remember what was opened now, not for long where timing it was disturbed; why that
+        failed, "" if it did not."""
+        if not self._safe:
+            return ""
+        key = self._key(family, text)
+        facts = {name: value for name, value in to_json(task).items() if name != "source"}
+        lasts_s = DISTURBED_AGE_S if disturbed else MOST_AGE_S
+        entry = {
+            "key": key,
+            "opened": time.time(),
+            "lasts_s": lasts_s,
+            "timed": timed,
+            "task": facts,
+        }
+        try:
+            cache_files.write(
+                self._path(key),
+                json.dumps(entry).encode(),
+                most_files=MOST_FILES,
+                most_bytes=MOST_BYTES,
+            )
+        except OSError as error:
+            return f"{self._folder} cannot be written ({error.strerror})"
+        return ""
+
+    def forget(self, family: DeviceFamily, text: TaskText) -> None:
+        """What was remembered proved wrong."""
+        self._path(self._key(family, text)).unlink(missing_ok=True)
+
+    @property
+    def _safe(self) -> bool:
+        """Whether no candidate of this machine can write here: below `landlock` it writes where its
+        user may."""
+        return self._machine.level != "process"
+
+    def _path(self, key: dict[str, str]) -> Path:
+        return (
+            self._folder
+            / f"{hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:40]}.json"
+        )
+
+    def _key(self, family: DeviceFamily, text: TaskText) -> dict[str, str]:
+        """Everything that decides what opening finds out, but for the files that the task itself
+        names (its neighbours)."""
+        environment = self._machine.environment_of(family)
+        return {
+            "task": task_digest(text.source, text.held_out),
+            "path": os.path.abspath(text.path) if text.path else "",
+            "beside": _names(_beside(text)),
+            "target": family.NAME,
+            "device": environment.device,
+            "toolchain": environment.toolchain,
+            "protocol": str(PROTOCOL_VERSION),
+            "isolation": environment.isolation,
+            "allocation": environment.allocation,
+            "packages": _names(_installed()),
+            **{
+                f"fact {name}": value
+                for name, value in environment.facts.items()
+                if name != _UNIQUE
+            },
+            **{name: os.environ.get(name, "") for name in _SETTINGS},
+        }
+
+
+def _decoded(data: bytes, key: dict[str, str], text: TaskText) -> tuple[float, float, bool, Task]:
+    entry: dict[str, Any] = json.loads(data)
+    if entry["key"] != key:
+        raise ValueError("it is of another task or machine")
+    task = from_json(Task, {**entry["task"], "source": text.source})
+    if task.digest != task_digest(text.source, text.held_out, task.neighbours):
+        raise ValueError("its digest is another one")
+    return float(entry["opened"]), float(entry["lasts_s"]), bool(entry["timed"]), task
+
+
+def _digest(folder: str, name: str) -> str:
+    """Of a file below a task's folder, as the task's own process digests it; "" where there is
+    none. The name is that process's word."""
+    path = os.path.join(folder, name)
+    if not folder or os.path.isabs(name) or ".." in Path(name).parts:
+        return ""
+    try:
+        # a pipe would keep us waiting
+        with open(path, "rb", opener=lambda p, flags: os.open(p, flags | os.O_NONBLOCK)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return ""
+            found = hashlib.sha256()
+            while part := file.read(1 << 20):
+                found.update(part)
+            return found.hexdigest()
+    except OSError:
+        return ""
+
+
+def _beside(text: TaskText) -> list[str]:
+    """What of its folder the task's text imports: one more can come before what was imported.
+    Kernels that are written there do not count."""
+    try:
+        tree = ast.parse(text.source) if text.folder else ast.Module([], [])
+        names = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+        names |= {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module}
+        stems = {name.partition(".")[0] for name in names}
+        return [
+            name for name in os.listdir(text.folder or os.sep) if name.partition(".")[0] in stems
+        ]
+    except (OSError, ValueError, SyntaxError, RecursionError):  # opening it will say so
+        return []
+
+
+def _installed() -> list[str]:
+    """Packages that this interpreter could import, with their versions."""
+    folders = [p for p in sys.path if os.path.isdir(p)]
+    return [
+        f"{folder}/{name}"
+        for folder in folders
+        for name in os.listdir(folder)
+        if name.endswith(_INSTALLED)
+    ]
+
+
+def _names(names: list[str]) -> str:
+    return hashlib.sha256("\0".join(sorted(names)).encode()).hexdigest()

@@ -1,0 +1,215 @@
+"""Starting the worker of a task: confined like a candidate's, with what a reference may need
+besides."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...targets import DeviceFamily
+from ...wire import buffers
+from ...wire.task_lines import FORWARD, Lines
+from ...workers import compile_cache
+from ..device import memory
+from ..device.machine import Machine
+from ..errors import (
+    CancelToken,
+    Interfered,
+    TaskRefusedError,
+    WorkerDied,
+    WorkerFailed,
+    WorkerTimeout,
+)
+from ..processes.fork_servers import everybodys
+from ..processes.worker import Worker
+from . import cache_files
+from .drawer import TASK_SECONDS
+
+MOST_KEPT, MOST_KEPT_BYTES = 200, 2 << 30  # of what tasks compiled, for all of them
+STACK_SHARE = 0.9  # of the deadline: then a step that still runs writes down where it is
+_FRAME = re.compile(r'File "([^"]+)", line (\d+) in')
+
+
+@dataclass(frozen=True)
+class TaskText:
+    """What a worker needs to open a task. path: of the file, "" where the task was given as
+    text."""
+
+    source: str
+    path: str
+    held_out: str
+    seed: int
+
+    @classmethod
+    def of(cls, source: str, path: str) -> TaskText:
+        """With the companion that lies beside it now, and a seed of its own."""
+        companion = Path(path).with_name(f"{Path(path).stem}.heldout.py") if path else None
+        held_out = companion.read_text() if companion is not None and companion.is_file() else ""
+        return cls(source, path, held_out, secrets.randbits(48))
+
+    @property
+    def filename(self) -> str:
+        return os.path.basename(self.path) if self.path else "task.py"
+
+    @property
+    def folder(self) -> str:
+        """The task's own folder, which it may read; "" without one, and where everything else lies
+        there, too."""
+        folder = os.path.realpath(os.path.dirname(os.path.abspath(self.path))) if self.path else ""
+        return "" if not folder or everybodys(folder) else folder
+
+    @property
+    def lines(self) -> Lines:
+        return Lines(self.source, self.filename)
+
+
+class TaskWorkers:
+    """Starts processes for one task on one device family, and hands what one has compiled to the
+    next.
+
+    known: what the first of them took from the task's folder, names and digests, once that is
+    learned: the others must find the same."""
+
+    def __init__(self, machine: Machine, family: DeviceFamily, text: TaskText) -> None:
+        self._machine, self._family, self.text = machine, family, text
+        self.known: dict[str, str] | None = None
+        self._stack = buffers.create("stack", 0, fixed=False)
+        key = hashlib.sha256(
+            "\0".join((text.source, text.held_out, text.folder)).encode()
+        ).hexdigest()
+        self._kept = machine.cache / "compiled" / f"{key[:32]}.tar"
+
+    def start(
+        self, cancel: CancelToken | None = None, *, compiles: bool = False, allocation: bool = True
+    ) -> tuple[Worker, dict[str, Any]]:
+        """A confined process with the task open, and what the task declares. Raises what
+        Worker.wait raises, and TaskRefusedError where what the task loads from its folder changed
+        since the first process.
+
+        compiles: it runs baselines, of which torch.compile is one. allocation: under the allocator
+        policy of every comparison; False for the allocator's defaults."""
+        worker = self._machine.task_worker(
+            self._family, self.text.folder, compiles=compiles, allocation=allocation
+        )
+        worker.cancel = cancel
+        held_out_name = f"{Path(self.text.filename).stem}.heldout.py"
+        kept = b""
+        if compiles:
+            with contextlib.suppress(FileNotFoundError):
+                kept = cache_files.read(self._kept)
+        texts = [
+            buffers.from_bytes("task", t)
+            for t in (self.text.source.encode(), self.text.held_out.encode())
+        ]
+        packed = buffers.from_bytes("compiled", kept)
+        try:
+            reply = worker.ask(
+                "open",
+                [*texts, self._stack, packed],
+                seconds=TASK_SECONDS,
+                filename=self.text.filename,
+                held_out_name=held_out_name,
+                folder=self.text.folder,
+                search_path=os.environ.get("PATH", "/usr/bin:/bin"),
+                seed=self.text.seed,
+                cpus=len(os.sched_getaffinity(0)),
+                device=self._family.TORCH_DEVICE,
+                patience_s=STACK_SHARE * TASK_SECONDS,
+                known=self.known,
+            )
+            opened: dict[str, Any] = worker.data(reply)
+            if self.known is not None and (changed := differing(self.known, opened["neighbours"])):
+                raise TaskRefusedError(
+                    f"{self.text.lines.at()}: {changed} beside the task changed since it was "
+                    "opened; open the task again"
+                )
+            return worker, opened
+        except BaseException as error:
+            reason = self.refusal(error, worker)
+            worker.close()
+            raise (WorkerFailed("task", reason) if reason else error) from error
+        finally:
+            for fd in (*texts, packed):
+                os.close(fd)
+
+    def keep(self, worker: Worker) -> None:
+        """Spare later processes with this task the compiling that this one did. Unread: it came
+        from the sandbox and goes back."""
+        fd = buffers.create("compiled", 0, fixed=False)
+        try:
+            said = worker.data(worker.ask("pack", [fd], seconds=TASK_SECONDS))
+            size = said.get("bytes") if isinstance(said, dict) else None
+            if isinstance(size, int) and 0 < size <= compile_cache.MOST_BYTES:
+                cache_files.write(
+                    self._kept,
+                    os.pread(fd, size, 0),
+                    most_files=MOST_KEPT,
+                    most_bytes=MOST_KEPT_BYTES,
+                )
+        finally:
+            os.close(fd)
+
+    def refusal(self, error: BaseException, worker: Worker) -> str:
+        """Why the task cannot be judged: file, line, reason, fix; "" for an error that says nothing
+        about the task."""
+        lines = self.text.lines
+        if isinstance(error, WorkerFailed):
+            return str(error)
+        if isinstance(error, WorkerTimeout):
+            return (
+                f"{self._where(lines)}: the task did not answer in time; does it loop, wait for "
+                f"input or download something? Each step has {TASK_SECONDS:.0f} s."
+            )
+        if isinstance(error, Interfered):
+            return (
+                f"{lines.at()}: the task's process broke the evaluator's protocol ({error}); leave "
+                "inherited descriptors alone"
+            )
+        if isinstance(error, WorkerDied) and error.held:
+            return (
+                f"{self._where(lines)}: the task {error}; a task may hold "
+                f"{memory.allowed() / 2**30:.1f} GiB here. Use smaller shapes."
+            )
+        if isinstance(error, WorkerDied) and error.signal_number == 9 and error.starved:
+            return (
+                f"{self._where(lines)}: this machine ran out of memory while the task worked, and "
+                f"the system ended its process: it held {error.peak / 2**30:.1f} GiB, and "
+                f"{memory.available() / 2**30:.1f} GiB are free now. Use smaller shapes, a machine "
+                "with more memory, or wait until other programs need less."
+            )
+        if isinstance(error, WorkerDied):
+            exited = lines.ending and (error.exit_code is not None or error.signal_number == 9)
+            where = f"{lines.filename}, line {lines.ending}" if exited else self._where(lines)
+            said = worker.log()[-800:].strip()
+            return (
+                f"{where}: the task's process {error}; a task must not end its process. It "
+                f"printed: {said or 'nothing'}"
+            )
+        return ""
+
+    def _where(self, lines: Lines) -> str:
+        """The innermost line of the task in the stack that its process left, else where forward
+        is."""
+        size = os.fstat(self._stack).st_size
+        for file, line in _FRAME.findall(
+            os.pread(self._stack, min(size, 1 << 16), 0).decode(errors="replace")
+        ):
+            if file == lines.filename:
+                return f"{file}, line {line}"
+        return lines.at(*FORWARD)
+
+    def close(self) -> None:
+        os.close(self._stack)
+
+
+def differing(known: dict[str, str], found: dict[str, str]) -> str:
+    """The names under which two processes took different contents from a task's folder."""
+    return ", ".join(
+        sorted(name for name in {*known, *found} if known.get(name) != found.get(name))
+    )

@@ -1,0 +1,209 @@
+"""Whether a case can tell a kernel from a fake: what somebody lazy would return must fail on at
+least one checking set.
+
+The filters are those that problem sets are validated with (robust-kbench, BackendBench), made
+relative to the oracle itself: a fake counts only if it passes the very check that candidates have
+to pass.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from ...wire import buffers
+from ..correctness import oracle
+from ..correctness.distance import rms
+from ..exchange.case_pool import CasePool
+from ..exchange.input_sets import InputSet
+
+if TYPE_CHECKING:
+    import torch
+
+# number of a checking set -> what to return for an output there
+Fake = Callable[[int], "torch.Tensor | None"]
+# norm-wise error of the framework against float64: from here, and in narrow dtypes
+DISAGREES, HOPELESS = 0.02, 0.5
+INEXACT = 0.1  # share of an integer output in which the framework differs from float64
+ROWS_COMPUTED = 8  # every eighth row
+MOST_AXES = 4
+_FIX = "Use inputs that make the outputs vary (other distribution, scale or shape)."
+
+
+def problem(pool: CasePool) -> str:
+    """Why a verdict on this case would prove nothing, and the fix; "" where it would prove
+    something."""
+    plain = [held for _, held in pool.checking if held.family == "dense"]
+    for held in plain:
+        if said := _disagreement(pool, held):
+            return said
+    return _lazy(pool)
+
+
+def _disagreement(pool: CasePool, held: InputSet) -> str:
+    """The reference against itself in float64."""
+    if not held.finite:
+        return (
+            "the outputs hold NaN or infinity on the task's own inputs, so rounding cannot be "
+            "judged. Keep the inputs inside the operator's domain."
+        )
+    for number, (own, expected, allowed) in enumerate(
+        zip(held.framework, held.expected, held.allowed, strict=True)
+    ):
+        dtype = pool.outputs["leaves"][number]["dtype"]
+        if dtype not in oracle.ROUNDOFF:
+            share = float((own != expected.to(own.dtype)).double().mean()) if own.numel() else 0.0
+            if share > INEXACT:
+                return (
+                    f"output {number} differs from the same in float64 in {share:.0%} of its "
+                    f"elements. {_FIX}"
+                )
+            continue
+        if not bool(own.isfinite().all()):
+            return (
+                f"output {number} overflows in {dtype} and is finite in float64. Use a smaller "
+                "scale or a wider dtype."
+            )
+        if allowed.framework_error > min(
+            HOPELESS, max(DISAGREES, 64 * oracle.floor(dtype, pool.reductions[number]))
+        ):
+            size = rms(expected) or 1.0  # where it is zero, the error is absolute
+            return (
+                f"output {number} has the size {size:.1e} in float64, and in {dtype} it is off by "
+                f"{allowed.framework_error * size:.1e}, so rounding cannot be judged. Use inputs "
+                "that cancel less, or a wider dtype; let nothing in forward depend on the dtype."
+            )
+    return ""
+
+
+def _lazy(pool: CasePool) -> str:
+    """Every output has to resist; one that a fake passes for everywhere is fine beside one that
+    resists."""
+    inputs = [buffers.tensors_of(held.file.value(held.layout)) for held in _judging(pool)]
+    found: list[str] = []
+    for number in range(len(pool.outputs["leaves"])):
+        sizes = [rms(held.expected[number]) for held in _judging(pool)]
+        label = next(
+            (
+                name
+                for name, fake in _fakes(pool, number, inputs)
+                if _passes(pool, number, fake, sizes)
+            ),
+            "",
+        )
+        if not label:
+            return ""
+        found.append(label)
+    labels = " and ".join(dict.fromkeys(found))
+    return (
+        f"{labels} instead of the outputs would pass the check, so a right result proves nothing. "
+        f"{_FIX}"
+    )
+
+
+def _passes(pool: CasePool, number: int, fake: Fake, sizes: list[float]) -> bool:
+    for position, held in enumerate(_judging(pool)):
+        own, expected, allowed = fake(position), held.expected[number], held.allowed[number]
+        if own is None or oracle.plainly_wrong(own, expected, allowed, sizes[position]):
+            return False
+        if not oracle.right(own, expected, allowed):
+            return False
+    return bool(pool.checking)
+
+
+def _judging(pool: CasePool) -> list[InputSet]:
+    """The sets that can fail a candidate: special values do not."""
+    return [held for _, held in pool.checking if held.family != "special"]
+
+
+def _fakes(
+    pool: CasePool, number: int, inputs: list[list[torch.Tensor]]
+) -> Iterator[tuple[str, Fake]]:
+    import torch
+
+    dtype: torch.dtype = getattr(torch, pool.outputs["leaves"][number]["dtype"])
+    sets = [held.expected[number] for held in _judging(pool)]
+    first = float(sets[0].double().mean()) if sets[0].numel() else 0.0
+
+    def filled(expected: torch.Tensor, value: float) -> torch.Tensor:
+        return (
+            torch.tensor(value, dtype=torch.float64, device=expected.device)
+            .to(dtype)
+            .expand(expected.shape)
+        )
+
+    yield "zeros", lambda n: filled(sets[n], 0.0)
+    yield "a constant", lambda n: filled(sets[n], first)
+    if sets[0].numel() > 1:
+        yield "their mean", lambda n: filled(sets[n], float(sets[n].double().mean()))
+    yield "the outputs for other inputs", lambda n: sets[1 if n == 0 else 0].to(dtype)
+    for position, tensor in enumerate(inputs[0]):
+        if tensor.dtype == dtype:
+            for view in _views(tuple(tensor.shape), tuple(sets[0].shape)):
+                yield "an input, or a view of it,", lambda n, p=position, v=view: v(inputs[n][p])  # type: ignore[misc]
+    rows = sets[0].numel() // (sets[0].shape[-1] if sets[0].dim() > 1 else 1)
+    if rows >= 2 * ROWS_COMPUTED:
+        for spread in (False, True):
+            yield (
+                "a few rows computed and the rest made up",
+                lambda n, s=spread: _few_rows(sets[n], dtype, s),  # type: ignore[misc]
+            )
+
+
+def _few_rows(expected: torch.Tensor, dtype: torch.dtype, spread: bool) -> torch.Tensor:
+    """Right in some rows drawn at random; elsewhere zero or, with `spread`, what those rows are on
+    average."""
+    import torch
+
+    rows = expected.reshape(-1, expected.shape[-1] if expected.dim() > 1 else 1)
+    chosen = random.sample(range(len(rows)), len(rows) // ROWS_COMPUTED)
+    computed = (
+        rows[chosen] if rows.is_floating_point() or rows.is_complex() else rows[chosen].double()
+    )
+    others = computed.mean(0) if spread else torch.zeros_like(computed[0])
+    # of eight bits little can be assigned
+    work = torch.float32 if dtype.is_floating_point and dtype.itemsize < 2 else dtype
+    made_up = others.to(work).repeat(len(rows), 1)
+    made_up[chosen] = computed.to(work)
+    return made_up.reshape(expected.shape).to(dtype)
+
+
+def _views(
+    given: tuple[int, ...], wanted: tuple[int, ...]
+) -> Iterator[Callable[[torch.Tensor], torch.Tensor]]:
+    """What can be had from a tensor of one shape in another without computing: axes permuted,
+    reshaped, cut, repeated."""
+    if _count(given) == _count(wanted):
+        orders = (
+            itertools.permutations(range(len(given)))
+            if len(given) <= MOST_AXES
+            else iter([tuple(range(len(given)))])
+        )
+        for order in orders:
+            yield lambda t, o=order: t.permute(o).reshape(wanted)  # type: ignore[misc]
+        return
+    differing = (
+        [a for a, (g, w) in enumerate(zip(given, wanted)) if g != w]  # noqa: B905
+        if len(given) == len(wanted)
+        else []
+    )
+    if len(differing) == 1 and (axis := differing[0]) >= 0 and 0 < wanted[axis] < given[axis]:
+        length = wanted[axis]
+        for start in {0, given[axis] - length}:
+            yield lambda t, s=start: t.narrow(axis, s, length)  # type: ignore[misc]
+    for axis in range(len(given)):
+        if given[:axis] + given[axis + 1 :] == wanted:
+            for index in (0, -1):
+                yield lambda t, a=axis, i=index: t.select(a, i)  # type: ignore[misc]
+    padded = (1,) * (len(wanted) - len(given)) + given
+    if len(padded) == len(wanted) and all(p in (1, w) for p, w in zip(padded, wanted, strict=True)):
+        yield lambda t: t.expand(wanted)
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    total = 1
+    for extent in shape:
+        total *= extent
+    return total

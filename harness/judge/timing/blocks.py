@@ -1,0 +1,130 @@
+"""One timed block: a candidate process against the baselines on one case; and what its surroundings
+make of it."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...types import Case, Signal
+from ..failures import Failure
+from ..processes.worker import Worker
+from ..run import Run, call_seconds, prepare, set_state
+from ..tasks.drawer import CONFIRMING_BURSTS, MORE_BURSTS, Drawer
+from . import causes, paired
+
+
+def draw(run: Run, case: Case) -> None:
+    """Draw the sets on which a case is timed in the next process, unless they are there."""
+    pool = run.task.pools[case.name]
+    pool.ask_for_bits(run.bitwise)
+    run.task.drawer.timing(
+        pool, min(case.baselines_us.values()), CONFIRMING_BURSTS if run.confirming else MORE_BURSTS
+    )
+
+
+def time_case(
+    run: Run,
+    case: Case,
+    worker: Worker,
+    baselines: list[str],
+    rng: random.Random,
+    cores: Sequence[int] = (),
+) -> paired.Block:
+    """One block: a candidate process against baselines, on the timing core or on `cores` with a
+    thread each."""
+    pool = run.task.pools[case.name]
+    draw(run, case)
+    slots = prepare(run, worker, pool, 1 if pool.one_by_one else pool.calls)
+    run.task.drawer.state(pool, 0)
+    run.task.prepare(case.name, baselines)
+    threads: dict[str, Any] = {
+        "count": len(cores) or 1,
+        "cpus": list(cores or run.task.timing_cpus),
+    }
+    run.task.baseline_worker.ask("threads", seconds=60, **threads)
+    seconds, changes = call_seconds(case, pool.calls), len(pool.halves) > 1
+
+    def change(name: str, state: int) -> None:
+        if name:
+            # of all baselines: they share a process
+            Drawer(run.task.baseline_worker).take(pool, state)
+        else:
+            set_state(worker, pool, state)
+
+    def measure() -> paired.Block:
+        block = paired.time_process(
+            run.task,
+            case,
+            worker,
+            slots,
+            baselines,
+            run.lock,
+            run.cancel,
+            rng,
+            seconds,
+            change,
+            one_core=not cores,
+            checked=not run.ablating,
+        )
+        if changes:
+            change("", 0)
+        return block
+
+    try:
+        return run.guard(f"case {case.name}, timed", worker, measure)
+    except paired.WrongWhenTimed as wrong:
+        when = f"wrong with {len(cores)} threads" if cores else "wrong while it was timed"
+        raise wrong_when_timed(run, case, wrong, when) from wrong
+    finally:
+        pool.release()  # no other process sees these inputs
+        if changes:
+            change("baselines", 0)
+        run.task.baseline_worker.ask(
+            "threads", seconds=60, count=1, cpus=sorted(os.sched_getaffinity(0))
+        )
+
+
+def wrong_when_timed(run: Run, case: Case, wrong: paired.WrongWhenTimed, when: str) -> Failure:
+    """The failure that ends the evaluation; its case is noted as wrong."""
+    run.results[case.name] = replace(
+        run.results[case.name], correct=False, detail=wrong.finding.detail
+    )
+    text = f"{wrong} (right while it was checked, {when})"
+    return Failure("incorrect", text, (Signal(wrong.finding.signal or "wrong.values", text),))
+
+
+def report(times: paired.CaseTimes) -> dict[str, Any]:
+    """The device's state around the blocks that count, by process, and how many others were
+    measured again."""
+    baseline = next(iter(times.blocks[0].pairs), "") if times.blocks else ""
+    noise = causes.explain(times.blocks, baseline)
+    counted = [
+        {
+            "before": b.before.facts,
+            "after": b.after.facts,
+            "disturbances": [d.text for d in b.disturbances],
+        }
+        for b in times.blocks
+    ]
+    return {"repeated": times.repeated, "counted": counted, "ratios": list(noise.ratios)}
+
+
+def doubts(case: str, times: paired.CaseTimes) -> list[Signal]:
+    """What disturbed blocks that count, though it was tried again."""
+    found: dict[str, list[str]] = {}
+    for block in times.blocks:
+        for name, text in {d.signal: d.text for d in block.disturbances}.items():
+            found.setdefault(name, []).append(text)
+    return [
+        Signal(
+            name,
+            f"case {case}: {len(texts)} of {len(times.blocks)} timed blocks were disturbed, "
+            f"{times.repeated} were measured again; {texts[-1]}",
+            {"disturbed": float(len(texts)), "repeated": float(times.repeated)},
+        )
+        for name, texts in found.items()
+    ]

@@ -1,0 +1,126 @@
+"""Why an interval is wide: what the rounds of a case show, process by process. Pure; it names
+causes and decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from . import paired, statistics
+
+WIDE = 1.2  # upper end of an interval over its lower end, from which on its cause is looked for
+APART = 1.15  # medians of processes that differ by more are told apart
+# between the two halves of a side's rounds: more is two speeds where each half is narrow
+SPEEDS = 1.25
+NARROW = 1.1  # third over first quartile of one speed
+STEADY = 1.5  # 90 % over 10 % quantile of rounds that do not scatter
+FAULTS = 1.0  # page faults a call
+
+
+@dataclass(frozen=True)
+class Noise:
+    """ratios: of each process, the median of its paired ratios (above 1: the candidate is faster).
+    causes: the most telling first, in words; empty where the rounds show none."""
+
+    ratios: tuple[float, ...]
+    causes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{ratio:.3g}x" for ratio in self.ratios)
+        return f"by process {shown}; {'; '.join(self.causes) or 'no cause shows in the rounds'}"
+
+
+def explain(blocks: Sequence[paired.Block], baseline: str) -> Noise:
+    """Of the blocks of a case that count. baseline: whose pairs are compared."""
+    pairs = [block.pairs[baseline] for block in blocks if block.pairs.get(baseline)]
+    ratios = tuple(median([b / c for b, c in process]) for process in pairs)
+    if not pairs:
+        return Noise((), ())
+    causes = [
+        *_one_apart(ratios, pairs),
+        *_of_a_side("the baseline", [[b for b, _ in process] for process in pairs]),
+    ]
+    causes += _of_a_side("the candidate", [[c for _, c in process] for process in pairs])
+    causes += _faults("the candidate", blocks, lambda block: block.faults)
+    causes += _faults("the baseline", blocks, lambda block: block.baseline_faults)
+    causes += {each.signal: each.text for block in blocks for each in block.disturbances}.values()
+    return Noise(ratios, tuple(causes))
+
+
+def _one_apart(
+    ratios: Sequence[float], pairs: Sequence[Sequence[tuple[float, float]]]
+) -> list[str]:
+    """One process of several whose ratio is far from those of all others, which agree; and which
+    side of it is unusual."""
+    if len(ratios) < 3:
+        return []
+    ordered = sorted(range(len(ratios)), key=lambda number: ratios[number])
+    for odd, rest in ((ordered[0], ordered[1:]), (ordered[-1], ordered[:-1])):
+        others = [ratios[number] for number in rest]
+        away = max(ratios[odd] / max(others), min(others) / ratios[odd])
+        if away > APART and max(others) / min(others) < APART:
+            beside = [
+                median([pair[side] for pair in pairs[odd]])
+                / median([pair[side] for n in rest for pair in pairs[n]])
+                for side in (0, 1)
+            ]
+            side = 0 if abs(beside[0] - 1) > abs(beside[1] - 1) else 1
+            who = ("the baseline", "the candidate")[side]
+            return [
+                (
+                    f"process {odd + 1} of {len(ratios)} stands alone: {who} took "
+                    f"{beside[side]:.2f} times as long there as in the others"
+                )
+            ]
+    return []
+
+
+def _of_a_side(who: str, processes: Sequence[Sequence[float]]) -> list[str]:
+    """Whether a side has two speeds, drifts, or scatters."""
+    times = [us for process in processes for us in process]
+    if len(times) < 8:
+        return []
+    ordered = sorted(times)
+    fast, slow = _halves(ordered)
+    if slow and median(slow) > SPEEDS * median(fast) and _narrow(fast) and _narrow(slow):
+        return [
+            (
+                f"{who} has two speeds: {median(fast):.4g} us in {len(fast)} of {len(times)} "
+                f"bursts, {median(slow):.4g} us in the others"
+            )
+        ]
+    spread = statistics.quantile(times, 0.9) / max(statistics.quantile(times, 0.1), 1e-9)
+    if spread > STEADY:
+        return [f"bursts of {who} scatter by a factor of {spread:.1f} (10 to 90 %)"]
+    return []
+
+
+def _halves(ordered: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
+    """Below and above the largest step between neighbours, each of an eighth of all at least."""
+    least = max(2, len(ordered) // 8)
+    steps = [
+        (ordered[n] / max(ordered[n - 1], 1e-9), n) for n in range(least, len(ordered) - least + 1)
+    ]
+    place = max(steps)[1]
+    return ordered[:place], ordered[place:]
+
+
+def _narrow(times: Sequence[float]) -> bool:
+    return statistics.quantile(times, 0.75) <= NARROW * statistics.quantile(times, 0.25)
+
+
+def _faults(
+    who: str, blocks: Sequence[paired.Block], of: Callable[[paired.Block], Sequence[float]]
+) -> list[str]:
+    """Page faults in some bursts and not in others: memory that is fresh here and used there."""
+    found = [faults for block in blocks for faults in of(block)]
+    some = [faults for faults in found if faults > FAULTS]
+    if not some or len(some) == len(found):
+        return []
+    return [
+        (
+            f"{who} met {median(some):.0f} page faults a call in {len(some)} of {len(found)} "
+            "bursts, and none in the others"
+        )
+    ]

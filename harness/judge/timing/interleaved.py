@@ -1,0 +1,289 @@
+"""One block with several candidates: each in a confined process of its own, burst by burst in
+random order beside one baseline.
+
+A candidate runs in its own turns only; everything that it started is stopped while another one
+runs, and all of them get inputs that they have not seen. Every timed output of every candidate is
+verified.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...types import Case
+from ..correctness.oracle import Finding
+from ..errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
+from ..exchange.input_sets import Group, Half
+from ..exchange.slots import Slots
+from ..failures import Failure, explain
+from ..processes.freezing import Turn, aside, is_gone, turns
+from ..processes.worker import Worker
+from ..run import Run, call_seconds, prepare, set_state
+from ..tasks.drawer import BURSTS, Drawer
+from . import blocks, paired
+from .runners import InBursts, OneByOne, Queued, Timed
+
+_WORKERS = (WorkerFailed, WorkerDied, WorkerTimeout, Interfered)
+CHANGED = "outputs changed after they were handed over: one buffer for several calls"
+
+
+class Lost(Exception):
+    """The candidate at this place failed while it was timed; the block says nothing of the
+    others."""
+
+    def __init__(self, place: int, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.place, self.failure = place, failure
+
+
+@dataclass
+class _Side:
+    """A candidate in one block. found: microseconds a call, by round. kept: outputs that wait for
+    being verified."""
+
+    place: int
+    run: Run
+    worker: Worker
+    slots: Slots
+    shelf: list[Any] = field(default_factory=list)
+    kept: list[tuple[Any, Group]] = field(default_factory=list)
+    found: list[float] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Among the sides of a block, whose first candidate has none."""
+        return f"candidate {self.place}" if self.place else ""
+
+
+def time_case(
+    case: Case, runs: Sequence[Run], workers: Sequence[Worker], baseline: str, rng: random.Random
+) -> list[paired.Block]:
+    """One block for each candidate, with as many rounds each, all measured in turn. case: with its
+    screening. Raises Lost."""
+    task, pool = runs[0].task, runs[0].task.pools[case.name]
+    blocks.draw(runs[0], case)
+    sides = []
+    try:
+        for place, (run, worker) in enumerate(zip(runs, workers, strict=True)):
+            with _of(case, place, run, worker):
+                sides.append(
+                    _Side(
+                        place,
+                        run,
+                        worker,
+                        prepare(run, worker, pool, 1 if pool.one_by_one else pool.calls),
+                    )
+                )
+        task.drawer.state(pool, 0)
+        task.prepare(case.name, [baseline])
+        task.baseline_worker.ask("threads", seconds=60, count=1, cpus=list(task.timing_cpus))
+        try:
+            return _Block(case, sides, baseline, rng).measure()
+        except _WORKERS as error:  # before anybody's turn
+            gone = next((side for side in sides if is_gone(side.worker.root)), None)
+            if gone is None:
+                raise
+            with _of(case, gone.place, gone.run, gone.worker):
+                raise error
+    finally:
+        pool.release()  # no other process sees these inputs
+        if pool.describe["state"]:
+            Drawer(task.baseline_worker).take(pool, 0)
+        task.baseline_worker.ask(
+            "threads", seconds=60, count=1, cpus=sorted(os.sched_getaffinity(0))
+        )
+
+
+class _Block:
+    """The candidates and the baseline on one case."""
+
+    def __init__(
+        self, case: Case, candidates: Sequence[_Side], baseline: str, rng: random.Random
+    ) -> None:
+        self._case, self._candidates, self._baseline, self._rng = case, candidates, baseline, rng
+        first = candidates[0]
+        self._task, self._pool = first.run.task, first.run.task.pools[case.name]
+        pool = self._pool
+        kind = OneByOne if pool.one_by_one else Queued if pool.shared else InBursts
+        seconds = call_seconds(case, pool.calls)
+        self._sides = kind(
+            self._task, pool, first.worker, first.slots, [baseline], seconds, pool.halves[0].warm
+        )
+        for side in candidates[1:]:
+            self._sides.join(side.name, side.worker, side.slots)
+        self._by_name = {side.name: side for side in candidates}
+        self._names = [*self._by_name, baseline]
+        self._most = len(pool.timing)
+        size = (pool.warm + pool.calls) * pool.slot_bytes
+        each = max(1, min(self._most, paired.KEPT_BYTES // (size * len(candidates))))
+        # one call: slots share what they keep
+        shelf = first.slots.shelf(1 + each * len(candidates), pool.warm + pool.calls)
+        self._scratch = shelf[0]
+        for side in candidates:
+            side.shelf = shelf[1 + side.place * each : 1 + (side.place + 1) * each]
+        self._half = pool.halves[0]
+        self._of_baseline: list[float] = []
+
+    def measure(self) -> list[paired.Block]:
+        task, pool, run = self._task, self._pool, self._candidates[0].run
+        pids = (*(side.worker.pid for side in self._candidates), task.baseline_worker.pid)
+        roots = (*(side.worker.root for side in self._candidates), task.baseline_worker.root)
+        with self._own(self._baseline):
+            self._sides.compile(self._baseline)
+        with run.lock.hold(run.cancel), aside(task.timing_cpus):
+            before = task.family.state(pids)
+            self._blocks = {
+                name: paired.Block({}, before, before, calls=pool.calls, warm=pool.warm)
+                for name in self._by_name
+            }
+            for half in pool.halves:
+                if half.state:
+                    self._change(half.state)
+                self._sides.warm = half.warm
+                with self._sides, turns(*roots) as turn:
+                    self._rounds(half, turn)
+            after = task.family.state(pids)
+        self._verify()
+        if len(pool.halves) > 1:
+            for side in self._candidates:
+                with self._own(side.name):
+                    set_state(side.worker, pool, 0)
+        for name, block in self._blocks.items():
+            block.after = after
+            block.pairs = {
+                self._baseline: list(zip(self._of_baseline, self._by_name[name].found, strict=True))
+            }
+        return list(self._blocks.values())
+
+    def _change(self, state: int) -> None:
+        for side in self._candidates:
+            with self._own(side.name):
+                set_state(side.worker, self._pool, state)
+        with self._own(self._baseline):
+            Drawer(self._task.baseline_worker).take(self._pool, state)
+
+    def _rounds(self, half: Half, turn: Turn) -> None:
+        """The rounds of one half: every side has one burst in each, on sets that the others have
+        not just read."""
+        self._verify()
+        self._half, pool, order = half, self._pool, list(self._names)
+        for name in self._names:
+            with self._own(name):
+                burst_ns = self._sides.settle(name, self._scratch, turn) * (
+                    1 + pool.warm / pool.calls
+                )
+            if half is pool.halves[0]:
+                self._most = min(
+                    self._most, max(BURSTS, round(1e9 * paired.MOST_SECONDS / max(burst_ns, 1)))
+                )
+        later = self._most // 2 if len(pool.halves) > 1 else 0
+        rounds = later if half.state else self._most - later
+        offset, apart = self._rng.randrange(rounds), max(1, rounds // len(order))
+        for number in range(rounds):
+            self._rng.shuffle(order)
+            for name in order:
+                self._note(
+                    name,
+                    self._timed(
+                        name, half.group(number + offset + apart * self._names.index(name)), turn
+                    ),
+                )
+        for _ in range(min(rounds, self._sides.NULL_TURNS)):
+            nothing = self._sides.nothing(turn)
+            for block in self._blocks.values():
+                block.null_ns += nothing
+        for chosen in pool.alone if half is pool.halves[-1] else ():
+            self._rng.shuffle(order)
+            for name in order:
+                us = self._timed(name, chosen, turn).inside_ns / 1e3
+                for own, block in self._blocks.items():
+                    if name in (own, self._baseline):
+                        block.alone_us.setdefault("" if name == own else name, []).append(us)
+
+    def _timed(self, name: str, chosen: Group, turn: Turn) -> Timed:
+        side = self._by_name.get(name)
+        place = self._scratch if side is None else side.shelf[len(side.kept)]
+        with self._own(name):
+            result = self._sides.burst(name, chosen.sets, place, turn)
+            if side is not None:
+                if not result.kept:
+                    raise paired.WrongWhenTimed(
+                        self._case.name, Finding("wrong.held_output", 1.0, 0.0, 0.0, CHANGED)
+                    )
+                side.kept.append((place, chosen))
+        if side is not None and len(side.kept) == len(side.shelf):
+            self._verify(side)
+        return result
+
+    def _note(self, name: str, result: Timed) -> None:
+        pool = self._pool
+        us = result.inside_ns / 1e3 / pool.calls
+        ahead_ns = result.ahead_ns - pool.warm * result.inside_ns / pool.calls
+        if name == self._baseline:
+            self._of_baseline.append(us)
+        else:
+            self._by_name[name].found.append(us)
+        for own, block in self._blocks.items():
+            if name not in (own, self._baseline):
+                continue
+            if pool.one_by_one:
+                block.ahead_ns.setdefault("" if name == own else name, []).append(ahead_ns)
+            if name == self._baseline:
+                block.gap_ns.append(float(result.outside_ns - result.inside_ns))
+            paired.note(block, result, pool.calls, candidate=name == own)
+
+    def _verify(self, *some: _Side) -> None:
+        """Look at the outputs that wait for it."""
+        for side in some or self._candidates:
+            with self._own(side.name):
+                paired.verify_outputs(
+                    self._case.name, self._pool, side.kept, self._half, side.slots
+                )
+
+    @contextlib.contextmanager
+    def _own(self, name: str) -> Iterator[None]:
+        """What a candidate does wrong is its own; what the baseline does is the evaluator's
+        trouble."""
+        side = self._by_name.get(name)
+        try:
+            if side is None:
+                yield
+            else:
+                with _of(self._case, side.place, side.run, side.worker):
+                    yield
+        except _WORKERS as error:
+            raise paired.BaselineLost(
+                f"baseline {name} {str(error) or 'did not answer before the deadline'}"
+            ) from error
+
+
+@contextlib.contextmanager
+def losing(place: int) -> Iterator[None]:
+    """A failure here is that of the candidate at this place."""
+    try:
+        yield
+    except Failure as failure:
+        raise Lost(place, failure) from failure
+
+
+@contextlib.contextmanager
+def _of(case: Case, place: int, run: Run, worker: Worker) -> Iterator[None]:
+    """Whatever goes wrong here is this candidate's failure."""
+    try:
+        with losing(place):
+            yield
+    except paired.WrongWhenTimed as wrong:
+        raise Lost(
+            place, blocks.wrong_when_timed(run, case, wrong, "wrong while it was timed")
+        ) from wrong
+    except _WORKERS as error:
+        where = f"case {case.name}, timed"
+        raise Lost(
+            place,
+            explain(error, where, worker.log(), worker.flooded, run.builds.records, run.language),
+        ) from error

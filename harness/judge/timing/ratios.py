@@ -1,0 +1,157 @@
+"""What two candidates that were timed in the same rounds differ by, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...types import Case, CaseDuel, Duel, Signal, Verdict
+from ..run import Run
+from . import paired, statistics
+
+
+@dataclass(frozen=True)
+class _Ratio:
+    """One case of a duel on the log scale, with the bounds of its interval. vouched: the same
+    bounds if each side's calls took as much longer as nothing would show. barred: whether something
+    else leaves open who is faster. open_us: see CaseDuel."""
+
+    case: Case
+    value: float
+    low: float
+    high: float
+    vouched: tuple[float, float]
+    pairs: int
+    barred: bool
+    open_us: float
+
+
+def duel(number: int, first: Run, other: int, second: Run, rng: random.Random) -> Duel:
+    """The first candidate against the second, by their numbers. Where the figures call one faster
+    and the judge does not vouch for it, that one's evaluation gets a signal."""
+    found, margin = _ratios(first, second, rng), first.task.family.MARGIN
+    cases = tuple(
+        CaseDuel(
+            r.case.name,
+            math.exp(r.value),
+            (math.exp(r.low), math.exp(r.high)),
+            _verdict([r], margin),
+            r.pairs,
+        )
+        for r in found
+    )
+    verdict, by_figure = _verdict(found, margin), _by_figure(found, margin)
+    if verdict == "inconclusive" and by_figure in ("faster", "slower"):
+        winner, loser = (first, other) if by_figure == "faster" else (second, number)
+        text = (
+            f"faster than candidate {loser + 1} of the comparison by the figures, but not by more "
+            "than the judge's clock leaves open, or the device was shared or an output known "
+            "beforehand"
+        )
+        winner.signals.append(Signal("clock_open", text))
+    mean, low, high = (math.exp(_mean(found, some)) for some in _columns(found))
+    return Duel(number, other, mean, (low, high), verdict, cases)
+
+
+def _case(r: _Ratio, margin: float) -> CaseDuel:
+    between = (math.exp(r.low), math.exp(r.high))
+    return CaseDuel(
+        r.case.name, math.exp(r.value), between, _verdict([r], margin), r.pairs, r.open_us
+    )
+
+
+def is_settled(first: Run, second: Run, rng: random.Random) -> bool:
+    """Whether more processes would not change what can be said of the two."""
+    found, margin = _ratios(first, second, rng), first.task.family.MARGIN
+    of_figures_alone = any(r.barred for r in found)
+    return (
+        _by_figure(found, margin) if of_figures_alone else _verdict(found, margin)
+    ) != "inconclusive"
+
+
+def _ratios(first: Run, second: Run, rng: random.Random) -> list[_Ratio]:
+    """Of the cases that decide: all, where none has a weight."""
+    cases = [case for case in first.cases if case.weight > 0] or first.cases
+    return [_ratio(first, second, case, rng) for case in cases]
+
+
+def _ratio(first: Run, second: Run, case: Case, rng: random.Random) -> _Ratio:
+    own, other, family = first.times[case.name], second.times[case.name], first.task.family
+    (baseline,) = own.blocks[0].pairs
+    ours, theirs = (
+        [[us for _, us in process] for process in times.confirmed(baseline)]
+        for times in (own, other)
+    )
+    processes = [list(zip(b, a, strict=True)) for a, b in zip(ours, theirs, strict=True)]
+    found = statistics.compare(processes, family.MARGIN, rng, process_us=family.PROCESS_US)
+    low, high = map(math.log, found.interval)
+    (hidden, both_us), (hidden_other, _) = _hidden(own, other, ours), _hidden(other, own, theirs)
+    contended = any(block.contended for times in (own, other) for block in times.blocks)
+    barred = contended or bool(first.task.pools[case.name].predictable)
+    return _Ratio(
+        case,
+        math.log(found.speedup),
+        low,
+        high,
+        (low - hidden, high + hidden_other),
+        found.pairs,
+        barred,
+        both_us,
+    )
+
+
+def _hidden(
+    own: paired.CaseTimes, other: paired.CaseTimes, processes: Sequence[Sequence[float]]
+) -> tuple[float, float]:
+    """By how much a candidate's calls may be longer than its figure, on the log scale, and neither
+    the judge's clock nor the other candidate's calls would show it; and the microseconds that are
+    left out of that: the evaluator's own part of a call, which is the same for both."""
+    beside = paired.CaseTimes(
+        [
+            paired.beside(own_block, block)
+            for own_block, block in zip(own.blocks, other.blocks, strict=True)
+        ]
+    )
+    both_us = beside.nothing_us[1] if beside.nothing_us else 0.0
+    hidden_us = beside.open_us - both_us + beside.alone_open_us(paired.OTHER)
+    return math.log1p(
+        hidden_us / statistics.median([us for process in processes for us in process])
+    ), both_us
+
+
+def _by_figure(found: Sequence[_Ratio], margin: float) -> Verdict:
+    """What the intervals alone say of the cases together."""
+    return _judged(
+        _mean(found, [r.low for r in found]), _mean(found, [r.high for r in found]), margin
+    )
+
+
+def _verdict(found: Sequence[_Ratio], margin: float) -> Verdict:
+    """What the judge vouches for."""
+    by_figure = _by_figure(found, margin)
+    if by_figure not in ("faster", "slower"):
+        return by_figure
+    low, high = (_mean(found, [r.vouched[side] for r in found]) for side in (0, 1))
+    vouched = _judged(low, high, margin)
+    return vouched if vouched == by_figure and not any(r.barred for r in found) else "inconclusive"
+
+
+def _judged(low: float, high: float, margin: float) -> Verdict:
+    edge = math.log(margin)
+    if low > edge:
+        return "faster"
+    if high < -edge:
+        return "slower"
+    return "equivalent" if -edge <= low and high <= edge else "inconclusive"
+
+
+def _columns(found: Sequence[_Ratio]) -> tuple[list[float], list[float], list[float]]:
+    return [r.value for r in found], [r.low for r in found], [r.high for r in found]
+
+
+def _mean(found: Sequence[_Ratio], values: Sequence[float]) -> float:
+    """By the weights of the cases."""
+    weights = [r.case.weight or 1.0 for r in found]
+    return sum(w * value for w, value in zip(weights, values, strict=True)) / sum(weights)

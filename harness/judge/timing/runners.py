@@ -1,0 +1,348 @@
+"""The two sides of one timed block, and how a burst of either is run: on a CPU call by call, on a
+device all calls at once, by the judge's clock where it shares memory with its workers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, ClassVar
+
+from ...wire import buffers
+from ...workers import gate
+from ..errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
+from ..exchange import bursts
+from ..exchange.billed import ByBill
+from ..exchange.calls import Caller
+from ..exchange.case_pool import CasePool
+from ..exchange.device_slots import DeviceSlots, QueuedResult
+from ..exchange.input_sets import InputSet
+from ..exchange.packets import ByPacket
+from ..exchange.slots import BurstResult, Slots
+from ..processes.freezing import Turn
+from ..processes.worker import Worker
+from ..tasks.opening import COMPILE_SECONDS, OpenTask
+from . import statistics
+
+WARM_BURSTS, MOST_WARM_BURSTS = 2, 10
+NOTHINGS = 2  # calls that do nothing, each time they are made
+# for launches to be queued: the first time; at least, afterwards
+SETTLING_S, QUEUEING_S = 1.0, 0.05
+# Of a queued burst: what a candidate could save of what a burst of nothing takes, from the judge's
+# word to its first kernel and from its last one to its own word; and what the judge hears late of
+# one that waits for the device itself.
+OPEN_NS, HEARING_NS = 8_000, 60_000
+LEAST_NS = 500  # of a call: no device begins with kernels one after the other in less
+# an idle device is had in 0.2 ms (H200), one on which a kernel runs when its process's share of 2
+# ms is over
+BUSY_NS = 1_000_000
+APPEARING_NS = 100_000  # by which the time that inputs take to appear scatters, generously
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One burst. inside_ns: its measured calls, the figure: on a CPU what the kernel billed the
+    process for, on a device by the judge's clock where memory is shared, else what the process
+    itself says. outside_ns: by the judge's clock, of the same calls, or of the whole burst on a
+    device that shares no memory. queued_ns: what the host took to issue
+    them; on a CPU the same as inside_ns. said_ns: by the process's own clock, where that is another
+    one. busy: whether somebody had work for the device before it. ahead_ns: on a CPU what the turn
+    took before its measured calls, by the same clock. kept: whether all outputs were still the same
+    in the end."""
+
+    inside_ns: int
+    outside_ns: int
+    minor_faults: int
+    switches: int
+    queued_ns: int
+    ahead_ns: int = 0
+    kept: bool = True
+    said_ns: int = 0
+    busy: bool = False
+
+
+class Sides(ABC):
+    """A candidate's worker ("") and the baselines (by name) on one case; a context in which bursts
+    are run. warm: inputs that are known to be right, for calls which are not measured. one_core:
+    both sides are pinned to the timing core, and run there with one thread."""
+
+    NULL_TURNS: ClassVar[int] = 16  # in each half of a block, of calls that do nothing
+
+    def __init__(
+        self,
+        task: OpenTask,
+        pool: CasePool,
+        worker: Worker,
+        slots: Slots,
+        baselines: list[str],
+        seconds: float,
+        warm: InputSet,
+        *,
+        one_core: bool = True,
+    ) -> None:
+        self.pool, self.seconds, self.warm, self.one_core = pool, seconds, warm, one_core
+        self.spare = one_core and not set(os.sched_getaffinity(0)) <= set(task.timing_cpus)
+        self.workers = {"": worker, **dict.fromkeys(baselines, task.baseline_worker)}
+        self.slots = {"": slots, **dict.fromkeys(baselines, task.slots[f"{pool.name}/baselines"])}
+        self.keys = {"": pool.name, **{name: f"{pool.name}/{name}" for name in baselines}}
+        self.queue_ns = 0
+
+    def join(self, name: str, worker: Worker, slots: Slots) -> None:
+        """One more candidate, beside the one whose name is ""."""
+        self.workers[name], self.slots[name], self.keys[name] = worker, slots, self.pool.name
+
+    def compile(self, name: str) -> None:
+        """One call of a baseline that nobody looks at."""
+        bursts.run(
+            self.workers[name], self.slots[name], self.keys[name], [self.warm], [0], COMPILE_SECONDS
+        )
+
+    @abstractmethod
+    def settle(self, name: str, place: Any, turn: Turn) -> int:
+        """Until the allocator has settled: a fresh heap grows for several bursts, and its page
+        faults would count as the kernel's. The nanoseconds of the last burst."""
+
+    @abstractmethod
+    def burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
+        """A burst on these sets, after calls that are not measured; a slot for each call lies in
+        `place` then."""
+
+    def nothing(self, turn: Turn) -> list[tuple[int, int]]:
+        """Calls that do nothing, in the baselines' process, made NULL_TURNS times in each half of a
+        block: nanoseconds by the bill, and inside the worker."""
+        return []
+
+    def hot(self, name: str) -> tuple[float, float, float | None]:
+        """Microseconds: see bursts.hot. The worker's own claim."""
+        held = self.pool.timing[0].sets[0]
+        return bursts.hot(
+            self.workers[name],
+            self.keys[name],
+            held,
+            self.pool.calls,
+            self.seconds,
+            bursts.patience(self.queue_ns),
+        )
+
+    def __enter__(self) -> None:  # noqa: B027
+        """Bursts begin."""
+
+    def __exit__(  # noqa: B027
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """No further burst."""
+
+
+class OneByOne(Sides):
+    """On a CPU. Each call is billed by what its process has run."""
+
+    def __enter__(self) -> None:
+        layout = self.pool.timing[0].sets[0].layout
+        by_worker: dict[int, list[str]] = {}
+        for name, worker in self.workers.items():
+            by_worker.setdefault(id(worker), []).append(name)
+        self._callers: dict[str, Caller] = {}
+        for names in by_worker.values():
+            keys = [self.keys[name] for name in names]
+            found = _caller(
+                self.workers[names[0]], self.pool, keys, layout, self.seconds, alone=self.spare
+            )
+            self._callers.update(dict.fromkeys(names, found))
+
+    def settle(self, name: str, place: Any, turn: Turn) -> int:
+        for number in range(MOST_WARM_BURSTS):
+            result = self.burst(name, [self.warm] * self.pool.calls, place, turn)
+            if number + 1 >= WARM_BURSTS and result.minor_faults == 0:
+                break
+        return result.inside_ns
+
+    def burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
+        before = [self.warm] * self.pool.warm
+        found = self._callers[name].turn(
+            self.keys[name], [*before, *sets], len(before), place, turn
+        )
+        if not self.one_core:  # of several threads the bill is the sum
+            return Timed(
+                found.seen_ns,
+                found.seen_ns,
+                found.minor_faults,
+                0,
+                found.seen_ns,
+                found.ahead_seen_ns,
+                found.kept,
+            )
+        outside_ns = max(found.own_ns, found.seen_ns - found.waited_ns)
+        return Timed(
+            found.own_ns,
+            outside_ns,
+            found.minor_faults,
+            0,
+            found.own_ns,
+            found.ahead_ns,
+            found.kept,
+        )
+
+    def nothing(self, turn: Turn) -> list[tuple[int, int]]:
+        return next(c for name, c in self._callers.items() if name).nothing(NOTHINGS, turn)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """The baselines' process is used again, whatever the candidate's has done."""
+        callers = {id(c): (name, c) for name, c in self._callers.items()}
+        try:
+            for name, used in callers.values():
+                if name:
+                    with contextlib.suppress(
+                        WorkerFailed, WorkerDied, WorkerTimeout, Interfered
+                    ):  # its next command will raise it
+                        used.end()
+                elif error is None:
+                    used.end()
+        finally:
+            for _, used in callers.values():
+                used.close()
+
+
+class InBursts(Sides):
+    """On a device, whose calls of a burst are queued together; the process says how long they
+    took."""
+
+    def settle(self, name: str, place: Any, turn: Turn) -> int:
+        for _ in range(WARM_BURSTS):
+            with turn(self.workers[name].root):
+                result = self._run(name, [self.warm], [0] * self.pool.calls)
+        # one for all bursts of the block: it lies inside the judge's clock
+        self.queue_ns = max(self.queue_ns, result.queued_ns)
+        return result.inside_ns
+
+    def burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
+        with turn(self.workers[name].root):
+            found = self._run(name, sets, list(range(len(sets))), bursts.patience(self.queue_ns))
+        self.slots[name].put(place)
+        return Timed(
+            found.inside_ns, found.outside_ns, found.minor_faults, found.switches, found.queued_ns
+        )
+
+    def _run(
+        self, name: str, sets: Sequence[InputSet], order: list[int], queue_ns: int = 0
+    ) -> BurstResult:
+        return bursts.run(
+            self.workers[name],
+            self.slots[name],
+            self.keys[name],
+            sets,
+            order,
+            self.seconds,
+            queue_ns=queue_ns,
+        )
+
+
+class Queued(Sides):
+    """On a device that shares memory with the judge: calls wait in the stream for the judge's word,
+    and its clock gives the figure, less what a burst takes that calls nothing."""
+
+    NULL_TURNS = 1  # what such a burst takes was measured before
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        # seconds in which a side has queued its launches, or never will
+        self._patience: dict[str, float] = {}
+        # by the number of calls of a burst that calls none: see QueuedResult
+        self._nothing_ns: dict[int, tuple[int, int]] = {}
+        self._waits = False  # whether a side waits for the device itself
+        self._busy = False  # whether somebody had work for the device before a burst of nothing
+
+    def settle(self, name: str, place: Any, turn: Turn) -> int:
+        worker, slots, key = self.workers[name], self._slots(name), self.keys[name]
+        with turn(worker.root):
+            # what is loaded late is loaded now
+            bursts.run(worker, slots, key, [self.warm], [0], self.seconds)
+            self._patience[name] = SETTLING_S
+            for _ in range(WARM_BURSTS):
+                found = slots.queued(
+                    worker, key, [self.warm] * self.pool.calls, self.seconds, self._patience[name]
+                )
+                self._patience[name] = (
+                    max(QUEUEING_S, 5e-9 * found.said.queued_ns) if found.ready else QUEUEING_S
+                )
+        if not self._nothing_ns:
+            for sets in (self.pool.timing[0].sets, *(group.sets for group in self.pool.alone[:1])):
+                some = [self._nothing(sets, turn) for _ in range(self.pool.nothings)]
+                before_ns, whole_ns = (
+                    statistics.median(each)
+                    for each in zip(*((s.before_ns, s.whole_ns) for s in some), strict=True)
+                )
+                self._nothing_ns[len(sets)] = round(before_ns), round(whole_ns)
+        return self._figure(found, self.pool.calls)
+
+    def burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
+        slots, worker = self._slots(name), self.workers[name]
+        with turn(worker.root):
+            found = slots.queued(worker, self.keys[name], sets, self.seconds, self._patience[name])
+        slots.put(place)
+        self._waits |= not found.ready
+        ns, said = self._figure(found, len(sets)), found.said
+        busy = found.reached_ns > BUSY_NS or self._busy
+        return Timed(
+            ns,
+            ns,
+            said.minor_faults,
+            said.switches,
+            said.queued_ns,
+            said_ns=said.inside_ns,
+            busy=busy,
+        )
+
+    def nothing(self, turn: Turn) -> list[tuple[int, int]]:
+        calls = self.pool.calls
+        open_ns = OPEN_NS + (HEARING_NS if self._waits else 0)
+        return [(self._nothing(self.pool.timing[0].sets, turn).whole_ns // calls, open_ns // calls)]
+
+    def _figure(self, found: QueuedResult, calls: int) -> int:
+        """Nanoseconds of the calls. Inputs that took longer to appear than usual were perhaps seen
+        by others meanwhile."""
+        before_ns, whole_ns = self._nothing_ns[calls]
+        late_ns = max(0, found.before_ns - before_ns - APPEARING_NS)
+        return max(LEAST_NS * calls, found.whole_ns - whole_ns + late_ns)
+
+    def _nothing(self, sets: Sequence[InputSet], turn: Turn) -> QueuedResult:
+        """A burst that calls nothing, in the baselines' process."""
+        name = next(filter(None, self.workers))
+        with turn(self.workers[name].root):
+            found = self._slots(name).queued(self.workers[name], "", sets, self.seconds, SETTLING_S)
+        self._busy |= found.reached_ns > BUSY_NS
+        return found
+
+    def _slots(self, name: str) -> DeviceSlots:
+        found = self.slots[name]
+        assert isinstance(found, DeviceSlots)
+        return found
+
+
+def _caller(
+    worker: Worker,
+    pool: CasePool,
+    keys: Sequence[str],
+    layout: buffers.Layout,
+    seconds: float,
+    *,
+    alone: bool,
+) -> Caller:
+    """By packet where calls are short, inputs and outputs fit into one, and the judge has a core to
+    look for it."""
+    given, taken = (
+        sum(leaf.get("nbytes", 0) for leaf in each["leaves"]) for each in (layout, pool.outputs)
+    )
+    fits = 0 < given <= gate.PACKET_BYTES and 0 < taken <= gate.PACKET_BYTES
+    kind = ByPacket if alone and fits and pool.short else ByBill
+    return kind(worker, pool, keys, layout, seconds, alone=alone)

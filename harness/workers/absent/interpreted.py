@@ -1,0 +1,122 @@
+"""The process that runs one Triton candidate without a device: kernels go through Triton's
+interpreter, on host memory."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .. import candidate, modules
+from . import mapped, triton_driver
+
+NUMPY = (
+    "this release of Triton's interpreter does not work with this release of numpy where the bound "
+    "of a loop is an argument of the kernel: install numpy below 2.4 or a newer triton, or make "
+    "the bound a tl.constexpr"
+)
+# of its message
+_NUMPY = ("0-dimensional", "only integer scalar arrays", "only length-1 arrays", "numpy")
+NARROW = ("bfloat16", "float8")  # the interpreter computes these wrongly without saying so
+
+
+class InterpretedHost(candidate.CandidateHost):
+    """Two commands besides those of a candidate's worker: `device`, before everything else, and
+    `configure`."""
+
+    _choice: Configurations | None = None
+
+    def on_device(self, fds: list[int], device: mapped.Device, target: list[Any]) -> None:
+        """What programs that ask about a device are told."""
+        mapped.install(device, zero=False)
+        pretended = triton_driver.Driver(
+            (target[0], target[1], target[2]), device, 0, _nothing_loaded, _nothing_launched
+        )
+        pretended.benchmark = _first  # type: ignore[method-assign]  # an interpreted call is slow, and its time says nothing
+        triton_driver.install(pretended)
+        _refuse_what_misleads()
+        self._choice = Configurations()
+
+    def on_configure(self, fds: list[int], number: int) -> dict[str, list[str]]:
+        """From now on every autotuned kernel runs in the configuration of that number, counted
+        round. Returns, by kernel, the configurations that its launches since the last such command
+        could have chosen from."""
+        assert self._choice is not None
+        return self._choice.take(number)
+
+
+class Configurations:
+    """Which configuration Triton's autotuner settles on, in place of the fastest: there is no time
+    to go by."""
+
+    def __init__(self) -> None:
+        from triton.runtime.autotuner import Autotuner
+
+        self._number = 0
+        self._seen: dict[str, list[str]] = {}
+        self._tuners: list[Any] = []
+        prune = Autotuner.prune_configs
+
+        def chosen(tuner: Any, *arguments: Any, **named: Any) -> list[Any]:
+            allowed = prune(tuner, *arguments, **named)
+            name = str(getattr(tuner.base_fn, "__name__", "kernel"))
+            labels = [str(config) for config in allowed]
+            self._seen[name] = max(self._seen.get(name, []), labels, key=len)
+            if not any(known is tuner for known in self._tuners):
+                self._tuners.append(tuner)
+            return [allowed[self._number % len(allowed)]]
+
+        Autotuner.prune_configs = chosen
+
+    def take(self, number: int) -> dict[str, list[str]]:
+        seen, self._seen = self._seen, {}
+        self._number = number
+        for tuner in self._tuners:
+            tuner.cache.clear()  # it asks again at its next launch
+        return seen
+
+
+def _refuse_what_misleads() -> None:
+    """Narrow types reach kernels by way of tensors, too; and older interpreters trip over newer
+    releases of numpy."""
+    from triton.runtime.errors import InterpreterError
+    from triton.runtime.interpreter import InterpretedFunction
+
+    run = InterpretedFunction.run
+
+    def checked(function: Any, *arguments: Any, **named: Any) -> Any:
+        for value in (*arguments, *named.values()):
+            kind = str(getattr(value, "dtype", ""))
+            if any(narrow in kind for narrow in NARROW):
+                raise modules.LoadError(
+                    "unfit",
+                    f"a {kind} tensor reached Triton's interpreter, which computes such values "
+                    "wrongly without an error",
+                )
+        try:
+            return run(function, *arguments, **named)
+        except InterpreterError as error:
+            if isinstance(error.__cause__, TypeError) and any(
+                word in str(error) for word in _NUMPY
+            ):
+                raise modules.LoadError("unfit", f"{NUMPY} ({error})") from error
+            raise
+
+    InterpretedFunction.run = checked
+
+
+def _first(call: Any, *_: Any, quantiles: Any = None, **__: Any) -> Any:
+    return [1.0] * len(quantiles) if quantiles else 1.0
+
+
+def _nothing_loaded(name: str, binary: Any, shared: int) -> tuple[int, int]:
+    return 0, 0
+
+
+def _nothing_launched(metadata: Any, grid: tuple[int, ...]) -> None:
+    """The interpreter launches by itself."""
+
+
+def serve(sock: Any, text_fd: int) -> None:
+    """Entry of the forked, confined child."""
+    os.umask(0o077)
+    InterpretedHost(sock, text_fd).serve()

@@ -1,0 +1,38 @@
+"""The process that runs one CUDA C++ candidate for a device that need not be here: kernels are
+built for it by the build service, `forward` runs once for each case on host memory, and every
+launch is noted instead of being made."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ... import native
+from ...wire import buffers, launches
+from .. import candidate
+from . import mapped
+
+
+class TracedHost(candidate.CandidateHost):
+    """Commands besides those of a candidate's worker: `device` before everything else, `capture`
+    for a case."""
+
+    def on_device(self, fds: list[int], device: mapped.Device, target: list[Any]) -> None:
+        """What programs that ask about a device are told."""
+        mapped.install(device, zero=True)
+
+    def on_load(self, fds: list[int], poison: bool = False) -> None:
+        """As everywhere, and no launch happens."""
+        self._recorder = launches.Recorder(runs=False)
+        native.observe_launches(self._recorder.note)
+        super().on_load(fds)
+
+    def on_capture(self, fds: list[int], key: str, layout: buffers.Layout) -> None:
+        """Call the case's model once with the inputs (first descriptor)."""
+        self.prepared[key].call(buffers.read(fds[0], layout))
+
+
+def serve(sock: Any, text_fd: int) -> None:
+    """Entry of the forked, confined child."""
+    os.umask(0o077)
+    TracedHost(sock, text_fd).serve()

@@ -1,0 +1,114 @@
+"""Commands of a worker on a device that shares memory with the judge: inputs appear in a window,
+outputs are shown where they lie."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import resource
+import time
+from typing import Any
+
+from ..wire import buffers, device_memory, frames
+from . import gate, guards, operators, running
+from .window import Window
+
+
+class ShownHost:
+    """Mixed into a host, which has the models and the socket."""
+
+    window: Window | None = None
+    _held: Any = None  # the outputs of the last burst: the judge reads them where they lie
+    _events: Any = None
+
+    def on_window(self: Any, fds: list[int], nbytes: int) -> None:
+        """Descriptors: memory in which inputs will appear; the first time words, too. What torch
+        allocates must bear being shown."""
+        import torch
+
+        if self.window is not None:
+            self.window.replace(fds[0], nbytes)
+            return
+        self.window = Window(fds[0], nbytes, fds[1])
+        some = torch.zeros(1, device="cuda")
+        self.window.show([[some]], [(some.shape, some.dtype, some.nbytes)], self.tell)
+
+    def on_shown(
+        self: Any,
+        fds: list[int],
+        key: str,
+        layouts: list[buffers.Layout],
+        sets: list[tuple[int, int]],
+        order: list[int],
+        record: bool = False,
+        queue_ns: int = 0,
+    ) -> tuple[Any, tuple[int, ...]]:
+        """Say READY, wait for the start signal, with which the inputs have appeared, call the model
+        once for each entry of `order`, and say where the outputs lie. sets: of each where it starts
+        in the window, and the number of its layout. The rest is as in `on_burst`."""
+        model = self.prepared[key]
+        clock, recorder = self.clock(model.device), operators.Recorder() if record else None
+        self.reply(frames.READY)
+        if not frames.receive_bytes(self._sock, 16)[0]:
+            os._exit(0)
+        guard = guards.Guard() if self.guarded else None
+        values = self.window.inputs(layouts, sets)
+        if guard is not None:
+            values = [guards.inputs(value, model.device, guard) for value in values]
+        arguments = [values[i] for i in order]
+        clock.prepare(queue_ns)
+        with contextlib.ExitStack() as watching:
+            for watcher in (guard, recorder):
+                if watcher is not None:
+                    watching.enter_context(watcher)
+            outputs, figures = running.run(model.call, arguments, clock)
+        if guard is not None:
+            guard.check()
+        said = self._show(model, outputs)
+        self._held = outputs
+        if guard is not None:
+            guards.rest()
+        return {"outputs": said, "operators": recorder.counts() if recorder else None}, figures
+
+    def on_queued(
+        self: Any,
+        fds: list[int],
+        key: str,
+        layouts: list[buffers.Layout],
+        sets: list[tuple[int, int]],
+        number: int,
+    ) -> tuple[Any, tuple[int, ...]]:
+        """Put calls on the sets into the stream, behind a wait for the judge's word `number` and
+        before the same word of its own; say READY with where the outputs will lie, and OK when all
+        is done. Without a key nothing is called. values: as in `on_burst`, which inform only."""
+        import torch
+
+        if self._events is None:
+            self._events = tuple(torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        words, (begin, end) = self.window.words, self._events
+        model = self.prepared[key] if key else None
+        arguments = self.window.inputs(layouts, sets)
+        self._held = None
+        torch.cuda.synchronize()
+        stream = torch.cuda.current_stream().cuda_stream
+        gc.disable()
+        before, start = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter_ns()
+        words.hold_on(stream, device_memory.GO, number)
+        begin.record()
+        if model is None:
+            self.window.nothing()
+        outputs = [model.call(inputs) for inputs in arguments] if model is not None else []
+        end.record()
+        queued = time.perf_counter_ns() - start
+        said = self._show(model, outputs) if model is not None else []
+        words.write_on(stream, device_memory.DONE, number)
+        after = resource.getrusage(resource.RUSAGE_SELF)
+        self._held = outputs
+        self.reply(frames.READY, said)
+        torch.cuda.synchronize()
+        gc.enable()
+        return None, running.figures(int(begin.elapsed_time(end) * 1e6), before, after, queued)
+
+    def _show(self: Any, model: Any, outputs: list[list[Any]]) -> list[list[Any]]:
+        return self.window.show(outputs, gate.expected(model.outputs), self.tell)  # type: ignore[no-any-return]
