@@ -264,9 +264,10 @@ def _moved(label: str, tensor: Any, device: str, guard: Guard) -> Any:
     import torch
 
     count = extent(tensor)
-    if count == 0:
-        return tensor.to(device)
     nbytes = count * tensor.element_size()
+    # a large one stays in the window, where nobody can write to it
+    if count == 0 or (tensor.is_cuda and nbytes > MOST_BYTES):
+        return tensor.to(device)
     around, start = _device_bytes(nbytes, torch.device(device))
     flat, original = (
         around[start : start + nbytes].view(tensor.dtype),

@@ -206,7 +206,10 @@ class ReferenceHost(host.Host):
         """Draw one input set, and its expected outputs in float64 where they are floating.
         Descriptors: inputs, expected, the framework's own result. sizes: of memory on the device,
         where they are that, in bytes."""
-        return self._problem(lambda: self._make_set(_writers(fds, sizes), case, seed, family))  # type: ignore[no-any-return]
+        write = _writers(fds, sizes)
+        made: dict[str, Any] = self._problem(lambda: self._make_set(write, case, seed, family))
+        self._complete()
+        return made
 
     def on_make_group(
         self,
@@ -400,7 +403,8 @@ class ReferenceHost(host.Host):
             return dataflow.graph(host.forward(live.model, live.upstream), inputs)
 
     def _complete(self) -> None:
-        """What was written is there for others to read."""
+        """What was written is there for others to read, and what computing it took is given back:
+        once nothing of it is referred to."""
         if self.window is not None:
             import torch
 
@@ -443,7 +447,6 @@ class ReferenceHost(host.Host):
                 live.outputs,
                 [t.contiguous() for t in host.forward(live.model, live.upstream)(there)],
             )
-            self._complete()
         return {"layout": layout, "expected": expected_layout, "finite": finite}
 
     def _make_one(

@@ -135,6 +135,7 @@ class Drawer:
         pool.predictable = [
             n for n, own in enumerate(drawn) if oracle.are_predictable(own, pool.allowances[n])
         ]
+        del again, drawn  # of a large case each holds as much as a set
         for family in _families(pool)[: self._spare(pool)]:
             held = self._checked(pool, family)
             if held is not None:

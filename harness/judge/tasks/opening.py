@@ -34,7 +34,9 @@ from .task_workers import TaskText, TaskWorkers
 Tell = Callable[[str, str, float], None]  # stage, message, fraction of the whole
 SCREENING_BURSTS = 5
 SHORT_US, SHORT_CALLS = 500.0, 16
-SETS_HELD = 4  # at the least at one time, each with outputs in the framework's dtype and in float64
+# at the least at one time, each with outputs in the framework's dtype and in float64; on a device
+# two plain ones and one of a family
+SETS_HELD, SETS_ON_DEVICE = 4, 3
 # of the parameters, besides those of the reference: as constructed and changed, as they are
 # changed, the candidate's
 STATES_HELD = 4
@@ -375,13 +377,16 @@ def is_want_of_memory(refusal: str) -> bool:
 
 def _needed(pool: CasePool) -> int:
     """Bytes without which a case cannot be judged: the sets that are held, and on a device what
-    workers hold besides (inputs and the model in double precision, a window, outputs)."""
+    workers hold besides, the reference's while it fills a set (inputs and results in double
+    precision, too) or a candidate's while it is checked (a window, and outputs that the judge
+    copies), and the parameters of both."""
     if not pool.shared:
         return SETS_HELD * (pool.input_bytes + 3 * pool.slot_bytes)
+    filling = 3 * pool.input_bytes + pool.precise_bytes + pool.slot_bytes
+    checked = 2 * (pool.input_bytes + bursts.CHECK_CALLS * pool.slot_bytes)
     return (
-        SETS_HELD * pool.set_bytes
-        + 3 * pool.input_bytes
-        + 2 * pool.slot_bytes
+        SETS_ON_DEVICE * pool.set_bytes
+        + max(filling, checked)
         + 3 * _tensor_bytes(pool.describe["state_layout"])
     )
 

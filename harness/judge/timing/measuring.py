@@ -97,7 +97,7 @@ def time_candidate(run: Run) -> dict[str, Any]:
         finally:
             worker.close()
         process += 1
-        if process < timing.PROCESSES and (text := _behind(run, process, rng)):
+        if process < paired.PROCESSES and (text := _behind(run, process, rng)):
             run.signals.append(Signal("timed_briefly", text))
             break
         if process == paired.PROCESSES:
