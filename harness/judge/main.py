@@ -9,6 +9,7 @@ while it works, then {"id", "result"} or {"id", "error": {"kind": "task_refused"
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import queue
@@ -444,6 +445,7 @@ class Judge:
         """Close every task, and give back what they held."""
         self._forget()
         self._machine.leaving.wait()
+        gc.collect()  # sets of what failed hang in the cycles of its traceback
         memory.trim()
 
     def _forget(self) -> None:

@@ -49,6 +49,7 @@ class ShownHost:
         in the window, and the number of its layout. The rest is as in `on_burst`."""
         model = self.prepared[key]
         clock, recorder = self.clock(model.device), operators.Recorder() if record else None
+        self._held = None  # the judge has copied it
         self.reply(frames.READY)
         if not frames.receive_bytes(self._sock, 16)[0]:
             os._exit(0)

@@ -90,6 +90,7 @@ class DeviceSlots(Slots):
     ) -> BurstResult:
         import torch
 
+        device_link.give_back()
         link = device_link.link(worker)
         placed = link.place(sets)
         worker.send(

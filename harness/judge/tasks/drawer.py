@@ -343,6 +343,8 @@ class Drawer:
         self, op: str, some: Sequence[set_memory.Room], seconds: float, asked: dict[str, Any]
     ) -> frames.Reply:
         """What the worker says that has filled them."""
+        if self._shared:
+            device_link.give_back()
         fds = [room.fd() for room in some]
         try:
             return self._worker.ask(
