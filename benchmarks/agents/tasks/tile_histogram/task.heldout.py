@@ -1,0 +1,3 @@
+"""A shape that no author sees."""
+
+CASES = {"odd": {"tiles": 5, "pixels": 1001}}
