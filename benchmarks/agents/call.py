@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -59,5 +60,6 @@ if __name__ == "__main__":
     named, wanted = sys.argv[1:3]
     given = arguments_of(wanted, sys.argv[3:])
     shown, failed = call(Path(named).resolve(), wanted, given)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who reads the head alone wants no traceback
     print(shown)
     raise SystemExit(1 if failed else 0)

@@ -3,9 +3,9 @@
 An ask is answered when a node names it, or was made from exactly its parents before the next ask.
 It is followed when what it wanted was done, too, by role: a start was handed in as it is or nearly
 so; a draft has no more than half of its lines from any earlier node; an improvement and a repair
-have at least half of their lines from a parent; a crossover a quarter from each; a tuned kernel differs from
-its parent in PARAMS alone. What cannot be told (a text that is not kept, or too short) counts as
-done. Whether it then was faster is another question, and another figure.
+have at least half of their lines from a parent; a crossover a quarter from each; a tuned kernel
+differs from its parent in PARAMS alone. What cannot be told (a text that is not kept, or too short)
+counts as done. Whether it then was faster is another question, and another figure.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ Source = Callable[[Node], str]
 
 @dataclass(frozen=True)
 class Followed:
-    """answered_by: a node's id, "" without one. followed: see above. improved: the answer is correct
-    and faster than each of its parents, by the medians; None for a start and without parents."""
+    """answered_by: a node's id, "" without one. followed: see above. improved: the answer is
+    correct and faster than each of its parents, by the medians; None for a start and without
+    parents."""
 
     ask: str
     role: str
@@ -34,17 +35,19 @@ class Followed:
     improved: bool | None = None
 
 
-def given(calls: Sequence[Call]) -> dict[str, float]:
-    """The asks that the agent was shown -> the second when it first saw them."""
-    found: dict[str, float] = {}
-    for call in calls:
-        for ask in call.data.get("asks") or () if call.tool == "session_next" else ():
-            found.setdefault(ask["context"]["id"], call.at + call.seconds)
-    return found
+def given(calls: Sequence[Call]) -> tuple[str, ...]:
+    """The asks that the agent was shown, in order."""
+    shown = [
+        ask["context"]["id"]
+        for call in calls
+        if call.tool == "session_next"
+        for ask in call.data.get("asks") or ()
+    ]
+    return tuple(dict.fromkeys(shown))
 
 
 def followed(tree: Tree, shown: Sequence[str], source: Source, start: str = "") -> list[Followed]:
-    """shown: ids of asks, in order. start: the text of the starting kernel beside the task."""
+    """shown: ids of asks. start: the text of the starting kernel beside the task."""
     asks = [ask for ask in tree.asks if ask.id in shown]
     found = []
     for ask, after in zip(asks, [*asks[1:], None], strict=True):
@@ -53,10 +56,17 @@ def followed(tree: Tree, shown: Sequence[str], source: Source, start: str = "") 
             found.append(Followed(ask.id, ask.role, ask.parents))
             continue
         done = _done(tree, ask, node, source, start)
-        found.append(
-            Followed(ask.id, ask.role, ask.parents, node.id, done, _improved(tree, ask, node))
-        )
+        improved = _improved(tree, ask, node)
+        found.append(Followed(ask.id, ask.role, ask.parents, node.id, done, improved))
     return found
+
+
+def left_open(tree: Tree, rows: Sequence[Followed]) -> bool:
+    """Whether nothing was handed in after the last ask: the search ended there."""
+    if not rows or rows[-1].answered_by:
+        return False
+    last = next(ask for ask in tree.asks if ask.id == rows[-1].ask)
+    return all(node.created < last.created for node in tree.nodes)
 
 
 def _answer(tree: Tree, ask: Ask, after: Ask | None) -> Node | None:

@@ -24,9 +24,9 @@ SERVER = ("-P", "-m", "kevolve_mcp.server.main")
 
 @dataclass(frozen=True)
 class Plan:
-    """task: its name, of `task_names`. with_server: whether the agent gets the tools. seconds, calls:
-    its budget, wall clock and calls of tools. server: the command that starts the server, with
-    `environment` added. began: seconds of the epoch."""
+    """task: its name, of `task_names`. with_server: whether the agent gets the tools. seconds,
+    calls: its budget, wall clock and calls of tools. server: the command that starts the server,
+    with `environment` added. began: seconds of the epoch."""
 
     task: str
     agent: str
@@ -68,7 +68,7 @@ def lay(run: Path, plan: Plan, code: Path = ROOT) -> Plan:
     work = run / "work"
     work.mkdir(parents=True)
     (run / "versions").mkdir()
-    shutil.copy(plan.source / "task.py", work / "task.py")
+    shutil.copy(plan.source / "task.py", task_file(run, plan))
     for start in plan.source.glob("start*.py"):
         shutil.copy(start, work / start.name)
     command = plan.server or (sys.executable, *SERVER, "--home", str(run / "home"))
@@ -81,6 +81,11 @@ def lay(run: Path, plan: Plan, code: Path = ROOT) -> Plan:
     (run / "plan.json").write_text(json.dumps(asdict(plan), indent=1) + "\n")
     (work / "BRIEF.md").write_text(brief(run, plan))
     return plan
+
+
+def task_file(run: Path, plan: Plan) -> Path:
+    """The agent's copy: named as the task, since sessions are named after the file."""
+    return run / "work" / f"{plan.task}.py"
 
 
 def load(run: Path) -> Plan:
@@ -103,19 +108,19 @@ def brief(run: Path, plan: Plan) -> str:
     work, budget = run / "work", f"{plan.seconds / 60:.0f} minutes"
     device = "this machine's CPU, one thread" if plan.target == "cpu" else "this machine's GPU"
     lines = [
-        f"Make the operator in {work / 'task.py'} as fast as you can on {device}.",
+        f"Make the operator in {task_file(run, plan)} as fast as you can on {device}.",
         "",
         f"Write your best kernel to {work / KERNEL}: one Python file with class ModelNew, the same",
         "constructor and forward as the task's Model, the computation in native code of your own",
-        f"({_native(plan)}); {work} has a plain one to start from. Keep that file correct and up to",
-        "date: it is judged in the end on inputs and shapes that you do not see, against the",
+        f"({_native(plan)}); {work} has a plain one to start from. Keep that file correct and",
+        "up to date: it is judged in the end on inputs and shapes that you do not see, against the",
         "strongest of eager and compiled PyTorch. Do not read the evaluator's own files.",
         f"The interpreter is {sys.executable}; PYTHONPATH={ROOT} lets it import harness.",
         "",
     ]
     if plan.with_server:
         lines += [
-            f"Use the MCP server kevolve: session_open(task_path={str(work / 'task.py')!r}, "
+            f"Use the MCP server kevolve: session_open(task_path={str(task_file(run, plan))!r}, "
             f"target={plan.target!r}, language={plan.language!r}) begins, session_finish ends.",
             f"You have {budget} and {plan.calls} calls of its tools.",
         ]

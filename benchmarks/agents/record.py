@@ -120,24 +120,26 @@ def _shown(calls: Sequence[Call]) -> dict[str, dict[str, int]]:
 
 
 def _asks(run: Path, calls: Sequence[Call]) -> dict[str, Any]:
-    """Of the session that most asks came from. largest_tokens: of one ask's text."""
+    """Of the session that most asks came from. open: whether its last ask was not answered, nor any
+    node handed in after it: then the session ended there, and it does not count. largest_…_tokens:
+    of one answer with an ask, estimated."""
     texts = [c for c in calls if c.kind in ("session_next: first", "session_next: later")]
     sessions = Counter(call.arguments.get("session_id", "") for call in texts)
     if not sessions:
-        return {"given": 0, "answered": 0, "followed": 0, "improved": 0, "each": []}
+        return {"given": 0, "open": 0, "answered": 0, "followed": 0, "improved": 0, "each": []}
     session = sessions.most_common(1)[0][0]
     own = [call for call in calls if call.arguments.get("session_id") == session]
     start = next((p.read_text() for p in sorted((run / "work").glob("start*.py"))), "")
     with Kernels(run) as kernels:
-        rows = following.followed(
-            kernels.tree(session), list(following.given(own)), kernels.of_node, start
-        )
+        tree = kernels.tree(session)
+        rows = following.followed(tree, following.given(own), kernels.of_node, start)
     by_kind = {
         kind: max((estimate_tokens(c.text) for c in own if c.kind == kind), default=0)
         for kind in ("session_next: first", "session_next: later")
     }
     return {
         "given": len(rows),
+        "open": int(following.left_open(tree, rows)),
         "answered": sum(bool(row.answered_by) for row in rows),
         "followed": sum(row.followed for row in rows),
         "improved": sum(row.improved is True for row in rows),
@@ -149,8 +151,8 @@ def _asks(run: Path, calls: Sequence[Call]) -> dict[str, Any]:
 
 def _steps(calls: Sequence[Call]) -> dict[str, Any]:
     """Nodes over their parents, each once. unclear: called "no clear change"; unclear_beyond_8: of
-    these, where the measured ratio is above 1.08 or below 1 / 1.08. Whether such a step is a true one
-    only a comparison of the two tells."""
+    these, where the measured ratio is above 1.08 or below 1 / 1.08. Whether such a step is a true
+    one only a comparison of the two tells."""
     nodes = {}
     for call in calls:
         node = call.evaluated.get("node")

@@ -37,7 +37,7 @@ class Scripted:
 
     async def work(self, evaluations: int) -> str:
         """What is said in the end."""
-        task = str(self._run / "work" / "task.py")
+        task = str(plans.task_file(self._run, self._plan))
         budget = {"evaluations": evaluations}
         opened = await self._call(
             "session_open",

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -38,15 +39,15 @@ class Keeper:
         self._over = asyncio.Event()
 
     async def keep(self) -> None:
-        place = self._run / SOCKET
-        serving = await asyncio.start_unix_server(self._talk, str(place), limit=LINE)
+        os.chdir(self._run)  # a socket's path may have 107 bytes; a name in the folder is short
+        serving = await asyncio.start_unix_server(self._talk, SOCKET, limit=LINE)
         async with serving:
             left = self._plan.until + GRACE_S - time.time()
             try:
                 await asyncio.wait_for(self._over.wait(), left)
             except TimeoutError:
                 print("the time is over", flush=True)
-        place.unlink(missing_ok=True)
+        Path(SOCKET).unlink(missing_ok=True)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

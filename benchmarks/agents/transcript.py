@@ -12,8 +12,8 @@ from typing import Any
 @dataclass(frozen=True)
 class Call:
     """at: seconds from the run's beginning to the request. seconds: until its answer. text: as a
-    model reads it. data: the structured content. error: its code, "" where there is none; "protocol"
-    where the message itself was refused, "unanswered" where nothing came back."""
+    model reads it. data: the structured content. error: its code, "" where there is none;
+    "protocol" where the message itself was refused, "unanswered" where nothing came back."""
 
     at: float
     seconds: float
@@ -25,8 +25,8 @@ class Call:
 
     @property
     def kind(self) -> str:
-        """Which kind of reply this was: the tool, and for asks whether it was the first, a later one
-        or the same again."""
+        """Which kind of reply this was: the tool, and for asks whether it was the first, a later
+        one or the same again."""
         if self.error:
             return "error"
         if self.data.get("state") == "running":

@@ -1,4 +1,4 @@
-"""What stood in an agent's kernel file, by second: the way of one that has no tools to record it."""
+"""What stood in an agent's kernel file, by second: the way of one without recorded calls."""
 
 from __future__ import annotations
 

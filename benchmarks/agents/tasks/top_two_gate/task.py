@@ -1,5 +1,5 @@
-"""The gate of a mixture of experts: each token goes to the two experts that it scores highest (more,
-where scores are equal), with weights that sum to one; the others get zero."""
+"""The gate of a mixture of experts: each token goes to the two experts that it scores highest
+(more, where scores are equal), with weights that sum to one; the others get zero."""
 
 import torch
 import torch.nn as nn
