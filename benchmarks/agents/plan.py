@@ -84,8 +84,8 @@ def lay(run: Path, plan: Plan, code: Path = ROOT) -> Plan:
 
 
 def task_file(run: Path, plan: Plan) -> Path:
-    """The agent's copy: named as the task, since sessions are named after the file."""
-    return run / "work" / f"{plan.task}.py"
+    """The agent's copy. Sessions are named after it; `task_` makes start.py the start beside it."""
+    return run / "work" / f"task_{plan.task}.py"
 
 
 def load(run: Path) -> Plan:

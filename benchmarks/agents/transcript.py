@@ -66,7 +66,7 @@ def _calls(path: Path, began: float) -> Iterator[Call]:
             if "connected" in message:  # ids begin anew
                 yield from _unanswered(asked)
                 asked = {}
-            elif message.get("method") == "tools/call":
+            elif row["from"] == "client" and message.get("method") == "tools/call":
                 asked[message["id"]] = (at, message.get("params") or {})
             elif row["from"] != "client" and message.get("id") in asked:
                 begun, params = asked.pop(message["id"])
@@ -84,7 +84,7 @@ def _call(at: float, seconds: float, params: dict[str, Any], message: dict[str, 
     if "error" in message:
         text = str(message["error"].get("message", ""))
         return Call(at, seconds, tool, arguments, text, error="protocol")
-    result = message["result"]
+    result = message.get("result") or {}
     text = "\n".join(b["text"] for b in result.get("content", ()) if b.get("type") == "text")
     data = result.get("structuredContent")
     data = data if isinstance(data, dict) else {}
