@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {"cpu": Path(__file__).parent / "tasks", "cuda": Path(__file__).parent / "cuda"}
 LANGUAGES = {"cpu": "cpp", "cuda": "cuda"}
 KERNEL = "kernel.py"
+PASSED_ON = ("KEVOLVE_CACHE", "KEVOLVE_PYTHON", "KEVOLVE_TIMING_EFFORT")
 SERVER = ("-P", "-m", "kevolve_mcp.server.main")
 
 
@@ -75,12 +76,20 @@ def lay(run: Path, plan: Plan, code: Path = ROOT) -> Plan:
     plan = replace(
         plan,
         server=command,
-        environment={"PYTHONPATH": str(code), **plan.environment},
+        environment={**_passed_on(), "PYTHONPATH": str(code), **plan.environment},
         began=time.time(),
     )
     (run / "plan.json").write_text(json.dumps(asdict(plan), indent=1) + "\n")
     (work / "BRIEF.md").write_text(brief(run, plan))
     return plan
+
+
+def _passed_on() -> dict[str, str]:
+    """Some clients give their servers hardly any environment. The home is the run's own, its
+    database as well."""
+    return {name: os.environ[name] for name in PASSED_ON if name in os.environ} | {
+        "KEVOLVE_DATABASE": ""
+    }
 
 
 def task_file(run: Path, plan: Plan) -> Path:
