@@ -109,7 +109,7 @@ def _rising(judged: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def _shown(calls: Sequence[Call]) -> dict[str, dict[str, int]]:
     """By kind of reply: how many, characters of text and of structured content, and the text's
     tokens, estimated."""
-    found: dict[str, dict[str, int]] = defaultdict(Counter)  # type: ignore[arg-type]
+    found: dict[str, dict[str, int]] = defaultdict(Counter)
     for call in calls:
         row = found[call.kind]
         row["replies"] += 1
