@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from harness.types import (
     ComparisonRequest,
     Duel,
     HeadToHead,
-    Policy,
     from_json,
     to_json,
 )
@@ -20,7 +18,7 @@ from kevolve_mcp.errors import UsageError
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.store import Job, SessionRecord, Store
 
-from . import evaluating, inputs, views
+from . import evaluating, inputs, places, views
 from .shared import Shared
 from .types import Compared, CompareRequest, DuelView, JobView
 
@@ -29,34 +27,20 @@ async def compare(shared: Shared, request: CompareRequest) -> JobView:
     """A job: a comparison is always measured now. Raises UsageError, NotFound."""
     store = await shared.store()
     inputs.check_effort(request.effort)
-    payload: dict[str, Any] = {"depth": "compare", "effort": request.effort}
-    record = None
-    if request.session_id:
-        if request.task:
-            raise UsageError(
-                "both session_id and a task were given",
-                "Give one of them; the session has its task.",
-            )
-        record = await shared.thread(store.sessions.get, request.session_id)
-        payload |= {"session": record.id, "target": request.target or record.target}
-    else:
-        task, target = await shared.thread(inputs.load_task, request.task), request.target or "cpu"
-        payload |= {
-            "source": task.source,
-            "path": task.path,
-            "target": target,
-            "python": request.python,
-        }
-    language = request.language or (
-        record.language if record else inputs.usual_language(payload["target"])
-    )
-    kernels = await shared.thread(_kernels, store, record, request, language)
+    named = await places.name(shared, request)
+    kernels = await shared.thread(_kernels, store, named.record, request, named.language)
     _check(kernels)
     for candidate in kernels.values():
         await shared.thread(store.candidates.put, candidate)
-    payload |= {"candidates": [c.digest for c in kernels.values()], "labels": list(kernels)}
-    same = hashlib.sha256("\0".join(map(str, payload.values())).encode()).hexdigest()
-    return await shared.jobs.start("compare", record.id if record else None, payload, same)
+    payload = {
+        "depth": "compare",
+        "effort": request.effort,
+        **named.payload,
+        "candidates": [c.digest for c in kernels.values()],
+        "labels": list(kernels),
+    }
+    session = named.payload.get("session")
+    return await shared.jobs.start("compare", session, payload, places.same(*payload.values()))
 
 
 class Comparing:
@@ -71,18 +55,10 @@ class Comparing:
         candidates = [
             await shared.thread(store.candidates.get, digest) for digest in p["candidates"]
         ]
-        policy = Policy()
-        if "session" in p:
-            record = await shared.thread(store.sessions.get, p["session"])
-            task, executor = evaluating.place(
-                shared, record, await shared.thread(store.tasks.get, record.task)
-            )
-            policy = record.policy
-        else:
-            task, executor = await evaluating.opened(shared, p, progress, timed=True)
-        request = ComparisonRequest(tuple(candidates), policy, p["effort"])
+        place = await places.find(shared, p, progress)
+        request = ComparisonRequest(tuple(candidates), place.policy, p["effort"])
         found, kept = await evaluating.compared(
-            shared, task, request, p["target"], executor, p.get("session"), progress
+            shared, place.task, request, place.target, place.executor, place.session, progress
         )
         return {
             "session": p.get("session", ""),

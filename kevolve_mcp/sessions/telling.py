@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
-import hashlib
 from dataclasses import replace
 from typing import Any
 
-from harness.types import Candidate, CandidateError, EvaluationRequest, Policy, Purpose, Stage
+from harness.types import Candidate
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.search import Ask, Node, Tree
-from kevolve_mcp.store import Job, NewNode, SessionRecord, Store, StoredEvaluation
-from kevolve_mcp.synthesis import structure_digest
+from kevolve_mcp.store import Job, SessionRecord, Store, StoredEvaluation
 from knowledge.families import of_operators
 
-from . import asking, descent, evaluating, inputs, leases, listings, skills, views
-from .evaluating import Order
+from . import asking, descent, evaluating, inputs, leases, listings, places, recording, views
 from .shared import Shared
 from .types import Depth, Evaluated, JobView, KernelRequest, SubmitRequest
 
 PAGES, CANDIDATES = 3, 12  # that an answer names, of so many that fit its signals
-STAGES: dict[Depth, tuple[Purpose, Stage]] = {
-    "compile": ("check", "build"),
-    "check": ("check", "verify"),
-    # as "submit", so that submitting what was profiled answers from the store
-    "profile": ("search", "diagnose"),
-    "ablation": ("ablation", "time"),
-    "submit": ("search", "diagnose"),
-}
 
 
 async def submit(shared: Shared, request: SubmitRequest) -> JobView:
@@ -68,10 +56,10 @@ async def submit(shared: Shared, request: SubmitRequest) -> JobView:
         "repeat": request.repeat,
         "effort": request.effort,
     }
-    order = await _session_order(shared, store, record, candidate, payload)
-    if (found := await evaluating.known(shared, order)) is not None:
-        return await _at_once(shared, payload, found)
-    same = _digest(
+    place = await places.of_session(shared, record)
+    if (done := await recording.at_once(shared, place, payload)) is not None:
+        return await _at_once(shared, payload, done)
+    same = places.same(
         "submit",
         record.id,
         candidate.digest,
@@ -87,37 +75,23 @@ async def kernel(shared: Shared, request: KernelRequest, depth: Depth) -> JobVie
     store = await shared.store()
     loaded = await shared.thread(inputs.load_kernel, request.kernel)
     inputs.check_effort(request.effort)
-    payload: dict[str, Any] = {"depth": depth, "repeat": request.repeat, "effort": request.effort}
-    if request.session_id:
-        if request.task:
-            raise UsageError(
-                "both session_id and a task were given",
-                "Give one of them; the session has its task.",
-            )
-        record = await shared.thread(store.sessions.get, request.session_id)
-        candidate = inputs.candidate(loaded, request.language or record.language)
-        payload |= {"session": record.id, "target": request.target or record.target}
-        order = await _session_order(shared, store, record, candidate, payload)
-        await shared.thread(store.candidates.put, candidate)
-        payload["candidate"] = candidate.digest
+    named = await places.name(shared, request)
+    candidate = inputs.candidate(loaded, named.language)
+    await shared.thread(store.candidates.put, candidate)
+    payload = {
+        "depth": depth,
+        "repeat": request.repeat,
+        "effort": request.effort,
+        **named.payload,
+        "candidate": candidate.digest,
+    }
+    session = named.record.id if named.record else None
+    if named.record is not None:
+        place = await places.of_session(shared, named.record, payload["target"])
+        order = places.order(place, candidate, payload)
         if (found := await evaluating.known(shared, order)) is not None:
-            return await _at_once(shared, payload, found)
-    else:
-        task = await shared.thread(inputs.load_task, request.task)
-        target = request.target or "cpu"
-        candidate = inputs.candidate(loaded, request.language or inputs.usual_language(target))
-        await shared.thread(store.candidates.put, candidate)
-        payload |= {
-            "candidate": candidate.digest,
-            "source": task.source,
-            "path": task.path,
-            "target": target,
-            "python": request.python,
-        }
-    session = payload.get("session")
-    return await shared.jobs.start(
-        "evaluate", session, payload, _digest(*map(str, payload.values()))
-    )
+            return await _at_once(shared, payload, _measured(payload, found, cached=True))
+    return await shared.jobs.start("evaluate", session, payload, places.same(*payload.values()))
 
 
 class Evaluating:
@@ -128,47 +102,19 @@ class Evaluating:
 
     async def run(self, job: Job, progress: Progress) -> dict[str, Any]:
         shared, p = self._shared, job.payload
+        timed = p["depth"] in ("profile", "ablation", "submit")
+        place = await places.find(shared, p, progress, timed=timed)
+        if p["depth"] == "submit":
+            return await recording.record(shared, place, p, progress)
         store = await shared.store()
         candidate = await shared.thread(store.candidates.get, p["candidate"])
-        depth: Depth = p["depth"]
-        if "session" in p:
-            record = await shared.thread(store.sessions.get, p["session"])
-            order = await _session_order(shared, store, record, candidate, p)
-        else:
-            order = await self._bare_order(candidate, p, progress)
-        if depth != "submit":
-            found, cached = await evaluating.stored(shared, order, progress)
-            return {
-                "depth": depth,
-                "session": p.get("session", ""),
-                "evaluation": found.id,
-                "node": "",
-                "cached": cached,
-            }
-        # the node may be there already: its evaluation is not inserted with it
-        if order.repeat or order.request.effort > 1:
-            found, cached = await evaluating.stored(shared, order, progress)
-            return {**await shared.thread(_insert, store, p, candidate, found), "cached": cached}
-        measured = await evaluating.measure(shared, order, progress)
-        return await shared.thread(_insert, store, p, candidate, measured)
+        order = places.order(place, candidate, p)
+        found, cached = await evaluating.stored(shared, order, progress)
+        return _measured(p, found, cached=cached)
 
     async def show(self, job: Job) -> Evaluated:
         assert job.result is not None
         return await evaluated(self._shared, job.payload, job.result)
-
-    async def _bare_order(
-        self, candidate: Candidate, p: dict[str, Any], progress: Progress
-    ) -> Order:
-        task, executor = await evaluating.opened(
-            self._shared, p, progress, timed=p["depth"] in ("profile", "ablation")
-        )
-        return Order(
-            task,
-            _request(candidate, p, Policy()),
-            p["target"],
-            executor,
-            repeat=bool(p.get("repeat")),
-        )
 
 
 async def evaluated(shared: Shared, p: dict[str, Any], result: dict[str, Any]) -> Evaluated:
@@ -223,71 +169,20 @@ def _leads(tree: Tree, best: Node) -> bool:
     return f"{best.score:.2f}" != f"{others:.2f}"
 
 
-async def _at_once(shared: Shared, p: dict[str, Any], found: StoredEvaluation) -> JobView:
+async def _at_once(shared: Shared, p: dict[str, Any], result: dict[str, Any]) -> JobView:
     """Answered from the store: no job, no worker."""
-    store = await shared.store()
-    if p["depth"] == "submit":
-        candidate = await shared.thread(store.candidates.get, p["candidate"])
-        result = await shared.thread(_insert, store, p, candidate, found)
-    else:
-        result = {
-            "depth": p["depth"],
-            "session": p["session"],
-            "evaluation": found.id,
-            "node": "",
-            "cached": True,
-        }
     return JobView("", "evaluate", "done", p["session"], result=await evaluated(shared, p, result))
 
 
-def _insert(
-    store: Store,
-    p: dict[str, Any],
-    candidate: Candidate,
-    found: StoredEvaluation | evaluating.Fresh,
-) -> dict[str, Any]:
-    """The checkpoint: evaluation and node in one transaction; told twice, the node that is
-    there."""
-    session, ask = p["session"], None
-    if p["ask"] is not None:
-        ask = store.asks.get(session, p["ask"])
-    try:
-        params, structure = candidate.params(), structure_digest(candidate)
-    except CandidateError:  # it is invalid for that, which is worth a node
-        params, structure = {}, ""
-    cached = isinstance(found, StoredEvaluation)
-    placed = descent.find(store, p, ask, candidate, structure, params)
-    origin = _origin(ask, candidate, store)
-    node = store.nodes.add(
-        session,
-        NewNode(
-            candidate=candidate.digest,
-            evaluation=found.id if isinstance(found, StoredEvaluation) else found.evaluation,
-            parents=placed.parents,
-            ask=p["ask"],
-            role=placed.role,
-            origin=origin,
-            hypothesis=p["hypothesis"] or _start_note(ask, candidate),
-            predicted_speedup=p["predicted_speedup"],
-            rationale=p["rationale"],
-            annotations={**(ask.annotations if ask else {}), leases.AUTHOR: p.get("author", "")},
-            params=params,
-            structure=structure,
-            tokens=p.get("tokens", 0),  # a job that an earlier release started has none
-            usd=p.get("usd", 0.0),
-            skills=skills.used_by(
-                store, session, p["ask"], origin, f"{p['hypothesis']}\n{p['rationale']}"
-            ),
-        ),
-    )
-    likeness = [placed.likeness.node, placed.likeness.share] if placed.likeness else None
+def _measured(p: dict[str, Any], found: StoredEvaluation, *, cached: bool) -> dict[str, Any]:
+    """The result of a job that makes no node."""
+    session = p.get("session", "")
     return {
-        "depth": "submit",
+        "depth": p["depth"],
         "session": session,
-        "evaluation": node.evaluation,
-        "node": node.id,
+        "evaluation": found.id,
+        "node": "",
         "cached": cached,
-        "likeness": likeness,
     }
 
 
@@ -310,57 +205,6 @@ async def _candidate(
     )
 
 
-async def _session_order(
-    shared: Shared, store: Store, record: SessionRecord, candidate: Candidate, p: dict[str, Any]
-) -> Order:
-    """p: a job's payload; one that an earlier release started lacks some of it."""
-    task, executor = evaluating.place(
-        shared, record, await shared.thread(store.tasks.get, record.task)
-    )
-    request, target = _request(candidate, p, record.policy), p.get("target") or record.target
-    if p["depth"] == "submit":
-        best = (await shared.thread(shared.trees.load, store, record.id)).best()
-        request = replace(request, best=best.assured if best else 0.0)
-    return Order(task, request, target, executor, record.id, bool(p.get("repeat")))
-
-
-def _request(candidate: Candidate, p: dict[str, Any], policy: Policy) -> EvaluationRequest:
-    purpose, through = STAGES[p["depth"]]
-    return EvaluationRequest(
-        candidate, purpose, through, policy, effort=float(p.get("effort", 1.0))
-    )
-
-
-def _origin(ask: Ask | None, candidate: Candidate, store: Store) -> str | None:
-    """Where a start came from. A start that was fixed keeps its origin; a kernel of another text
-    was not borrowed."""
-    if ask is None or ask.role != "start":
-        return None
-    given = str(ask.annotations.get("candidate", ""))
-    if (
-        given
-        and given != candidate.digest
-        and not _resembles(store.candidates.get(given).source, candidate.source)
-    ):
-        return None
-    return str(ask.annotations["origin"])
-
-
-def _resembles(given: str, submitted: str) -> bool:
-    return (
-        difflib.SequenceMatcher(
-            None, given.splitlines(), submitted.splitlines(), autojunk=False
-        ).ratio()
-        > 0.6
-    )
-
-
-def _start_note(ask: Ask | None, candidate: Candidate) -> str:
-    if ask is None or ask.role != "start" or ask.annotations.get("candidate") != candidate.digest:
-        return ""
-    return str(ask.annotations.get("note", ""))
-
-
 def _pages(
     shared: Shared, signals: tuple[str, ...], target: str, language: str, operators: tuple[str, ...]
 ) -> tuple[str, ...]:
@@ -375,7 +219,3 @@ def _pages(
     ).hits
     fitting = [h.id for h in hits if not families or not about.get(h.id) or about[h.id] & families]
     return tuple(fitting[:PAGES])
-
-
-def _digest(*parts: object) -> str:
-    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()

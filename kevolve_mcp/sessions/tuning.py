@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
-from harness.types import Candidate, CandidateError, EvaluationRequest, Policy
+from harness.types import Candidate, CandidateError, EvaluationRequest
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.search import figures, interval
@@ -13,7 +12,7 @@ from kevolve_mcp.store import Job, StoredEvaluation
 from kevolve_mcp.synthesis import HistoryRow, next_choice, structure_digest
 from kevolve_mcp.synthesis.tuning import Exhausted
 
-from . import evaluating, inputs
+from . import evaluating, inputs, places
 from .evaluating import Order
 from .shared import Shared
 from .types import JobView, KernelRequest, TrialView, Tuned
@@ -31,33 +30,13 @@ async def tune(shared: Shared, request: KernelRequest, count: int) -> JobView:
             f"Give 1 to {MOST_TRIALS}: how many choices of TUNABLES to evaluate.",
         )
     loaded = await shared.thread(inputs.load_kernel, request.kernel)
-    payload: dict[str, Any] = {"depth": "tune", "count": count}
-    record = None
-    if request.session_id:
-        if request.task:
-            raise UsageError(
-                "both session_id and a task were given",
-                "Give one of them; the session has its task.",
-            )
-        record = await shared.thread(store.sessions.get, request.session_id)
-        payload |= {"session": record.id, "target": request.target or record.target}
-    else:
-        task = await shared.thread(inputs.load_task, request.task)
-        payload |= {
-            "source": task.source,
-            "path": task.path,
-            "target": request.target or "cpu",
-            "python": request.python,
-        }
-    language = request.language or (
-        record.language if record else inputs.usual_language(payload["target"])
-    )
-    candidate = inputs.candidate(loaded, language)
+    named = await places.name(shared, request)
+    candidate = inputs.candidate(loaded, named.language)
     _check(candidate)
     await shared.thread(store.candidates.put, candidate)
-    payload["candidate"] = candidate.digest
-    same = hashlib.sha256("\0".join(map(str, payload.values())).encode()).hexdigest()
-    return await shared.jobs.start("tune", record.id if record else None, payload, same)
+    payload = {"depth": "tune", "count": count, **named.payload, "candidate": candidate.digest}
+    session = named.payload.get("session")
+    return await shared.jobs.start("tune", session, payload, places.same(*payload.values()))
 
 
 def _check(candidate: Candidate) -> None:
@@ -79,17 +58,10 @@ class Tuning:
         self._shared = shared
 
     async def run(self, job: Job, progress: Progress) -> dict[str, Any]:
-        shared, p, policy = self._shared, job.payload, Policy()
+        shared, p = self._shared, job.payload
         store = await shared.store()
         candidate = await shared.thread(store.candidates.get, p["candidate"])
-        if "session" in p:
-            record = await shared.thread(store.sessions.get, p["session"])
-            task, executor = evaluating.place(
-                shared, record, await shared.thread(store.tasks.get, record.task)
-            )
-            policy = record.policy
-        else:
-            task, executor = await evaluating.opened(shared, p, progress, timed=True)
+        place = await places.find(shared, p, progress)
         tried, history, trial = [], list[HistoryRow](), candidate
         structure = structure_digest(candidate)
         for number in range(p["count"] + 1):
@@ -101,11 +73,11 @@ class Tuning:
                 )
             )
             order = Order(
-                task,
-                EvaluationRequest(trial, policy=policy),
-                p["target"],
-                executor,
-                p.get("session"),
+                place.task,
+                EvaluationRequest(trial, policy=place.policy),
+                place.target,
+                place.executor,
+                place.session,
             )
             found, _ = await evaluating.stored(shared, order, _silent)
             tried.append(found.id)

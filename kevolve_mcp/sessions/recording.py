@@ -1,0 +1,131 @@
+"""A kernel told to a session: its evaluation, and the node that it becomes."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from harness.types import Candidate, CandidateError
+from kevolve_mcp.executors.base import Progress
+from kevolve_mcp.search import Ask
+from kevolve_mcp.store import NewNode, Store, StoredEvaluation
+from kevolve_mcp.synthesis import structure_digest
+
+from . import descent, evaluating, leases, places, skills
+from .evaluating import Order
+from .shared import Shared
+
+
+async def order(shared: Shared, place: places.Place, p: dict[str, Any]) -> Order:
+    """How the candidate of a payload is evaluated, beside the best node of its session."""
+    assert place.session is not None
+    store = await shared.store()
+    best = (await shared.thread(shared.trees.load, store, place.session)).best()
+    candidate = await shared.thread(store.candidates.get, p["candidate"])
+    return places.order(place, candidate, p, best.assured if best else 0.0)
+
+
+async def at_once(shared: Shared, place: places.Place, p: dict[str, Any]) -> dict[str, Any] | None:
+    """What `record` returns, where the store knows the answer."""
+    asked = await order(shared, place, p)
+    found = await evaluating.known(shared, asked)
+    if found is None:
+        return None
+    store = await shared.store()
+    return await shared.thread(_insert, store, p, asked.request.candidate, found)
+
+
+async def record(
+    shared: Shared, place: places.Place, p: dict[str, Any], progress: Progress
+) -> dict[str, Any]:
+    """The node of a payload's candidate, evaluated first. Done again after a crash, it finds what
+    was measured in the store."""
+    asked = await order(shared, place, p)
+    store, candidate = await shared.store(), asked.request.candidate
+    # the node may be there already: its evaluation is not inserted with it
+    if asked.repeat or asked.request.effort > 1:
+        found, cached = await evaluating.stored(shared, asked, progress)
+        return {**await shared.thread(_insert, store, p, candidate, found), "cached": cached}
+    measured = await evaluating.measure(shared, asked, progress)
+    return await shared.thread(_insert, store, p, candidate, measured)
+
+
+def _insert(
+    store: Store,
+    p: dict[str, Any],
+    candidate: Candidate,
+    found: StoredEvaluation | evaluating.Fresh,
+) -> dict[str, Any]:
+    """The checkpoint: evaluation and node in one transaction; told twice, the node that is
+    there."""
+    session, ask = p["session"], None
+    if p["ask"] is not None:
+        ask = store.asks.get(session, p["ask"])
+    try:
+        params, structure = candidate.params(), structure_digest(candidate)
+    except CandidateError:  # it is invalid for that, which is worth a node
+        params, structure = {}, ""
+    cached = isinstance(found, StoredEvaluation)
+    placed = descent.find(store, p, ask, candidate, structure, params)
+    origin = _origin(ask, candidate, store)
+    node = store.nodes.add(
+        session,
+        NewNode(
+            candidate=candidate.digest,
+            evaluation=found.id if isinstance(found, StoredEvaluation) else found.evaluation,
+            parents=placed.parents,
+            ask=p["ask"],
+            role=placed.role,
+            origin=origin,
+            hypothesis=p["hypothesis"] or _start_note(ask, candidate),
+            predicted_speedup=p["predicted_speedup"],
+            rationale=p["rationale"],
+            annotations={**(ask.annotations if ask else {}), leases.AUTHOR: p.get("author", "")},
+            params=params,
+            structure=structure,
+            tokens=p.get("tokens", 0),  # a job that an earlier release started has none
+            usd=p.get("usd", 0.0),
+            skills=skills.used_by(
+                store, session, p["ask"], origin, f"{p['hypothesis']}\n{p['rationale']}"
+            ),
+        ),
+    )
+    likeness = [placed.likeness.node, placed.likeness.share] if placed.likeness else None
+    return {
+        "depth": "submit",
+        "session": session,
+        "evaluation": node.evaluation,
+        "node": node.id,
+        "cached": cached,
+        "likeness": likeness,
+    }
+
+
+def _origin(ask: Ask | None, candidate: Candidate, store: Store) -> str | None:
+    """Where a start came from. A start that was fixed keeps its origin; a kernel of another text
+    was not borrowed."""
+    if ask is None or ask.role != "start":
+        return None
+    given = str(ask.annotations.get("candidate", ""))
+    if (
+        given
+        and given != candidate.digest
+        and not _resembles(store.candidates.get(given).source, candidate.source)
+    ):
+        return None
+    return str(ask.annotations["origin"])
+
+
+def _resembles(given: str, submitted: str) -> bool:
+    return (
+        difflib.SequenceMatcher(
+            None, given.splitlines(), submitted.splitlines(), autojunk=False
+        ).ratio()
+        > 0.6
+    )
+
+
+def _start_note(ask: Ask | None, candidate: Candidate) -> str:
+    if ask is None or ask.role != "start" or ask.annotations.get("candidate") != candidate.digest:
+        return ""
+    return str(ask.annotations.get("note", ""))
