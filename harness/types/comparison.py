@@ -9,13 +9,14 @@ from .evaluation import MOST_EFFORT, Evaluation, EvaluationRequest, Status, Verd
 from .policy import Policy
 
 MOST_COMPARED = 8
+LEAST_EFFORT = 0.25
 
 
 @dataclass(frozen=True)
 class ComparisonRequest:
     """candidates: two to MOST_COMPARED of one language, all different; the first is the one that
     the others are held against. effort: a multiple of the time that is spent on pairs which are not
-    decided yet, 1 to MOST_EFFORT. cases: as in EvaluationRequest."""
+    decided yet, LEAST_EFFORT to MOST_EFFORT. cases: as in EvaluationRequest."""
 
     candidates: tuple[Candidate, ...]
     policy: Policy = field(default_factory=Policy)
@@ -31,8 +32,10 @@ class ComparisonRequest:
             raise ValueError("two of the candidates are the same text")
         if len({c.language for c in self.candidates}) > 1:
             raise ValueError("the candidates are of different languages")
-        if not 1 <= self.effort <= MOST_EFFORT:
-            raise ValueError(f"effort {self.effort}; 1 to {MOST_EFFORT:g} are accepted")
+        if not LEAST_EFFORT <= self.effort <= MOST_EFFORT:
+            raise ValueError(
+                f"effort {self.effort}; {LEAST_EFFORT:g} to {MOST_EFFORT:g} are accepted"
+            )
 
     def single(self, candidate: Candidate) -> EvaluationRequest:
         """As what each of them is built, verified and timed."""

@@ -7,7 +7,8 @@ Markers are comment lines `# fake: NAME=VALUE`, in a candidate:
 * `speedup=1.8` (otherwise drawn from a hash, 0.8 to 1.6), scaled by PARAMS where the source has
   some
 * `confirm=incorrect`: the status that only the purposes "confirm" and "export" find
-* `compared=1.4`: the speed-up that only a comparison finds
+* `compared=1.4`: the speed-up that only a comparison finds; `beside=crashed`: the status
+* `noise=0.4`: half the width of its interval as a part of the speed-up, with the usual processes
 * `seconds=0.2`: how long one evaluation takes; `unavailable=2`: how many evaluations fail first
 
 and in a task: `refused=REASON`, `cases=small,large`, `operators=aten.mul,aten.add`, `seconds=0.2`,
@@ -261,7 +262,12 @@ def _evaluation(
     if request.purpose == "compare":
         speedup = float(markers.get("compared", speedup))
     samples = _samples(request, [c.name for c in shown], speedup)
-    cases = tuple(_result(c, speedup, timed, samples.processes) for c in shown) if verified else ()
+    noise = float(markers.get("noise", 0.01))
+    cases = (
+        tuple(_result(c, speedup, timed, samples.processes, noise) for c in shown)
+        if verified
+        else ()
+    )
     if request.purpose == "ablation":
         cases = tuple(replace(c, correct=right, verdict=None) for c in cases)
     names = (
@@ -299,6 +305,8 @@ def _evaluation(
 
 def _status(request: EvaluationRequest, markers: dict[str, str]) -> Status:
     later = request.purpose in ("confirm", "export")
+    if request.purpose == "compare" and "beside" in markers:
+        return markers["beside"]  # type: ignore[return-value]
     status = (
         markers.get("confirm", markers.get("status", "correct"))
         if later
@@ -352,13 +360,13 @@ def _speedup(candidate: Candidate, markers: dict[str, str]) -> float:
     return base * (1 + 0.3 * drawn / 255) if params else base
 
 
-def _result(case: Case, speedup: float, timed: bool, processes: int) -> CaseResult:
+def _result(case: Case, speedup: float, timed: bool, processes: int, noise: float) -> CaseResult:
     plain = CaseResult(
         case.name, case.weight, case.protected, case.held_out, True, 1e-7, 1e-7, 1e-6
     )
     if not timed:
         return plain
-    half = 0.01 * math.sqrt(3 / processes)
+    half = noise * math.sqrt(3 / processes)
     verdict: Verdict = "faster" if speedup > 1.02 else "slower" if speedup < 0.98 else "equivalent"
     return replace(
         plain,

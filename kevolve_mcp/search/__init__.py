@@ -15,6 +15,7 @@ from .fitness import (
     figures,
     fitness,
     interval,
+    meeting,
     prediction,
     progress,
     rank,
@@ -25,7 +26,7 @@ from .fitness import (
 from .memory import PATIENCE, History, decide, history
 from .policies import SelectionPolicy, ask_random, create_policy, policy_names
 from .termination import ROOFLINE, STALL_AFTER, Reason, Termination, no_winner, room, terminate
-from .tree import ROOT, Ask, Expansion, MemoryOperator, Node, Role, Tree
+from .tree import ROOT, Ask, Expansion, Meeting, MemoryOperator, Node, Role, Tree, apart
 from .unmet_goals import unmet_goals
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Expansion",
     "Figures",
     "History",
+    "Meeting",
     "MemoryOperator",
     "Node",
     "Prediction",
@@ -48,6 +50,7 @@ __all__ = [
     "Termination",
     "Tree",
     "against_parent",
+    "apart",
     "ask_random",
     "compare",
     "create_policy",
@@ -58,6 +61,7 @@ __all__ = [
     "fitness",
     "history",
     "interval",
+    "meeting",
     "no_winner",
     "policy_names",
     "prediction",

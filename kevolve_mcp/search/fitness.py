@@ -2,8 +2,8 @@
 
 F itself is defined with the evaluation (harness.types.fitness). Here stand its interval, the
 figures that goals name, and comparisons that do not mistake noise for progress. Ratios are compared
-on the log scale; the 95 % intervals of two nodes are combined as independent errors (root of the
-sum of squares).
+on the log scale. Where two nodes were timed in the same rounds, what these rounds say counts;
+otherwise the 95 % intervals are combined as independent errors (root of the sum of squares).
 """
 
 from __future__ import annotations
@@ -13,12 +13,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.types import CaseResult, eligible, fitness
+from harness.types import CaseResult, Verdict, eligible, fitness
 
-from .tree import Node, Tree
+from .tree import Meeting, Node, Tree, apart, in_order
 
 Change = Literal["improved", "regressed", "equivalent", "inconclusive"]
 
+_SAID: dict[Verdict, Change] = {
+    "faster": "improved",
+    "slower": "regressed",
+    "equivalent": "equivalent",
+    "inconclusive": "inconclusive",
+}
 MARGIN = 1.02  # ratios nearer to 1 are not progress: the CPU margin of the timing verdicts
 
 
@@ -84,9 +90,10 @@ def compare(node: Node, other: Node, margin: float = MARGIN) -> Change:
     """What the measurements say of `node` against `other`.
 
     improved: the interval of the ratio F(node) / F(other) lies above `margin`; regressed: below 1 /
-    margin; same: inside; inconclusive: it reaches across, or one of the two was never timed. A node
-    without an interval counts as exact, so that the margin alone decides. Proved correct against
-    not proved correct is improved, whatever the speed.
+    margin; same: inside; inconclusive: it reaches across, or one of the two was never timed. Where
+    they met in the same rounds, that verdict holds. A node without an interval counts as exact, so
+    that the margin alone decides. Proved correct against not proved correct is improved, whatever
+    the speed.
     """
     if node.failed or other.failed:
         return (
@@ -96,23 +103,52 @@ def compare(node: Node, other: Node, margin: float = MARGIN) -> Change:
         )
     if node.score <= 0 or other.score <= 0:
         return "inconclusive"
-    ratio = math.log(node.score / other.score)
-    down, up = _errors(node, other)
-    edge = math.log(margin)
-    if ratio - down > edge:
+    met = meeting(node, other)
+    if met is not None and met.verdict is not None:
+        return _SAID[met.verdict]
+    low, high = _bounds(node, other)
+    if low > margin:
         return "improved"
-    if ratio + up < -edge:
+    if high < 1 / margin:
         return "regressed"
-    return "equivalent" if ratio - down >= -edge and ratio + up <= edge else "inconclusive"
+    return "equivalent" if low >= 1 / margin and high <= margin else "inconclusive"
+
+
+def _bounds(node: Node, other: Node) -> tuple[float, float]:
+    """Of the ratio of two nodes that have an F; without an interval both ends are the ratio."""
+    value, between = ratio(node, other) or (1.0, None)
+    if between is not None:
+        return between
+    down, up = _errors(node, other)
+    return value * math.exp(-down), value * math.exp(up)
+
+
+def meeting(node: Node, other: Node) -> Meeting | None:
+    """How `node` did against `other` in the same rounds, whichever was told later; None where they
+    were not timed so, or where what was measured since sets their intervals apart."""
+    if apart(node.span, other.span):
+        return None
+    if node.met is not None and node.met.other == other.id and node.met.interval is not None:
+        return node.met
+    met = other.met
+    if met is None or met.other != node.id or met.ratio is None or met.interval is None:
+        return None
+    turned: dict[str, Verdict] = {"faster": "slower", "slower": "faster"}
+    verdict = turned.get(met.verdict or "", met.verdict)
+    return Meeting(other.id, verdict, 1 / met.ratio, (1 / met.interval[1], 1 / met.interval[0]))
 
 
 def ratio(node: Node, other: Node) -> tuple[float, tuple[float, float] | None] | None:
-    """F(node) / F(other) and its 95 % interval: the figures behind `compare`.
+    """The speed of `node` over that of `other` with its 95 % interval: the figures behind
+    `compare`. From their meeting where they had one, else F(node) / F(other).
 
     None when one of them has no F; without an interval when one of them has none.
     """
     if node.score <= 0 or other.score <= 0:
         return None
+    met = meeting(node, other)
+    if met is not None and met.ratio is not None:
+        return met.ratio, met.interval
     value = node.score / other.score
     if node.interval is None or other.interval is None:
         return value, None
@@ -139,11 +175,12 @@ def against_parent(tree: Tree, node: Node, margin: float = MARGIN) -> Change:
 
 
 def rank(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Best first: eligible before not eligible, then by the F that is assured, then by F, then the
-    earlier one."""
-    return tuple(
-        sorted(nodes, key=lambda n: (not (n.eligible and n.score > 0), -n.assured, -n.score, n.seq))
-    )
+    """Best first: what is eligible `in_order`, then the rest by the F that is assured, then by F,
+    then the earlier one."""
+    some = tuple(nodes)
+    able = [n for n in some if n.eligible and n.score > 0]
+    rest = [n for n in some if not (n.eligible and n.score > 0)]
+    return (*in_order(able), *sorted(rest, key=lambda n: (-n.assured, -n.score, n.seq)))
 
 
 def dominates(node: Node, other: Node, margin: float = MARGIN) -> bool:
@@ -209,6 +246,7 @@ __all__ = [
     "figures",
     "fitness",
     "interval",
+    "meeting",
     "prediction",
     "progress",
     "rank",

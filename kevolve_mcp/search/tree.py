@@ -8,17 +8,38 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from harness.types import Status
+from harness.types import Status, Verdict
 
 ROOT = "n0"  # the task itself: its baseline, fitness 1; it exists in every tree and is never stored
 
 MemoryOperator = Literal["none", "parent", "siblings", "both"]
 Role = Literal["start", "draft", "improve", "repair", "tune", "crossover"]
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """How a node did in the same rounds as `other`, which was the best when it was told.
+
+    ratio: time of `other` / time of the node, above 1 where the node is faster; interval: of 95 %;
+    both None where they could not be timed together, which `note` explains. verdict: of the node;
+    None where the figures over the baseline have to decide.
+    """
+
+    other: str
+    verdict: Verdict | None = None
+    ratio: float | None = None
+    interval: tuple[float, float] | None = None
+    note: str = ""
+
+    @property
+    def won(self) -> bool:
+        """Whether the node is certainly the faster one."""
+        return self.verdict == "faster"
 
 
 @dataclass(frozen=True)
@@ -31,7 +52,8 @@ class Node:
     node that the search made. predicted_speedup: the author's forecast of F as a factor on the
     parent's (on 1 without a parent). tunables: the choices that the candidate's TUNABLES name, {}
     where none are known. seconds/device_seconds: what the evaluation cost. approved_by: who let it
-    pass; one that needs a review then counts as correct.
+    pass; one that needs a review then counts as correct. met: the comparison with the best node of
+    the moment, None where none was needed.
     """
 
     id: str
@@ -59,6 +81,7 @@ class Node:
     seconds: float = 0.0
     device_seconds: float = 0.0
     approved_by: str = ""
+    met: Meeting | None = None
 
     @property
     def failed(self) -> bool:
@@ -81,6 +104,11 @@ class Node:
         """The lower end of F's interval, F itself where none is known: nodes are chosen by what is
         known of them, not by a lucky median."""
         return min(self.score, self.interval[0]) if self.interval is not None else self.score
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """F's interval, F itself at both ends where none is known."""
+        return self.interval or (self.score, self.score)
 
 
 @dataclass(frozen=True)
@@ -195,13 +223,8 @@ class Tree:
         return frozenset(seen - {start})
 
     def frontier(self) -> tuple[Node, ...]:
-        """The nodes worth building on: every correct one, best first by what is assured, the
-        earlier one of equals."""
-        return tuple(
-            sorted(
-                (n for n in self.nodes if not n.failed), key=lambda n: (-n.assured, -n.score, n.seq)
-            )
-        )
+        """The nodes worth building on: every correct one, as `in_order`."""
+        return in_order(n for n in self.nodes if not n.failed)
 
     def failures(self) -> tuple[Node, ...]:
         """Negative memory: every node that was not proved correct, in the order of insertion."""
@@ -261,11 +284,46 @@ class Tree:
         return tuple(found)
 
     def best(self) -> Node | None:
-        """The eligible node whose fitness is assured to be the highest; the earlier one of
-        equals."""
-        ranked = [n for n in self.nodes if n.eligible and n.score > 0]
-        return max(ranked, key=lambda n: (n.assured, n.score, -n.seq), default=None)
+        """The first of the eligible nodes `in_order`, None without one."""
+        return champion(n for n in self.nodes if n.eligible and n.score > 0)
 
     def answered(self) -> frozenset[int]:
         """The seqs of asks that have a node."""
         return frozenset(n.ask for n in self.nodes if n.ask is not None)
+
+
+def champion(nodes: Iterable[Node]) -> Node | None:
+    """The best by what is known; None of none.
+
+    In the order of insertion each node takes the place of the best so far if its interval lies
+    above it, or if it won head-to-head; one that met it, or an earlier one of these nodes, and did
+    not win is left where it is. Where no meeting decides, the F that is assured does, then F, then
+    the earlier one.
+    """
+    best: Node | None = None
+    seen: set[str] = set()
+    for node in sorted(nodes, key=lambda n: n.seq):
+        if best is None or _takes_over(node, best, seen):
+            best = node
+        seen.add(node.id)
+    return best
+
+
+def apart(first: tuple[float, float], second: tuple[float, float]) -> bool:
+    """Whether two intervals have nothing in common."""
+    return first[0] > second[1] or second[0] > first[1]
+
+
+def _takes_over(node: Node, best: Node, seen: set[str]) -> bool:
+    higher = (node.assured, node.score) > (best.assured, best.score)
+    met = node.met
+    if met is None or met.verdict is None or met.other not in seen or apart(node.span, best.span):
+        return higher
+    return met.won and (met.other == best.id or higher)
+
+
+def in_order(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """The champion first, the others by the F that is assured, then by F, then the earlier one."""
+    some = tuple(nodes)
+    first = champion(some)
+    return tuple(sorted(some, key=lambda n: (n is not first, -n.assured, -n.score, n.seq)))

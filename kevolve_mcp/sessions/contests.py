@@ -2,8 +2,9 @@
 other in the same rounds.
 
 Figures over a baseline that were taken minutes apart do not tell near nodes apart, and the highest
-of many medians is the luckiest one. So the node that ranks first, by the figure that is assured,
-keeps its place unless another one is certainly faster.
+of many medians is the luckiest one. So the node that ranks first, by its meetings in the search and
+the figure that is assured, keeps its place unless another one is certainly faster. Those that lost
+to it in the search do not meet it again.
 """
 
 from __future__ import annotations

@@ -142,12 +142,17 @@ class Fresh:
 async def stored(shared: Shared, order: Order, progress: Progress) -> tuple[StoredEvaluation, bool]:
     """Measured and kept; and whether it was there before."""
     found = await measure(shared, order, progress)
+    return await keep(shared, order, found), isinstance(found, StoredEvaluation)
+
+
+async def keep(shared: Shared, order: Order, found: StoredEvaluation | Fresh) -> StoredEvaluation:
+    """A fresh evaluation put into the store."""
     if isinstance(found, StoredEvaluation):
-        return found, True
+        return found
     store = await shared.store()
     await shared.thread(store.candidates.put, order.request.candidate)
     identifier = await shared.thread(store.evaluations.put, found.evaluation, order.session)
-    return await shared.thread(store.evaluations.get, identifier), False
+    return await shared.thread(store.evaluations.get, identifier)
 
 
 async def compared(

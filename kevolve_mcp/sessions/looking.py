@@ -12,6 +12,7 @@ from kevolve_mcp.errors import NotFound, UsageError
 from kevolve_mcp.export import SessionFacts, session_report
 from kevolve_mcp.search import ROOT, Node, Tree, no_winner
 from kevolve_mcp.store import SessionRecord, Store, StoredEvaluation
+from kevolve_mcp.synthesis.wording import met_line
 
 from . import listings, views
 from .shared import Shared
@@ -208,7 +209,8 @@ def _line(node: NodeView, detailed: bool) -> str:
     second = f" also from {', '.join(node.parents[1:])}" if len(node.parents) > 1 else ""
     origin = f" [{node.origin}]" if node.origin else ""
     params = f" {node.params}" if node.params else ""
-    line = f"{node.id} {figure}{effect} {node.role}{origin}{second}{params}"
+    met = f" ({met_line(node.id, node.met)})" if node.met else ""
+    line = f"{node.id} {figure}{effect} {node.role}{origin}{second}{params}{met}"
     if detailed:
         line += f" | {' '.join(node.hypothesis.split())}" if node.hypothesis else ""
         line += f" | {', '.join(node.signals)}" if node.signals else ""

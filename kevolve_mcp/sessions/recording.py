@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from harness.types import Candidate, CandidateError
+from harness.types import Candidate, CandidateError, Evaluation
 from kevolve_mcp.executors.base import Progress
-from kevolve_mcp.search import Ask
+from kevolve_mcp.search import Ask, Meeting, Node
 from kevolve_mcp.store import NewNode, Store, StoredEvaluation
 from kevolve_mcp.synthesis import structure_digest
 
-from . import descent, evaluating, leases, places, skills
+from . import descent, evaluating, leases, meetings, places, skills, trees
 from .evaluating import Order
 from .shared import Shared
 
@@ -26,28 +26,53 @@ async def order(shared: Shared, place: places.Place, p: dict[str, Any]) -> Order
 
 
 async def at_once(shared: Shared, place: places.Place, p: dict[str, Any]) -> dict[str, Any] | None:
-    """What `record` returns, where the store knows the answer."""
+    """What `record` returns, where the store knows the answer and nothing is left to measure."""
     asked = await order(shared, place, p)
     found = await evaluating.known(shared, asked)
-    if found is None:
+    if found is None or await _rival(shared, p, found.evaluation) is not None:
         return None
-    store = await shared.store()
-    return await shared.thread(_insert, store, p, asked.request.candidate, found)
+    return await _inserted(shared, p, asked, found, cached=True)
 
 
 async def record(
     shared: Shared, place: places.Place, p: dict[str, Any], progress: Progress
 ) -> dict[str, Any]:
-    """The node of a payload's candidate, evaluated first. Done again after a crash, it finds what
-    was measured in the store."""
+    """The node of a payload's candidate, evaluated first, and timed against the best node where it
+    may be as good. Done again after a crash, it finds what was measured in the store."""
     asked = await order(shared, place, p)
-    store, candidate = await shared.store(), asked.request.candidate
     # the node may be there already: its evaluation is not inserted with it
     if asked.repeat or asked.request.effort > 1:
         found, cached = await evaluating.stored(shared, asked, progress)
-        return {**await shared.thread(_insert, store, p, candidate, found), "cached": cached}
+        return await _inserted(shared, p, asked, found, cached=cached)
     measured = await evaluating.measure(shared, asked, progress)
-    return await shared.thread(_insert, store, p, candidate, measured)
+    cached = isinstance(measured, StoredEvaluation)
+    async with shared.telling(p["session"]):
+        best = await _rival(shared, p, measured.evaluation)
+        if best is None:
+            return await _inserted(shared, p, asked, measured, cached=cached)
+        measured = await evaluating.keep(shared, asked, measured)
+        met = await meetings.hold(shared, place, asked.request.candidate, best, progress)
+        return await _inserted(shared, p, asked, measured, cached=cached, met=met)
+
+
+async def _rival(shared: Shared, p: dict[str, Any], evaluation: Evaluation) -> Node | None:
+    store = await shared.store()
+    return meetings.rival(await shared.thread(shared.trees.load, store, p["session"]), evaluation)
+
+
+async def _inserted(
+    shared: Shared,
+    p: dict[str, Any],
+    asked: Order,
+    found: StoredEvaluation | evaluating.Fresh,
+    *,
+    cached: bool,
+    met: Meeting | None = None,
+) -> dict[str, Any]:
+    """The result of the job; what it names is in the store from now on."""
+    store, candidate = await shared.store(), asked.request.candidate
+    result = await shared.thread(_insert, store, p, candidate, found, met)
+    return {**result, "cached": cached}
 
 
 def _insert(
@@ -55,6 +80,7 @@ def _insert(
     p: dict[str, Any],
     candidate: Candidate,
     found: StoredEvaluation | evaluating.Fresh,
+    met: Meeting | None,
 ) -> dict[str, Any]:
     """The checkpoint: evaluation and node in one transaction; told twice, the node that is
     there."""
@@ -65,7 +91,6 @@ def _insert(
         params, structure = candidate.params(), structure_digest(candidate)
     except CandidateError:  # it is invalid for that, which is worth a node
         params, structure = {}, ""
-    cached = isinstance(found, StoredEvaluation)
     placed = descent.find(store, p, ask, candidate, structure, params)
     origin = _origin(ask, candidate, store)
     node = store.nodes.add(
@@ -80,7 +105,11 @@ def _insert(
             hypothesis=p["hypothesis"] or _start_note(ask, candidate),
             predicted_speedup=p["predicted_speedup"],
             rationale=p["rationale"],
-            annotations={**(ask.annotations if ask else {}), leases.AUTHOR: p.get("author", "")},
+            annotations={
+                **(ask.annotations if ask else {}),
+                leases.AUTHOR: p.get("author", ""),
+                **trees.annotated(met),
+            },
             params=params,
             structure=structure,
             tokens=p.get("tokens", 0),  # a job that an earlier release started has none
@@ -96,7 +125,6 @@ def _insert(
         "session": session,
         "evaluation": node.evaluation,
         "node": node.id,
-        "cached": cached,
         "likeness": likeness,
     }
 

@@ -45,6 +45,7 @@ class Shared:
         self._library: Library | None = None
         self._learned = Learned()
         self._asking: dict[str, anyio.Lock] = {}
+        self._telling: dict[str, anyio.Lock] = {}
 
     async def store(self) -> Store:
         """Raises StoreError."""
@@ -65,6 +66,10 @@ class Shared:
     def asking(self, session: str) -> anyio.Lock:
         """Asks of one session are made one after the other in this process."""
         return self._asking.setdefault(session, anyio.Lock())
+
+    def telling(self, session: str) -> anyio.Lock:
+        """Who may be the best node of one session is settled for one kernel after the other."""
+        return self._telling.setdefault(session, anyio.Lock())
 
     def library(self) -> Library:
         """Built-in knowledge, the registered documents and, once the store is open, the skills

@@ -164,7 +164,10 @@ async def evaluated(shared: Shared, p: dict[str, Any], result: dict[str, Any]) -
 
 
 def _leads(tree: Tree, best: Node) -> bool:
-    """Whether no other node shows the same figure: an equal one is no improvement."""
+    """Whether it beat the one that was best, or no other node shows the same figure: an equal one
+    is no improvement."""
+    if best.met is not None and best.met.won:
+        return True
     others = max((n.score for n in tree.nodes if n.eligible and n.id != best.id), default=0.0)
     return f"{best.score:.2f}" != f"{others:.2f}"
 

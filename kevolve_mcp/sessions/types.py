@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from harness.types import Budget, CaseDuel, Goal, Interpreter, Policy, Spent, TargetReport, Verdict
+from kevolve_mcp.search import Meeting
 from kevolve_mcp.synthesis.ask import AskContext
 
 from .skill_types import SkillView
@@ -171,8 +172,9 @@ class CaseView:
 
 @dataclass(frozen=True)
 class NodeView:
-    """interval: 95 % interval of the fitness. versus_parent: fitness over the best parent's, with
-    its interval."""
+    """interval: 95 % interval of the fitness. versus_parent: the speed over the best parent's, with
+    its interval. met: how it did head-to-head with the best node of the moment, None where it was
+    plainly ahead or behind."""
 
     id: str
     parents: tuple[str, ...]
@@ -194,6 +196,7 @@ class NodeView:
     candidate: str = ""
     created: float = 0.0
     approved_by: str = ""
+    met: Meeting | None = None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.types import CaseResult, Evaluation, Spent, Task, from_json
-from kevolve_mcp.search import ROOT, Node, Tree, against_parent, interval, rank
+from kevolve_mcp.search import ROOT, Node, Tree, against_parent, interval, meeting, rank
 from kevolve_mcp.store import SessionRecord
 
 from .types import (
@@ -46,6 +46,7 @@ def node_view(tree: Tree, node: Node) -> NodeView:
         candidate=node.candidate,
         created=node.created,
         approved_by=node.approved_by,
+        met=node.met,
     )
 
 
@@ -57,10 +58,12 @@ def versus_parent(tree: Tree, node: Node) -> tuple[float | None, tuple[float, fl
 
 
 def effect(node: Node, other: Node) -> tuple[float | None, tuple[float, float] | None]:
-    """F(node) / F(other). The interval divides bound by opposite bound: never too narrow, whatever
-    the correlation."""
+    """F(node) / F(other), from the same rounds where they met in some. Otherwise the interval
+    divides bound by opposite bound: never too narrow, whatever the correlation."""
     if node.score <= 0 or other.score <= 0:
         return None, None
+    if (met := meeting(node, other)) is not None:
+        return met.ratio, met.interval
     between = None
     if node.interval is not None and other.interval is not None and other.interval[0] > 0:
         between = (node.interval[0] / other.interval[1], node.interval[1] / other.interval[0])

@@ -17,13 +17,13 @@ from harness.types import (
     Task,
 )
 from kevolve_mcp.search.policies.moves import WHY
-from kevolve_mcp.search.tree import Ask, Node
+from kevolve_mcp.search.tree import Ask, Node, in_order
 
 from .constraints import format_rules
 from .layout import Section
 from .shown import START, page_key, source_key
 from .starts import SimilarKernel, Start
-from .wording import one_line, quoted
+from .wording import met_line, one_line, quoted
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,8 @@ def request(
     reached = (
         f"best so far {best.id} with F = {best.score:.3f}" if best else "nothing eligible so far"
     )
+    if best and best.met:
+        reached += f"; head-to-head, {met_line(best.id, best.met)}"
     lines = [
         wanted,
         *([f"Why this one: {why}."] if why else []),
@@ -190,6 +192,7 @@ def ranked(signals: Sequence[Signal]) -> list[Signal]:
 def diagnosis(node: Node, evaluation: Evaluation | None, session: str) -> Section:
     fitness = "not timed" if node.fitness is None else f"F = {node.fitness:.3f}"
     lines = [f"{node.status}, {fitness}{_hypothesis(node)}"]
+    lines += [f"Head-to-head: {met_line(node.id, node.met)}."] if node.met else []
     if evaluation is None:
         lines.append(f"Signals: {', '.join(node.signals) or 'none'}.")
         return Section(
@@ -285,7 +288,7 @@ def history(nodes: Sequence[Node], ask: Ask, session: str) -> Section | None:
     if good:
         lines += [
             "Correct, fastest first:",
-            *(_line(n) for n in sorted(good, key=lambda n: (-n.assured, -n.score))),
+            *(_line(n) for n in in_order(good)),
         ]
     rest = f'tree_view(session_id="{session}")'
     return Section(f"Tried before (memory: {ask.memory})", "\n".join(lines), give=4, rest=rest)
@@ -294,7 +297,8 @@ def history(nodes: Sequence[Node], ask: Ask, session: str) -> Section | None:
 def _line(node: Node) -> str:
     fitness = "" if node.fitness is None else f" F = {node.fitness:.3f}"
     params = " ".join(f"{k}={v}" for k, v in node.params.items())
-    parts = [node.hypothesis[:160], params, ", ".join(node.signals[:4])]
+    met = met_line(node.id, node.met) if node.met else ""
+    parts = [met, node.hypothesis[:160], params, ", ".join(node.signals[:4])]
     return (
         f"- {node.id} from {', '.join(node.parents) or 'the task'}: {node.status}{fitness}. "
         + "; ".join(p for p in parts if p)

@@ -1,6 +1,15 @@
-"""Text of others inside ours."""
+"""Words that several floors share, and text of others inside ours."""
 
 from __future__ import annotations
+
+from kevolve_mcp.search.tree import Meeting
+
+_MET = {
+    "faster": "beat",
+    "slower": "lost to",
+    "equivalent": "equals",
+    "inconclusive": "was not told apart from",
+}
 
 
 def one_line(text: str, most: int = 80) -> str:
@@ -13,3 +22,11 @@ def one_line(text: str, most: int = 80) -> str:
 def quoted(text: str) -> str:
     """Marked line by line: no text can end its own quotation, nor does cutting it."""
     return "\n".join(f"> {line}" for line in text.strip().splitlines())
+
+
+def met_line(node: str, met: Meeting) -> str:
+    """ "n9 beat n4: 1.06x [1.03, 1.09]"."""
+    if met.ratio is None or met.interval is None or met.verdict is None:
+        return f"{node} was not timed against {met.other}: {met.note}"
+    low, high = met.interval
+    return f"{node} {_MET[met.verdict]} {met.other}: {met.ratio:.3g}x [{low:.3g}, {high:.3g}]"

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from harness.types import CaseResult
 from kevolve_mcp.search import (
+    Meeting,
     against_parent,
     compare,
     dominates,
@@ -165,3 +166,15 @@ def test_prediction_against_observation():
         ).direction
         is None
     )
+
+
+def test_what_the_same_rounds_say_counts() -> None:
+    first = node(1, 1.5, interval=(1.2, 1.8))
+    second = node(2, 1.55, 1, interval=(1.2, 1.9), met=Meeting("n1", "faster", 1.08, (1.05, 1.1)))
+    assert compare(second, first) == "improved"
+    assert compare(first, second) == "regressed"
+    assert ratio(second, first) == (1.08, (1.05, 1.1))
+    turned = ratio(first, second)
+    assert turned is not None
+    assert turned[1] == pytest.approx((1 / 1.1, 1 / 1.05))
+    assert progress([first, second]) == (first, second)

@@ -103,12 +103,32 @@ async def test_a_comparison_is_paid_for(bench: Bench) -> None:
         assert after.spent.evaluations == before.spent.evaluations
 
 
+class Busy(FakeExecutor):
+    """Compares nothing until it is told to."""
+
+    able = False
+
+    async def compare(
+        self,
+        task: Task,
+        request: ComparisonRequest,
+        target: str,
+        *,
+        progress: Progress | None = None,
+    ) -> HeadToHead:
+        if not self.able:
+            raise Unavailable("nothing is timed here", "Elsewhere.")
+        return await super().compare(task, request, target, progress=progress)
+
+
 async def test_the_finish_confirms_who_won_head_to_head(bench: Bench) -> None:
-    async with bench.service() as service:
+    executor = Busy()
+    async with bench.service(executor) as service:
         session = await opened(service, OpenRequest(bench.task()))
         await told(service, session, kernel(1.52, compared=1.5))
         await told(service, session, kernel(1.51, compared=1.7))
         await told(service, session, kernel(1.2))
+        executor.able = True
         job = await finish(service, session)
         assert isinstance(job.result, Finished)
         assert job.result.node is not None
@@ -116,10 +136,25 @@ async def test_the_finish_confirms_who_won_head_to_head(bench: Bench) -> None:
         assert [(d.first, d.second, d.verdict) for d in job.result.contest] == [
             ("n2", "n1", "faster")
         ]
-        assert [len(r.candidates) for r in bench.executor.compared] == [2]  # n3 is clearly slower
+        assert [len(r.candidates) for r in executor.compared] == [2]  # n3 is clearly slower
+
+
+async def test_who_lost_in_the_search_is_not_compared_again(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, OpenRequest(bench.task()))
+        await told(service, session, kernel(1.52, compared=1.5))
+        await told(service, session, kernel(1.51, compared=1.7))
+        job = await finish(service, session)
+        assert isinstance(job.result, Finished)
+        assert job.result.node is not None
+        assert job.result.node.id == "n2"
+        assert job.result.node.met is not None
+        assert job.result.contest == ()
+        assert len(bench.executor.compared) == 1
 
 
 async def test_equal_contenders_keep_their_order(bench: Bench) -> None:
+    """One that was not told apart from the best is not the best, however high its figure is."""
     async with bench.service() as service:
         session = await opened(service, OpenRequest(bench.task()))
         await told(service, session, kernel(1.51))
@@ -127,23 +162,12 @@ async def test_equal_contenders_keep_their_order(bench: Bench) -> None:
         job = await finish(service, session)
         assert isinstance(job.result, Finished)
         assert job.result.node is not None
-        assert job.result.node.id == "n2"
+        assert job.result.node.id == "n1"
         assert [d.verdict for d in job.result.contest] == ["equivalent"]
 
 
 async def test_a_finish_survives_a_comparison_that_cannot_be(bench: Bench) -> None:
-    class Alone(FakeExecutor):
-        async def compare(
-            self,
-            task: Task,
-            request: ComparisonRequest,
-            target: str,
-            *,
-            progress: Progress | None = None,
-        ) -> HeadToHead:
-            raise Unavailable("nothing is timed here", "Elsewhere.")
-
-    async with bench.service(Alone()) as service:
+    async with bench.service(Busy()) as service:
         session = await opened(service, OpenRequest(bench.task()))
         await told(service, session, kernel(1.51))
         await told(service, session, kernel(1.52))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kevolve_mcp.sessions.types import Compared, DuelView, Finished
+from kevolve_mcp.synthesis.wording import met_line
 
 from ..phrase import Phrase
 from .figures import short, times
@@ -54,7 +55,10 @@ def compared(result: Compared) -> Phrase:
 
 def contest_lines(result: Finished) -> list[str]:
     """How sure it is that the exported node is the best."""
-    lines = [f"Head-to-head before the confirmation: {d.first} {_said(d)}" for d in result.contest]
+    lines = []
+    if result.node is not None and result.node.met is not None:
+        lines.append(f"Head-to-head in the search: {met_line(result.node.id, result.node.met)}.")
+    lines += [f"Head-to-head before the confirmation: {d.first} {_said(d)}" for d in result.contest]
     if result.contest and any(d.verdict != "faster" for d in result.contest):
         lines.append(
             "Where that is not `faster`, the two were not told apart, and the one with the higher "

@@ -6,6 +6,7 @@ from typing import Any
 
 from kevolve_mcp.sessions.types import Evaluated
 from kevolve_mcp.synthesis.likeness import LIKE
+from kevolve_mcp.synthesis.wording import met_line
 
 from ..phrase import Phrase
 from .figures import evaluation_lines, listed, plainly, short, times
@@ -81,6 +82,11 @@ def _relation(result: Evaluated) -> list[str]:
         lines.append(
             f"Against its parent: {times(node.versus_parent, node.versus_parent_interval)}, "
             f"{change}."
+        )
+    if node is not None and node.met is not None:
+        lines.append(
+            f"Head-to-head with the best so far: {met_line(node.id, node.met)}."
+            + ("" if node.met.won else f" {node.met.other} stays the best.")
         )
     if result.predicted_speedup is not None and result.observed is not None:
         lines.append(f"Predicted {result.predicted_speedup:.3g}x, observed {result.observed:.3g}x.")

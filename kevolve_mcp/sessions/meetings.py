@@ -1,0 +1,64 @@
+"""A kernel that may be the best of its session, timed in the same rounds as the best node.
+
+Two figures over a baseline that were taken minutes apart do not tell near nodes apart. So the best
+node keeps its place unless a new one is clearly ahead of it, or certainly faster head-to-head.
+"""
+
+from __future__ import annotations
+
+from harness.types import Candidate, ComparisonRequest, Evaluation
+from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable
+from kevolve_mcp.executors.base import Progress, ProgressEvent
+from kevolve_mcp.search import Meeting, Node, Tree, apart, interval
+
+from . import evaluating
+from .places import Place
+from .shared import Shared
+
+# of what a comparison on request spends on a pair that is not decided: most children are no better
+EFFORT = 0.5
+
+
+def rival(tree: Tree, evaluation: Evaluation) -> Node | None:
+    """The best node, where a fresh evaluation may be as good as far as both intervals say; None
+    where they are apart, or where a node of the same text is there already."""
+    best, own = tree.best(), interval(evaluation.cases)
+    if (
+        best is None
+        or own is None
+        or evaluation.status != "correct"
+        or not evaluation.eligible
+        or any(signal.name == "timed_briefly" for signal in evaluation.signals)
+        or any(node.candidate == evaluation.candidate for node in tree.nodes)
+        or apart(own, best.span)
+    ):
+        return None
+    return best
+
+
+async def hold(
+    shared: Shared, place: Place, candidate: Candidate, best: Node, progress: Progress
+) -> Meeting:
+    """The candidate against the best node; the session pays. Where no comparison comes about, the
+    meeting says why."""
+    store = await shared.store()
+    other = await shared.thread(store.candidates.get, best.candidate)
+    progress(ProgressEvent("contest", f"timing it against {best.id}, the best so far", 0.9))
+    request = ComparisonRequest((other, candidate), place.policy, EFFORT)
+    try:
+        found, _ = await evaluating.compared(
+            shared, place.task, request, place.target, place.executor, place.session, _silent
+        )
+    except (EvaluatorUnavailable, Unavailable) as error:
+        return Meeting(best.id, note=error.message)
+    duel = found.duel(1, 0)
+    if duel is not None:
+        return Meeting(best.id, duel.verdict, duel.ratio, duel.interval)
+    of_best, own = found.evaluations
+    if own.status != "correct":
+        return Meeting(best.id, "inconclusive", note=f"it was {own.status} in that run")
+    return Meeting(best.id, note=f"{best.id} was {of_best.status} in that run")
+
+
+def _silent(event: ProgressEvent) -> None:
+    """Stages begin anew in a comparison, and progress only grows."""

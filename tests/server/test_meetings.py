@@ -1,0 +1,101 @@
+"""Who is the best of a search, as a client sees it: a kernel that may be as good is timed against
+the best one, and takes its place only if it won."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from kevolve_mcp.executors.fake import FakeExecutor
+
+from .conftest import data, kernel, open_session, text
+
+pytestmark = pytest.mark.anyio
+
+
+async def told(client: Client, session: str, source: str, **arguments: object) -> tuple[Any, str]:
+    given = {"session_id": session, "source": source, **arguments}
+    answer = await client.call_tool("kernel_submit", given)
+    return data(answer)["result"], text(answer)
+
+
+async def shown(client: Client, session: str) -> str:
+    return text(await client.call_tool("tree_view", {"session_id": session}))
+
+
+async def asked(client: Client, session: str) -> str:
+    return text(await client.call_tool("session_next", {"session_id": session}))
+
+
+async def test_the_winner_is_the_best_and_tree_and_ask_say_so(
+    client: Client, executor: FakeExecutor
+) -> None:
+    session = await open_session(client)
+    await told(client, session, kernel(1.52, compared=1.5))
+    result, said = await told(client, session, kernel(1.51, compared=1.59), parents=["n1"])
+    assert result["new_best"]
+    assert "n2 is correct" in said
+    assert ", the new best" in said
+    assert "Head-to-head with the best so far: n2 beat n1: 1.06x [1.05, 1.07]." in said
+    assert "Against its parent: 1.06x [1.05, 1.07], improved." in said
+    tree = await shown(client, session)
+    assert "best n2 at 1.51x" in tree
+    assert "(n2 beat n1: 1.06x [1.05, 1.07])" in tree
+    assert "best so far n2 with F = 1.510; head-to-head, n2 beat n1: 1.06x [1.05, 1.07]" in (
+        await asked(client, session)
+    )
+    assert [len(r.candidates) for r in executor.compared] == [2]
+
+
+async def test_a_lucky_figure_does_not_lead(client: Client) -> None:
+    session = await open_session(client)
+    await told(client, session, kernel(1.5))
+    result, said = await told(client, session, kernel(1.52, compared=1.5))
+    assert not result["new_best"]
+    assert result["best"]["id"] == "n1"
+    assert "n2 equals n1: 1x [0.99, 1.01]. n1 stays the best." in said
+    result, said = await told(client, session, kernel(1.51, compared=1.3))
+    assert result["best"]["id"] == "n1"
+    assert "n3 lost to n1: 0.867x [0.858, 0.875]. n1 stays the best." in said
+
+
+async def test_who_is_plainly_ahead_or_behind_meets_nobody(
+    client: Client, executor: FakeExecutor
+) -> None:
+    session = await open_session(client)
+    await told(client, session, kernel(1.5))
+    await told(client, session, kernel(1.2))
+    await told(client, session, kernel(1.5, status="incorrect"))
+    result, said = await told(client, session, kernel(1.8))
+    assert result["new_best"]
+    assert "Head-to-head" not in said
+    # the text that is the best already
+    await told(client, session, kernel(1.8), parents=["n1"])
+    assert executor.compared == []
+
+
+async def test_a_meeting_is_paid_for_and_survives_a_known_answer(
+    client: Client, executor: FakeExecutor
+) -> None:
+    """What was profiled before is in the store, and meets the best all the same."""
+    session = await open_session(client)
+    await told(client, session, kernel(1.5, seconds=0.1))
+    similar = kernel(1.51, compared=1.7, seconds=0.1)
+    await client.call_tool("kernel_profile", {"session_id": session, "source": similar})
+    result, _ = await told(client, session, similar)
+    assert (result["cached"], result["new_best"]) == (True, True)
+    assert result["spent"]["evaluations"] == 2
+    assert result["spent"]["device_seconds"] == pytest.approx(0.2)
+    again, _ = await told(client, session, similar)
+    assert again["node"]["id"] == "n2"
+    assert len(executor.compared) == 1
+
+
+async def test_one_that_fails_beside_the_best_is_not_promoted(client: Client) -> None:
+    session = await open_session(client)
+    await told(client, session, kernel(1.5))
+    result, said = await told(client, session, kernel(1.52, beside="crashed"))
+    assert result["best"]["id"] == "n1"
+    assert "n2 was not timed against n1: it was crashed in that run. n1 stays the best." in said
