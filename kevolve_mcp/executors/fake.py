@@ -9,7 +9,8 @@ Markers are comment lines `# fake: NAME=VALUE`, in a candidate:
 * `confirm=incorrect`: the status that only the purposes "confirm" and "export" find
 * `compared=1.4`: the speed-up that only a comparison finds; `beside=crashed`: the status
 * `noise=0.4`: half the width of its interval as a part of the speed-up, with the usual processes
-* `seconds=0.2`: how long one evaluation takes; `unavailable=2`: how many evaluations fail first
+* `seconds=0.2`: how long one evaluation takes; `unavailable=2`: how many evaluations fail first;
+  `lasting=2`: how many succeed before all fail
 
 and in a task: `refused=REASON`, `cases=small,large`, `operators=aten.mul,aten.add`, `seconds=0.2`,
 `held_out=edge`, `imports=helper.py` (of its folder).
@@ -196,6 +197,8 @@ class FakeExecutor(Executor):
         if self._failures[candidate.digest] < int(markers.get("unavailable", 0)):
             self._failures[candidate.digest] += 1
             raise EvaluatorUnavailable("the fake judge was told to fail", "Try again.")
+        if self.evaluated.count(candidate.digest) >= int(markers.get("lasting", sys.maxsize)):
+            raise EvaluatorUnavailable("the fake judge was told to fail from now on", "Try again.")
         self.evaluated.append(candidate.digest)
         return replace(
             _evaluation(task, request, target, markers, seconds), environment=self.environment

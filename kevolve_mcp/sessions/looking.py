@@ -14,7 +14,7 @@ from kevolve_mcp.search import ROOT, Node, Tree, no_winner
 from kevolve_mcp.store import SessionRecord, Store, StoredEvaluation
 from kevolve_mcp.synthesis.wording import met_line
 
-from . import listings, views
+from . import listings, samples, views
 from .shared import Shared
 from .trees import Trees
 from .types import NodeView, SessionView, TreeView
@@ -312,6 +312,8 @@ def _section(found: StoredEvaluation, section: str) -> str:
             f"{e.environment.isolation}"
         ),
     ]
+    if processes := samples.processes(e):
+        lines.append(f"timed in {processes} fresh processes")
     lines += [
         f"- {c.name}: {_case(c.correct, c.speedup, c.interval, c.verdict)} {c.detail}".rstrip()
         for c in cases

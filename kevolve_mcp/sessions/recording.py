@@ -11,7 +11,7 @@ from kevolve_mcp.search import Ask, Meeting, Node
 from kevolve_mcp.store import NewNode, Store, StoredEvaluation
 from kevolve_mcp.synthesis import structure_digest
 
-from . import descent, evaluating, leases, meetings, places, skills, trees
+from . import descent, evaluating, leases, meetings, places, precision, skills, trees
 from .evaluating import Order
 from .shared import Shared
 
@@ -29,7 +29,12 @@ async def at_once(shared: Shared, place: places.Place, p: dict[str, Any]) -> dic
     """What `record` returns, where the store knows the answer and nothing is left to measure."""
     asked = await order(shared, place, p)
     found = await evaluating.known(shared, asked)
-    if found is None or await _rival(shared, p, found.evaluation) is not None:
+    if found is None:
+        return None
+    if not await _is_node(shared, p) and (
+        precision.wanted(found.evaluation, asked.request.best)
+        or await _rival(shared, p, found.evaluation) is not None
+    ):
         return None
     return await _inserted(shared, p, asked, found, cached=True)
 
@@ -37,8 +42,9 @@ async def at_once(shared: Shared, place: places.Place, p: dict[str, Any]) -> dic
 async def record(
     shared: Shared, place: places.Place, p: dict[str, Any], progress: Progress
 ) -> dict[str, Any]:
-    """The node of a payload's candidate, evaluated first, and timed against the best node where it
-    may be as good. Done again after a crash, it finds what was measured in the store."""
+    """The node of a payload's candidate, which is evaluated first: longer where its interval says
+    nothing, and against the best node where it may be as good. Done again after a crash, it finds
+    what was measured in the store."""
     asked = await order(shared, place, p)
     # the node may be there already: its evaluation is not inserted with it
     if asked.repeat or asked.request.effort > 1:
@@ -46,6 +52,9 @@ async def record(
         return await _inserted(shared, p, asked, found, cached=cached)
     measured = await evaluating.measure(shared, asked, progress)
     cached = isinstance(measured, StoredEvaluation)
+    useless = precision.wanted(measured.evaluation, asked.request.best)
+    if useless and not await _is_node(shared, p):
+        measured, cached = await precision.sharpened(shared, asked, measured, progress), False
     async with shared.telling(p["session"]):
         best = await _rival(shared, p, measured.evaluation)
         if best is None:
@@ -53,6 +62,13 @@ async def record(
         measured = await evaluating.keep(shared, asked, measured)
         met = await meetings.hold(shared, place, asked.request.candidate, best, progress)
         return await _inserted(shared, p, asked, measured, cached=cached, met=met)
+
+
+async def _is_node(shared: Shared, p: dict[str, Any]) -> bool:
+    """Whether the tree has the same text."""
+    store = await shared.store()
+    tree = await shared.thread(shared.trees.load, store, p["session"])
+    return any(node.candidate == p["candidate"] for node in tree.nodes)
 
 
 async def _rival(shared: Shared, p: dict[str, Any], evaluation: Evaluation) -> Node | None:

@@ -284,7 +284,8 @@ class SignalView:
 
 @dataclass(frozen=True)
 class EvaluationView:
-    """stages: name -> "ok" or what failed."""
+    """stages: name -> "ok" or what failed. processes: how many fresh ones of the candidate its
+    figures come from, 0 where that is not kept."""
 
     id: str
     candidate: str
@@ -303,6 +304,7 @@ class EvaluationView:
     toolchain: str
     isolation: str
     seconds: float
+    processes: int = 0
 
 
 @dataclass(frozen=True)

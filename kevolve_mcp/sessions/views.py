@@ -8,6 +8,7 @@ from harness.types import CaseResult, Evaluation, Spent, Task, from_json
 from kevolve_mcp.search import ROOT, Node, Tree, against_parent, interval, meeting, rank
 from kevolve_mcp.store import SessionRecord
 
+from . import samples
 from .types import (
     CaseResultView,
     CaseView,
@@ -98,6 +99,7 @@ def evaluation_view(
         toolchain=evaluation.environment.toolchain,
         isolation=evaluation.environment.isolation,
         seconds=evaluation.seconds,
+        processes=samples.processes(evaluation),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kevolve_mcp.sessions.evaluating import USUAL_PROCESSES
 from kevolve_mcp.sessions.types import CaseResultView, EvaluationView, NodeView, SessionView
 
 ROOM = 1.5  # times the error; less is no room worth using
@@ -71,8 +72,11 @@ def _accuracy(case: CaseResultView) -> str:
 
 
 def evaluation_lines(evaluation: EvaluationView) -> list[str]:
-    """Cases, then signals with their sentences."""
+    """Cases, from how many processes if that is more than usual, then signals with their
+    sentences."""
     lines = [case_line(c) for c in evaluation.cases]
+    if evaluation.processes > USUAL_PROCESSES:
+        lines.append(f"Timed in {evaluation.processes} fresh processes.")
     lines += [f"signal {s.name}: {s.message}" for s in evaluation.signals]
     return lines
 
