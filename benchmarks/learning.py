@@ -107,6 +107,7 @@ async def search(
             start=Text(source=task.start),
             skills=arm not in WITHOUT_SKILLS,
             seed=seed,
+            tune=0.0,  # what is found must not depend on how fast the author answers
             new=True,
         )
         opened = await _done(service, await service.open(request))

@@ -23,6 +23,7 @@ DESCRIBING = (
     "selection",
     "seed",
     "inject",
+    "tune",
     "new",
     "python",
 )
@@ -124,6 +125,18 @@ def optimize(
             ),
         ),
     ] = None,
+    tune: Annotated[
+        float | None,
+        typer.Option(
+            "--tune",
+            min=0,
+            max=1,
+            help=(
+                "Share of the budget in which parameters are searched while the author thinks "
+                "[default: 0.2]."
+            ),
+        ),
+    ] = None,
     parallel: Annotated[
         int, typer.Option("--parallel", min=1, max=16, help="Asks in flight at once.")
     ] = 1,
@@ -175,6 +188,7 @@ def optimize(
         selection=selection,
         seed=seed,
         inject=inject,
+        tune=tune,
         parallel=parallel,
         resume=resume,
         new=new,

@@ -57,6 +57,7 @@ class Run:
     selection: str
     seed: int | None
     inject: float | None
+    tune: float | None
     parallel: int
     resume: str
     new: bool
@@ -137,6 +138,8 @@ class Run:
             policy["seed"] = self.seed
         if self.inject is not None:
             policy["inject"] = self.inject
+        if self.tune is not None:
+            policy["tune"] = self.tune
         options = Options(
             task_path=str(task) if remote is None else "",
             start_path=str(start or "") if remote is None else "",

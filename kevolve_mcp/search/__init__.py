@@ -24,6 +24,7 @@ from .fitness import (
     undominated,
 )
 from .memory import PATIENCE, History, decide, history
+from .parameters import Searched, affordable, next_to_tune, searched
 from .policies import SelectionPolicy, ask_random, create_policy, policy_names
 from .termination import ROOFLINE, STALL_AFTER, Reason, Termination, no_winner, room, terminate
 from .tree import ROOT, Ask, Expansion, Meeting, MemoryOperator, Node, Role, Tree, apart
@@ -46,9 +47,11 @@ __all__ = [
     "Prediction",
     "Reason",
     "Role",
+    "Searched",
     "SelectionPolicy",
     "Termination",
     "Tree",
+    "affordable",
     "against_parent",
     "apart",
     "ask_random",
@@ -62,6 +65,7 @@ __all__ = [
     "history",
     "interval",
     "meeting",
+    "next_to_tune",
     "no_winner",
     "policy_names",
     "prediction",
@@ -69,6 +73,7 @@ __all__ = [
     "rank",
     "ratio",
     "room",
+    "searched",
     "stalled_for",
     "terminate",
     "undominated",

@@ -214,10 +214,12 @@ def progress(nodes: Sequence[Node], margin: float = MARGIN) -> tuple[Node, ...]:
 
 
 def stalled_for(nodes: Sequence[Node], margin: float = MARGIN) -> int:
-    """How many nodes were evaluated since the best last moved beyond noise; all of them if it never
-    did."""
+    """How many nodes of authors were evaluated since the best last moved beyond noise; all of them
+    if it never did. Settings that parameter search tried say nothing of whether authors have
+    ideas."""
     steps = progress(nodes, margin)
-    return sum(1 for n in nodes if n.seq > steps[-1].seq) if steps else len(nodes)
+    since = steps[-1].seq if steps else 0
+    return sum(1 for n in nodes if n.seq > since and not n.automatic)
 
 
 def prediction(tree: Tree, node: Node) -> Prediction | None:

@@ -17,6 +17,9 @@ from harness.types import Status, Verdict
 
 ROOT = "n0"  # the task itself: its baseline, fitness 1; it exists in every tree and is never stored
 
+AUTHOR = "author"  # under which a node's annotations name who handed it in
+AUTOMATIC = "parameter search"  # that author, where nobody did
+
 MemoryOperator = Literal["none", "parent", "siblings", "both"]
 Role = Literal["start", "draft", "improve", "repair", "tune", "crossover"]
 
@@ -87,6 +90,11 @@ class Node:
     def failed(self) -> bool:
         """Whether the candidate was not proved correct. A correct node may still be slow."""
         return self.status != "correct"
+
+    @property
+    def automatic(self) -> bool:
+        """Whether parameter search made it, and no author."""
+        return self.annotations.get(AUTHOR) == AUTOMATIC
 
     @property
     def family(self) -> str:

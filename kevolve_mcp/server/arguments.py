@@ -27,7 +27,8 @@ Language = Annotated[str, Field(description="cpp, triton ...")]
 class PolicyOptions:
     """What a session permits, and how it searches. selection: a selection policy's name; skills:
     whether skills lend starts; seed: of the search's random choices (default: from the session's
-    id); inject: how often an ask shows a kernel of a similar task, 0..1; the rest as in
+    id); inject: how often an ask shows a kernel of a similar task, 0..1; tune: the share of the
+    budget in which parameters are searched while authors think; the rest as in
     harness.types.Policy."""
 
     selection: str = ""
@@ -38,6 +39,7 @@ class PolicyOptions:
     skills: bool = True
     seed: int | None = None
     inject: float = 0.1
+    tune: float = 0.2
 
     def policy(self) -> Policy:
         return Policy(self.library_calls, self.isolation, self.tolerance, self.review)
@@ -48,7 +50,8 @@ PolicyArgument = Annotated[
     Field(
         description=(
             '"greedy", "evolutionary", or an object: selection, library_calls (flag, allow, '
-            "reject), isolation, tolerance (default, bitwise), review, skills, seed, inject (0..1)"
+            "reject), isolation, tolerance (default, bitwise), review, skills, seed, inject, tune "
+            "(0..1)"
         )
     ),
 ]

@@ -64,7 +64,10 @@ async def next_asks(shared: Shared, request: NextRequest) -> AskBatch:
             call, record=await shared.thread(store.sessions.set_budget, record.id, request.budget)
         )
     async with shared.asking(record.id):
-        return await _ask(call, request.count)
+        batch = await _ask(call, request.count)
+    if batch.asks:
+        shared.background.wake(record.id)
+    return batch
 
 
 async def _ask(call: _Call, count: int) -> AskBatch:

@@ -354,8 +354,8 @@ async def finished(shared: Shared, record: SessionRecord, include_files: bool) -
 
 
 async def _discard(shared: Shared, store: Store, record: SessionRecord) -> JobView:
-    running = [j.id for j in await shared.jobs.list(record.id) if not j.over]
-    await shared.jobs.cancel(running)
+    await shared.background.stop(record.id)
+    await shared.jobs.cancel([j.id for j in await shared.jobs.list(record.id) if not j.over])
     await shared.thread(
         _note, shared, store, await shared.thread(shared.trees.load, store, record.id), record
     )

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from harness.types import Candidate, Environment, MachineReport, Task
-from kevolve_mcp.search import Ask, Expansion, Node, Tree, history
+from kevolve_mcp.search import Ask, Expansion, Node, Tree, history, searched
+from kevolve_mcp.search.tree import AUTHOR
 from kevolve_mcp.store import SessionRecord, Store
 from kevolve_mcp.synthesis import (
     Context,
@@ -24,12 +25,13 @@ from kevolve_mcp.synthesis import (
 from kevolve_mcp.synthesis.context import ask_data
 from kevolve_mcp.synthesis.sections import ranked
 
-from . import experience, leases
+from . import experience
 from .passages import Passages, Situation, choose, exact_target
 from .shared import Shared
 
 FIRST_TOKENS = 3000  # of the text of an ask that holds the task
 LATER_TOKENS = 1500  # of one whose author was given the task before
+STRUCTURES = 3  # structures whose parameters were searched, told in one line each
 MAX_ROWS = 400  # of the history that travels as data
 EXCERPT_CHARACTERS = 1600  # at most, and a tenth of the text
 
@@ -69,23 +71,27 @@ def had(
 ) -> Had:
     """What this author was given in other asks than `seq` (or in earlier ones alone), and which
     sources it handed in itself."""
-    found: dict[str, str] = {}
+    known: dict[str, str] = {}
     for other, text in store.asks.shown_to(session, holder).items():
         if other != seq and (other < seq or not earlier):
             for key in shown.holds(text):
-                found.setdefault(key, f"a{other}")
+                known.setdefault(key, f"a{other}")
     for node in tree.nodes:
-        own = node.annotations.get(leases.AUTHOR) == holder
+        own = node.annotations.get(AUTHOR) == holder
         if own and node.origin is None:
-            found[shown.source_key(node.id)] = shown.OWN
+            known[shown.source_key(node.id)] = shown.OWN
+        elif node.automatic:  # its hypothesis says in which values it differs
+            of = shown.source_key(node.parents[0])
+            if of in known:
+                known[shown.source_key(node.id)] = known[of]
         elif (
             node.ask is not None
             and node.origin is not None
             and shown.START in shown.holds(_text(store, session, node, holder))
         ):
-            found.setdefault(shown.source_key(node.id), f"a{node.ask}")
-    found.pop(shown.START, None)  # each ask has its own
-    return found
+            known.setdefault(shown.source_key(node.id), f"a{node.ask}")
+    known.pop(shown.START, None)  # each ask has its own
+    return known
 
 
 def _text(store: Store, session: str, start: Node, holder: str) -> str:
@@ -137,6 +143,7 @@ async def build(
         parents=gathered.parents,
         history=gathered.history,
         tried=_tried(tree, gathered.parents),
+        searched=searched(tree)[:STRUCTURES],
         start=gathered.start,
         excerpts=gathered.passages.new,
         pages_again=gathered.passages.again,
@@ -205,7 +212,12 @@ def _gather(
     )
     similar = experience.shown(store, expansion)
     return _Gathered(
-        tuple(parents), tuple(tree.by_id[i] for i in seen), start, passages, similar, text
+        tuple(parents),
+        tuple(n for i in seen if not (n := tree.by_id[i]).automatic),
+        start,
+        passages,
+        similar,
+        text,
     )
 
 

@@ -87,6 +87,11 @@ class Jobs:
         self._wake = anyio.Event()
         shared.on_store = lambda store: self._wake.set()
 
+    @property
+    def busy(self) -> bool:
+        """Whether this process runs a job."""
+        return bool(self._local)
+
     async def start(
         self, kind: JobKind, session: str | None, payload: dict[str, Any], same: str
     ) -> JobView:
@@ -98,7 +103,7 @@ class Jobs:
                 "Make one that works: Service(looks_only=False).",
             )
         store = await self._shared.store()
-        async with self._starting:
+        async with self._shared.background.quiet(), self._starting:
             running = await self._shared.thread(
                 store.jobs.list, states=("running", "lost"), limit=1000
             )
@@ -203,7 +208,8 @@ class Jobs:
                     job = await self._shared.thread(store.jobs.claim, lost.id)
                 except Conflict:
                     continue  # another server was faster
-                await self._take_over(job)
+                async with self._shared.background.quiet():
+                    await self._take_over(job)
 
     async def _take_over(self, job: Job) -> None:
         """Run it again, unless somebody wanted it stopped or it has ended too many processes."""
@@ -265,6 +271,8 @@ class Jobs:
         finally:
             self._local.pop(job.id, None)
             local.over.set()
+            if not self.busy:  # until its author has read the answer
+                self._shared.background.resume(session_of(job))
 
     async def _attempt(self, job: Job, local: _Local) -> None:
         try:

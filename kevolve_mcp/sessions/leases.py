@@ -4,10 +4,10 @@ asks are free again."""
 from __future__ import annotations
 
 from kevolve_mcp.search import Ask, Tree
+from kevolve_mcp.search.tree import AUTHOR
 from kevolve_mcp.store import Owner
 from kevolve_mcp.store.owner import alive, this_process
 
-AUTHOR = "author"  # under which a node's annotations name who handed it in, as `holder` writes it
 LEASE_S = 900.0  # an agent may think for long; a dead server's asks do not wait for it
 
 

@@ -207,7 +207,8 @@ def _line(node: NodeView, detailed: bool) -> str:
     )
     effect = f" ({node.versus_parent:.3g}x its parent)" if node.versus_parent is not None else ""
     second = f" also from {', '.join(node.parents[1:])}" if len(node.parents) > 1 else ""
-    origin = f" [{node.origin}]" if node.origin else ""
+    whence = node.origin or node.provenance
+    origin = f" [{whence}]" if whence else ""
     params = f" {node.params}" if node.params else ""
     met = f" ({met_line(node.id, node.met)})" if node.met else ""
     line = f"{node.id} {figure}{effect} {node.role}{origin}{second}{params}{met}"

@@ -46,6 +46,11 @@ async def open_session(shared: Shared, request: OpenRequest) -> JobView:
             f"inject={request.inject}: a probability lies between 0 and 1",
             "0.1 is the default; 0 shows nothing.",
         )
+    if not 0 <= request.tune <= 1:
+        raise UsageError(
+            f"tune={request.tune}: a share of the budget lies between 0 and 1",
+            "0.2 is the default; 0 searches no parameters without an author.",
+        )
     try:
         Target.parse(request.target)
         create_policy(selection)
@@ -71,6 +76,7 @@ async def open_session(shared: Shared, request: OpenRequest) -> JobView:
         "skills": request.skills,
         "seed": request.seed,
         "inject": request.inject,
+        "tune": request.tune,
         "new": request.new,
     }
     if not request.new and (found := await _joinable(shared, payload)) is not None:
@@ -117,7 +123,9 @@ class Opening:
                 "skills": p["skills"],
                 "path": p["path"],
                 "beside": p["beside"],
-                "inject": p.get("inject", 0.0),  # a job that an earlier release left has none
+                # a job that an earlier release left has neither
+                "inject": p.get("inject", 0.0),
+                "tune": p.get("tune", 0.0),
                 "similar": to_json(experience.named(similar, task, p["target"], p["language"])),
             },
         )
@@ -302,6 +310,8 @@ def _differences(record: SessionRecord, p: dict[str, Any]) -> tuple[str, ...]:
         found.append(
             f"its asks show a kernel of a similar task with a probability of {inject or 0:g}"
         )
+    if (tune := record.options.get("tune", 0.0)) != p.get("tune", 0.0):
+        found.append(f"its parameters are searched in {tune or 0:g} of its budget")
     if p["python"] and record.python != p["python"]:
         found.append(f"it evaluates with {record.python}")
     return tuple(found)

@@ -8,10 +8,11 @@ from typing import Any
 from harness.types import Candidate, CandidateError, Evaluation
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.search import Ask, Meeting, Node
+from kevolve_mcp.search.tree import AUTHOR, AUTOMATIC
 from kevolve_mcp.store import NewNode, Store, StoredEvaluation
 from kevolve_mcp.synthesis import structure_digest
 
-from . import descent, evaluating, leases, meetings, places, precision, skills, trees
+from . import descent, evaluating, meetings, places, precision, skills, trees
 from .evaluating import Order
 from .shared import Shared
 
@@ -52,7 +53,9 @@ async def record(
         return await _inserted(shared, p, asked, found, cached=cached)
     measured = await evaluating.measure(shared, asked, progress)
     cached = isinstance(measured, StoredEvaluation)
-    useless = precision.wanted(measured.evaluation, asked.request.best)
+    # a setting that nobody waits for is one of many: its meeting with the best one says enough
+    by_author = p.get("author") != AUTOMATIC
+    useless = by_author and precision.wanted(measured.evaluation, asked.request.best)
     if useless and not await _is_node(shared, p):
         measured, cached = await precision.sharpened(shared, asked, measured, progress), False
     async with shared.telling(p["session"]):
@@ -116,14 +119,14 @@ def _insert(
             evaluation=found.id if isinstance(found, StoredEvaluation) else found.evaluation,
             parents=placed.parents,
             ask=p["ask"],
-            role=placed.role,
+            role=p.get("role") or placed.role,
             origin=origin,
             hypothesis=p["hypothesis"] or _start_note(ask, candidate),
             predicted_speedup=p["predicted_speedup"],
             rationale=p["rationale"],
             annotations={
                 **(ask.annotations if ask else {}),
-                leases.AUTHOR: p.get("author", ""),
+                AUTHOR: p.get("author", ""),
                 **trees.annotated(met),
             },
             params=params,

@@ -28,6 +28,7 @@ from . import (
     telling,
     tuning,
 )
+from .background import Background
 from .jobs import Handler, Jobs
 from .pool import ExecutorFactory
 from .shared import Shared
@@ -81,6 +82,7 @@ class Service:
 
     async def __aenter__(self) -> Self:
         self._group = await self._exit.enter_async_context(anyio.create_task_group())
+        self._shared.background = Background(self._shared, self._group, looks_only=self._looks_only)
         self._shared.jobs = Jobs(
             self._shared,
             self._group,
@@ -308,10 +310,12 @@ class Service:
         return await self._shared.jobs.wait_any(session_id, wait_s, progress)
 
     async def cancel(self, *, job_id: str = "", session_id: str = "") -> tuple[JobView, ...]:
-        """Stop the job, or all running jobs of the session, and kill their workers."""
+        """Stop the job, or all running jobs of the session and the search of its parameters until
+        its next ask, and kill their workers."""
         if job_id:
             return await self._shared.jobs.cancel([job_id])
         await self._check_opened(session_id, opening_is_fine=True)
+        await self._shared.background.stop(session_id)
         running = [j.id for j in await self._shared.jobs.list(session_id) if not j.over]
         return await self._shared.jobs.cancel(running)
 

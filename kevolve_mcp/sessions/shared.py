@@ -22,6 +22,7 @@ from .skills.learned import Learned
 from .trees import Trees
 
 if TYPE_CHECKING:
+    from .background import Background
     from .jobs import Jobs
 
 P = ParamSpec("P")
@@ -33,7 +34,8 @@ class Shared:
     """One per service. The store is opened, migrated and looked through for lost jobs at the first
     call that needs it."""
 
-    jobs: Jobs  # set by the service
+    jobs: Jobs  # these two are set by the service
+    background: Background
 
     def __init__(self, settings: Settings, executors: ExecutorFactory) -> None:
         self.settings = settings

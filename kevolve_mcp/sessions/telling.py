@@ -58,6 +58,7 @@ async def submit(shared: Shared, request: SubmitRequest) -> JobView:
     }
     place = await places.of_session(shared, record)
     if (done := await recording.at_once(shared, place, payload)) is not None:
+        shared.background.wake(record.id)
         return await _at_once(shared, payload, done)
     same = places.same(
         "submit",

@@ -1,16 +1,18 @@
-"""The parameters of one file searched on request: its TUNABLES tried as evaluations, no nodes."""
+"""The choice of parameters to try next; and those of one file searched on request: its TUNABLES
+tried as evaluations, no nodes. Nodes of a session are searched by `background`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from harness.types import Candidate, CandidateError, EvaluationRequest
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.executors.base import Progress, ProgressEvent
-from kevolve_mcp.search import figures, interval
+from kevolve_mcp.search import Node, figures, interval
 from kevolve_mcp.store import Job, StoredEvaluation
 from kevolve_mcp.synthesis import HistoryRow, next_choice, structure_digest
-from kevolve_mcp.synthesis.tuning import Exhausted
+from kevolve_mcp.synthesis.tuning import Choice, Exhausted
 
 from . import evaluating, inputs, places
 from .evaluating import Order
@@ -48,6 +50,24 @@ def _check(candidate: Candidate) -> None:
             str(error),
             'Write TUNABLES = {"BLOCK": [64, 128]} and PARAMS = {"BLOCK": 64} as literals.',
         ) from None
+
+
+def choose(candidate: Candidate, tried: Sequence[HistoryRow]) -> Choice:
+    """The parameters to try next after those; the same for the same text and history. Raises
+    UsageError, Exhausted."""
+    return next_choice(candidate, tried, int(candidate.digest[:8], 16))
+
+
+def row(node: Node) -> HistoryRow:
+    """A node as something that was tried."""
+    return HistoryRow(
+        node.id,
+        node.status,
+        node.fitness,
+        dict(node.params),
+        node.structure,
+        candidate=node.candidate,
+    )
 
 
 class Tuning:
@@ -88,11 +108,7 @@ class Tuning:
                 )
             )
             try:
-                trial = (
-                    await shared.thread(
-                        next_choice, candidate, history, int(candidate.digest[:8], 16)
-                    )
-                ).candidate
+                trial = (await shared.thread(choose, candidate, history)).candidate
             except Exhausted:
                 break
         return {"session": p.get("session", ""), "tried": tried}

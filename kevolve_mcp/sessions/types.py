@@ -40,8 +40,9 @@ class Text:
 class OpenRequest:
     """selection: the selection policy's name. policy: what candidates may do. skills: whether
     skills lend starts. seed: of the search's random choices; None derives it from the session's id.
-    inject: the probability that an ask shows a kernel of a similar task. new: open another session
-    even where an equal one is open."""
+    inject: the probability that an ask shows a kernel of a similar task. tune: the share of the
+    budget in which parameters are searched while authors think, 0 for none. new: open another
+    session even where an equal one is open."""
 
     task: Text
     target: str = "cpu"
@@ -56,6 +57,7 @@ class OpenRequest:
     seed: int | None = None
     # kept the variety of the search and most of the gain, of those that Meta's engineers measured
     inject: float = 0.1
+    tune: float = 0.2
     new: bool = False
 
 
@@ -174,7 +176,7 @@ class CaseView:
 class NodeView:
     """interval: 95 % interval of the fitness. versus_parent: the speed over the best parent's, with
     its interval. met: how it did head-to-head with the best node of the moment, None where it was
-    plainly ahead or behind."""
+    plainly ahead or behind. provenance: "parameter search" where no author wrote it."""
 
     id: str
     parents: tuple[str, ...]
@@ -197,6 +199,7 @@ class NodeView:
     created: float = 0.0
     approved_by: str = ""
     met: Meeting | None = None
+    provenance: str = ""
 
 
 @dataclass(frozen=True)
@@ -251,6 +254,7 @@ class SessionView:
     reason: str = ""
     similar: tuple[SimilarView, ...] = ()
     inject: float = 0.0
+    tune: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from harness.types import CaseResult, Evaluation, Spent, Task, from_json
 from kevolve_mcp.search import ROOT, Node, Tree, against_parent, interval, meeting, rank
+from kevolve_mcp.search.tree import AUTOMATIC
 from kevolve_mcp.store import SessionRecord
 
 from . import samples
@@ -48,6 +49,7 @@ def node_view(tree: Tree, node: Node) -> NodeView:
         created=node.created,
         approved_by=node.approved_by,
         met=node.met,
+        provenance=AUTOMATIC if node.automatic else "",
     )
 
 
@@ -150,6 +152,7 @@ def session_view(
         reason=record.reason,
         similar=tuple(from_json(SimilarView, view) for view in record.options.get("similar", ())),
         inject=float(record.options.get("inject", 0.0)),
+        tune=float(record.options.get("tune", 0.0)),
     )
 
 

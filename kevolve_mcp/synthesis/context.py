@@ -22,6 +22,7 @@ from harness.types import (
     Spent,
     Task,
 )
+from kevolve_mcp.search.parameters import Searched
 from kevolve_mcp.search.tree import Ask, Node
 
 from . import sections, shown
@@ -47,11 +48,12 @@ class Material:
     """Everything that a context can be built from.
 
     history: the nodes that the memory operator shows, oldest first. tried: all nodes that an author
-    must not repeat (for the data; empty: `history`). best_candidate: the text of `best`, for
-    authors that can only vary what exists (data only). excerpts and similar: best first. seed:
-    derived from the session's seed and the ask's seq. had: what its author was given before, key ->
-    ask (see `shown`), and pages_again: pages among it that are of use again; None for an author who
-    is not the one of later asks, so that nothing is said of these.
+    must not repeat (for the data; empty: `history`). searched: what parameter search found.
+    best_candidate: the text of `best`, for authors that can only vary what exists (data only).
+    excerpts and similar: best first. seed: derived from the session's seed and the ask's seq. had:
+    what its author was given before, key -> ask (see `shown`), and pages_again: pages among it that
+    are of use again; None for an author who is not the one of later asks, so that nothing is said
+    of these.
     """
 
     session: str
@@ -69,6 +71,7 @@ class Material:
     parents: tuple[Parent, ...] = ()
     history: tuple[Node, ...] = ()
     tried: tuple[Node, ...] = ()
+    searched: tuple[Searched, ...] = ()
     start: Start | None = None
     excerpts: tuple[Excerpt, ...] = ()
     similar: tuple[SimilarKernel, ...] = ()
@@ -184,7 +187,16 @@ def _sections(m: Material) -> list[Section]:
     built.append(sections.rules(m.language))
     had, present = m.had or {}, [s for s in built if s is not None]
     first = sections.request(
-        m.session, m.ask, m.goal, m.budget, m.spent, m.best, m.start, m.target, m.language
+        m.session,
+        m.ask,
+        m.goal,
+        m.budget,
+        m.spent,
+        m.best,
+        m.start,
+        m.target,
+        m.language,
+        m.searched,
     )
     rest = [
         shown.references([s for s in present if s.key in had], m.pages_again, had, m.session),

@@ -16,6 +16,8 @@ from harness.types import (
     Spent,
     Task,
 )
+from kevolve_mcp.search.fitness import ratio
+from kevolve_mcp.search.parameters import Searched
 from kevolve_mcp.search.policies.moves import WHY
 from kevolve_mcp.search.tree import Ask, Node, in_order
 
@@ -46,6 +48,7 @@ def request(
     start: Start | None,
     target: str,
     language: str,
+    searched: Sequence[Searched] = (),
 ) -> Section:
     parents = " and ".join(ask.parents) or "nothing (the task alone)"
     wanted = {
@@ -80,8 +83,22 @@ def request(
             "speed-up over the strongest baseline of each case; anything not proved correct has F "
             "= 0."
         ),
+        *map(_searched, searched),
     ]
     return Section(f"Ask {ask.id}: {ask.role} {parents}", "\n".join(lines), give=0, least=10_000)
+
+
+def _searched(found: Searched) -> str:
+    """ "Parameter search, without you: tuned n3: 6 settings, best n9 1.12x [1.08, 1.16]"."""
+    count = f"{found.settings} setting{'s' if found.settings > 1 else ''}"
+    head = f"Parameter search meanwhile: tuned {found.node.id}: {count}"
+    if found.best is None:
+        return f"{head}, none correct."
+    value, between = ratio(found.best, found.node) or (None, None)
+    figure = "" if value is None else f" {value:.3g}x"
+    figure += f" [{between[0]:.3g}, {between[1]:.3g}]" if between else ""
+    params = ", ".join(f"{name}={v}" for name, v in found.best.params.items())
+    return f"{head}, best {found.best.id}{figure} ({params})."
 
 
 def _budget_left(budget: Budget, spent: Spent) -> str:

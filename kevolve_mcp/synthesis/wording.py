@@ -8,7 +8,7 @@ _MET = {
     "faster": "beat",
     "slower": "lost to",
     "equivalent": "equals",
-    "inconclusive": "was not told apart from",
+    "inconclusive": "is not certainly faster than",
 }
 
 

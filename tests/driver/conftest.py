@@ -120,6 +120,9 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
     task = write_task(tmp_path / "scale")
     return Runner(
         Options(
-            task_path=str(task), budget=Budget(evaluations=6), policy={"skills": False}, wait_s=2
+            task_path=str(task),
+            budget=Budget(evaluations=6),
+            policy={"skills": False, "tune": 0},
+            wait_s=2,
         )
     )

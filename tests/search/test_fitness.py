@@ -20,6 +20,7 @@ from kevolve_mcp.search import (
     stalled_for,
     undominated,
 )
+from kevolve_mcp.search.tree import AUTHOR, AUTOMATIC
 
 from .build import node, situations, tree
 
@@ -178,3 +179,11 @@ def test_what_the_same_rounds_say_counts() -> None:
     assert turned is not None
     assert turned[1] == pytest.approx((1 / 1.1, 1 / 1.05))
     assert progress([first, second]) == (first, second)
+
+
+def test_settings_that_nobody_wrote_are_no_stall():
+    first = node(1, 1.5)
+    tried = [node(n, 1.4, 1, annotations={AUTHOR: AUTOMATIC}) for n in range(2, 30)]
+    assert stalled_for([first, *tried]) == 0
+    assert stalled_for([first, *tried, node(30, 1.4, 1)]) == 1
+    assert stalled_for([node(1, 0), *tried[:1]]) == 0  # the best moved, whoever moved it

@@ -70,6 +70,7 @@ async def session_open(
         skills=options.skills,
         seed=options.seed,
         inject=options.inject,
+        tune=options.tune,
         new=new,
     )
     return open_answer(checked(await wait(ctx, await service(ctx).open(request), wait_s)))
@@ -111,7 +112,7 @@ async def session_next(
 
     Answer it with kernel_submit(ask_id=...); until then the same ask is given again. What you were
     given before is only referred to. Says when the search has ended (goal, budget, stall,
-    roofline). Fast; runs nothing."""
+    roofline). Fast; while you write, TUNABLES of nodes are searched."""
     batch = await service(ctx).next(
         session_id,
         count=count,

@@ -61,8 +61,8 @@ def contest_lines(result: Finished) -> list[str]:
     lines += [f"Head-to-head before the confirmation: {d.first} {_said(d)}" for d in result.contest]
     if result.contest and any(d.verdict != "faster" for d in result.contest):
         lines.append(
-            "Where that is not `faster`, the two were not told apart, and the one with the higher "
-            "assured figure went first."
+            "Where that is not `faster`, the two were not told apart, and the one that led in the "
+            "search went first."
         )
     return [*lines, *([result.contest_note] if result.contest_note else [])]
 

@@ -1,0 +1,77 @@
+"""Parameter search: which node's TUNABLES are tried next without an author, how much of the budget
+that may take, and what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.types import Budget, Spent
+
+from .fitness import rank
+from .termination import room
+from .tree import Ask, Node, Tree
+
+SETTINGS = 8  # tried of one structure: its author may know better than more of them
+# of the best F: parameters rarely make up for more, and another structure deserves the time
+BEHIND = 0.5
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What parameter search did for one structure. node: whose parameters were searched. settings:
+    how many were tried. best: the best correct one of them, None without one."""
+
+    node: Node
+    settings: int
+    best: Node | None
+
+
+def next_to_tune(tree: Tree) -> Node | None:
+    """The best node of the structure whose parameters are to be searched next: correct and timed,
+    not far behind, with settings that nothing has tried; None where nothing is left."""
+    best = tree.best()
+    seen: set[str] = set()
+    for node in tree.frontier():
+        if node.family in seen:
+            continue
+        seen.add(node.family)
+        tried = sum(n.automatic for n in tree.families[node.family])
+        if (
+            node.tunables
+            and best is not None
+            and node.score >= BEHIND * best.score
+            and tried < SETTINGS
+            and tree.untried(node.id)
+        ):
+            return node
+    return None
+
+
+def affordable(
+    tree: Tree, share: float, budget: Budget, spent: Spent, open_asks: Sequence[Ask]
+) -> bool:
+    """Whether one more setting fits: into `share` of each limit of the budget, and beside the asks
+    that authors may still answer."""
+    if share <= 0 or budget.exceeded(spent) is not None:
+        return False
+    own = [n for n in tree.nodes if n.automatic]
+    left = room(budget, spent, open_asks)
+    if left == 0 or (budget.evaluations is not None and len(own) + 1 > share * budget.evaluations):
+        return False
+    return (budget.seconds is None or sum(n.seconds for n in own) < share * budget.seconds) and (
+        budget.device_seconds is None
+        or sum(n.device_seconds for n in own) < share * budget.device_seconds
+    )
+
+
+def searched(tree: Tree) -> tuple[Searched, ...]:
+    """Of each structure that was searched, the one that was searched last first."""
+    rows = []
+    for family in tree.families.values():
+        own = [n for n in family if n.automatic]
+        if own:
+            node = tree.by_id[own[0].parents[0]]
+            best = rank(n for n in own if not n.failed and n.score > 0)
+            rows.append((own[-1].seq, Searched(node, len(own), best[0] if best else None)))
+    return tuple(each for _, each in sorted(rows, key=lambda row: -row[0]))
