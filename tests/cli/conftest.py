@@ -11,6 +11,7 @@ from mcp import Client
 from typer.testing import CliRunner, Result
 
 from kevolve_mcp.cli import connect, executors, running
+from kevolve_mcp.sessions import background
 from tests.driver.fake_server import fake_server, scripted
 
 FAKE_SERVER = Path(__file__).parents[1] / "driver" / "fake_server.py"
@@ -52,6 +53,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     here.mkdir()
     monkeypatch.setenv("KEVOLVE_HOME", str(home))
     monkeypatch.setenv("KEVOLVE_CACHE", str(tmp_path / "cache"))
+    # what a test finds must not depend on how long an author took
+    monkeypatch.setattr(background, "PAUSE_S", 3600.0)
     monkeypatch.setattr(executors, "open_executor", scripted)
     monkeypatch.setattr(connect, "make_server", fake_server)
     monkeypatch.setattr(running, "stdio", lambda log: lambda: Client(fake_server()))

@@ -11,7 +11,7 @@ from kevolve_mcp.executors.base import Executor
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.server import build_server
 from kevolve_mcp.server.context import App
-from kevolve_mcp.sessions import Service
+from kevolve_mcp.sessions import Service, background
 from kevolve_mcp.settings import Settings
 
 
@@ -28,4 +28,6 @@ if __name__ == "__main__":
     if log := os.environ.get("FAKE_SERVER_PIDS"):  # for tests that kill it
         with Path(log).open("a") as file:
             print(os.getpid(), file=file)
+    # what a test finds must not depend on how long an author took
+    background.PAUSE_S = 3600.0
     fake_server().run("stdio")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kevolve_mcp.executors.fake import FakeExecutor
-from kevolve_mcp.sessions import Service
+from kevolve_mcp.sessions import Service, background
 from kevolve_mcp.sessions.types import (
     Evaluated,
     FinishRequest,
@@ -80,6 +80,12 @@ def result(job: JobView) -> Evaluated:
     assert job.state == "done", job.error
     assert isinstance(job.result, Evaluated)
     return job.result
+
+
+@pytest.fixture(autouse=True)
+def no_parameter_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test finds must not depend on how long it took."""
+    monkeypatch.setattr(background, "PAUSE_S", 3600.0)
 
 
 @pytest.fixture
