@@ -61,7 +61,7 @@ async def settled(client: Client, session: str) -> list[dict[str, Any]]:
     before = -1
     while len(found := await nodes(client, session)) != before:
         before = len(found)
-        await anyio.sleep(0.3)
+        await anyio.sleep(0.2)
     return [n for n in found if n["provenance"]]
 
 

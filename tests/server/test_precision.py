@@ -12,7 +12,8 @@ from kevolve_mcp.executors.fake import FakeExecutor
 
 from .conftest import data, kernel, open_session, text
 
-pytestmark = pytest.mark.anyio
+# in one era: the eras differ in nothing that is shown here
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("client", ["auto"], indirect=True)]
 
 
 @pytest.fixture
