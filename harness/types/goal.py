@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Literal
 
@@ -57,6 +58,11 @@ class Budget:
             if limit is not None and getattr(spent, f.name) >= limit:
                 return f.name
         return None
+
+    def seconds_left(self, spent: Spent) -> float:
+        """Of the tighter limit in time; infinite without one."""
+        limits = ((self.seconds, spent.seconds), (self.device_seconds, spent.device_seconds))
+        return min((limit - used for limit, used in limits if limit is not None), default=math.inf)
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,22 @@ from .shared import Shared
 
 # of what a comparison on request spends on a pair that is not decided: most children are no better
 EFFORT = 0.5
+# of the time that the session has left, at the most: contenders meet at its end in any case
+SHARE = 0.1
 
 
-def rival(tree: Tree, evaluation: Evaluation) -> Node | None:
+def rival(tree: Tree, evaluation: Evaluation, left_s: float) -> Node | None:
     """The best node, where a fresh evaluation may be as good as far as both intervals say; None
-    where they are apart, or where a node of the same text is there already."""
+    where they are apart, where a node of the same text is there already, or where the session,
+    which has `left_s` seconds, has not the time. Two kernels at half the effort take about as long
+    as one did."""
     best, own = tree.best(), interval(evaluation.cases)
     if (
         best is None
         or own is None
         or evaluation.status != "correct"
         or not evaluation.eligible
+        or evaluation.seconds > SHARE * left_s
         or any(signal.name == "timed_briefly" for signal in evaluation.signals)
         or any(node.candidate == evaluation.candidate for node in tree.nodes)
         or apart(own, best.span)

@@ -20,6 +20,8 @@ WIDE = 1.4
 WIDE_AROUND_ONE = 1.2  # the same where it does not even say whether the baseline was beaten
 # all that is spent on one kernel, as a multiple of its first, usual measurement
 MOST = 5.0
+# and of the time that the session has left: other kernels need it, too
+SHARE = 0.05
 EFFORTS = (2.0, 3.0, 5.0)  # processes in all after each further step, times the usual number
 log = logging.getLogger(__name__)
 
@@ -37,14 +39,19 @@ def wanted(evaluation: Evaluation, best: float) -> bool:
 
 
 async def sharpened(
-    shared: Shared, order: Order, found: StoredEvaluation | Fresh, progress: Progress
+    shared: Shared,
+    order: Order,
+    found: StoredEvaluation | Fresh,
+    left_s: float,
+    progress: Progress,
 ) -> StoredEvaluation:
     """The kernel with samples of more processes joined to those that there are, step by step, until
-    its interval says something or the time is used up. The session pays. An evaluator that fails
-    meanwhile leaves it at what there is."""
+    its interval says something or the time is used up. The session pays, which has `left_s` seconds.
+    An evaluator that fails meanwhile leaves it at what there is."""
     kept = await evaluating.keep(shared, order, found)
     usual = kept.evaluation.seconds * USUAL_PROCESSES / samples.processes(kept.evaluation)
     took, pace = kept.evaluation.seconds, usual / USUAL_PROCESSES
+    most = min(MOST * usual, took + SHARE * left_s)
     for effort in EFFORTS:
         measured = samples.processes(kept.evaluation)
         missing = round(USUAL_PROCESSES * effort) - measured
@@ -52,7 +59,7 @@ async def sharpened(
             break
         if missing <= 0:
             continue
-        if took + missing * pace > MOST * usual:
+        if took + missing * pace > most:
             break
         progress(
             ProgressEvent(

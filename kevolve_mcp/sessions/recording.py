@@ -57,7 +57,9 @@ async def record(
     by_author = p.get("author") != AUTOMATIC
     useless = by_author and precision.wanted(measured.evaluation, asked.request.best)
     if useless and not await _is_node(shared, p):
-        measured, cached = await precision.sharpened(shared, asked, measured, progress), False
+        left_s = await _left(shared, p)
+        measured = await precision.sharpened(shared, asked, measured, left_s, progress)
+        cached = False
     async with shared.telling(p["session"]):
         best = await _rival(shared, p, measured.evaluation)
         if best is None:
@@ -76,7 +78,15 @@ async def _is_node(shared: Shared, p: dict[str, Any]) -> bool:
 
 async def _rival(shared: Shared, p: dict[str, Any], evaluation: Evaluation) -> Node | None:
     store = await shared.store()
-    return meetings.rival(await shared.thread(shared.trees.load, store, p["session"]), evaluation)
+    tree = await shared.thread(shared.trees.load, store, p["session"])
+    return meetings.rival(tree, evaluation, await _left(shared, p))
+
+
+async def _left(shared: Shared, p: dict[str, Any]) -> float:
+    """Seconds that the session has."""
+    store = await shared.store()
+    record = await shared.thread(store.sessions.get, p["session"])
+    return record.budget.seconds_left(await shared.thread(store.sessions.spent, record.id))
 
 
 async def _inserted(
