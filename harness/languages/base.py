@@ -48,10 +48,27 @@ UNREADABLE = (
 )  # what Python's parser raises; the last two for text nested too deeply
 
 
+def _encoding_problem(source: str) -> str:
+    """Why the text would not be the same when it is read from a file, as the package's is: Python
+    obeys a declared encoding there, in which a comment may hold code."""
+    import io
+    import tokenize
+
+    try:
+        declared, _ = tokenize.detect_encoding(io.BytesIO(source.encode()).readline)
+    except (SyntaxError, UnicodeEncodeError) as error:
+        return f"line 1: not UTF-8 text: {error}"
+    if declared != "utf-8":
+        return f"line 1: the text declares the encoding {declared}; only UTF-8 is accepted"
+    return ""
+
+
 def parse_entry(source: str) -> Signal | None:
     """The check that every language shares: valid Python with `ModelNew` or `kernel`."""
     import ast
 
+    if text := _encoding_problem(source):
+        return Signal("structure.syntax_error", text)
     try:
         tree = ast.parse(source)
     except UNREADABLE as error:

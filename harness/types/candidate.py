@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import io
 from dataclasses import dataclass
 
 ParamValue = bool | int | float | str
@@ -72,7 +73,8 @@ class Candidate:
                 "the source has no literal PARAMS = {...} to replace; add one, e.g. PARAMS = "
                 '{"BLOCK": 128}'
             )
-        lines = self.source.splitlines(keepends=True)
+        # as Python's parser has them: str.splitlines knows more ends of lines
+        lines = io.StringIO(self.source, newline="").readlines()
         tail = (
             lines[(span.value.end_lineno or 1) - 1]
             .encode()[span.value.end_col_offset or 0 :]

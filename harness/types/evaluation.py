@@ -40,10 +40,13 @@ Rounds = tuple[tuple[float, float], ...]
 class Samples:
     """What was measured before under the same key, to be joined by what is measured now. rounds: by
     case and baseline, of each fresh process. baselines: how many processes of the baselines stood
-    beside them."""
+    beside them. open_us: by case and baseline, the most that the judge's clock left open in any of
+    these measurements. contended: cases of which one shared its device."""
 
     rounds: dict[str, dict[str, tuple[Rounds, ...]]] = field(default_factory=dict)
     baselines: int = 1
+    open_us: dict[str, dict[str, float]] = field(default_factory=dict)
+    contended: tuple[str, ...] = ()
 
     @property
     def processes(self) -> int:

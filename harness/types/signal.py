@@ -81,8 +81,7 @@ VOCABULARY: dict[str, str] = {
     "cheat.protocol": "the candidate interfered with the evaluation protocol",
     "clock_open": "faster by the figure, but by less than the judge's clock leaves open",
     "output_predictable": (
-        "faster by the figure, but a number known beforehand would pass for an output, so nothing "
-        "is vouched for"
+        "a number known beforehand would pass for an output, so no speed-up is vouched for"
     ),
     "suspect.implausible_speed": "a speed-up that is rarely true; a person should look",
     # why it is slow (or fast enough)

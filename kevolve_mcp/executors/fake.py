@@ -13,7 +13,7 @@ Markers are comment lines `# fake: NAME=VALUE`, in a candidate:
   `lasting=2`: how many succeed before all fail
 
 and in a task: `refused=REASON`, `cases=small,large`, `operators=aten.mul,aten.add`, `seconds=0.2`,
-`held_out=edge`, `imports=helper.py` (of its folder).
+`held_out=edge`, `imports=helper.py` (of its folder), `rows=4` (of what it computes on).
 """
 
 from __future__ import annotations
@@ -160,13 +160,14 @@ class FakeExecutor(Executor):
         if name == "task" and path.count("/") > 1:
             name = path.split("/")[-2]
         held_out = _words(markers.get("held_out", ""))
-        cases = tuple(_case(n) for n in _words(markers.get("cases", "default")))
+        rows = int(markers.get("rows", "4"))
+        cases = tuple(_case(n, rows) for n in _words(markers.get("cases", "default")))
         return Task(
             name=markers.get("name", name),
             digest=digest,
             source=source,
             path=path,
-            cases=(*cases, *(replace(_case(n), held_out=True) for n in held_out)),
+            cases=(*cases, *(replace(_case(n, rows), held_out=True) for n in held_out)),
             baselines=("eager", "compile"),
             operators=dict.fromkeys(_words(markers.get("operators", "aten.mul.Tensor")), 1),
             neighbours=neighbours,
@@ -386,15 +387,15 @@ def _result(case: Case, speedup: float, timed: bool, processes: int, noise: floa
     )
 
 
-def _case(name: str) -> Case:
-    spec = TensorSpec((4, 8), "float32", (8, 1), 128)
+def _case(name: str, rows: int) -> Case:
+    spec = TensorSpec((rows, 8), "float32", (8, 1), 32 * rows)
     baselines = {"eager": 120.0, "compile": 100.0}
     return Case(
         name,
         inputs=(spec,),
         outputs=(spec,),
-        bytes_min=256,
-        bytes_written=128,
+        bytes_min=64 * rows,
+        bytes_written=32 * rows,
         baselines_us=baselines,
         roofline_time_us=40.0,
     )

@@ -46,8 +46,8 @@ async def sharpened(
     progress: Progress,
 ) -> StoredEvaluation:
     """The kernel with samples of more processes joined to those that there are, step by step, until
-    its interval says something or the time is used up. The session pays, which has `left_s` seconds.
-    An evaluator that fails meanwhile leaves it at what there is."""
+    its interval says something or the time is used up. The session pays, which has `left_s`
+    seconds. An evaluator that fails meanwhile leaves it at what there is."""
     kept = await evaluating.keep(shared, order, found)
     usual = kept.evaluation.seconds * USUAL_PROCESSES / samples.processes(kept.evaluation)
     took, pace = kept.evaluation.seconds, usual / USUAL_PROCESSES

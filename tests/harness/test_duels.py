@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.types import Candidate, ComparisonRequest, HeadToHead
+from harness.types import Candidate, ComparisonRequest, EvaluationRequest, HeadToHead, Samples
 
 from .conftest import Bench
 
@@ -83,3 +83,23 @@ def test_an_ablation_is_timed_although_it_is_wrong(bench: Bench, correct: str) -
     assert all(
         c.latency_us and c.speedup and c.verdict is None and not c.correct for c in found.cases
     )
+
+
+def test_what_was_left_open_before_is_left_open_of_what_is_joined(
+    bench: Bench, correct: str
+) -> None:
+    rounds = {"small": {"eager": (((300.0, 1.0),) * 20,) * 9}}
+    for opened in (0.0, 5000.0):
+        earlier = Samples(rounds, 9, {"small": {"eager": opened}} if opened else {})
+        request = EvaluationRequest(
+            Candidate(correct, "cpp"), "search", "time", cases=("small",), earlier=earlier
+        )
+        found = bench.run(bench.executor.evaluate(bench.task, request, "cpu"))
+        (case,) = found.cases
+        assert case.speedup is not None
+        assert case.speedup > 100
+        assert case.open_us is not None
+        assert (case.open_us >= 5000) is bool(opened)
+        if opened:
+            assert case.verdict == "inconclusive"
+            assert any(signal.name == "clock_open" for signal in found.signals)

@@ -14,6 +14,28 @@ DATA = Path(__file__).parents[1] / "data"
 TRITON = (DATA / "triton" / "add.py").read_text()
 
 
+@pytest.mark.parametrize("language", LANGUAGES.values(), ids=str)
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            "# coding: raw_unicode_escape\n# \\u000akernel = abs\nkernel = len\n",
+            "raw_unicode_escape",
+        ),
+        ("# coding: nonsense\nkernel = len\n", "nonsense"),
+        ("kernel = len  # \ud800\n", "UTF-8"),
+    ],
+)
+def test_what_a_file_would_be_read_as_otherwise_is_refused(
+    language: Language, source: str, said: str
+) -> None:
+    refused = language.police(source)
+    assert refused is not None
+    assert refused.name == "structure.syntax_error"
+    assert said in refused.message
+    assert language.police("# coding: utf-8\nkernel = len\n") is None
+
+
 class TestCpp(LanguageConformance):
     def language(self) -> Language:
         return Cpp()

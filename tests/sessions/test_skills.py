@@ -33,8 +33,10 @@ def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def task(name: str, operators: str = ROWS) -> str:
+    """Of as many rows as the name has letters: tasks of another text alone are the same one."""
     return (
-        f"# fake: name={name}\n# fake: operators={operators}\nclass Model: pass\n\n\n"
+        f"# fake: name={name}\n# fake: operators={operators}\n# fake: rows={len(name)}\n"
+        "class Model: pass\n\n\n"
         "def get_inputs(): return []\n"
     )
 
@@ -285,6 +287,22 @@ PROBLEMS = {
     "operator": ("pattern", {"operators": ["mean"]}, "cannot stand in operators"),
     "foreign": ("pattern", {"families": ["sort"]}, "does not fit the session's own task"),
 }
+
+
+@pytest.mark.parametrize("predictable", ["parent", "child"])
+async def test_what_a_known_number_would_pass_for_proves_no_skill(
+    bench: Bench, predictable: str
+) -> None:
+    async with bench.service() as service:
+        session = await opened(
+            service, OpenRequest(bench.task(task("first"), "first.py"), skills=True, new=True)
+        )
+        for speedup, name in ((1.0, "parent"), (1.5, "child")):
+            marked = {"signals": "output_predictable"} if name == predictable else {}
+            parents = ("n1",) if name == "child" else ()
+            await told(service, session, kernel(speedup, f"# {name}", **marked), parents=parents)
+        with pytest.raises(UsageError, match="no speed-up is vouched for"):
+            await service.record_skill(SkillRequest(session, "n2", **WORDS))
 
 
 async def test_what_a_skill_may_not_say_is_told(bench: Bench) -> None:

@@ -23,17 +23,24 @@ MEASURED = SkillEvidence("s-1", "n2", "n1", "task", "cpu:a", 1.5, (1.4, 1.6))
 
 def test_two_tasks_or_devices_accept_and_nothing_less() -> None:
     again = dataclasses.replace(MEASURED, session="s-2")
-    assert not standing.accepted_because([])
-    assert not standing.accepted_because([MEASURED, again])
+    assert not standing.accepted_because([], {})
+    assert not standing.accepted_because([MEASURED, again], {})
     assert "2 task(s)" in standing.accepted_because(
-        [MEASURED, dataclasses.replace(again, task="other")]
+        [MEASURED, dataclasses.replace(again, task="other")], {}
     )
     assert "2 device(s)" in standing.accepted_because(
-        [MEASURED, dataclasses.replace(again, device="cpu:b")]
+        [MEASURED, dataclasses.replace(again, device="cpu:b")], {}
     )
     assert not standing.accepted_because(
-        [MEASURED, dataclasses.replace(again, task="other", origin="elsewhere")]
+        [MEASURED, dataclasses.replace(again, task="other", origin="elsewhere")], {}
     )
+
+
+def test_a_task_with_another_text_alone_is_no_other_one() -> None:
+    commented = dataclasses.replace(MEASURED, session="s-2", task="commented")
+    same = {"task": "rows of 64", "commented": "rows of 64"}
+    assert not standing.accepted_because([MEASURED, commented], same)
+    assert standing.accepted_because([MEASURED, commented], {**same, "commented": "rows of 65"})
 
 
 def test_only_a_certain_gain_is_one() -> None:

@@ -153,9 +153,12 @@ class Drawer:
                 pool.checking.append((changed, held))
             self.state(pool, 0)
 
-    def timing(self, pool: CasePool, us: float, bursts: int = MORE_BURSTS) -> None:
+    def timing(
+        self, pool: CasePool, us: float, bursts: int = MORE_BURSTS, candidates: int = 1
+    ) -> None:
         """Draw timing sets for one pair of processes and a kernel of about `us` microseconds a
-        call: for so many bursts where the case is small. None where there are some."""
+        call: for so many bursts where the case is small, and as many for each of several
+        candidates. None where there are some."""
         if pool.timing:
             return
         on_host = self._device == "cpu"
@@ -176,7 +179,7 @@ class Drawer:
             on_host,
             next(n for n, limit in WARM_CALLS if us < limit) if on_host else 0,
         )
-        affordable = max(4, min(POOL_BYTES, self.room() // 8) // each)
+        affordable = max(4, min(POOL_BYTES, self.room() // 8) // (each * candidates))
         pool.calls = max(1, min(most, round(length_us / max(us, 1.0)), affordable // 4))
         spent_us = (pool.calls + pool.warm) * max(us, 1.0)
         few = (
@@ -189,29 +192,33 @@ class Drawer:
         least = min(BURSTS, max(few, DEAR_BURSTS)) if pool.input_bytes > DEAR_BYTES else BURSTS
         least = QUEUED_BURSTS[plenty] if pool.shared else least
         self.state(pool, 0)
-        pool.halves = self._halves(pool, max(1, min(max(least, few), affordable // pool.calls)))
+        count = max(1, min(max(least, few), affordable // pool.calls))
+        pool.halves = self._halves(pool, count, candidates)
         pool.timing = [group for half in pool.halves for group in half.groups]
         if pool.calls > 1 and not on_host:
-            pool.alone = self._group(pool, ["dense"] * min(alone, affordable // 4)).alone()
+            count = min(alone, affordable // 4) * candidates
+            pool.alone = self._group(pool, ["dense"] * count).alone()
         pool.rotating_bytes = pool.timing_bytes
         if len(pool.halves) > 1:
             self.state(pool, 0)
 
-    def _halves(self, pool: CasePool, bursts: int) -> list[Half]:
-        """So many bursts; where there are parameters, half of them after these have changed: who
-        keeps what depends on them alone while it is timed shows there. The reference is left in the
-        last state."""
+    def _halves(self, pool: CasePool, bursts: int, candidates: int) -> list[Half]:
+        """So many bursts for each of the candidates; where there are parameters, half of them after
+        these have changed: who keeps what depends on them alone while it is timed shows there. The
+        reference is left in the last state."""
         changes = bool(pool.describe["state"]) and bursts > 1
         dense = next(held for state, held in pool.checking if state == 0 and held.family == "dense")
         groups = [
             self._group(pool, _timed_families(pool))
-            for _ in range(bursts - bursts // 2 if changes else bursts)
+            for _ in range((bursts - bursts // 2 if changes else bursts) * candidates)
         ]
         halves = [Half(0, groups, dense, input_sets.usual_rms(groups))]
         if changes:
             changed = secrets.randbits(40) + 1
             self.state(pool, changed)
-            groups = [self._group(pool, _timed_families(pool)) for _ in range(bursts // 2)]
+            groups = [
+                self._group(pool, _timed_families(pool)) for _ in range(bursts // 2 * candidates)
+            ]
             usual = input_sets.usual_rms(groups)
             halves.append(
                 Half(

@@ -17,12 +17,16 @@ from ..tasks.drawer import CONFIRMING_BURSTS, MORE_BURSTS, Drawer
 from . import causes, paired
 
 
-def draw(run: Run, case: Case) -> None:
-    """Draw the sets on which a case is timed in the next process, unless they are there."""
+def draw(run: Run, case: Case, candidates: int = 1) -> None:
+    """Draw the sets on which a case is timed in the next process, unless they are there; of
+    several candidates each gets its own."""
     pool = run.task.pools[case.name]
     pool.ask_for_bits(run.bitwise)
     run.task.drawer.timing(
-        pool, min(case.baselines_us.values()), CONFIRMING_BURSTS if run.confirming else MORE_BURSTS
+        pool,
+        min(case.baselines_us.values()),
+        CONFIRMING_BURSTS if run.confirming else MORE_BURSTS,
+        candidates,
     )
 
 

@@ -66,7 +66,7 @@ def time_case(
     """One block for each candidate, with as many rounds each, all measured in turn. case: with its
     screening. Raises Lost."""
     task, pool = runs[0].task, runs[0].task.pools[case.name]
-    blocks.draw(runs[0], case)
+    blocks.draw(runs[0], case, len(runs))
     sides = []
     try:
         for place, (run, worker) in enumerate(zip(runs, workers, strict=True)):
@@ -118,7 +118,7 @@ class _Block:
             self._sides.join(side.name, side.worker, side.slots)
         self._by_name = {side.name: side for side in candidates}
         self._names = [*self._by_name, baseline]
-        self._most = len(pool.timing)
+        self._most = len(pool.timing) // len(candidates)
         size = (pool.warm + pool.calls) * pool.slot_bytes
         each = max(1, min(self._most, paired.KEPT_BYTES // (size * len(candidates))))
         # one call: slots share what they keep
@@ -168,8 +168,8 @@ class _Block:
             Drawer(self._task.baseline_worker).take(self._pool, state)
 
     def _rounds(self, half: Half, turn: Turn) -> None:
-        """The rounds of one half: every side has one burst in each, on sets that the others have
-        not just read."""
+        """The rounds of one half: every side has one burst in each, candidates on sets that no
+        other one ever sees, the baseline on those of another round."""
         self._verify()
         self._half, pool, order = half, self._pool, list(self._names)
         for name in self._names:
@@ -183,27 +183,34 @@ class _Block:
                 )
         later = self._most // 2 if len(pool.halves) > 1 else 0
         rounds = later if half.state else self._most - later
-        offset, apart = self._rng.randrange(rounds), max(1, rounds // len(order))
+        offset = self._rng.randrange(rounds)
         for number in range(rounds):
             self._rng.shuffle(order)
             for name in order:
-                self._note(
-                    name,
-                    self._timed(
-                        name, half.group(number + offset + apart * self._names.index(name)), turn
-                    ),
-                )
+                chosen = self._chosen(half.groups, name, number + offset)
+                self._note(name, self._timed(name, chosen, turn))
         for _ in range(min(rounds, self._sides.NULL_TURNS)):
             nothing = self._sides.nothing(turn)
             for block in self._blocks.values():
                 block.null_ns += nothing
-        for chosen in pool.alone if half is pool.halves[-1] else ():
+        alone = pool.alone if half is pool.halves[-1] else []
+        for number in range(len(alone) // len(self._candidates)):
             self._rng.shuffle(order)
             for name in order:
+                chosen = self._chosen(alone, name, number)
                 us = self._timed(name, chosen, turn).inside_ns / 1e3
                 for own, block in self._blocks.items():
                     if name in (own, self._baseline):
                         block.alone_us.setdefault("" if name == own else name, []).append(us)
+
+    def _chosen(self, groups: Sequence[Group], name: str, number: int) -> Group:
+        """The sets of a side in a round. Candidates of one author could tell each other what comes
+        out: a number of descriptors or of pages is seen by all processes of a machine."""
+        count = len(self._candidates)
+        rounds = len(groups) // count
+        side = self._by_name.get(name)
+        place, later = (side.place, 0) if side else (number % count, max(1, rounds // 2))
+        return groups[(number + later) % rounds * count + place]
 
     def _timed(self, name: str, chosen: Group, turn: Turn) -> Timed:
         side = self._by_name.get(name)

@@ -32,16 +32,7 @@ def duel(number: int, first: Run, other: int, second: Run, rng: random.Random) -
     """The first candidate against the second, by their numbers. Where the figures call one faster
     and the judge does not vouch for it, that one's evaluation gets a signal."""
     found, margin = _ratios(first, second, rng), first.task.family.MARGIN
-    cases = tuple(
-        CaseDuel(
-            r.case.name,
-            math.exp(r.value),
-            (math.exp(r.low), math.exp(r.high)),
-            _verdict([r], margin),
-            r.pairs,
-        )
-        for r in found
-    )
+    cases = tuple(_case(r, margin) for r in found)
     verdict, by_figure = _verdict(found, margin), _by_figure(found, margin)
     if verdict == "inconclusive" and by_figure in ("faster", "slower"):
         winner, loser = (first, other) if by_figure == "faster" else (second, number)

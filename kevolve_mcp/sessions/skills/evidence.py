@@ -42,9 +42,9 @@ def measured(
         or between[0] <= 1 + _open(found.evaluation)
     ):
         return None
-    if _predictable(found.evaluation):
-        return None
     other = store.evaluations.get(parent.evaluation) if parent else None
+    if _predictable(found.evaluation) or (other and _predictable(other.evaluation)):
+        return None
     device = found.evaluation.environment.device
     if other is not None and other.evaluation.environment.device != device:
         return None
@@ -87,7 +87,8 @@ def refusal(store: Store, node: Node, parent: Node | None) -> str:
             f"{100 * open_share:.0f} % more, and the effect against {against} may be "
             f"{between[0]:.3g}x"
         )
-    if _predictable(store.evaluations.get(node.evaluation).evaluation):
+    both = [each for each in (node, parent) if each is not None]
+    if any(_predictable(store.evaluations.get(each.evaluation).evaluation) for each in both):
         return (
             f"an output of {node.id} is the same in every draw, so no speed-up is vouched for "
             "(output_predictable)"

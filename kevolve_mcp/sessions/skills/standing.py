@@ -10,7 +10,7 @@ s) for the share of sessions that the skill helps (Gelman et al., Bayesian Data 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kevolve_mcp.store import SkillEvidence, SkillOutcome
 
@@ -19,15 +19,17 @@ SURE = 0.95
 LEAST_TRIALS = 5
 
 
-def accepted_because(evidence: Sequence[SkillEvidence]) -> str:
-    """The reason to accept a skill without a person; "" while there is none.
+def accepted_because(evidence: Sequence[SkillEvidence], contents: Mapping[str, str]) -> str:
+    """The reason to accept a skill without a person; "" while there is none. contents: by task,
+    what is the same for tasks that differ in nothing but their text, where that is known.
 
     Two tasks, or two devices: the interval of one pair already covers chance, so a second session
     on the same task and device would only repeat it. What another search needs to know is that the
     effect carries over. Evidence from elsewhere does not count.
     """
     here = [e for e in evidence if not e.origin]
-    tasks, devices = {e.task for e in here}, {e.device for e in here}
+    tasks = {contents.get(e.task, e.task) for e in here}
+    devices = {e.device for e in here}
     if max(len(tasks), len(devices)) < 2:
         return ""
     return f"its effect was measured on {len(tasks)} task(s) and {len(devices)} device(s)"
