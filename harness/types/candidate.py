@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import io
+import re
 from dataclasses import dataclass
 
 ParamValue = bool | int | float | str
 Tunables = dict[str, tuple[ParamValue, ...]]
 Params = dict[str, ParamValue]
+
+_LINE_ENDS = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
+"""Behind each end of a line as Python's parser has them; str.splitlines knows more."""
 
 
 class CandidateError(ValueError):
@@ -73,8 +76,7 @@ class Candidate:
                 "the source has no literal PARAMS = {...} to replace; add one, e.g. PARAMS = "
                 '{"BLOCK": 128}'
             )
-        # as Python's parser has them: str.splitlines knows more ends of lines
-        lines = io.StringIO(self.source, newline="").readlines()
+        lines = _LINE_ENDS.split(self.source)
         tail = (
             lines[(span.value.end_lineno or 1) - 1]
             .encode()[span.value.end_col_offset or 0 :]
