@@ -14,7 +14,7 @@ DATA = Path(__file__).parents[1] / "data"
 TRITON = (DATA / "triton" / "add.py").read_text()
 
 
-@pytest.mark.parametrize("language", LANGUAGES.values(), ids=str)
+@pytest.mark.parametrize("language", LANGUAGES.values(), ids=LANGUAGES)
 @pytest.mark.parametrize(
     ("source", "said"),
     [
@@ -25,6 +25,7 @@ TRITON = (DATA / "triton" / "add.py").read_text()
         ("# coding: nonsense\nkernel = len\n", "nonsense"),
         ("kernel = len  # \ud800\n", "UTF-8"),
     ],
+    ids=["escapes", "unknown", "surrogate"],
 )
 def test_what_a_file_would_be_read_as_otherwise_is_refused(
     language: Language, source: str, said: str
