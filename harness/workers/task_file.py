@@ -121,7 +121,11 @@ def _fix(error: BaseException, what: str) -> str:
 
 
 def read(
-    source: str, filename: str, held_out_source: str = "", held_out_name: str = "", seed: int = 0
+    source: str,
+    filename: str,
+    held_out_source: str = "",
+    held_out_name: str = "task.heldout.py",  # a module without a name stops `inspect`, and so torch
+    seed: int = 0,
 ) -> TaskFile:
     """Load the file and check its parts. Raises TaskProblem."""
     lines = Lines(source, filename)
