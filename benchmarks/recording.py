@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from harness.judge.settings import JUDGE_ENVIRONMENT  # noqa: E402
+from harness.judge.process_environment import JUDGE_ENVIRONMENT  # noqa: E402
 from harness.types import Evaluation, to_json  # noqa: E402
 from kevolve_mcp.executors.local import LocalExecutor  # noqa: E402
 

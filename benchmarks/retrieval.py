@@ -38,7 +38,7 @@ from kevolve_mcp.errors import KEvolveError
 from kevolve_mcp.retrieval import Meaning
 from kevolve_mcp.retrieval.models import load
 from knowledge import Library, MakeNearness
-from knowledge.shelf import shelve
+from knowledge.applicability import applicable
 from knowledge.vectors import DEPTH, passages
 
 DEEP = 20
@@ -172,7 +172,7 @@ def _nearest(
         began = _clocks()
         if not asked["query"]:
             return [], False, 0.0, 0.0
-        places = shelve(
+        places = applicable(
             pages, asked.get("signals", ()), asked.get("target", ""), asked.get("language", "")
         )
         near = meaning.nearest(asked["query"], [place.page.id for place in places], DEPTH)

@@ -20,7 +20,7 @@ from pathlib import Path
 import recording
 
 from harness.types import Candidate, EvaluationRequest
-from tests.harness.test_verdicts import CASES
+from tests.harness.judge.evaluation.test_verdicts import CASES
 
 DATA = recording.ROOT / "tests" / "data" / "candidates"
 EVERY = 25

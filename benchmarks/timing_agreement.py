@@ -35,6 +35,7 @@ import recording
 from harness.judge.device.machine import Machine
 from harness.judge.evaluation import pipeline
 from harness.judge.evaluation.checking import verify
+from harness.judge.figures import case_times
 from harness.judge.run import Run, begin
 from harness.judge.tasks.opening import open_task
 from harness.judge.timing import paired
@@ -276,7 +277,7 @@ def joined(records: list[dict[str, Any]]) -> dict[str, Any]:
     return record
 
 
-def _ratio(block: paired.Block) -> float:
+def _ratio(block: case_times.Block) -> float:
     return statistics.median([b / c for b, c in block.pairs["the kernel itself"]])
 
 

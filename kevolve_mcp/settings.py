@@ -1,5 +1,5 @@
 """Settings, read once from the environment (prefix KEVOLVE_; an empty variable is one that is not
-set)."""
+set). Those of the evaluator alone are in `harness/settings.py`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from .errors import UsageError
+
+PREFIX = "KEVOLVE_"
+# The key of a model's server that --base-url names: no setting, so that it is read where it is
+# used, and stands in no object that is shown.
+API_KEY = f"{PREFIX}API_KEY"
 
 
 class Settings(BaseSettings):
@@ -25,7 +30,7 @@ class Settings(BaseSettings):
     off. vectors_server: the URL of a Chroma server that keeps them for a team; empty keeps them in
     each process."""
 
-    model_config = SettingsConfigDict(env_prefix="KEVOLVE_", env_ignore_empty=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="ignore")
 
     home: Path = Field(default_factory=lambda: platformdirs.user_data_path("kevolve"))
     cache: Path = Field(default_factory=lambda: platformdirs.user_cache_path("kevolve"))
@@ -48,6 +53,11 @@ class Settings(BaseSettings):
             problem = error.errors(include_url=False)[0]
             name = "_".join(map(str, problem["loc"]))
             raise UsageError(
-                f"KEVOLVE_{name.upper()} is {problem['input']!r:.80}: {problem['msg'].lower()}",
+                f"{variable(name)} is {problem['input']!r:.80}: {problem['msg'].lower()}",
                 "Fix the environment variable, or unset it for the default.",
             ) from None
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting, by its field's name."""
+    return f"{PREFIX}{name.upper()}"

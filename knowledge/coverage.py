@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from .applicability import target_fit
 from .families import FAMILIES
 from .library import Library
 from .page import Page
-from .shelf import target_fit
 
 PLACES = {
     "cpu, cpp": ("cpu", "cpp"),

@@ -11,13 +11,13 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from . import sections
-from .documents import PREFIX, Documents, Found
+from .applicability import Applicable, applicable
+from .documents import PREFIX, Documents, PassageHits
 from .errors import PageError, PageNotFound, QueryError
 from .families import of_operators
 from .messages import signals_of
 from .page import FOLDERS, Page, Skill, parse_page, parse_skill
 from .search import FAINT, MAX_TERMS, Hit, TextIndex, query_terms, rank
-from .shelf import Place, shelve
 from .vectors import DEPTH, MakeNearness, Neighbours, fuse, passages
 
 BUILTIN = Path(__file__).parent
@@ -172,7 +172,7 @@ class Library:
         identifiers among the words count as well. Where no signal is given, messages of compilers
         and drivers among the words stand for theirs.
 
-        Without any of these: every page of that shelf. Raises QueryError for a limit outside 1..50
+        Without any of these: every page that applies. Raises QueryError for a limit outside 1..50
         or a cursor below 0.
         """
         if not 1 <= limit <= MAX_LIMIT:
@@ -188,7 +188,7 @@ class Library:
         terms = query_terms(query)
         families = of_operators([*operators, *(term for term in terms if "_" in term)])
         told = tuple(signals) or signals_of(query)
-        places = shelve(self._pages, told, target, language, families)
+        places = applicable(self._pages, told, target, language, families)
         if not signals and told:
             places = [_supposed(place) for place in places]
         everything = not terms and not told and not families
@@ -198,7 +198,7 @@ class Library:
         found = (
             self._documents.search(terms[:MAX_TERMS], told, target, families)
             if self._documents
-            else Found()
+            else PassageHits()
         )
         hits = list(
             heapq.merge(fuse(own, near.pages, self._pages), found.hits, key=lambda hit: -hit.score)
@@ -267,7 +267,7 @@ class Library:
     def _text(self) -> TextIndex:
         return TextIndex(self._pages.values())
 
-    def _near_to(self, query: str, places: Sequence[Place]) -> Neighbours:
+    def _near_to(self, query: str, places: Sequence[Applicable]) -> Neighbours:
         return (
             self._nearness.nearest(query, [place.page.id for place in places], DEPTH)
             if self._nearness
@@ -310,7 +310,7 @@ class Library:
         return notes
 
 
-def _supposed(place: Place) -> Place:
+def _supposed(place: Applicable) -> Applicable:
     return replace(
         place, signals={name: SUPPOSED * weight for name, weight in place.signals.items()}
     )

@@ -1,4 +1,5 @@
-"""The second stage of retrieval: text ranking over the shelf, with SQLite's FTS5 in memory.
+"""The second stage of retrieval: text ranking over the pages that apply, with SQLite's FTS5 in
+memory.
 
 The index is derived from the pages and built when it is first needed (milliseconds for hundreds of
 pages).
@@ -14,8 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from . import sections
+from .applicability import Applicable
 from .page import Page
-from .shelf import Place
 
 MAX_TERMS = 48
 FAINT = 0.6  # score of the best page below which words alone have found nothing that really fits
@@ -175,7 +176,7 @@ def query_terms(query: str) -> tuple[str, ...]:
 
 
 def rank(
-    places: Iterable[Place], texts: Mapping[str, TextMatch], *, everything: bool = False
+    places: Iterable[Applicable], texts: Mapping[str, TextMatch], *, everything: bool = False
 ) -> list[Hit]:
     """Hits, best first; ties by id. Pages that neither a signal, a family nor a word leads to are
     left out unless `everything`."""
@@ -187,7 +188,7 @@ def rank(
     return sorted(hits, key=lambda hit: (-hit.score, hit.id))
 
 
-def _hit(place: Place, text: TextMatch | None) -> Hit:
+def _hit(place: Applicable, text: TextMatch | None) -> Hit:
     why = [f"signal {name}" for name in place.signals]
     why += [f"operators: {name}" for name in place.families]
     if place.target:

@@ -7,8 +7,8 @@ found, and crosses to the judge as JSON.
 
 from __future__ import annotations
 
-from .found import Body, Function, Inside
+from .inside import Body, CompiledFunction, Inside
 from .inspecting import inspect
 from .reading import read
 
-__all__ = ["Body", "Function", "Inside", "inspect", "read"]
+__all__ = ["Body", "CompiledFunction", "Inside", "inspect", "read"]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from .listing import Instruction
-from .operations import Architecture, Core, Kind, Operation
+from .operations import Core, InstructionSet, Kind, Operation
 
 _REGISTER = re.compile(r"\b([xwvzqdshb])(\d{1,2})\b|\b(sp)\b")
 _ARRANGED = re.compile(r"\bv\d+\.(\d+)([bhsd])")
@@ -20,7 +20,7 @@ _SHUFFLE = re.compile(r"^(?:zip|uzp|trn|ext|tbl|tbx|rev|dup|ins|splice|compact|a
 
 
 def kind(name: str) -> Kind:
-    """See Architecture."""
+    """See InstructionSet."""
     if name in ("b", "br"):
         return "jump"
     if name.startswith("b.") or name in ("cbz", "cbnz", "tbz", "tbnz"):
@@ -48,7 +48,7 @@ def framed(code: tuple[Instruction, ...]) -> bool:
 
 
 def read(instruction: Instruction, frame: bool) -> Operation:
-    """See Architecture."""
+    """See InstructionSet."""
     name, operands, what = instruction.name, instruction.operands, kind(instruction.name)
     if what in ("nothing", "jump", "branch", "call", "return"):
         return Operation(what)
@@ -137,4 +137,4 @@ NEOVERSE = Core(
     latency,
     5.0,
 )
-AARCH64 = Architecture("aarch64", kind, framed, read, NEOVERSE)
+AARCH64 = InstructionSet("aarch64", kind, framed, read, NEOVERSE)

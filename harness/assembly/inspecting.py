@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from . import mca
-from .found import Inside
+from .inside import Inside
 from .reading import read
 
 DISASSEMBLERS = ("objdump", "llvm-objdump")

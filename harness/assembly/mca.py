@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 
 from .listing import Instruction
-from .operations import Architecture
+from .operations import InstructionSet
 from .table import Estimate
 
 NAMES = ("llvm-mca", *(f"llvm-mca-{version}" for version in range(24, 12, -1)))
@@ -26,7 +26,7 @@ def find() -> str:
 
 
 def estimates(
-    program: str, codes: Sequence[Sequence[Instruction]], architecture: Architecture
+    program: str, codes: Sequence[Sequence[Instruction]], architecture: InstructionSet
 ) -> list[Estimate]:
     """One for each piece of code. Raises ValueError with the reason where it cannot say."""
     size = sum(map(len, codes))
@@ -75,7 +75,7 @@ def _named(version: str) -> str:
     )
 
 
-def _assembly(code: Sequence[Instruction], architecture: Architecture) -> str:
+def _assembly(code: Sequence[Instruction], architecture: InstructionSet) -> str:
     """Targets become one label: which way a branch goes does not matter to it."""
     lines = []
     for i in code:

@@ -64,7 +64,7 @@ class Core:
 
 
 @dataclass(frozen=True)
-class Architecture:
+class InstructionSet:
     """kind: of an instruction's name, without its operands. frame: whether the frame pointer of a
     function is one. core: None if unknown."""
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from . import counting, flow, table
 from .aarch64 import AARCH64
-from .found import Body, Function, Inside
+from .inside import Body, CompiledFunction, Inside
 from .listing import Instruction, functions
-from .operations import Architecture, Operation
+from .operations import InstructionSet, Operation
 from .x86 import X86
 
 ARCHITECTURES = {"x86_64": X86, "amd64": X86, "aarch64": AARCH64, "arm64": AARCH64}
@@ -21,7 +21,7 @@ _OF_THE_COMPILER = (
     "__do_global_dtors_aux", "frame_dummy", "_dl_relocate_static_pie",
 )  # fmt: skip
 _GOES_ON = re.compile(r"\bfor\s*\(\s*;")  # "for (; i < n; ++i)"
-Estimator = Callable[[Sequence[Sequence[Instruction]], Architecture], list[table.Estimate]]
+Estimator = Callable[[Sequence[Sequence[Instruction]], InstructionSet], list[table.Estimate]]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def read(
             (piece, _body(piece, cost, lines, architecture))
         )
     known = {
-        name: Function(
+        name: CompiledFunction(
             name in exported, _refers(name, code, found), _remainders(bodies.get(name, []), lines)
         )
         for name, code in found.items()
@@ -80,7 +80,7 @@ def read(
     )
 
 
-def _pieces(name: str, code: tuple[Instruction, ...], architecture: Architecture) -> list[_Piece]:
+def _pieces(name: str, code: tuple[Instruction, ...], architecture: InstructionSet) -> list[_Piece]:
     frame = architecture.framed(code)
     loops = flow.innermost(code, architecture.kind)
     if not loops:
@@ -98,7 +98,7 @@ def _pieces(name: str, code: tuple[Instruction, ...], architecture: Architecture
 
 
 def _estimated(
-    pieces: Sequence[_Piece], architecture: Architecture, mca: Estimator | None
+    pieces: Sequence[_Piece], architecture: InstructionSet, mca: Estimator | None
 ) -> tuple[list[table.Estimate | None], str]:
     """One for each loop, and why not by llvm-mca."""
     loops, failed = [p for p in pieces if p.loop], ""
@@ -119,7 +119,7 @@ def _estimated(
 
 
 def _body(
-    piece: _Piece, cost: table.Estimate | None, source: list[str], architecture: Architecture
+    piece: _Piece, cost: table.Estimate | None, source: list[str], architecture: InstructionSet
 ) -> Body:
     bits, lanes = counting.width(piece.operations)
     lines = [i.line for i in piece.code if i.line]

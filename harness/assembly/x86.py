@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from .listing import Instruction
-from .operations import Architecture, Core, Kind, Operation
+from .operations import Core, InstructionSet, Kind, Operation
 
 _REGISTER = re.compile(r"%(\w+)")
 _MEMORY = re.compile(r"(?:%[fg]s:)?(-?(?:0x)?[0-9a-f]*)\(([^)]*)\)")
@@ -41,7 +41,7 @@ _BRANCHLIKE: dict[str, Kind] = {
 
 
 def kind(name: str) -> Kind:
-    """See Architecture."""
+    """See InstructionSet."""
     if name in _BRANCHLIKE:
         return _BRANCHLIKE[name]
     if name.startswith(("j", "loop")):
@@ -75,7 +75,7 @@ def framed(code: tuple[Instruction, ...]) -> bool:
 
 
 def read(instruction: Instruction, frame: bool) -> Operation:
-    """See Architecture."""
+    """See InstructionSet."""
     name, what = instruction.name, kind(instruction.name)
     if what in ("nothing", "jump", "branch", "call", "return"):
         return Operation(what)
@@ -242,4 +242,4 @@ SKYLAKE = Core(
     latency,
     5.0,
 )
-X86 = Architecture("x86-64", kind, framed, read, SKYLAKE)
+X86 = InstructionSet("x86-64", kind, framed, read, SKYLAKE)

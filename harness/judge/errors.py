@@ -86,6 +86,13 @@ class Cancelled(Exception):
 class TaskRefusedError(Exception):
     """The task cannot be judged; the message names the line where there is one, and the fix."""
 
+    @property
+    def for_memory(self) -> bool:
+        """Whether memory is all that was missing. Told from the words: of the task's own process
+        nothing else is known."""
+        words = ("GiB are free", "OutOfMemoryError", "ran out of memory")
+        return any(word in str(self) for word in words)
+
 
 class CancelToken:
     """Set from another thread; wakes every wait of the request that holds it."""

@@ -40,7 +40,7 @@ from ..types import (
     from_json,
     to_json,
 )
-from .device import memory
+from .device import host_memory
 from .device.health import Health, Unwell
 from .device.locks import LockBroken
 from .device.machine import Machine
@@ -51,7 +51,7 @@ from .failures import Unfit
 from .idle import PAUSE_SECONDS, Idle
 from .processes.runtimes import Place
 from .run import begin
-from .tasks.opening import OpenTask, Tell, is_want_of_memory, open_task
+from .tasks.opening import OpenTask, Tell, open_task
 from .tasks.opening_cache import Remembered
 from .tasks.task_workers import TaskText, differing
 
@@ -127,8 +127,8 @@ class Judge:
                 if self._idle.planned:
                     self._idle.run(lambda: not self._requests.empty())
                     continue
-                self._machine.ahead.drop()
-                self._machine.leaving.wait()
+                self._machine.prestarted.drop()
+                self._machine.reaper.wait()
                 continue
             number = message["id"]
             token = self._tokens[number]
@@ -139,7 +139,7 @@ class Judge:
                     "result": getattr(self, f"_{message['op']}")(message, token),
                 }
             except Cancelled:
-                self._machine.leaving.wait()  # its processes are gone when the caller hears of it
+                self._machine.reaper.wait()  # its processes are gone when the caller hears of it
                 answer = _error(number, "cancelled", "cancelled", "")
             except TaskRefusedError as error:
                 answer = _error(number, "task_refused", str(error), REFUSED_HINT)
@@ -186,7 +186,7 @@ class Judge:
         try:
             return open_task(self._machine, source, path, tell, token, family=family, **how)
         except TaskRefusedError as error:
-            if not (self._open and is_want_of_memory(str(error))):
+            if not (self._open and error.for_memory):
                 raise
         self._free()
         return open_task(self._machine, source, path, tell, token, family=family, **how)
@@ -259,7 +259,7 @@ class Judge:
             # what is being searched holds much memory, and is opened anew if the search goes on
             self._forget()
             # what is drawn for it serves once: it cannot be judged again
-            self._machine.leaving.wait()
+            self._machine.reaper.wait()
             handle, fresh = self._again(task, tell, token, family, timed_later=timed)
             known_us = {c.name: c for c in task.cases}
             cases = tuple(c if c.held_out else known_us.get(c.name, c) for c in fresh.cases)
@@ -435,18 +435,16 @@ class Judge:
 
     def _make_room(self, family: DeviceFamily) -> None:
         """What is held for tasks that may be asked for again is no reason to refuse another one."""
-        short = memory.available() < ROOM_SHARE * memory.allowed()
-        if self._open and (
-            short or (family.NAME == "cuda" and device_link.free_share() < ROOM_SHARE)
-        ):
+        short = host_memory.available() < ROOM_SHARE * host_memory.allowed()
+        if self._open and (short or (family.OWN_MEMORY and device_link.free_share() < ROOM_SHARE)):
             self._free()
 
     def _free(self) -> None:
         """Close every task, and give back what they held."""
         self._forget()
-        self._machine.leaving.wait()
+        self._machine.reaper.wait()
         gc.collect()  # sets of what failed hang in the cycles of its traceback
-        memory.trim()
+        host_memory.trim()
 
     def _forget(self) -> None:
         """Close every task: after trouble of our own nothing that was open is trusted, and what is

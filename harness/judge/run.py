@@ -13,7 +13,7 @@ from ..sandbox.confine import Confinement
 from ..types import Case, CaseResult, EvaluationRequest, IsolationLevel, Signal, StageReport, Task
 from ..wire import buffers
 from ..wire.launches import Captured
-from .device import memory
+from .device import host_memory
 from .device.locks import DeviceLock
 from .device.machine import Machine
 from .errors import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
@@ -21,11 +21,11 @@ from .exchange import bursts, device_link
 from .exchange.case_pool import CasePool
 from .exchange.slots import Slots
 from .failures import Failure, explain
+from .figures import case_times
 from .processes.builds import BuildService
 from .processes.runtimes import Place
 from .processes.worker import ForkServer, Worker
 from .tasks.opening import OpenTask, Tell
-from .timing import paired
 
 T = TypeVar("T")
 LOAD_SECONDS = 30.0
@@ -60,7 +60,7 @@ class Run:
     reports: list[StageReport] = field(default_factory=list)
     signals: list[Signal] = field(default_factory=list)
     results: dict[str, CaseResult] = field(default_factory=dict)
-    times: dict[str, paired.CaseTimes] = field(default_factory=dict)
+    times: dict[str, case_times.CaseTimes] = field(default_factory=dict)
     library: dict[str, int] = field(default_factory=dict)
     launches: int = 0  # of its own kernels while verifying
     # C++ functions while verifying: calls by build and name
@@ -138,9 +138,9 @@ def begin(
     rules, scratch = machine.rules(level), machine.scratch
     digest = request.candidate.digest
     builds = BuildService(
-        machine.fork_server, rules, scratch, machine.cache, seconds, machine.leaving, cancel, digest
+        machine.fork_server, rules, scratch, machine.cache, seconds, machine.reaper, cancel, digest
     )
-    if request.purpose == "confirm" and place.mode == "execute" and task.family.NAME == "cpu":
+    if request.purpose == "confirm" and place.mode == "execute" and task.family.EXTRA_FIGURES:
         machine.expect_naive(task.family, task.text.folder)
     lock = DeviceLock(place.environment.device if compiles else task.family.device_id())
     return Run(machine, place, task, facts, request, level, language, builds, tell, cancel, lock)
@@ -155,11 +155,11 @@ def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -
     differed by 4 % before, by 1 to 2 % since (seen on a CPU)."""
     pinned = tuple(cores or run.task.timing_cpus)
     if poison:
-        server, rules, ahead = run.place.server, _rules(run), run.machine.ahead
+        server, rules, prestarted = run.place.server, _rules(run), run.machine.prestarted
     else:
         server, rules = _timed(run, pinned)
-        ahead = run.machine.timed_ahead
-    worker = ahead.take(server, run.place.worker, rules, run.cancel) or server.worker(
+        prestarted = run.machine.prestarted_timed
+    worker = prestarted.take(server, run.place.worker, rules, run.cancel) or server.worker(
         run.place.worker, rules, run.machine.scratch
     )
     worker.cancel, worker.on_build = run.cancel, run.builds.desk()
@@ -199,23 +199,19 @@ def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -
 def _timed(run: Run, pinned: tuple[int, ...]) -> tuple[ForkServer, Confinement]:
     """Where a worker that is timed is forked from, and how it is confined."""
     family = run.task.family
-    # a GPU's driver and compilers start processes, a kernel that is timed on the host has no need
-    # to
-    rules = replace(
-        _rules(run), cpus=pinned, forks=run.place.mode == "compile" or family.NAME != "cpu"
-    )
+    rules = replace(_rules(run), cpus=pinned, forks=run.place.mode == "compile" or family.FORKS)
     if run.place.mode != "execute":
         return run.place.server, rules
     return run.machine.task_server(family, run.task.text.folder, level=run.level), rules
 
 
-def start_timed_ahead(run: Run) -> None:
+def prestart_timed(run: Run) -> None:
     """Begin with the next worker that will be timed on a device, whose context takes as long as
     drawing inputs does. It has no candidate yet."""
     family = run.task.family
-    if run.place.mode == "execute" and family.NAME != "cpu":
+    if run.place.mode == "execute" and family.SLOW_START:
         server, rules = _timed(run, tuple(run.task.timing_cpus))
-        run.machine.timed_ahead.start(
+        run.machine.prestarted_timed.start(
             server, run.place.worker, rules, run.machine.scratch, family.TORCH_DEVICE
         )
 
@@ -227,7 +223,7 @@ def _rules(run: Run) -> Confinement:
         (p.input_bytes + p.slot_bytes + p.state_bytes for p in run.task.pools.values()), default=0
     )
     return replace(
-        rules, memory_bytes=address_space(rules.memory_bytes, case_bytes, memory.allowed())
+        rules, memory_bytes=address_space(rules.memory_bytes, case_bytes, host_memory.allowed())
     )
 
 
@@ -238,11 +234,11 @@ def address_space(granted: int, case_bytes: int, allowed: int) -> int:
     return max(granted, min(HELD_TIMES * case_bytes, allowed)) if granted else 0
 
 
-def start_ahead(run: Run) -> None:
+def prestart(run: Run) -> None:
     """Begin with the worker that will check the next candidate."""
     family = run.task.family
     if run.place.mode == "execute":
-        run.machine.ahead.start(
+        run.machine.prestarted.start(
             run.place.server,
             run.place.worker,
             _rules(run),
@@ -254,7 +250,8 @@ def start_ahead(run: Run) -> None:
 def keep_compiled(run: Run) -> None:
     """Spare the timing workers what the checking worker has compiled, where compiling happens at
     the first launch."""
-    if run.loaded is None or run.task.family.NAME == "cpu" or run.compiled is not None:
+    late = run.task.family.COMPILES_AT_LAUNCH
+    if run.loaded is None or not late or run.compiled is not None:
         return
     fd = buffers.create("compiled", 0, fixed=False)
     worker = run.loaded

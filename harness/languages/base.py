@@ -15,10 +15,17 @@ class Language(ABC):
 
     `police` may only look at text and may only reject what cannot work at all: text never decides
     about honesty.
+
+    interpreted_on: families of targets where its kernels are interpreted, and nothing is timed.
+    built_as_text: its kernels are texts that the build service compiles for a device, and what is
+    launched is joined with what it built. on_host: they are host code, whose loops can be read.
     """
 
     name: str
     targets: tuple[str, ...]
+    interpreted_on: tuple[str, ...] = ()
+    built_as_text = False
+    on_host = False
 
     @abstractmethod
     def police(self, source: str) -> Signal | None:

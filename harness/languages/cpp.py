@@ -37,6 +37,7 @@ class Cpp(Language):
 
     name = "cpp"
     targets = ("cpu",)
+    on_host = True
 
     def police(self, source: str) -> Signal | None:
         return parse_entry(source)

@@ -45,6 +45,7 @@ class Cuda(DeviceLanguage):
 
     name = "cuda"
     targets = ("cuda",)
+    built_as_text = True
 
     def police(self, source: str) -> Signal | None:
         return parse_entry(source)

@@ -57,6 +57,7 @@ class Triton(DeviceLanguage):
 
     name = "triton"
     targets = ("cpu", "cuda", "hip")
+    interpreted_on = ("cpu",)
 
     def police(self, source: str) -> Signal | None:
         return parse_entry(source)

@@ -58,6 +58,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+_BUILDERS = {"cpp": _cpp.build_here, "cuda": _cuda.build_here}
+
+
 def build_here(order: Order) -> Built:
     """Compile with what this machine has into the user's cache. Raises NativeError."""
-    return _cuda.build_here(order) if order.language == "cuda" else _cpp.build_here(order)
+    return _BUILDERS[order.language](order)

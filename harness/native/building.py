@@ -16,7 +16,7 @@ class NativeError(RuntimeError):
     or the fix."""
 
 
-class Refused(NativeError):
+class SourceRefused(NativeError):
     """The compiler did not take the source; the message is what it said."""
 
 

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .building import Built, NativeError, Order, Refused, build, cached, macros
+from .building import Built, NativeError, Order, SourceRefused, build, cached, macros
 from .kernels import KernelText, read_kernels, split_instance
 from .launching import Kernel, Module
 from .prototypes import Prototype, signature
@@ -57,7 +57,7 @@ def build_here(order: Order) -> Built:
         with tempfile.TemporaryDirectory() as folder:
             try:
                 made = compile_order(order, toolkit, folder, _COMPILE_SECONDS)
-            except Refused as error:
+            except SourceRefused as error:
                 raise NativeError(f"the CUDA compiler refused the source:\n{error}") from error
             except TimeoutError as error:
                 raise NativeError(str(error)) from error

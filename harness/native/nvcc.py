@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from functools import lru_cache
 
-from .building import NativeError, Refused
+from .building import NativeError, SourceRefused
 
 # in the table of section names of an ELF file
 _SYMBOL = re.compile(rb"\0\.text\.([A-Za-z_$][\w$.]*)(?=\0)")
@@ -22,8 +22,8 @@ def build(
     folder: str,
     seconds: float,
 ) -> tuple[bytes, dict[str, str], str, str]:
-    """(binary, symbols by name, PTX, log). Raises Refused with the compiler's words, NativeError,
-    TimeoutError."""
+    """(binary, symbols by name, PTX, log). Raises SourceRefused with the compiler's words,
+    NativeError, TimeoutError."""
     path = os.path.join(folder, "kernel.cu")
     with open(path, "w") as file:
         file.write(source + _instances(names))
@@ -54,7 +54,7 @@ def build(
         raise TimeoutError(f"the compiler did not end within {seconds:.0f} s") from error
     log = done.stderr.decode(errors="replace").replace(f"{folder}/", "")
     if done.returncode:
-        raise Refused(f"{log}")
+        raise SourceRefused(f"{log}")
     with open(f"{folder}/kernel.cubin", "rb") as file:
         image = file.read()
     with open(f"{folder}/kernel.ptx", errors="replace") as file:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from .building import NativeError, Refused
+from .building import NativeError, SourceRefused
 
 # NVRTC has no standard library. Of the headers that kernels usually include, it already knows the
 # functions; these are the rest.
@@ -71,7 +71,7 @@ HEADERS = {
 def build(
     library: str, source: str, flags: Sequence[str], names: Sequence[str]
 ) -> tuple[bytes, dict[str, str], str, str]:
-    """(binary, symbols by name, PTX, log). Raises Refused with the compiler's words,
+    """(binary, symbols by name, PTX, log). Raises SourceRefused with the compiler's words,
     NativeError."""
     nvrtc = _load(library)
     program = ctypes.c_void_p()
@@ -89,7 +89,7 @@ def build(
         failed = nvrtc.nvrtcCompileProgram(program, len(options), _strings(options))
         log = _text(nvrtc, program, "ProgramLog").decode(errors="replace")
         if failed:
-            raise Refused(f"{log or _words(nvrtc, failed)}")
+            raise SourceRefused(f"{log or _words(nvrtc, failed)}")
         symbols = {}
         for name in names:
             lowered = ctypes.c_char_p()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from . import nvcc, nvrtc
-from .building import NativeError, Order, Refused
+from .building import NativeError, Order, SourceRefused
 
 CUDA_FLAGS = ("-std=c++17",)
 MISSING = (
@@ -62,8 +62,8 @@ class Compiled:
 
 def compile_order(order: Order, toolkit: Toolkit, folder: str, seconds: float) -> Compiled:
     """By NVRTC; by nvcc where there is no NVRTC, or where the text is not for the device alone.
-    folder: for temporary files. seconds: for nvcc, which is ended then. Raises Refused with the
-    compiler's words, NativeError, TimeoutError."""
+    folder: for temporary files. seconds: for nvcc, which is ended then. Raises SourceRefused with
+    the compiler's words, NativeError, TimeoutError."""
     if not toolkit.nvrtc and not toolkit.nvcc:
         raise NativeError(MISSING)
     flags = [f"-arch={order.architecture}", *CUDA_FLAGS, *order.flags]
@@ -77,7 +77,7 @@ def compile_order(order: Order, toolkit: Toolkit, folder: str, seconds: float) -
                     order.names,
                 )
             )
-        except Refused as error:
+        except SourceRefused as error:
             if not toolkit.nvcc or not _ONLY_NVCC.search(str(error)):
                 raise
     return Compiled(*nvcc.build(toolkit.nvcc, order.source, flags, order.names, folder, seconds))

@@ -20,6 +20,16 @@ class DeviceFamily(Protocol):
     processes leave inconclusive. PROCESS_US: by how much a call of equal processes is known to
     differ, as a standard deviation in microseconds. BEHIND: the share of the best F so far below
     which one pair of processes suffices for a search: less than the figure of one is off by.
+
+    SYNCHRONOUS: a call is over when it returns, and what the host sees of it is its time.
+    ONE_BY_ONE: calls are timed alone, each with inputs that arrive for it. LAUNCH_US: microseconds
+    that the host may take for each launch which a call waits for. OWN_MEMORY: it has memory of its
+    own, in which tensors are handed over. SLOW_START: a worker takes long to make its context, so
+    the next one is started ahead. FORKS: drivers and compilers start processes in a worker that is
+    timed. COMPILES_AT_LAUNCH: kernels are compiled when they are first launched, in the worker.
+    COMPILES_AHEAD: a fork server compiles for it what all tasks need. EXTRA_FIGURES: a confirmation
+    measures all cores and the naive figure besides. ALLOCATION: how both sides of a comparison get
+    memory, for a reader.
     """
 
     @property
@@ -36,6 +46,26 @@ class DeviceFamily(Protocol):
     def PROCESS_US(self) -> float: ...
     @property
     def BEHIND(self) -> float: ...
+    @property
+    def SYNCHRONOUS(self) -> bool: ...
+    @property
+    def ONE_BY_ONE(self) -> bool: ...
+    @property
+    def LAUNCH_US(self) -> float: ...
+    @property
+    def OWN_MEMORY(self) -> bool: ...
+    @property
+    def SLOW_START(self) -> bool: ...
+    @property
+    def FORKS(self) -> bool: ...
+    @property
+    def COMPILES_AT_LAUNCH(self) -> bool: ...
+    @property
+    def COMPILES_AHEAD(self) -> bool: ...
+    @property
+    def EXTRA_FIGURES(self) -> bool: ...
+    @property
+    def ALLOCATION(self) -> str: ...
 
     def __hash__(self) -> int:
         """Modules are hashable; said here so that answers about a family can be kept."""
@@ -69,6 +99,10 @@ class DeviceFamily(Protocol):
 
     def preload(self) -> list[str]:
         """Modules that its fork server imports."""
+
+    def versions(self) -> dict[str, str]:
+        """What compiles for it besides the machine's compiler: version by name, as an evaluation's
+        key has it."""
 
     def ceilings(self, cache: Path, command: list[str]) -> Ceilings:
         """Measured once and kept in the cache; `command` measures in another process and prints

@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import native
 from ..types import Ceilings, Device
-from . import kept
+from . import ceilings_cache
 from .state import DeviceState, stolen_ns, waited_ns
 
 # of this process as it started: a thread that times keeps off one
@@ -22,6 +22,11 @@ CORES = tuple(sorted(os.sched_getaffinity(0)))
 NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cpu", "cpu", 1.02, 8 << 30
 PATIENCE_S, PROCESS_US = 18.0, 0.0
 BEHIND = 0.75  # single pairs of equal kernels came to 0.93 to 1.12 on two noisy cores
+SYNCHRONOUS, ONE_BY_ONE, LAUNCH_US, EXTRA_FIGURES = True, True, 0.0, True
+OWN_MEMORY, SLOW_START = False, False
+# a kernel that is timed on the host has no need to start processes
+FORKS, COMPILES_AT_LAUNCH, COMPILES_AHEAD = False, False, True
+ALLOCATION = "glibc malloc, freed memory kept (no mmap threshold, no trim), both sides alike"
 CALM_ROUNDS, MOST_MEASURING_S = 5, 5.0  # see _best_of
 _LEVELS = {"L1": 32 << 10, "L2": 512 << 10, "L3": 16 << 20}  # where the system does not say
 _VECTOR_FLAGS = (
@@ -154,8 +159,12 @@ def preload() -> list[str]:
     return ["torch"]
 
 
+def versions() -> dict[str, str]:
+    return {}
+
+
 def ceilings(cache: Path, command: list[str]) -> Ceilings:
-    return kept.ceilings(cache, command, device_key(), f"{_KERNELS}{_best_of.__doc__}")
+    return ceilings_cache.ceilings(cache, command, device_key(), f"{_KERNELS}{_best_of.__doc__}")
 
 
 def measure() -> None:

@@ -17,7 +17,7 @@ _COMPILED = re.compile(
 
 
 @dataclass(frozen=True)
-class KernelText:
+class KernelListing:
     """Of one kernel; "" where it is not known. resources: registers, stack and own shared memory,
     in the words of cuobjdump."""
 
@@ -26,13 +26,13 @@ class KernelText:
     resources: str = ""
 
 
-def split(ptx: str, sass: str, log: str) -> dict[str, KernelText]:
+def split(ptx: str, sass: str, log: str) -> dict[str, KernelListing]:
     """By symbol. ptx: of the whole module. sass: of `nvdisasm -c`. log: of `ptxas -v`."""
     entries = {m.group(1): m.group(0).strip() for m in _ENTRY.finditer(ptx)}
     codes = dict(_CODE.findall(sass))
     words = {name: _resources(said) for name, said in _COMPILED.findall(log)}
     return {
-        n: KernelText(entries.get(n, ""), codes.get(n, ""), words.get(n, ""))
+        n: KernelListing(entries.get(n, ""), codes.get(n, ""), words.get(n, ""))
         for n in {**entries, **codes, **words}
     }
 

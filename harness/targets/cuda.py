@@ -16,8 +16,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from .. import native
 from ..types import Ceilings, Device
-from . import cpu, framework, kept, nvml
+from . import ceilings_cache, cpu, framework, nvml
 from .state import DeviceState, is_foreign, program
 
 NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cuda", "cuda:0", 1.01, 0
@@ -26,6 +27,12 @@ NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cuda", "cuda:0", 1.01, 0
 # scatter by 3 %, so that 1 % takes three dozen processes.
 PATIENCE_S, PROCESS_US = 30.0, 0.075
 BEHIND = 0.88  # of 58 single pairs of equal kernels the furthest came to 0.94 and 1.05 (H200)
+# 429 us for two launches of Triton were seen on an H200
+SYNCHRONOUS, ONE_BY_ONE, LAUNCH_US, EXTRA_FIGURES = False, False, 200.0, False
+OWN_MEMORY, SLOW_START = True, True
+# its driver and compilers start processes
+FORKS, COMPILES_AT_LAUNCH, COMPILES_AHEAD = True, True, False
+ALLOCATION = "torch's caching allocator on the device, both sides alike"
 _METHOD = "copy, fill, matrix product; version 1"
 
 
@@ -146,8 +153,14 @@ def preload() -> list[str]:
     return ["torch", "triton", *(name for name in inside if find_spec(name))]
 
 
+def versions() -> dict[str, str]:
+    """What compiles CUDA C++ here, where something does."""
+    version = native.find_toolkit().version
+    return {"CUDA C++ by": version} if version else {}
+
+
 def ceilings(cache: Path, command: list[str]) -> Ceilings:
-    return kept.ceilings(cache, command, device_key(), _METHOD)
+    return ceilings_cache.ceilings(cache, command, device_key(), _METHOD)
 
 
 def measure() -> None:

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from .. import settings
+
 _SUCCESS, _TOO_SMALL, _UNKNOWN = 0, 7, (1 << 64) - 1
 _SM_CLOCK, _GPU_TEMPERATURE = 1, 0
 
@@ -214,6 +216,6 @@ class _Library:
 @lru_cache(maxsize=1)
 def _library() -> _Library | None:
     try:
-        return _Library(os.environ.get("KEVOLVE_NVML", "libnvidia-ml.so.1"))
+        return _Library(settings.nvml_library())
     except OSError:
         return None

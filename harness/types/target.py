@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+_HOST = "cpu"
 Mode = Literal["execute", "verify", "compile", "absent"]
 _PATTERN = re.compile(r"^(cpu|cuda|hip)(?::([a-z0-9_]+))?$")
 
@@ -26,6 +27,12 @@ class Target:
                 f"unknown target {text!r}; accepted: cpu, cuda, cuda:sm_90, hip:gfx942 and the like"
             )
         return cls(match.group(1), match.group(2))
+
+    @property
+    def on_host(self) -> bool:
+        """Whether it is the processor of the machine itself: no device, and no memory of its
+        own."""
+        return self.family == _HOST
 
     def __str__(self) -> str:
         return f"{self.family}:{self.arch}" if self.arch else self.family

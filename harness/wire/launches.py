@@ -48,7 +48,7 @@ class Captured:
     resources: str = ""
 
 
-class Recorder:
+class LaunchRecorder:
     """Notes launches of CUDA C++. runs: whether they then happen. case: who launches."""
 
     def __init__(self, *, runs: bool) -> None:
@@ -81,7 +81,7 @@ class Recorder:
         self._found[key] = replace(known, launches=known.launches + 1, cases=cases)
         return self._runs
 
-    def found(self) -> list[Captured]:
+    def kernels(self) -> list[Captured]:
         return list(self._found.values())
 
 

@@ -12,15 +12,15 @@ from typing import Any
 from .. import native
 from ..types import to_json
 from ..wire import buffers, frames, launches
-from . import compile_cache, guards, host, modules, own_kernels
+from . import compile_cache, guards, host, modules, own_kernels, placement
 
 
 class CandidateHost(host.Host):
     """Commands of a candidate's worker, besides those of every host."""
 
     module: Any = None
-    _works: own_kernels.Works | None = None
-    _recorder: launches.Recorder | None = None
+    _own: own_kernels.OwnKernels | None = None
+    _recorder: launches.LaunchRecorder | None = None
 
     def on_load(self, fds: list[int], poison: bool = False) -> None:
         """Execute the candidate's text (first descriptor), with what it compiled before (second, if
@@ -31,8 +31,8 @@ class CandidateHost(host.Host):
         if len(fds) > 1:
             compile_cache.unpack(fds[1])
         if poison:
-            self._works = own_kernels.Works()
-            self._recorder = launches.Recorder(runs=True)
+            self._own = own_kernels.OwnKernels()
+            self._recorder = launches.LaunchRecorder(runs=True)
             native.observe_launches(self._recorder.note)
             self.guarded = True
             guards.explain_faults()
@@ -62,7 +62,7 @@ class CandidateHost(host.Host):
             self._recorder.case = key
         arguments = buffers.read(fds[0], init)
         model = modules.construct(self.module, modules.CANDIDATE, arguments, seed)
-        if device != "cpu" and hasattr(model, "to"):
+        if not placement.is_host(device) and hasattr(model, "to"):
             model = model.to(device)
         targets = modules.match_state({k: (v[0], v[1]) for k, v in state.items()}, model)
         mapped = buffers.shared(fds[1], slots * slot_bytes) if len(fds) > 1 else None
@@ -80,24 +80,22 @@ class CandidateHost(host.Host):
         """Take over the reference's parameters."""
         modules.copy_state(self.prepared[key].targets, list(buffers.read(fds[0], layout)))
 
-    def on_works(self, fds: list[int], mode: own_kernels.Mode) -> tuple[Any, tuple[int, ...]]:
+    def on_own_kernels(self, fds: list[int], mode: own_kernels.Mode) -> tuple[Any, tuple[int, ...]]:
         """values: launches of own kernels since the last such command, and the nanoseconds they
         took (after mode "meter"). data: which C++ functions were called, each as [identity of its
         build, name, calls]."""
         self.guarded = self.guarded and mode == "count"  # guarded allocations take time
-        if self._works is None:
+        if self._own is None:
             return [], (0, 0)
         # filling an output of 12 MiB takes as long as the kernel that writes it
         _fill_fresh(mode != "meter")
-        return [[*key, calls] for key, calls in self._works.called.items()], self._works.switch(
-            mode
-        )
+        return [[*key, calls] for key, calls in self._own.called.items()], self._own.switch(mode)
 
     def on_collect(self, fds: list[int]) -> tuple[Any, tuple[int, ...]]:
         """Write every kernel of load_cuda that was launched to the first descriptor. values: bytes,
         kernels left out."""
         recorder = self._recorder
-        size, left_out = launches.hand_over(recorder.found() if recorder else [], fds[0])
+        size, left_out = launches.hand_over(recorder.kernels() if recorder else [], fds[0])
         return None, (size, left_out + (recorder.left_out if recorder else 0))
 
     def _build(self, order: native.Order) -> native.Built:

@@ -24,7 +24,7 @@ class CudaReport:
     """symbols: of the names that were ordered. kernels: by symbol."""
 
     symbols: dict[str, str]
-    kernels: dict[str, cubin.KernelText]
+    kernels: dict[str, cubin.KernelListing]
 
 
 @dataclass(frozen=True)

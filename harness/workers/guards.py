@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..wire import buffers
-from . import modules
+from . import modules, placement
 
 FRESH = buffers.FILL  # of every byte that nobody has written
 PAGE = buffers.ALIGN
@@ -85,19 +85,18 @@ class Guard:
         import torch
 
         made = make(device="meta") if described else make()
-        kind = "cpu" if described else made.device.type
-        usual = (
-            type(made) is torch.Tensor and made.layout is torch.strided and kind in ("cpu", "cuda")
-        )
+        on_host = described or made.device.type == "cpu"
+        watched = on_host or made.device.type == "cuda"
+        usual = type(made) is torch.Tensor and made.layout is torch.strided and watched
         nbytes = extent(made) * made.element_size() if usual else 0
         if nbytes == 0 or self._bytes + nbytes > MOST_BYTES:
             return make() if described else made
         self._bytes += nbytes
         label = f"a tensor from {name} ({str(made.dtype).removeprefix('torch.')}{list(made.shape)})"
-        around, start = _host_bytes(nbytes) if kind == "cpu" else _device_bytes(nbytes, made.device)
+        around, start = _host_bytes(nbytes) if on_host else _device_bytes(nbytes, made.device)
         self.hold(label, around, start, start + nbytes)
         flat = around[start : start + nbytes].view(made.dtype)
-        if kind == "cpu":
+        if on_host:
             watch(label, flat)
         out = flat.as_strided(made.shape, made.stride())
         return out if "empty" in name else out.copy_(made)
@@ -251,7 +250,7 @@ def inputs(value: Any, device: str, guard: Guard) -> Any:
             return node
         label = f"input {number} ({str(node.dtype).removeprefix('torch.')}{list(node.shape)})"
         number += 1
-        if device == "cpu":
+        if placement.is_host(device):
             watch(label, node)
             return node
         return _moved(label, node, device, guard)

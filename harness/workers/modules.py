@@ -21,7 +21,7 @@ class LoadError(Exception):
 
 
 @dataclass(frozen=True)
-class Entry:
+class EntryPoint:
     """The names under which a file offers its implementation: a class, or a plain function as
     sugar."""
 
@@ -29,8 +29,8 @@ class Entry:
     function_name: str
 
 
-TASK = Entry("Model", "reference")
-CANDIDATE = Entry("ModelNew", "kernel")
+TASK = EntryPoint("Model", "reference")
+CANDIDATE = EntryPoint("ModelNew", "kernel")
 
 
 def load(source: str, name: str, filename: str) -> types.ModuleType:
@@ -50,7 +50,9 @@ def load(source: str, name: str, filename: str) -> types.ModuleType:
     return module
 
 
-def construct(module: types.ModuleType, entry: Entry, init: Any, seed: int) -> Callable[..., Any]:
+def construct(
+    module: types.ModuleType, entry: EntryPoint, init: Any, seed: int
+) -> Callable[..., Any]:
     """The model (seeded before its constructor) or the plain function. Raises LoadError."""
     import torch
 

@@ -18,7 +18,7 @@ from .. import native
 Mode = Literal["count", "meter", "silence"]
 
 
-class Works:
+class OwnKernels:
     """Wraps the launch methods of this process. `calls`: launches of own kernels since `switch`.
     `called`: of C++ functions, by library and name, since the beginning."""
 

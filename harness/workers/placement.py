@@ -11,11 +11,17 @@ from typing import Any
 
 from ..wire import device_memory
 
+HOST = "cpu"  # torch's name
 FLUSH_BYTES = 256 << 20  # more than any last-level cache of the devices at hand (an H200 has 60 MB)
 QUEUE_NS = 200_000  # to queue a call from Python, at least, and once more for each burst
 CYCLES_PER_NS = 2.0  # of an SM, at most: a faster clock than this would end the spin early
 # Importing inductor asks for GPUs: through the driver, no fork of that process could use one.
 NO_DEVICE_YET = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+
+
+def is_host(device: str) -> bool:
+    """Whether a torch device is the host's own memory and processor."""
+    return device == HOST
 
 
 def move(value: Any, device: str) -> Any:
@@ -29,7 +35,7 @@ def move(value: Any, device: str) -> Any:
 
 def finish(device: str) -> None:
     """Return when everything that was asked of the device is done."""
-    if device != "cpu":
+    if not is_host(device):
         import torch
 
         torch.cuda.synchronize(device)
@@ -148,4 +154,4 @@ def _forget_persisting_lines() -> None:
 
 def clock(device: str) -> HostClock | DeviceClock:
     """The clock for calls on a device."""
-    return HostClock() if device == "cpu" else DeviceClock(device)
+    return HostClock() if is_host(device) else DeviceClock(device)

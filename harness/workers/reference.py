@@ -25,7 +25,7 @@ from ..wire import buffers, device_memory
 from ..wire.task_lines import CONSTRUCTOR, FORWARD, Lines
 from . import compile_cache, dataflow, families, host, modules, operators, placement, task_file
 from .task_file import CaseSpec, TaskFile, TaskProblem
-from .task_folder import Neighbours
+from .task_folder import TaskNeighbours
 
 KEPT_BYTES = 4 << 30  # of a device's memory, that the allocator may keep for later
 SMALL_BYTES = 1 << 20  # below it a second thread costs more than it saves
@@ -88,7 +88,7 @@ class ReferenceHost(host.Host):
         faulthandler.enable(self._stack)
         _settle(folder, search_path, fds[3])
         torch.set_num_threads(1)
-        self._neighbours = Neighbours(folder, (filename, held_out_name))
+        self._neighbours = TaskNeighbours(folder, (filename, held_out_name))
         if known is None:
             self._neighbours.watch()
         text, held_out = (buffers.read_all(fd).decode() for fd in fds[:2])
@@ -121,7 +121,7 @@ class ReferenceHost(host.Host):
 
     def on_describe(self, fds: list[int], case: str, seed: int) -> dict[str, Any]:
         """Construct one case's model and run it once: layouts, state, operators, counts."""
-        if self.window is not None and self._drawn_on == "cpu":
+        if self.window is not None and placement.is_host(self._drawn_on):
             self._drawn_on = self._device if self._draws_on_device(case, seed) else "cpu"
         found: dict[str, Any] = self._problem(lambda: self._describe(case, seed))
         self._complete()
@@ -350,7 +350,9 @@ class ReferenceHost(host.Host):
                 lambda: operators.counted(call, inputs), _CALL, lines, *FORWARD
             )
             placement.finish(self._device)
-            call_s = (time.perf_counter() - began) * (self._cpus if self._device == "cpu" else 1)
+            call_s = (time.perf_counter() - began) * (
+                self._cpus if placement.is_host(self._device) else 1
+            )
             # who counts takes some operators apart, which round differently then
             if not _all_close(first, again):
                 again = task_file.attempt(lambda: call(inputs), _CALL, lines, *FORWARD)
@@ -420,7 +422,7 @@ class ReferenceHost(host.Host):
         # a task may draw with it; torch loads it where it is installed
         if (numpy := sys.modules.get("numpy")) is not None:
             numpy.random.seed(seed % (1 << 32))
-        if self._drawn_on == "cpu":
+        if placement.is_host(self._drawn_on):
             return list(placement.move(self.file.inputs(spec), "cpu"))  # they cross as bytes
         with torch.device(self._drawn_on):
             return list(placement.move(self.file.inputs(spec), self._drawn_on))

@@ -20,7 +20,7 @@ from .modules import LoadError
 MOST = 2000  # files; more are no helpers of a task
 
 
-class Neighbours:
+class TaskNeighbours:
     """Files below the task's folder that were imported or read, by relative name, with the SHA-256
     of their content.
 

@@ -17,19 +17,16 @@ import typer
 from kevolve_mcp.errors import UsageError
 
 Name = Literal["claude", "codex", "cursor", "vscode"]
-# clients start servers with an environment of their own
-PASSED_ON = tuple(
-    f"KEVOLVE_{name}"
-    for name in (
-        "HOME",
-        "CACHE",
-        "DATABASE",
-        "PYTHON",
-        "SKILLS",
-        "VECTORS",
-        "VECTORS_SERVER",
-        "TIMING_EFFORT",
-    )
+# settings: clients start servers with an environment of their own
+PASSED_ON = (
+    "home",
+    "cache",
+    "database",
+    "python",
+    "skills",
+    "vectors",
+    "vectors_server",
+    "timing_effort",
 )
 
 
@@ -88,9 +85,11 @@ def connect(
 
 def server(client: Client) -> dict[str, Any]:
     """How to start the server: this interpreter, and what of the environment it must see."""
+    from kevolve_mcp.settings import variable
+
     from .connect import SERVER
 
-    env = {name: os.environ[name] for name in PASSED_ON if os.environ.get(name)}
+    env = {name: os.environ[name] for name in map(variable, PASSED_ON) if os.environ.get(name)}
     return {
         "command": sys.executable,
         "args": list(SERVER),

@@ -17,7 +17,7 @@ from mcp.types import Implementation
 
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.server.http import PATH, read_token
-from kevolve_mcp.settings import Settings
+from kevolve_mcp.settings import Settings, variable
 
 CONNECT_S = 10.0
 READ_S = 300.0  # a call waits for at most 45 s, and the server says something every few seconds
@@ -50,11 +50,12 @@ class Remote:
         """Inside, the environment names this server: an author that is a command finds the session
         with `kevolve`, too."""
         before = dict(os.environ)
-        os.environ.update(KEVOLVE_SERVER=self.url, KEVOLVE_TOKEN=self.token)
+        own = {variable("server"): self.url, variable("token"): self.token}
+        os.environ.update(own)
         try:
             yield
         finally:
-            for name in ("KEVOLVE_SERVER", "KEVOLVE_TOKEN"):
+            for name in own:
                 os.environ.pop(name, None)
                 if name in before:
                     os.environ[name] = before[name]

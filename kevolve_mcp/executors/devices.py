@@ -19,11 +19,19 @@ class Seat:
     holds_task: bool = False
 
 
+PLACED = ("cuda",)  # families of targets of which a machine may have several devices
+
+
+def placed(target: str) -> bool:
+    """Whether a target's evaluations are spread over the devices that are here."""
+    return target.strip().lower().partition(":")[0] in PLACED
+
+
 def alike(devices: Sequence[Device], target: str) -> tuple[Device, ...]:
     """The GPUs that may serve a target: of its architecture, and of one model only, that of the
     first: figures of different models do not compare."""
     family, _, arch = target.strip().lower().partition(":")
-    fitting = [d for d in devices if family == "cuda" and arch in ("", d.arch)]
+    fitting = [d for d in devices if family in PLACED and arch in ("", d.arch)]
     return tuple(
         d
         for d in fitting

@@ -65,6 +65,7 @@ from kevolve_mcp.errors import EvaluatorUnavailable, TaskRefused, Unavailable
 
 from .base import Executor, Progress, ProgressEvent
 
+_FAMILIES = ("cpu",)  # of the targets that it pretends to have
 ENVIRONMENT = Environment("cpu:fake", "fake 1", "namespaces", "fresh", 1)
 _MARKER = re.compile(r"^\s*#\s*fake:\s*(\w+)\s*=\s*(.+?)\s*$", re.MULTILINE)
 _FAILED_STAGE: dict[str, Stage] = {
@@ -137,7 +138,7 @@ class FakeExecutor(Executor):
     ) -> Task:
         self._check_open()
         markers = _markers(source)
-        if target.split(":")[0] != "cpu":
+        if target.split(":")[0] not in _FAMILIES:
             raise Unavailable(f"no device for target {target}", "Choose cpu.")
         if "refused" in markers:
             raise TaskRefused(markers["refused"], "Fix the task file.")

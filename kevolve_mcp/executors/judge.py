@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
-from harness.judge.settings import JUDGE_ENVIRONMENT, evaluator_digest
+from harness.judge.process_environment import JUDGE_ENVIRONMENT, evaluator_digest
 from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, TaskRefused, Unavailable
 
 from .base import Progress, ProgressEvent
@@ -23,7 +23,7 @@ from .base import Progress, ProgressEvent
 _LINE_BYTES = 256 << 20  # a task's text and logs travel in one line
 
 
-async def start_judge(python: str, cache: Path, gpu: str = "") -> Judge:
+async def start_judge(python: str, cache: Path, gpu: str = "") -> JudgeProcess:
     """python: the interpreter that runs it. gpu: the UUID of the only GPU it shall see; "" for all
     that we see. Raises Unavailable."""
     root = await asyncio.to_thread(_writable_copy, cache)
@@ -43,7 +43,7 @@ async def start_judge(python: str, cache: Path, gpu: str = "") -> Judge:
         limit=_LINE_BYTES,
         start_new_session=True,  # Ctrl-C in a terminal is ours to handle
     )
-    return Judge(process)
+    return JudgeProcess(process)
 
 
 def _writable_copy(cache: Path) -> Path:
@@ -58,7 +58,7 @@ def _writable_copy(cache: Path) -> Path:
         ) from error
 
 
-class Judge:
+class JudgeProcess:
     """A running judge and the calls in flight."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:

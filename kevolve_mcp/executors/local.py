@@ -25,9 +25,9 @@ from harness.types import (
 from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable, UsageError
 
 from .base import Executor, Progress
-from .devices import Seat, alike, choose
+from .devices import Seat, alike, choose, placed
 from .interpreters import find_interpreters
-from .judge import Judge, start_judge
+from .judge import JudgeProcess, start_judge
 
 # the judge that sees what we see: it describes the machine and evaluates for everything but several
 # GPUs
@@ -47,7 +47,7 @@ class LocalExecutor(Executor):
         self, python: str | None, cache: Path, near: Path | None = None, *, configured: str = ""
     ) -> None:
         self._python, self._cache, self._near, self._configured = python, cache, near, configured
-        self._judges: dict[str, Judge] = {}
+        self._judges: dict[str, JudgeProcess] = {}
         # GPU -> digests of the tasks that its judge was given
         self._tasks: defaultdict[str, set[str]] = defaultdict(set)
         # GPU -> calls that its judge has not answered yet
@@ -129,7 +129,7 @@ class LocalExecutor(Executor):
         self, target: str, source: str, message: dict[str, Any], progress: Progress | None
     ) -> Any:
         """To the judge of the GPU that suits the target best now, or to the main one."""
-        there = await self.devices() if target.startswith("cuda") else ()
+        there = await self.devices() if placed(target) else ()
         fitting = alike(there, target)
         if len(there) < 2 or not fitting:
             return await self._call(_MAIN, message, progress)

@@ -68,7 +68,7 @@ def speedup_text(result: CaseResult) -> str:
 
 def torch_device(target: str) -> str:
     """torch's device type for a target; HIP devices are called cuda there."""
-    return "cpu" if Target.parse(target).family == "cpu" else "cuda"
+    return "cpu" if Target.parse(target).on_host else "cuda"
 
 
 def dispatch_data(

@@ -45,10 +45,10 @@ def serve(settings: Settings | None = None, http: HttpOptions | None = None) -> 
         stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s"
     )
     check_shadowing("harness", "knowledge")
-    from kevolve_mcp.settings import Settings
+    from kevolve_mcp.settings import Settings, variable
 
     chosen = settings or Settings()
-    os.environ.pop("KEVOLVE_TOKEN", None)
+    os.environ.pop(variable("token"), None)
     if http is None:
         with _nothing_is_garbage():
             from .build import build_server

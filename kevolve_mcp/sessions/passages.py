@@ -7,7 +7,7 @@ import re
 from collections.abc import Container
 from dataclasses import dataclass
 
-from harness.types import Environment, Task
+from harness.types import Environment, Target, Task
 from kevolve_mcp.search import Role
 from kevolve_mcp.synthesis import Excerpt
 from kevolve_mcp.synthesis.shown import page_key
@@ -129,9 +129,8 @@ def exact_target(target: str, environment: Environment | None) -> str:
     if ":" in target or environment is None:
         return target
     named = _ARCHITECTURE.search(environment.device)
-    architecture = (
-        named[1] if named else environment.facts.get("architecture", "") if target == "cpu" else ""
-    )
+    known = environment.facts.get("architecture", "") if Target.parse(target).on_host else ""
+    architecture = named[1] if named else known
     return f"{target}:{architecture}" if architecture else target
 
 

@@ -10,9 +10,10 @@ from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.search import Ask, Meeting, Node
 from kevolve_mcp.search.tree import AUTHOR, AUTOMATIC
 from kevolve_mcp.store import NewNode, Store, StoredEvaluation
+from kevolve_mcp.store.meetings import annotated
 from kevolve_mcp.synthesis import structure_digest
 
-from . import descent, evaluating, meetings, places, precision, skills, trees
+from . import descent, evaluating, meetings, places, precision, skills
 from .evaluating import Order
 from .shared import Shared
 
@@ -137,7 +138,7 @@ def _insert(
             annotations={
                 **(ask.annotations if ask else {}),
                 AUTHOR: p.get("author", ""),
-                **trees.annotated(met),
+                **annotated(met),
             },
             params=params,
             structure=structure,

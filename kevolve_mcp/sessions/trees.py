@@ -4,15 +4,13 @@ since neither ever changes."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.types import CandidateError, from_json, to_json
-from kevolve_mcp.search import Meeting, Node, Tree, interval
+from harness.types import CandidateError
+from kevolve_mcp.search import Node, Tree, interval
 from kevolve_mcp.store import Store
-
-MET = "met"  # under which a node's annotations keep its meeting with the best one
+from kevolve_mcp.store.meetings import noted
 
 
 @dataclass(frozen=True)
@@ -55,17 +53,8 @@ class Trees:
             seconds=measured.seconds,
             device_seconds=measured.device_seconds,
             tunables=dict(tunables),
-            met=_noted(node.annotations),
+            met=noted(node.annotations),
         )
-
-
-def annotated(met: Meeting | None) -> dict[str, Any]:
-    """What a new node's annotations keep of its meeting."""
-    return {} if met is None else {MET: to_json(met)}
-
-
-def _noted(annotations: Mapping[str, Any]) -> Meeting | None:
-    return from_json(Meeting, annotations[MET]) if MET in annotations else None
 
 
 def _tunables(store: Store, candidate: str) -> dict[str, Any]:

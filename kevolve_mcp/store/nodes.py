@@ -158,11 +158,11 @@ def load_nodes(connection: Connection, session: str, seq: int | None = None) -> 
     """The nodes of a session, or the one with `seq`, in the order of seq."""
     n, e, p = schema.nodes, schema.evaluations, schema.node_parents
     which = [n.c.session == session] + ([] if seq is None else [n.c.seq == seq])
-    counted = _counted()
+    counts = counted()
     query = (
         select(n, e.c.id.label("counted"), e.c.status, e.c.fitness, e.c.eligible)
         .select_from(n)
-        .join(e, e.c.id == counted)
+        .join(e, e.c.id == counts)
     )
     rows = connection.execute(query.where(*which).order_by(n.c.seq)).all()
     links = (
@@ -171,7 +171,7 @@ def load_nodes(connection: Connection, session: str, seq: int | None = None) -> 
     parents: dict[int, list[str]] = defaultdict(list)
     for child, parent in connection.execute(links if seq is None else links.where(p.c.seq == seq)):
         parents[child].append(f"n{parent}")
-    signals = signal_names(connection, select(counted).where(*which))
+    signals = signal_names(connection, select(counts).where(*which))
     nodes = tuple(_node(row, tuple(parents[row.seq]), signals.get(row.counted, ())) for row in rows)
     approvals = load_approvals(connection, session)
     return tuple(
@@ -180,7 +180,7 @@ def load_nodes(connection: Connection, session: str, seq: int | None = None) -> 
     )
 
 
-def _counted() -> ScalarSelect[int]:
+def counted() -> ScalarSelect[int]:
     """The evaluation whose figures a node has: its own, or the newest one of the same key that its
     session paid for when it was measured again, which holds the samples of all and is no other
     node's own."""

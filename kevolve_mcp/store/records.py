@@ -51,8 +51,8 @@ class SessionRecord(NewSession):
 
 @dataclass(frozen=True)
 class SessionSummary:
-    """One line of a session list. best: the eligible node of the highest fitness, None without
-    one."""
+    """One line of a session list. best: the node that the session's tree calls the best, None
+    without one."""
 
     session: SessionRecord
     task_name: str

@@ -14,6 +14,7 @@ from kevolve_mcp.errors import Conflict, NotFound
 
 from . import schema
 
+SLICE = 500  # ids or digests named in one query
 _NAMES = {"n": "node", "a": "ask", "e": "evaluation", "j": "job"}
 
 

@@ -9,15 +9,16 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, func, select, update
+from sqlalchemy import Connection, Row, Select, func, select, update
 
 from harness.types import Budget, Goal, Policy, Spent, from_json, to_json
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
-from kevolve_mcp.search.tree import Tree
+from kevolve_mcp.search.tree import Node, Tree, champion
 
 from . import schema, spending
+from .champions import completed, contenders
 from .engine import Database
-from .nodes import load_nodes
+from .nodes import counted, load_nodes
 from .records import NewSession, SessionRecord, SessionState, SessionSummary
 from .rows import insert_once, session_row
 
@@ -82,13 +83,7 @@ class Sessions:
         self, state: SessionState | None = None, limit: int = 100
     ) -> tuple[SessionSummary, ...]:
         """The newest first."""
-        s, n, e, t, a = (
-            schema.sessions,
-            schema.nodes,
-            schema.evaluations,
-            schema.tasks,
-            schema.approvals,
-        )
+        s, n, t, a = schema.sessions, schema.nodes, schema.tasks, schema.approvals
         query = select(s, t.c.name.label("task_name")).join(t, t.c.digest == s.c.task)
         if state:
             query = query.where(s.c.state == state)
@@ -99,24 +94,15 @@ class Sessions:
                 select(n.c.session, func.count()).where(n.c.session.in_(ids)).group_by(n.c.session)
             )
             counts = {row[0]: row[1] for row in connection.execute(counted)}
-            ranked = (
-                select(n.c.session, n.c.seq, e.c.fitness)
-                .join(e, e.c.id == n.c.evaluation)
-                .where(n.c.session.in_(ids), e.c.eligible, e.c.fitness > 0)
-                .order_by(e.c.fitness, n.c.seq.desc())
-            )
-            # the last of a session stays: highest, then earliest
-            best: dict[str, tuple[str | None, float | None]] = {
-                r.session: (f"n{r.seq}", r.fitness) for r in connection.execute(ranked)
-            }
+            best = _best(connection, ids)
             for id in (
                 connection.execute(select(a.c.session).where(a.c.session.in_(ids)).distinct())
                 .scalars()
                 .all()
             ):
-                chosen = Tree(
-                    load_nodes(connection, id), ()
-                ).best()  # a node that needs a review counts once a person let it pass
+                # a node that needs a review counts once a person let it pass
+                nodes = load_nodes(connection, id)
+                chosen = Tree(completed(connection, nodes), ()).best()
                 best[id] = (chosen.id, chosen.fitness) if chosen else (None, None)
         return tuple(
             SessionSummary(
@@ -224,6 +210,32 @@ class Sessions:
         return next(
             (r for r in records if goal in (None, r.goal) and policy in (None, r.policy)), None
         )
+
+
+def _best(connection: Connection, ids: list[str]) -> dict[str, tuple[str | None, float | None]]:
+    """Id and F of the node that each session's tree calls the best, where there is one."""
+    n, e = schema.nodes, schema.evaluations
+    query: Select[Any] = (
+        select(
+            n.c.session,
+            n.c.seq,
+            n.c.candidate,
+            n.c.annotations,
+            e.c.id.label("evaluation"),
+            e.c.status,
+            e.c.fitness,
+            e.c.eligible,
+        )
+        .select_from(n)
+        .join(e, e.c.id == counted())
+        .where(n.c.session.in_(ids), e.c.eligible, e.c.fitness > 0)
+    )
+    rows = connection.execute(query).all()
+    nodes: dict[str, list[Node]] = {}
+    for row, node in zip(rows, contenders(connection, rows), strict=True):
+        nodes.setdefault(row.session, []).append(node)
+    chosen = {session: champion(some) for session, some in nodes.items()}
+    return {session: (best.id, best.fitness) for session, best in chosen.items() if best}
 
 
 def _fields(new: NewSession) -> dict[str, Any]:

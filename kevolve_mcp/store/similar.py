@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from harness.types import Task, from_json
+from kevolve_mcp.search.tree import Node, champion
 
 from . import schema
+from .champions import contenders
+from .nodes import counted
+from .rows import SLICE
 from .signature import Signature
-
-SLICE = 500  # digests named in one query
 
 
 @dataclass(frozen=True)
@@ -74,11 +77,17 @@ def matches(
             n.c.candidate,
             s.c.target,
             s.c.language,
+            n.c.annotations,
+            n.c.created,
+            e.c.id.label("evaluation"),
             e.c.device,
+            e.c.status,
             e.c.fitness,
+            e.c.eligible,
         )
+        .select_from(n)
         .join(s, s.c.id == n.c.session)
-        .join(e, e.c.id == n.c.evaluation)
+        .join(e, e.c.id == counted())
         .where(
             s.c.task.in_(list(near)),
             n.c.session != exclude_session,
@@ -86,13 +95,14 @@ def matches(
             e.c.status == "correct",
             e.c.fitness > 0,
         )
-        .order_by(e.c.fitness.desc(), n.c.created, n.c.session, n.c.seq)
+        .order_by(n.c.created, n.c.session, n.c.seq)
     )
     if before is not None:
         query = query.where(n.c.created <= before)
+    rows = list(_standing(connection.execute(query)))
     best: dict[tuple[str, str, str], Match] = {}
-    for row in _standing(connection.execute(query)):
-        confirmed = row.outcome["confirmed"] if row.outcome.get("node") == f"n{row.seq}" else ""
+    for row, node in _leading(rows, contenders(connection, rows)):
+        confirmed = row.outcome["confirmed"] if row.outcome.get("node") == node.id else ""
         match = Match(
             row.task, row.session, row.seq, row.candidate, row.target, row.language, row.device,
             near[row.task], row.fitness, confirmed
@@ -104,6 +114,19 @@ def matches(
         return (-group, -match.similarity, -match.fitness)
 
     return sorted(best.values(), key=rank)
+
+
+def _leading(rows: list[Row[Any]], nodes: list[Node]) -> list[tuple[Row[Any], Node]]:
+    """The best node of each session as its tree calls it; of sessions, the one that assures more
+    comes first, then the earlier one."""
+    by_session: defaultdict[str, list[tuple[Row[Any], Node]]] = defaultdict(list)
+    for row, node in zip(rows, nodes, strict=True):
+        by_session[row.session].append((row, node))
+    found = []
+    for pairs in by_session.values():
+        first = champion(node for _, node in pairs)
+        found += [pair for pair in pairs if pair[1] is first]
+    return sorted(found, key=lambda pair: (-pair[1].assured, -pair[1].score, pair[0].created))
 
 
 def _standing(rows: Iterable[Row[Any]]) -> Iterable[Row[Any]]:

@@ -17,8 +17,9 @@ from pathlib import Path
 
 from harness.types import Budget, CaseResult, Goal, Policy, StageReport
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
-from kevolve_mcp.search.tree import ROOT
+from kevolve_mcp.search.tree import ROOT, Meeting
 
+from .meetings import annotated
 from .records import NewAsk, NewNode, NewSession, NewSkill, SkillEvidence, SkillOutcome, SkillUse
 from .samples import (
     ENVIRONMENT,
@@ -295,6 +296,17 @@ class StoreConformance:
             best = store.nodes.add(first.id, new_node(store, "high", name, 1.9, parents=(node.id,)))
             summary = next(s for s in store.sessions.list("open") if s.session.id == first.id)
             assert (summary.nodes, summary.best, summary.best_fitness) == (2, best.id, 1.9)
+            lost = Meeting(best.id, "slower", 0.8, (0.7, 0.9))
+            beaten = store.nodes.add(
+                first.id,
+                dataclasses.replace(
+                    new_node(store, "lucky", name, 2.5), annotations=annotated(lost)
+                ),
+            )
+            summary = next(s for s in store.sessions.list("open") if s.session.id == first.id)
+            assert (summary.nodes, summary.best) == (3, best.id)
+            (lent,) = store.similar(store.tasks.get(first.task), "cpu", "cpp", least=1.0)
+            assert (lent.node.id, beaten.fitness) == (best.id, 2.5)
             ended = store.sessions.finish(first.id, "finished", "goal reached", {"speedup": 1.9})
             assert (ended.state, ended.reason, ended.outcome) == (
                 "finished",

@@ -14,6 +14,7 @@ from harness.types import (
     MachineReport,
     Signal,
     Spent,
+    Target,
     Task,
 )
 from kevolve_mcp.search.fitness import ratio
@@ -147,7 +148,7 @@ def machine(report: MachineReport | None, target: str) -> Section | None:
         for name in ("model", "cores", "caches", "vector")
         if env.facts.get(name)
     ]
-    device = "; ".join(about) if about and target.startswith("cpu") else env.device
+    device = "; ".join(about) if about and Target.parse(target).on_host else env.device
     lines = [
         f"{device}.",
         (

@@ -7,6 +7,6 @@ wherever it is shown.
 """
 
 from .collection import Documents
-from .views import PREFIX, Found, Listed, Registered, without_documents
+from .views import PREFIX, Listed, PassageHits, Registered, without_documents
 
-__all__ = ["PREFIX", "Documents", "Found", "Listed", "Registered", "without_documents"]
+__all__ = ["PREFIX", "Documents", "Listed", "PassageHits", "Registered", "without_documents"]

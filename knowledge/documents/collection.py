@@ -14,18 +14,18 @@ from pathlib import Path
 
 from filelock import Timeout
 
+from ..applicability import applicable, target_fit
 from ..errors import DocumentError, PageNotFound
 from ..page import Page
 from ..search import Hit, TextMatch, rank
-from ..shelf import shelve, target_fit
 from .cleaning import one_line
 from .excerpt import excerpt
-from .passage_index import Match
+from .passage_index import PassageMatch
 from .proposing import words_of
 from .refreshing import refresh
 from .registration import Source, check_name, forget, register, reviewed, sources, target_of
 from .upkeep import NAMED, Kept, Upkeep
-from .views import PREFIX, Found, Listed, Registered, as_page, listed, shown
+from .views import PREFIX, Listed, PassageHits, Registered, as_page, listed, shown
 
 MAX_HITS = 10  # passages in one answer: the library's own pages stay in it
 PER_DOCUMENT = 4
@@ -110,14 +110,14 @@ class Documents:
         signals: Sequence[str] = (),
         target: str = "",
         families: Sequence[str] = (),
-    ) -> Found:
+    ) -> PassageHits:
         """Passages for the target that words or signals lead to. What cannot be read is named in
         the notes; nothing is raised for it."""
         found, notes = sources(self.home)
         words, hints = [term for term in terms if term not in signals], words_of(signals)
         if not words and not hints:
-            return Found(notes=notes)
-        pages, matches = dict[str, Page](), dict[str, Match]()
+            return PassageHits(notes=notes)
+        pages, matches = dict[str, Page](), dict[str, PassageMatch]()
         for source in found:
             if target_fit([source.target], target) is None:
                 continue
@@ -130,11 +130,11 @@ class Documents:
             key: TextMatch(m.score / best, m.terms, m.coverage, "", m.heading)
             for key, m in matches.items()
         }
-        chosen = _spread(rank(shelve(pages, signals, target, "", families), texts))
+        chosen = _spread(rank(applicable(pages, signals, target, "", families), texts))
         ranked = tuple(
             replace(hit, snippet=excerpt(matches[hit.id].text, [*words, *hints])) for hit in chosen
         )
-        return Found(
+        return PassageHits(
             ranked, max((match.coverage for match in matches.values()), default=0.0), notes
         )
 
@@ -194,7 +194,7 @@ class Documents:
 
 def _matches(
     source: Source, words: Sequence[str], hints: Sequence[str], kept: Kept
-) -> list[tuple[Page, Match]]:
+) -> list[tuple[Page, PassageMatch]]:
     """Each passage of the folder that fits, as a page that can be shelved."""
     found = []
     for match in kept.index.search(words, hints, OF_ONE_FOLDER) if kept.index else ():

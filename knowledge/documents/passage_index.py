@@ -19,7 +19,7 @@ from pathlib import Path
 
 from .cleaning import plain
 from .files import File
-from .passages import Passage
+from .passages import DocumentPassage
 from .proposing import Labels
 
 FORMAT = 1  # of the file, the cleaning and the cutting: another number, another file
@@ -57,7 +57,7 @@ class Document:
 
 
 @dataclass(frozen=True)
-class Match:
+class PassageMatch:
     """A passage and how well it fits. score: of the text alone, larger is better, comparable within
     one query and file."""
 
@@ -124,7 +124,7 @@ class PassageIndex:
         file: File,
         title: str,
         proposed: Labels,
-        passages: Sequence[Passage],
+        passages: Sequence[DocumentPassage],
         problem: str = "",
     ) -> None:
         """Take the file's passages in place of those it had."""
@@ -160,19 +160,19 @@ class PassageIndex:
                 [(r[0], r[3], r[4]) for r in rows],
             )
 
-    def passages(self, slug: str, number: int = 0) -> list[Passage]:
+    def passages(self, slug: str, number: int = 0) -> list[DocumentPassage]:
         """The passage of this number, counted from 1; for 0 all of the document."""
         query = """SELECT p.heading, p.text, p.checksum FROM passages p JOIN documents d ON d.id = p.document
                    WHERE d.slug = ? AND (? = 0 OR p.number = ?) ORDER BY p.number"""  # noqa: E501
         with self._open() as db:
             rows = db.execute(query, (slug, number, number)).fetchall()
         return [
-            Passage(heading, text)
+            DocumentPassage(heading, text)
             for heading, text, checksum in rows
             if _checked(heading, text, checksum)
         ]
 
-    def search(self, terms: Sequence[str], hints: Sequence[str], limit: int) -> list[Match]:
+    def search(self, terms: Sequence[str], hints: Sequence[str], limit: int) -> list[PassageMatch]:
         """The passages that fit best. terms: of the question; hints: other words that lead to its
         answer, which do not count as missing where there are terms."""
         asked, also = list(map(_quoted, terms or hints)), list(map(_quoted, hints))
@@ -199,7 +199,7 @@ class PassageIndex:
             present = [place for place, name in enumerate(names) if _beginning(name) in words]
             coverage = sum(telling[place] for place in present) / (sum(telling) or 1.0)
             matches.append(
-                Match(
+                PassageMatch(
                     slug,
                     number,
                     heading,

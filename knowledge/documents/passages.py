@@ -49,7 +49,7 @@ FORMS = {
 
 
 @dataclass(frozen=True)
-class Passage:
+class DocumentPassage:
     """heading: the path of headings to it, "Chapter > Section"; "" before the first. text: without
     heading, as clean() leaves it."""
 
@@ -57,15 +57,15 @@ class Passage:
     text: str
 
 
-def cut(text: str, form: Form = MARKDOWN) -> tuple[str, tuple[Passage, ...]]:
+def cut(text: str, form: Form = MARKDOWN) -> tuple[str, tuple[DocumentPassage, ...]]:
     """The title (first heading, or "") and the passages in order, each with some text. What exceeds
     MAX_PASSAGES is left out."""
-    passages: list[Passage] = []
+    passages: list[DocumentPassage] = []
     title = ""
     for heading, body in _sections(clean(text).split("\n"), form):
         title = title or heading.split(" > ")[0]
         for piece in _pieces(body):
-            passages.append(Passage(heading, piece))
+            passages.append(DocumentPassage(heading, piece))
             if len(passages) == MAX_PASSAGES:
                 return title, tuple(passages)
     return title, tuple(passages)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .cleaning import plain
-from .passages import Passage
+from .passages import DocumentPassage
 
 MAX_SIGNALS, MAX_FAMILIES = 5, 4
 LEAST_PASSAGES = 2  # that speak of it, or all of a short document
@@ -79,7 +79,7 @@ class Labels:
     families: tuple[str, ...] = ()
 
 
-def propose(passages: Sequence[Passage]) -> Labels:
+def propose(passages: Sequence[DocumentPassage]) -> Labels:
     """The signals and families whose words occur in the most passages. Equal texts give equal
     proposals."""
     step = -(-len(passages) // SAMPLE) or 1

@@ -27,7 +27,7 @@ _LIBRARIES = {"html": "bs4", "pdf": "pypdf"}
 
 
 @dataclass(frozen=True)
-class State:
+class Refreshed:
     """index: to search in; None when there is nothing to search. documents: what it holds.
     folder_gone: why the folder cannot be listed; then nothing may be shown of it. unread: paths
     that are new or changed and could not be read yet. busy: another process is reading."""
@@ -49,7 +49,7 @@ def refresh(
     budget_s: float,
     wait_s: float = 0.0,
     progress: Callable[[str], None] = lambda path: None,
-) -> State:
+) -> Refreshed:
     """Look at every file and read what changed, for about `budget_s` seconds. wait_s: for another
     process that reads the folder. progress: told each path that is being read. A damaged index is
     built anew. Raises OSError, sqlite3.OperationalError."""
@@ -57,7 +57,7 @@ def refresh(
     try:
         files = {file.path: file for file in walk(source.folder)}
     except OSError as error:
-        return State(index, folder_gone=error.strerror or "cannot be listed")
+        return Refreshed(index, folder_gone=error.strerror or "cannot be listed")
     try:
         known = index.documents() if index else {}
     except Damaged:
@@ -73,7 +73,7 @@ def refresh(
         except Timeout:
             busy, unread = True, [file.path for file in stale if not file.problem]
             index = PassageIndex.newest(source.place)
-    return State(index, tuple(known.values()), unread=tuple(unread), busy=busy)
+    return Refreshed(index, tuple(known.values()), unread=tuple(unread), busy=busy)
 
 
 def rebuild(source: Source) -> None:

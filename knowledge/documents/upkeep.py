@@ -15,7 +15,7 @@ from filelock import Timeout
 from ..errors import DocumentError
 from .passage_index import Damaged, Document, PassageIndex
 from .proposing import Labels
-from .refreshing import State, rebuild, refresh
+from .refreshing import Refreshed, rebuild, refresh
 from .registration import Source, reviewed
 
 READ_S = 4.0  # that a search may spend on files that changed
@@ -99,7 +99,7 @@ class Upkeep:
             return kept
 
 
-def _kept(source: Source, state: State) -> Kept:
+def _kept(source: Source, state: Refreshed) -> Kept:
     labels: Mapping[str, Labels] = {}
     notes = _notes(source, state)
     try:
@@ -110,7 +110,7 @@ def _kept(source: Source, state: State) -> Kept:
     return Kept(None if state.folder_gone else state.index, documents, labels, notes)
 
 
-def _notes(source: Source, state: State) -> tuple[str, ...]:
+def _notes(source: Source, state: Refreshed) -> tuple[str, ...]:
     again = f"`kevolve knowledge add {source.folder}` reads it again"
     if state.folder_gone:
         return (

@@ -10,7 +10,7 @@ from ..page import Page
 from ..search import Hit
 from .cleaning import one_line, quoted
 from .passage_index import Document
-from .passages import Passage
+from .passages import DocumentPassage
 from .proposing import Labels
 from .registration import Source
 
@@ -56,7 +56,7 @@ class Registered:
 
 
 @dataclass(frozen=True)
-class Found:
+class PassageHits:
     """hits: passages, best first. coverage: the largest share of the question's words, rare ones
     counting more, that one of them holds. notes: on the documents."""
 
@@ -80,7 +80,7 @@ def listed(source: Source, document: Document, about: Labels, *, reviewed: bool)
 
 
 def shown(
-    source: Source, document: Document, about: Labels, passages: list[Passage], number: int
+    source: Source, document: Document, about: Labels, passages: list[DocumentPassage], number: int
 ) -> Page:
     """One passage with its neighbours' ids, or for 0 all of them, as a page. Its text is marked and
     quoted, so that none of its lines can pass for one of ours."""

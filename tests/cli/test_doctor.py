@@ -66,7 +66,7 @@ def test_json_is_pure_and_says_the_same(kevolve: Kevolve, home: Path) -> None:
     assert data["targets"][0]["mode"] == "execute"
 
 
-def test_without_torch_it_says_what_to_install_and_why_each_interpreter_was_refused() -> None:
+def test_without_torch_it_says_what_to_install_and_what_was_refused() -> None:
     found = diagnose(NoTorch())
     assert not found.ready
     assert finding(found, "torch").state == "missing"

@@ -155,7 +155,7 @@ def test_a_wrong_case_and_an_untimed_one_say_so() -> None:
     assert "b (protected)" in shown
 
 
-def test_the_unfair_figure_stands_beside_with_the_reason_why_it_is_not_claimed() -> None:
+def test_the_unfair_figure_is_shown_with_the_reason_against_it() -> None:
     note = naive_note([CASE])
     assert "15.20× instead of 1.83×" in note
     assert "page faults" in note

@@ -85,7 +85,7 @@ def test_a_setting_that_is_none_names_its_variable(
     ],
     ids=" ".join,
 )
-def test_a_command_line_that_cannot_be_read_is_json_where_json_was_asked_for(
+def test_an_unreadable_command_line_is_json_where_json_was_asked_for(
     kevolve: Kevolve, arguments: tuple[str, ...]
 ) -> None:
     result = kevolve(*arguments)

@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import get_args
 
+from harness import settings
 from harness.types import ISOLATION_LEVELS, STAGES, VOCABULARY, CaseResult, Status
 from harness.types import Verdict as VerdictName
 from kevolve_mcp.cli.verdicts import Verdict
@@ -67,3 +68,11 @@ def test_the_commands_of_vendors_are_those_of_the_table() -> None:
 def test_every_setting_is_in_the_readme() -> None:
     names = {f"KEVOLVE_{name.upper()}" for name in Settings.model_fields}
     assert set(first_cells(ROOT / "README.md", "## Configuration")) == names
+
+
+def test_every_setting_of_the_evaluator_is_in_its_page() -> None:
+    names = {
+        value for name, value in vars(settings).items() if name.isupper() and name != "OPENING"
+    }
+    rows = first_cells(ROOT / "docs" / "evaluation.md", "## Settings of the evaluator")
+    assert set(rows) == names

@@ -114,7 +114,7 @@ def test_tokens_and_money_end_the_session_by_the_server_s_count(runner: Runner) 
     assert (money.reason, money.nodes) == ("budget_spent", 3)
 
 
-def test_a_remainder_that_pays_for_nothing_ends_the_search_with_what_there_is(
+def test_a_remainder_that_pays_for_nothing_ends_the_search(
     runner: Runner,
 ) -> None:
     author = Paid(100)

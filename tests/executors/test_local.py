@@ -65,7 +65,7 @@ def _is_child(process: Path, parents: set[int], command: bytes) -> bool:
         return False
 
 
-def test_a_killed_part_of_the_evaluator_is_an_unavailable_evaluator_and_the_next_call_works(
+def test_a_killed_part_of_the_evaluator_is_said_and_the_next_call_works(
     judge_cache: Path,
 ) -> None:
     before = judges()
@@ -100,7 +100,7 @@ def test_a_killed_part_of_the_evaluator_is_an_unavailable_evaluator_and_the_next
     assert judges() <= before
 
 
-def test_the_key_holds_the_digest_of_the_evaluators_own_files_and_the_timing_effort(
+def test_the_key_holds_the_evaluators_digest_and_the_timing_effort(
     judge: Opened, judge_cache: Path
 ) -> None:
     said = judge.run(judge.executor.describe()).environment.toolchain

@@ -116,7 +116,7 @@ def test_readme_tells_borrowed_from_found_and_claims_nothing_naive(packages: Pac
     assert "float32[4, 32]" in text
 
 
-def test_a_kernel_that_loses_to_compile_is_used_where_the_fallback_would_be_slower_still() -> None:
+def test_a_kernel_that_loses_to_compile_is_used_over_a_slower_fallback() -> None:
     one = samples.scale_norm()
     cases = tuple(
         replace(
@@ -135,7 +135,7 @@ def test_a_kernel_that_loses_to_compile_is_used_where_the_fallback_would_be_slow
     assert "3.00x over the reference" in decided[0].why
 
 
-def test_a_kernel_above_the_reference_is_used_although_one_process_leaves_it_unclear() -> None:
+def test_a_kernel_above_the_reference_is_used_though_inconclusive() -> None:
     one = samples.scale_norm()
     lows = (1.3, 0.9, 1.3, 1.3)
     cases = tuple(

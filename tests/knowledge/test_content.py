@@ -9,8 +9,8 @@ import pytest
 
 from harness.types import VOCABULARY
 from knowledge import Library, Page, coverage
+from knowledge.applicability import target_fit
 from knowledge.library import BUILTIN
-from knowledge.shelf import target_fit
 
 SIGNALS = sorted(VOCABULARY)
 

@@ -60,7 +60,7 @@ def test_a_long_log_names_few_causes() -> None:
     )
 
 
-def test_every_signal_of_a_message_is_one_that_the_evaluator_knows_and_a_page_explains(
+def test_every_signal_of_a_message_is_known_and_has_a_page(
     library: Library,
 ) -> None:
     assert vocabulary() <= set(VOCABULARY)

@@ -63,7 +63,7 @@ def test_meaning_brings_in_a_page_that_shares_no_word() -> None:
     assert found[1].snippet == "About pears."
 
 
-def test_a_page_that_both_lead_to_comes_before_one_that_words_alone_lead_to() -> None:
+def test_a_page_that_both_ways_find_comes_before_one_of_words_alone() -> None:
     words = "look at red pears"
     assert ids(small(), words)[:2] == ["guidance/pears", "guidance/apples"]
     assert ids(small(Told({"guidance/apples": 0.9})), words)[:2] == [
@@ -115,7 +115,7 @@ def test_passages_are_heads_phrases_and_sections() -> None:
     assert {passage.section for passage in apples} == headings
 
 
-def test_a_library_that_is_extended_keeps_its_vectors_and_closing_frees_them() -> None:
+def test_an_extended_library_keeps_its_vectors_and_closing_frees_them() -> None:
     told = Told({"guidance/more": 0.9})
     more = small(told).extended(pages=[parse_page("guidance/more", page("More", "plums"))])
     assert "guidance/more" in {passage.page for passage in told.passages}

@@ -76,7 +76,7 @@ def test_a_question_does_not_wait_for_ever(tmp_path: Path) -> None:
     ready.set()
 
 
-def test_a_setting_reaches_the_library_and_nothing_is_loaded_before_a_search(
+def test_a_setting_reaches_the_library_and_loads_nothing_yet(
     tmp_path: Path,
 ) -> None:
     make = nearness(Settings(vectors="/nowhere", cache=tmp_path))

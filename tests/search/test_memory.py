@@ -40,7 +40,7 @@ def test_what_each_operator_shows(memory, trajectory, siblings, failures):
     assert set(seen.shown) == set(f"{trajectory} {siblings} {failures}".split())
 
 
-def test_a_crossover_sees_both_ways_and_siblings_of_a_root_are_the_other_roots():
+def test_a_crossover_sees_both_ways_and_other_roots_are_siblings():
     made = tree(node(1), node(2, 1.2, 1), node(3, 1.1), node(4, 1.3, 3))
     assert history(made, Expansion(("n2", "n4"), "parent", "crossover")).trajectory == (
         "n1",

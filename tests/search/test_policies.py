@@ -97,7 +97,7 @@ def test_every_selection_says_why(policy, situation, seed):
     [Greedy(drafts=0), Evolutionary(islands=1, drafts=1), TreeSearch(drafts=0)],
     ids=lambda p: p.name,
 )
-def test_a_failure_is_repaired_a_bounded_number_of_times_by_one_author_at_a_time(policy):
+def test_a_failure_is_repaired_a_few_times_by_one_author_at_a_time(policy):
     made, waiting = tree(node(1, 0.0)), ()
     tries = []
     for seq in range(1, 6):

@@ -200,7 +200,7 @@ async def test_a_lost_ask_is_read_again_after_reconnecting(tmp_path: Path) -> No
         assert [n["id"] for n in finished["lineage"]]
 
 
-async def test_an_answer_that_was_lost_with_the_connection_is_not_evaluated_twice(
+async def test_an_answer_lost_with_the_connection_is_not_evaluated_twice(
     tmp_path: Path,
 ) -> None:
     source = kernel(1.7, seconds=1.0)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
 
-from harness.types import Evaluation
+from harness.types import CaseResult, Evaluation
 from kevolve_mcp.executors.fake import FakeExecutor
+from kevolve_mcp.sessions.types import CaseResultView
 from kevolve_mcp.synthesis import AskContext
 from knowledge import Library
 from knowledge.families import of_operators
@@ -321,3 +322,18 @@ async def test_a_files_parameters_are_tuned_on_request(
             await client.call_tool("kernel_profile", {**arguments, "tune": 3, "repeat": True})
         )["hint"]
     )
+
+
+@pytest.mark.parametrize(
+    "query", ["what does warm_us mean", "verdict inconclusive", "open_us", "naive_speedup"]
+)
+async def test_the_fields_of_a_verdict_are_found_in_one_place(client: Client, query: str) -> None:
+    found = data(await client.call_tool("knowledge_search", {"query": query}))
+    assert found["hits"][0]["id"] == "constraints/fields_of_a_verdict"
+
+
+async def test_every_field_of_a_case_is_described(client: Client) -> None:
+    page = {"page_id": "constraints/fields_of_a_verdict"}
+    told = text(await client.call_tool("knowledge_read", page))
+    names = {f.name for shape in (CaseResult, CaseResultView) for f in fields(shape)}
+    assert {name for name in names if f"| `{name}` |" not in told} == set()

@@ -205,7 +205,7 @@ async def test_a_skill_that_keeps_failing_sinks_and_is_contradicted(bench: Bench
         assert (await service.skill(skill)).counts.state == "accepted"
 
 
-async def test_a_finish_distils_in_words_without_figures_and_evidence_for_what_was_applied(
+async def test_a_finish_distils_words_without_figures_and_evidence(
     bench: Bench,
 ) -> None:
     async with bench.service() as service:

@@ -51,7 +51,7 @@ def test_the_limit_is_announced() -> None:
     assert "5 further" in starts.notes[-1]
 
 
-def test_a_start_is_tried_with_the_parameters_that_were_best_for_a_similar_task() -> None:
+def test_a_start_is_tried_with_the_best_parameters_of_a_similar_task() -> None:
     best = USER.with_params({"UNROLL": 8, "WIDTH": 512, "PASSES": 1})
     other_form = SimilarKernel(
         "else", Candidate("TUNABLES = {'X': [1]}\nPARAMS = {'X': 1}\n", "cpp")
@@ -76,7 +76,7 @@ def test_a_start_is_tried_with_the_parameters_that_were_best_for_a_similar_task(
     )
 
 
-def test_a_skill_begins_with_the_parameters_that_won_and_leaves_its_own_to_the_search() -> None:
+def test_a_skill_begins_with_winning_parameters_and_leaves_its_own() -> None:
     plain = find_starts(rmsnorm_task(), "cpu", "cpp", skills=SKILLS).found
     won = {**plain[0].candidate.params(), "UNROLL": 1}
     older = SimilarKernel(

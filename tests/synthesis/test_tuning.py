@@ -108,7 +108,7 @@ def test_without_optuna_the_method_says_so(monkeypatch: pytest.MonkeyPatch) -> N
     )
 
 
-def test_the_last_choices_together_come_first_then_one_at_a_time_around_the_best() -> None:
+def test_the_last_choices_come_first_then_one_change_of_the_best() -> None:
     first = next_choice(START, (), 1)
     assert (first.params, first.method) == ({"UNROLL": 8, "WIDTH": 512, "PASSES": 2}, "corner")
     history = [row(START, 1.0), row(first.candidate, 2.2, 2)]

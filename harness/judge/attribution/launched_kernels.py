@@ -42,7 +42,7 @@ def joined(
 ) -> list[Captured]:
     """Kernels of load_cuda with listings, registers and shared memory of the binary that was built
     for them; one that no build knows is left out."""
-    known = {b.identity: b.product.kernels for b in builds if b.ok and b.language == "cuda"}
+    known = {b.identity: b.product.kernels for b in builds if b.ok and not b.on_host}
     found = []
     for kernel in kernels:
         text = known.get(kernel.binary, {}).get(kernel.symbol)

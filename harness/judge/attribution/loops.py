@@ -33,7 +33,7 @@ def describe(
     """Data of a stage: "static" (counts over the hot loops), "loops" (rows), "listings" (label ->
     text), "loops_of" (which functions are meant). called: functions by build, with how often; where
     none is known, all that Python may call count. {} where nothing was built."""
-    libraries = {b.identity: b.product.inside for b in builds if b.ok and b.language == "cpp"}
+    libraries = {b.identity: b.product.inside for b in builds if b.ok and b.on_host}
     if not libraries:
         return {}
     meant = {

@@ -22,10 +22,7 @@ from ..run import LOAD_SECONDS, Run, call_seconds, prepare, start_worker
 METERED = 5  # calls
 # of a call: more than wrappers, allocation and small host code take
 HIDDEN_US, HIDDEN_SHARE = 300.0, 0.5
-LAUNCH_US, MOST_LAUNCHES = (
-    200.0,
-    20,
-)  # on a device, for each launch that is waited for; 429 us for two of Triton were seen on an H200
+MOST_LAUNCHES = 20  # that are waited for, and take their time on the host
 
 
 def note_library(run: Run, counted: Any) -> None:
@@ -88,7 +85,7 @@ def examine(run: Run) -> None:
 
 def launch_us(family: DeviceFamily, launches: int) -> float:
     """Microseconds of a call that wrapper code and launching may take on the host."""
-    return HIDDEN_US + (0.0 if family.NAME == "cpu" else LAUNCH_US * min(launches, MOST_LAUNCHES))
+    return HIDDEN_US + family.LAUNCH_US * min(launches, MOST_LAUNCHES)
 
 
 def _meter(
@@ -101,19 +98,19 @@ def _meter(
     def measure() -> tuple[float, float, int]:
         # compiles, tunes, allocates
         bursts.run(worker, slots, case.name, [held], [0], seconds, record=True)
-        worker.ask("works", seconds=LOAD_SECONDS, mode="meter")
+        worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="meter")
         found = []
         for _ in range(METERED):
             result = bursts.run(worker, slots, case.name, [held], [0], seconds, record=True)
-            launches, own = worker.ask("works", seconds=LOAD_SECONDS, mode="meter").values[:2]
+            launches, own = worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="meter").values[:2]
             library = (
                 sum(ns for _, _, ns in answers.counts(result.data).values())
-                if run.task.family.NAME == "cpu"
+                if run.task.family.SYNCHRONOUS
                 else 0
             )
             total = max(1, result.inside_ns - library)
             found.append((max(0, total - own) / 1e3, min(1.0, own / total), launches))
-        worker.ask("works", seconds=LOAD_SECONDS, mode="silence")
+        worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="silence")
         hidden_us, share, launches = min(found)
         return share, hidden_us, launches
 

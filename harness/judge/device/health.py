@@ -52,13 +52,13 @@ class Health:
         `evaluate` raises."""
         if family.NAME in self._suspect:
             self._check(family, None)
-        beside = self._machine.leaving.present
+        beside = self._machine.reaper.present
         # where no process can be told, with what a worker that is kept ready holds
         held = family.state(()).held_bytes
         self._suspect.add(family.NAME)
         found = evaluate()
         if beside and found.status in _SUFFERING:
-            self._machine.leaving.wait()
+            self._machine.reaper.wait()
             held = family.state(()).held_bytes
             found = evaluate()
         self._evaluations[family.NAME] += 1
@@ -68,9 +68,9 @@ class Health:
         return found
 
     def _check(self, family: DeviceFamily, held: int | None) -> None:
-        self._machine.leaving.wait()
+        self._machine.reaper.wait()
         # what touched the device beside a crash is not trusted, nor does its memory count
-        self._machine.ahead.drop()
+        self._machine.prestarted.drop()
         if problem := self._answer(family):
             raise Unwell(f"the device of target {family.NAME} does not compute any more: {problem}")
         deadline = time.monotonic() + LEFT_SECONDS

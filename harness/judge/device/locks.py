@@ -52,7 +52,7 @@ class DeviceLock:
             os.close(fd)
 
     @property
-    def held(self) -> bool:
+    def taken(self) -> bool:
         """Whether somebody holds it at this moment; False where that cannot be told."""
         if not os.path.exists(self.path):
             return False

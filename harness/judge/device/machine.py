@@ -17,6 +17,7 @@ from pathlib import Path
 from ... import native
 from ...languages import LANGUAGES
 from ...sandbox.confine import Confinement
+from ...settings import task_isolation, timing_effort
 from ...targets import ARCHITECTURES, DeviceFamily, cpu, cuda, framework, nvml
 from ...types import (
     ISOLATION_LEVELS,
@@ -32,14 +33,14 @@ from ...types import (
 )
 from ..errors import Refused, WorkerDied, WorkerTimeout
 from ..exchange import device_link
+from ..process_environment import evaluator_digest
 from ..processes import bubblewrap, runtimes
-from ..processes.builds import compiler_version
+from ..processes.compilers import compiler_version
 from ..processes.fork_servers import Servers, importable, readable_paths
-from ..processes.prestarted import Ahead
-from ..processes.reaping import Leaving
+from ..processes.prestarted import Prestarted
+from ..processes.reaping import Reaper
 from ..processes.worker import ForkServer, Worker, command, harness_root
-from ..settings import ALLOCATION_NAME, evaluator_digest, timing_effort
-from . import memory
+from . import host_memory
 
 _SCRATCH = "kevolve-judge-"
 # Whom workers of a judge that runs as root become in namespaces: first candidates, then tasks. The
@@ -57,8 +58,8 @@ class Machine:
         _remove_left_over()
         self.scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
         self.servers = Servers(cache, self.scratch)
-        self.ahead, self.timed_ahead = Ahead(), Ahead()
-        self.leaving = Leaving()
+        self.prestarted, self.prestarted_timed = Prestarted(), Prestarted()
+        self.reaper = Reaper()
 
     @property
     def fork_server(self) -> ForkServer:
@@ -71,7 +72,7 @@ class Machine:
 
     def place(self, family: DeviceFamily, target: Target, language: str) -> runtimes.Place:
         """Where candidates of a language are evaluated for a target that `targets` lists for it."""
-        if language == "triton" and target.family == "cpu":
+        if target.family in LANGUAGES[language].interpreted_on:
             return runtimes.interpreter(
                 self.servers.triton(self.level, interpret=True), self.environment
             )
@@ -82,7 +83,7 @@ class Machine:
     def compiler(self, target: Target, language: str) -> runtimes.Place:
         """Where candidates of a language are compiled for a target that need not be here."""
         name = self.architecture_of(target)
-        if language == "cuda":
+        if LANGUAGES[language].built_as_text:
             return runtimes.tracer(self.fork_server, self.environment, str(target), name)
         return runtimes.compiler(
             self.servers.triton(self.level, interpret=False), self.environment, str(target), name
@@ -99,11 +100,7 @@ class Machine:
         """For what a build of this request is compiled with static facts; "" where the language's
         own build says more."""
         language = request.candidate.language
-        able = {
-            "triton": not runtimes.triton_here().problem,
-            "cuda": bool(native.find_toolkit().version),
-        }
-        return self.architecture_of(target) if able.get(language) else ""
+        return self.architecture_of(target) if _device_compilers().get(language) else ""
 
     def architecture_of(self, target: Target) -> str:
         """The key in ARCHITECTURES of a target, with that of the device here where it names none;
@@ -163,8 +160,8 @@ class Machine:
         return replace(
             self.rules(self.task_level, family),
             readable=(*readable_paths(), *self._task_readable(folder)),
-            memory_bytes=memory.allowed() if family.ADDRESS_SPACE else 0,
-            file_bytes=memory.allowed(),
+            memory_bytes=host_memory.allowed() if family.ADDRESS_SPACE else 0,
+            file_bytes=host_memory.allowed(),
             processes=max(512, 16 * (os.cpu_count() or 1)),
             scratch_bytes=2 << 30,
             user=_user() + 1,
@@ -175,7 +172,7 @@ class Machine:
     def task_level(self) -> IsolationLevel:
         """Under which tasks run: the strongest level there is, unless the user trusts the tasks and
         says so."""
-        asked = os.environ.get("KEVOLVE_TASK_ISOLATION", "")
+        asked = task_isolation()
         return next((level for level in ISOLATION_LEVELS if level == asked), self.level)
 
     def rules(self, level: str, family: DeviceFamily = cpu) -> Confinement:
@@ -184,7 +181,7 @@ class Machine:
             level,
             readable_paths(),
             memory_bytes=family.ADDRESS_SPACE,
-            resident_bytes=memory.allowed(),
+            resident_bytes=host_memory.allowed(),
             devices=family.nodes(),
             user=_user(),
         )
@@ -244,15 +241,12 @@ class Machine:
         versions["evaluator"] = evaluator_digest(Path(harness_root()) / "harness")[:12]
         if (effort := timing_effort()) != 1:
             versions["timing effort"] = f"{effort:g}"
-        if family is cuda and (version := native.find_toolkit().version):
-            versions["CUDA C++ by"] = version
+        versions |= family.versions()
         return Environment(
             device=family.device_key(),
             toolchain=", ".join(v if k == "compiler" else f"{k} {v}" for k, v in versions.items()),
             isolation=self.level,
-            allocation=ALLOCATION_NAME
-            if family is cpu
-            else "torch's caching allocator on the device, both sides alike",
+            allocation=family.ALLOCATION,
             threads=1,
             facts={**family.facts(), **versions, TASK_ISOLATION: self.task_level},
         )
@@ -307,12 +301,9 @@ class Machine:
     def _cuda(self) -> TargetReport:
         if reason := cuda.missing():
             return TargetReport("cuda", "absent", reason)
-        able = {
-            "triton": not runtimes.triton_here().problem,
-            "cuda": bool(native.find_toolkit().version),
-        }
+        able = _device_compilers()
         languages = tuple(
-            n for n, language in LANGUAGES.items() if "cuda" in language.targets and able.get(n)
+            n for n, language in LANGUAGES.items() if cuda.NAME in language.targets and able.get(n)
         )
         mode: Mode = "execute" if languages else "absent"
         others = len(nvml.gpus()) - 1
@@ -348,8 +339,8 @@ class Machine:
     def close(self) -> None:
         """End the fork server and remove the scratch folder."""
         self.servers.close()  # first: then nobody waits for what is being started
-        self.ahead.drop()
-        self.timed_ahead.drop()
+        self.prestarted.drop()
+        self.prestarted_timed.drop()
         self.servers.close()  # what that start has launched anew
         shutil.rmtree(self.scratch, ignore_errors=True)
 
@@ -357,6 +348,14 @@ class Machine:
 def _user() -> int:
     """Whom candidates of this judge become."""
     return FIRST_USER + 2 * (os.getpid() % JUDGES)
+
+
+def _device_compilers() -> dict[str, bool]:
+    """Languages of GPU kernels, and whether this machine compiles them."""
+    return {
+        "triton": not runtimes.triton_here().problem,
+        "cuda": bool(native.find_toolkit().version),
+    }
 
 
 def _triton() -> dict[str, str]:

@@ -36,7 +36,7 @@ def verify(run: Run) -> dict[str, Any]:
     for number, case in enumerate(run.cases):
         run.tell("verify", f"case {case.name}", 0.15 + 0.25 * number / len(run.cases))
         pool = run.task.pool(case.name)
-        slots = prepare(run, worker, pool, bursts.held_calls(pool, run.place.patience_s), slots)
+        slots = prepare(run, worker, pool, bursts.retained_calls(pool, run.place.patience_s), slots)
         try:
             run.results[case.name] = _check_case(run, case, pool, worker, slots)
         except Failure as failure:
@@ -56,10 +56,12 @@ def verify(run: Run) -> dict[str, Any]:
         if run.confirming:
             pool.release(checking=True)
     counted = run.guard(
-        "counting launches", worker, lambda: worker.ask("works", seconds=LOAD_SECONDS, mode="count")
+        "counting launches",
+        worker,
+        lambda: worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="count"),
     )
     run.launches, run.called = counted.values[0], answers.called(worker.data(counted))
-    if any(b.ok and b.language == "cuda" for b in run.builds.records):
+    if any(b.ok and not b.on_host for b in run.builds.records):
         run.kernels, _ = launched_kernels.collect(run, worker, LOAD_SECONDS)
     own_work.police(run)
     families = {c.name: run.task.pools[c.name].families for c in run.cases}
@@ -195,7 +197,9 @@ class _CaseCheck:
         two in a longer burst, so that an output which lasts for a few calls only shows, too."""
         first = not self.findings
         calls = (
-            bursts.held_calls(self.pool, self.run.place.patience_s) if first else bursts.CHECK_CALLS
+            bursts.retained_calls(self.pool, self.run.place.patience_s)
+            if first
+            else bursts.CHECK_CALLS
         )
         order = [number % len(pair) for number in range(bursts.CHECK_CALLS)]
         order += [

@@ -54,7 +54,7 @@ def _build(run: Run) -> dict[str, Any]:
         run.tell("build", f"case {case.name}", 0.1 + 0.8 * number / len(run.cases))
         _capture(run, worker, case.name)
     kernels, left_out = launched_kernels.collect(run, worker, COMPILE_SECONDS)
-    if run.language.name == "cuda":
+    if run.language.built_as_text:
         kernels = launched_kernels.joined(
             kernels, run.builds.records, ARCHITECTURES[run.place.architecture]
         )

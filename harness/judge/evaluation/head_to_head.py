@@ -16,11 +16,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...settings import timing_effort
 from ...types import HeadToHead, Stage, StageReport
 from ..attribution import own_work
 from ..failures import Failure
-from ..run import Run, keep_compiled, start_ahead, start_worker
-from ..settings import timing_effort
+from ..figures import case_times
+from ..run import Run, keep_compiled, prestart, start_worker
 from ..timing import blocks, interleaved, paired, ratios
 from ..timing.measuring import conclude_case, with_baselines
 from .checking import verify
@@ -80,7 +81,7 @@ def compare(runs: Sequence[Run], effort: float) -> HeadToHead:
             for i, b in enumerate(able)
             for a in able[:i]
         ]
-        start_ahead(runs[0])
+        prestart(runs[0])
     finally:
         for run in runs:
             if run.loaded is not None:
@@ -109,7 +110,7 @@ def _prove(each: _Contestant) -> None:
     if each.failure is None:
         keep_compiled(run)
     if run.loaded is not None:
-        run.machine.leaving.add(run.loaded)
+        run.machine.reaper.add(run.loaded)
         run.loaded = None
 
 
@@ -118,7 +119,7 @@ def _time(contestants: Sequence[_Contestant], effort: float, rng: random.Random)
     first; how many processes each had."""
     begun, able = time.monotonic(), _able(contestants)
     for each in able:
-        each.run.times = {case.name: paired.CaseTimes() for case in each.run.cases}
+        each.run.times = {case.name: case_times.CaseTimes() for case in each.run.cases}
     process, repeats, deadline = 0, REPEATS, math.inf
     most = min(BOUND, round(effort * MOST_PROCESSES))
     while len(able) > 1:
@@ -152,11 +153,11 @@ def _time(contestants: Sequence[_Contestant], effort: float, rng: random.Random)
 
 def _process(
     runs: Sequence[Run], process: int, rng: random.Random
-) -> list[dict[str, paired.Block]]:
+) -> list[dict[str, case_times.Block]]:
     """The blocks of one fresh process of each candidate, by case. Raises Lost."""
     first = runs[0]
-    first.machine.leaving.wait()
-    workers, found = [], [dict[str, paired.Block]() for _ in runs]
+    first.machine.reaper.wait()
+    workers, found = [], [dict[str, case_times.Block]() for _ in runs]
     try:
         for place, run in enumerate(runs):
             with interleaved.losing(place):

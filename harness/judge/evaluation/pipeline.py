@@ -22,8 +22,9 @@ from ...types import (
 )
 from ..attribution import compiled_kernels, launched_kernels, loops, own_work
 from ..failures import Failure
-from ..run import Run, start_ahead, start_worker
-from ..timing import causes, statistics
+from ..figures import statistics
+from ..run import Run, prestart, start_worker
+from ..timing import causes
 from ..timing.measuring import time_candidate
 from . import diagnosis
 from .checking import verify
@@ -44,7 +45,7 @@ def evaluate(run: Run) -> Evaluation:
         ):
             begun = time.monotonic()
             if stage == run.request.through == "verify":  # nothing is timed after it
-                start_ahead(run)
+                prestart(run)
             try:
                 data = step(run)
                 run.reports.append(StageReport(stage, True, time.monotonic() - begun, data=data))
@@ -54,11 +55,11 @@ def evaluate(run: Run) -> Evaluation:
                     StageReport(stage, False, time.monotonic() - begun, found.message, found.log)
                 )
                 break
-        start_ahead(run)
+        prestart(run)
         if run.reports[-1].stage not in ("profile", "diagnose"):
             run.reports[0] = replace(run.reports[0], data={**run.reports[0].data, **_loops(run)})
         if run.loaded is not None and failure is None:
-            run.machine.leaving.add(run.loaded)
+            run.machine.reaper.add(run.loaded)
             run.loaded = None
     finally:
         if run.loaded is not None:
@@ -109,7 +110,7 @@ def _profile(run: Run) -> dict[str, Any]:
 def _loops(run: Run) -> dict[str, Any]:
     """The inside of what load_cpp built; {} in a language whose kernels run elsewhere, since host
     code does not describe them."""
-    return loops.describe(run.builds.records, run.called) if run.language.name == "cpp" else {}
+    return loops.describe(run.builds.records, run.called) if run.language.on_host else {}
 
 
 def _diagnose(run: Run) -> dict[str, Any]:

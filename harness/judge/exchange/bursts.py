@@ -58,7 +58,7 @@ def hot(
     return warm, waited, deciding or None
 
 
-def held_calls(pool: CasePool, patience_s: float) -> int:
+def retained_calls(pool: CasePool, patience_s: float) -> int:
     """How many outputs are held at once in the longer checking burst; fewer where they are large,
     or a call takes long."""
     if patience_s:

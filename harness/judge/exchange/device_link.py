@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ...settings import DEVICE_MEMORY, through_host_memory
 from ...wire import buffers, device_memory
 from ...wire.device_memory import STEP, DeviceMemoryError, DeviceRegion, SharedWords
 from ..errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
@@ -217,8 +218,8 @@ def link(worker: Worker) -> DeviceLink:
 def unshared() -> str:
     """Why no process can be shown device memory here, as far as the judge can tell by itself; ""
     where it can."""
-    if os.environ.get("KEVOLVE_DEVICE_MEMORY", "") == "host":
-        return "KEVOLVE_DEVICE_MEMORY says so"
+    if through_host_memory():
+        return f"{DEVICE_MEMORY} says so"
     if os.environ.get("CUDA_MPS_PIPE_DIRECTORY") or os.path.exists("/tmp/nvidia-mps/control"):
         return (
             "a Multi-Process Service is here, under which processes share the device at the same "

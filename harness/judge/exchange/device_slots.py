@@ -213,7 +213,7 @@ class DeviceSlots(Slots):
         size = self._taken * self._stride
         place[:size].copy_(self._held[:size])
 
-    def shelf(self, places: int, calls: int) -> list[Any]:
+    def storage(self, places: int, calls: int) -> list[Any]:
         size = calls * self._stride
         whole = _room(places * size)
         return [whole[number * size : (number + 1) * size] for number in range(places)]

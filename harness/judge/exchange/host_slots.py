@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # one for all slots: the judge looks at the outputs of one burst before it runs the next
 _copy = bytearray()
-_shelf = bytearray()
+_storage = bytearray()
 
 
 class _Shared:
@@ -106,13 +106,13 @@ class HostSlots(Slots):
     def put(self, place: Any) -> None:
         place[: len(self._held)] = self._held
 
-    def shelf(self, places: int, calls: int) -> list[Any]:
+    def storage(self, places: int, calls: int) -> list[Any]:
         """In memory that is there before and is used again."""
-        global _shelf
+        global _storage
         size = calls * self._pool.slot_bytes
-        if len(_shelf) < places * size:
-            _shelf = bytearray(b"0") * (places * size)
-        whole = memoryview(_shelf)
+        if len(_storage) < places * size:
+            _storage = bytearray(b"0") * (places * size)
+        whole = memoryview(_storage)
         return [whole[number * size : (number + 1) * size] for number in range(places)]
 
     def stacked(self, place: Any, calls: int) -> list[torch.Tensor]:
@@ -121,5 +121,5 @@ class HostSlots(Slots):
 
 def forget() -> None:
     """Give the memory of the judge's copies back."""
-    global _copy, _shelf
-    _copy, _shelf = bytearray(), bytearray()
+    global _copy, _storage
+    _copy, _storage = bytearray(), bytearray()

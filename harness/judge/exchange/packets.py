@@ -26,6 +26,7 @@ class ByPacket(Caller):
     # After a kernel, caches hold less of Python than after nothing: a loop in native code saved 1.6
     # times as much.
     OPEN_FACTOR = 2
+    ASKS_AGAIN = True
 
     def _link(self, pool: CasePool) -> list[int]:
         self._socket, theirs = frames.pair()

@@ -66,10 +66,10 @@ class Slots(ABC):
 
     @abstractmethod
     def put(self, place: Any) -> None:
-        """Copy the outputs as they were taken into a place of the shelf."""
+        """Copy the outputs as they were taken into a place of the storage."""
 
     @abstractmethod
-    def shelf(self, places: int, calls: int) -> list[Any]:
+    def storage(self, places: int, calls: int) -> list[Any]:
         """Places for the outputs of so many calls each, which wait there for being looked at."""
 
     @abstractmethod

@@ -9,12 +9,9 @@ evaluation, and what processes after the first one may get is decided by that on
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
 import shutil
-import subprocess
 import tempfile
 import time
 from dataclasses import dataclass, field, fields, replace
@@ -22,18 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from ... import native
-from ...assembly import Inside
 from ...languages import flags
 from ...sandbox.confine import Confinement
-from ...targets.cubin import KernelText
 from ...types import CodecError, from_json, to_json
 from ...wire import buffers, frames
-from ...workers.compiler import CompileResult, CudaReport
 from ..errors import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
-from . import answers
 from .answers import printable
-from .reaping import Leaving
-from .worker import BuildHandler, ForkServer, Worker
+from .compilers import COMPILERS, BuildFailed, Product
+from .reaping import Reaper
+from .worker import BuildHandler, ForkServer
 
 _LIBRARY_BYTES, _LISTING_BYTES = 64 << 20, 32 << 20
 MOST_ORDERS = 100  # of one process
@@ -42,22 +36,11 @@ MOST_ORDERS = 100  # of one process
 MOST_BUILDS = 10
 # of flags, defines and names together: they cross in one packet
 _ORDER_CHARS, _ORDER_TEXTS = 16_000, 200
-_ARCHITECTURE = re.compile(r"sm_\d{2,3}[a-z]?")
 LATE = (
     "a build was ordered for the first time in a process that is timed; load what you need when "
     "the module is loaded or in the first calls. A process that is timed gets what the one before "
     "it, which was checked, has ordered with the same text, flags and defines"
 )
-
-
-@dataclass(frozen=True)
-class Product:
-    """What came of one build besides the binary. inside: of a CPU library. symbols: of the names
-    that were ordered. kernels: of a GPU's binary, by symbol."""
-
-    inside: Inside = field(default_factory=Inside)
-    symbols: dict[str, str] = field(default_factory=dict)
-    kernels: dict[str, KernelText] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,6 +61,11 @@ class BuildRecord:
     identity: str = ""
     said: str = ""
     product: Product = field(default_factory=Product)
+
+    @property
+    def on_host(self) -> bool:
+        """Whether it is a library of host code, and not a GPU's binary."""
+        return COMPILERS[self.language].on_host
 
 
 @dataclass(frozen=True)
@@ -101,24 +89,24 @@ class BuildService:
         scratch: str,
         cache: Path,
         seconds: float,
-        leaving: Leaving,
+        reaper: Reaper,
         cancel: CancelToken | None,
         candidate: str,
     ) -> None:
         """candidate: its digest."""
-        self._server, self._scratch, self._seconds, self._leaving, self._cancel = (
+        self._server, self._scratch, self._seconds, self._reaper, self._cancel = (
             server,
             scratch,
             seconds,
-            leaving,
+            reaper,
             cancel,
         )
         self._lasting, self._passing = cache / "builds" / candidate, ""
         self._loading, self._desks = True, 0
         self._ordered: dict[str, _Kept] = {}
-        self._compiler, self._toolkit = native.find_compiler(), native.find_toolkit()
-        self._versions = {"cpp": compiler_version(self._compiler), "cuda": self._toolkit.version}
-        self._rules = replace(rules, readable=(*rules.readable, *self._toolkit.folders), tools=True)
+        self._compilers = {language: kind() for language, kind in COMPILERS.items()}
+        folders = [folder for c in self._compilers.values() for folder in c.folders]
+        self._rules = replace(rules, readable=(*rules.readable, *folders), tools=True)
         self.records: list[BuildRecord] = []
 
     def loaded(self) -> None:
@@ -164,7 +152,7 @@ class BuildService:
             refused = printable(f"what a build is asked with has to be text: {error}")
         if refused:
             return self._refuse(refused)
-        digest = _digest(order, self._versions[order.language])
+        digest = self._compilers[order.language].digest(order)
         kept = self._ordered.get(digest)
         if kept is not None:
             self.records.append(replace(kept.record, cached=kept.record.ok, seconds=0.0))
@@ -196,7 +184,7 @@ class BuildService:
             if product is None:
                 product, record = self._compile(path, order), replace(record, cached=False)
             return _Kept(replace(record, seconds=time.monotonic() - started, product=product), path)
-        except _BuildFailed as failure:
+        except BuildFailed as failure:
             said = (
                 failure.log
                 if failure.missing
@@ -229,7 +217,7 @@ class BuildService:
 
     def _compile(self, path: Path, order: native.Order) -> Product:
         if self.spent_s > MOST_BUILDS * self._seconds:
-            raise _BuildFailed(
+            raise BuildFailed(
                 f"compilers have worked on this candidate for {self.spent_s:.0f} s, and "
                 f"{MOST_BUILDS * self._seconds:.0f} s are the limit of all builds of an "
                 "evaluation together; build less, or with fewer templates and lower optimization",
@@ -250,57 +238,32 @@ class BuildService:
             buffers.create("listing", _LISTING_BYTES, fixed=False),
         )
         try:
-            result = self._ask(worker, [text, library, listing], order)
+            compiler = self._compilers[order.language]
+            result = compiler.compile(worker, [text, library, listing], order, self._seconds)
             if result.returncode != 0:
-                raise _BuildFailed(printable(result.log), timed_out=result.timeout)
-            product = _product(
-                order,
+                raise BuildFailed(printable(result.log), timed_out=result.timeout)
+            product = compiler.product(
                 os.pread(listing, _within(result.listing, _LISTING_BYTES), 0).decode(
                     errors="replace"
-                ),
+                )
             )
             self._keep(path, os.pread(library, _within(result.bytes, _LIBRARY_BYTES), 0), product)
             return product
         except WorkerTimeout as error:
-            raise _BuildFailed(
+            raise BuildFailed(
                 f"the compiler did not end within {self._seconds:.0f} s", timed_out=True
             ) from error
         except (WorkerFailed, Interfered) as error:
-            raise _BuildFailed(f"the compiler's process failed: {error}") from error
+            raise BuildFailed(f"the compiler's process failed: {error}") from error
         except WorkerDied as error:
-            raise _BuildFailed(
+            raise BuildFailed(
                 f"the compiler's process {error}; the source may need more memory than a build may "
                 "use"
             ) from error
         finally:
-            self._leaving.add(worker)
+            self._reaper.add(worker)
             for fd in (text, library, listing):
                 os.close(fd)
-
-    def _ask(self, worker: Worker, fds: list[int], order: native.Order) -> CompileResult:
-        """Tell the confined worker to compile, with what this machine has."""
-        limit = {"seconds": self._seconds + 5, "limit_s": self._seconds}
-        wanted = list(order.flags)
-        if order.language == "cuda":
-            if not self._versions["cuda"]:
-                raise _BuildFailed(native.MISSING, missing=True)
-            given = {
-                "toolkit": to_json(self._toolkit),
-                "architecture": order.architecture,
-                "names": list(order.names),
-            }
-            return _result(worker, worker.ask("compile_cuda", fds, flags=wanted, **given, **limit))
-        if self._compiler is None:
-            raise _BuildFailed(
-                "no C++ compiler on this machine; install g++ (Debian: apt-get install g++)",
-                missing=True,
-            )
-        return _result(
-            worker,
-            worker.ask(
-                "compile", fds, flags=wanted, compiler=self._compiler, disassemble=True, **limit
-            ),
-        )
 
     def _keep(self, path: Path, data: bytes, product: Product) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -311,19 +274,6 @@ class BuildService:
             part = target.with_name(f"{target.name}.{os.getpid()}.part")
             part.write_bytes(content)
             os.replace(part, target)
-
-
-class _BuildFailed(Exception):
-    def __init__(self, log: str, *, timed_out: bool = False, missing: bool = False) -> None:
-        super().__init__(log)
-        self.log, self.timed_out, self.missing = log, timed_out, missing
-
-
-def _result(worker: Worker, reply: frames.Reply) -> CompileResult:
-    try:
-        return from_json(CompileResult, worker.data(reply))
-    except CodecError as error:
-        raise Interfered(f"it reported what cannot be read: {error}") from error
 
 
 def _within(size: int, most: int) -> int:
@@ -364,13 +314,12 @@ def _refused(order: native.Order) -> str:
             f"flags, defines and names of kernels are {_ORDER_TEXTS} at most, with {_ORDER_CHARS} "
             "characters; put the rest into the source"
         )
-    if order.language not in ("cpp", "cuda"):
-        return f"there is no compiler for the language {order.language!r}; there are cpp and cuda"
+    if order.language not in COMPILERS:
+        there = " and ".join(COMPILERS)
+        return f"there is no compiler for the language {order.language!r}; there are {there}"
     if said := next(filter(None, (flags.refused(order.language, f) for f in order.flags)), ""):
         return said
-    if order.language == "cuda" and not _ARCHITECTURE.fullmatch(order.architecture):
-        return f"{order.architecture!r} is no architecture of a GPU; they look like sm_90a"
-    return ""
+    return COMPILERS[order.language].refused(order)
 
 
 def _not_unicode(text: str) -> int | None:
@@ -380,41 +329,3 @@ def _not_unicode(text: str) -> int | None:
     except UnicodeEncodeError as error:
         return text.count("\n", 0, error.start) + 1
     return None
-
-
-def _product(order: native.Order, listing: str) -> Product:
-    try:
-        if order.language == "cpp":
-            return Product(inside=answers.inside(listing))
-        report = from_json(CudaReport, json.loads(listing))
-    except (ValueError, RecursionError, Interfered) as error:
-        raise _BuildFailed(
-            f"the compiler's process reported what cannot be read: {error}"
-        ) from error
-    if len(json.dumps(report.symbols)) > frames.MAX_PACKET // 2:
-        raise _BuildFailed(
-            "the mangled names of the kernels are too long to be handed over; give them shorter "
-            "types, or fewer in one build"
-        )
-    return Product(symbols=report.symbols, kernels=report.kernels)
-
-
-def _digest(order: native.Order, version: str) -> str:
-    own = [native.DEFAULT_FLAGS, _cpu_flags()] if order.language == "cpp" else [native.CUDA_FLAGS]
-    return hashlib.sha256(json.dumps([to_json(order), version, own]).encode()).hexdigest()[:40]
-
-
-def compiler_version(compiler: str | None) -> str:
-    """The first line of `--version`, "none" without a compiler."""
-    if compiler is None:
-        return "none"
-    done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
-    return done.stdout.splitlines()[0] if done.stdout else compiler
-
-
-def _cpu_flags() -> str:
-    try:
-        with open("/proc/cpuinfo") as file:
-            return next((line for line in file if line.startswith(("flags", "Features"))), "")
-    except OSError:
-        return ""

@@ -58,7 +58,7 @@ class Servers:
             {**placement.NO_DEVICE_YET, **self._variables(family)},
             readable,
             allocation=allocation,
-            compiled=self.inductor if allocation and family is cpu else "",
+            compiled=self.inductor if allocation and family.COMPILES_AHEAD else "",
         )
 
     def triton(self, level: IsolationLevel, *, interpret: bool) -> ForkServer:
@@ -81,7 +81,9 @@ class Servers:
         """The family's, and where a fork server itself compiles; workers have folders of their
         own."""
         folders = (
-            {} if family is cpu else {"TRITON_CACHE_DIR": str((self._cache / "triton").absolute())}
+            {"TRITON_CACHE_DIR": str((self._cache / "triton").absolute())}
+            if family.COMPILES_AT_LAUNCH
+            else {}
         )
         return {**family.environment(), **folders}
 

@@ -12,7 +12,7 @@ from .worker import Worker
 MOST = 4  # a candidate may order many compilers, and each holds descriptors
 
 
-class Leaving:
+class Reaper:
     """Not thread-safe."""
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ from ..errors import (
     WorkerFailed,
     WorkerTimeout,
 )
-from ..settings import scrubbed_environment
+from ..process_environment import scrubbed_environment
 from .answers import in_range, parsed, printable
 from .bubblewrap import outer_pid
 from .freezing import parent_of

@@ -4,25 +4,25 @@ worker is shown once, or into memory of the judge's on a device."""
 from __future__ import annotations
 
 import math
-import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ...settings import task_seconds, timing_effort
+from ...targets import DeviceFamily, cpu
 from ...types import Operator
 from ...wire import buffers, frames
 from ...workers import operators
 from ...workers.families import FAMILIES, SHIFT
 from ..correctness import distance, oracle, small_values
-from ..device import memory
+from ..device import host_memory
 from ..errors import WorkerFailed
 from ..exchange import device_link, input_sets
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import Group, Half, InputSet
 from ..processes import answers
 from ..processes.worker import Worker
-from ..settings import timing_effort
 from . import set_memory
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ QUEUED_BURST_US, MOST_QUEUED_CALLS, QUEUED_BURSTS, QUEUED_ALONE, QUEUED_NOTHINGS
 # of a case whose operators are taken apart: what they hand on needs several times as much
 GRAPH_BYTES = 1 << 28
 # for each thing a task is asked to do
-TASK_SECONDS = float(os.environ.get("KEVOLVE_TASK_SECONDS", "120"))
+TASK_SECONDS = task_seconds()
 LARGE_BYTES = 16 << 20  # of one set: fewer checking sets then
 SETS_SHARE = 0.4  # of a device's free memory, for checking sets: workers need some, too
 # Families of timed sets: who looks at a sample of plain inputs, in which elements are alike, is
@@ -71,8 +71,8 @@ ALONE = 8
 class Drawer:
     """Draws sets through one reference worker."""
 
-    def __init__(self, worker: Worker, device: str = "cpu", *, shared: bool = False) -> None:
-        self._worker, self._device, self._shared = worker, device, shared
+    def __init__(self, worker: Worker, family: DeviceFamily = cpu, *, shared: bool = False) -> None:
+        self._worker, self._family, self._shared = worker, family, shared
 
     def describe(self, case: str) -> CasePool:
         """Construct the case's reference and learn its layouts. Raises WorkerFailed("task")."""
@@ -161,10 +161,10 @@ class Drawer:
         candidates. None where there are some."""
         if pool.timing:
             return
-        on_host = self._device == "cpu"
+        one_by_one = self._family.ONE_BY_ONE
         each = pool.input_bytes + pool.slot_bytes + 2 * buffers.ALIGN
         length_us, most = (
-            (HOST_BURST_US, MOST_HOST_CALLS) if on_host else (DEVICE_BURST_US, MAX_CALLS)
+            (HOST_BURST_US, MOST_HOST_CALLS) if one_by_one else (DEVICE_BURST_US, MAX_CALLS)
         )
         alone, plenty = ALONE, bursts > MORE_BURSTS
         if pool.shared:
@@ -176,15 +176,15 @@ class Drawer:
             pool.nothings = QUEUED_NOTHINGS[plenty]
         pool.short = us < SHORT_US
         pool.one_by_one, pool.warm = (
-            on_host,
-            next(n for n, limit in WARM_CALLS if us < limit) if on_host else 0,
+            one_by_one,
+            next(n for n, limit in WARM_CALLS if us < limit) if one_by_one else 0,
         )
         affordable = max(4, min(POOL_BYTES, self.room() // 8) // (each * candidates))
         pool.calls = max(1, min(most, round(length_us / max(us, 1.0)), affordable // 4))
         spent_us = (pool.calls + pool.warm) * max(us, 1.0)
         few = (
             min(bursts, FEW_BYTES // (pool.calls * each), round(1e6 * FEW_SECONDS / spent_us))
-            if on_host
+            if one_by_one
             else 0
         )
         if pool.input_bytes > DEAR_BYTES:  # 7 ms and more to draw and answer one
@@ -195,7 +195,7 @@ class Drawer:
         count = max(1, min(max(least, few), affordable // pool.calls))
         pool.halves = self._halves(pool, count, candidates)
         pool.timing = [group for half in pool.halves for group in half.groups]
-        if pool.calls > 1 and not on_host:
+        if pool.calls > 1 and not one_by_one:
             count = min(alone, affordable // 4) * candidates
             pool.alone = self._group(pool, ["dense"] * count).alone()
         pool.rotating_bytes = pool.timing_bytes
@@ -372,11 +372,12 @@ class Drawer:
 
     def room(self) -> int:
         """Bytes that there are for sets, where these lie."""
-        return device_link.free_bytes() if self._shared else memory.available()
+        return device_link.free_bytes() if self._shared else host_memory.available()
 
     def _placed(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """Expectations stay where comparing is fastest: in the judge's own memory on the device."""
-        return tensors if self._device == "cpu" else [t.to(self._device) for t in tensors]
+        there = self._family.OWN_MEMORY
+        return [t.to(self._family.TORCH_DEVICE) for t in tensors] if there else tensors
 
 
 def _timed_families(pool: CasePool) -> list[str]:

@@ -17,7 +17,7 @@ from ...wire import buffers
 from ...wire.task_lines import FORWARD
 from ...workers import operators
 from ..correctness import oracle
-from ..device import memory, roofline
+from ..device import host_memory, roofline
 from ..device.locks import DeviceLock
 from ..device.machine import Machine
 from ..errors import CancelToken, TaskRefusedError, WorkerFailed
@@ -80,7 +80,7 @@ class OpenTask:
 
     @property
     def drawer(self) -> Drawer:
-        return Drawer(self.worker, self.family.TORCH_DEVICE, shared=self.shared)
+        return Drawer(self.worker, self.family, shared=self.shared)
 
     @property
     def timing_cpus(self) -> list[int]:
@@ -180,7 +180,7 @@ class OpenTask:
         """Whether the timing sets of all cases together hold more memory than is reasonable."""
         return (
             sum(pool.timing_bytes for pool in self.pools.values())
-            > CROWDED_SHARE * memory.allowed()
+            > CROWDED_SHARE * host_memory.allowed()
         )
 
     def release(self, name: str) -> None:
@@ -193,7 +193,7 @@ class OpenTask:
             for baseline in self.baselines:
                 self.baseline_worker.ask("drop", seconds=TASK_SECONDS, key=f"{name}/{baseline}")
         bursts.forget()
-        memory.trim()
+        host_memory.trim()
 
     @property
     def baselines(self) -> list[str]:
@@ -238,7 +238,7 @@ def open_task(
         workers.close()
         raise
     handle = OpenTask(machine, family, workers, worker, opened, cancel)
-    if family.NAME == "cuda":
+    if family.OWN_MEMORY:
         reason = device_link.refused(worker)
         handle.shared = not reason
         if reason:
@@ -365,13 +365,6 @@ def learn_case(handle: OpenTask, case: Case) -> Case:
         operations=float(pool.describe["operations"]),
         families=tuple(pool.families),
         dropped_families=dict(pool.dropped),
-    )
-
-
-def is_want_of_memory(refusal: str) -> bool:
-    """Whether a task was refused for that alone."""
-    return (
-        "GiB are free" in refusal or "OutOfMemoryError" in refusal or "ran out of memory" in refusal
     )
 
 

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ... import settings
 from ...targets import DeviceFamily
-from ...targets.kept import MOST_AGE_S
+from ...targets.ceilings_cache import MOST_AGE_S
 from ...types import PROTOCOL_VERSION, Task, from_json, task_digest, to_json
 from ..device.machine import Machine
 from . import cache_files
@@ -28,10 +29,6 @@ from .task_workers import TaskText
 
 DISTURBED_AGE_S = 3600.0  # of baselines that were timed while something else used the device
 MOST_FILES, MOST_BYTES = 500, 64 << 20
-_SETTINGS = (
-    "KEVOLVE_TASK_SECONDS",
-    "KEVOLVE_TASK_GIB",
-)  # that decide whether a task can be opened; the environment names the others
 _INSTALLED = (".dist-info", ".egg-info")
 _UNIQUE = "device"  # the fact that tells a GPU from another of its kind
 
@@ -135,7 +132,7 @@ class Remembered:
         return {
             "task": task_digest(text.source, text.held_out),
             "path": os.path.abspath(text.path) if text.path else "",
-            "beside": _names(_beside(text)),
+            "beside": _names(_companions(text)),
             "target": family.NAME,
             "device": environment.device,
             "toolchain": environment.toolchain,
@@ -148,7 +145,7 @@ class Remembered:
                 for name, value in environment.facts.items()
                 if name != _UNIQUE
             },
-            **{name: os.environ.get(name, "") for name in _SETTINGS},
+            **settings.opening(),  # the environment names the others
         }
 
 
@@ -181,7 +178,7 @@ def _digest(folder: str, name: str) -> str:
         return ""
 
 
-def _beside(text: TaskText) -> list[str]:
+def _companions(text: TaskText) -> list[str]:
     """What of its folder the task's text imports: one more can come before what was imported.
     Kernels that are written there do not count."""
     try:

@@ -16,7 +16,7 @@ from ...targets import DeviceFamily
 from ...wire import buffers
 from ...wire.task_lines import FORWARD, Lines
 from ...workers import compile_cache
-from ..device import memory
+from ..device import host_memory
 from ..device.machine import Machine
 from ..errors import (
     CancelToken,
@@ -174,14 +174,14 @@ class TaskWorkers:
         if isinstance(error, WorkerDied) and error.held:
             return (
                 f"{self._where(lines)}: the task {error}; a task may hold "
-                f"{memory.allowed() / 2**30:.1f} GiB here. Use smaller shapes."
+                f"{host_memory.allowed() / 2**30:.1f} GiB here. Use smaller shapes."
             )
         if isinstance(error, WorkerDied) and error.signal_number == 9 and error.starved:
             return (
                 f"{self._where(lines)}: this machine ran out of memory while the task worked, and "
                 f"the system ended its process: it held {error.peak / 2**30:.1f} GiB, and "
-                f"{memory.available() / 2**30:.1f} GiB are free now. Use smaller shapes, a machine "
-                "with more memory, or wait until other programs need less."
+                f"{host_memory.available() / 2**30:.1f} GiB are free now. Use smaller shapes, a "
+                "machine with more memory, or wait until other programs need less."
             )
         if isinstance(error, WorkerDied):
             exited = lines.ending and (error.exit_code is not None or error.signal_number == 9)

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...types import Case, Signal
 from ..failures import Failure
+from ..figures import case_times
 from ..processes.worker import Worker
 from ..run import Run, call_seconds, prepare, set_state
 from ..tasks.drawer import CONFIRMING_BURSTS, MORE_BURSTS, Drawer
@@ -37,7 +38,7 @@ def time_case(
     baselines: list[str],
     rng: random.Random,
     cores: Sequence[int] = (),
-) -> paired.Block:
+) -> case_times.Block:
     """One block: a candidate process against baselines, on the timing core or on `cores` with a
     thread each."""
     pool = run.task.pools[case.name]
@@ -59,7 +60,7 @@ def time_case(
         else:
             set_state(worker, pool, state)
 
-    def measure() -> paired.Block:
+    def measure() -> case_times.Block:
         block = paired.time_process(
             run.task,
             case,
@@ -101,7 +102,7 @@ def wrong_when_timed(run: Run, case: Case, wrong: paired.WrongWhenTimed, when: s
     return Failure("incorrect", text, (Signal(wrong.finding.signal or "wrong.values", text),))
 
 
-def report(times: paired.CaseTimes) -> dict[str, Any]:
+def report(times: case_times.CaseTimes) -> dict[str, Any]:
     """The device's state around the blocks that count, by process, and how many others were
     measured again."""
     baseline = next(iter(times.blocks[0].pairs), "") if times.blocks else ""
@@ -117,7 +118,7 @@ def report(times: paired.CaseTimes) -> dict[str, Any]:
     return {"repeated": times.repeated, "counted": counted, "ratios": list(noise.ratios)}
 
 
-def doubts(case: str, times: paired.CaseTimes) -> list[Signal]:
+def doubts(case: str, times: case_times.CaseTimes) -> list[Signal]:
     """What disturbed blocks that count, though it was tried again."""
     found: dict[str, list[str]] = {}
     for block in times.blocks:

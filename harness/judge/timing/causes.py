@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from . import paired, statistics
+from ..figures import case_times, statistics
 
 WIDE = 1.2  # upper end of an interval over its lower end, from which on its cause is looked for
 APART = 1.15  # medians of processes that differ by more are told apart
@@ -31,7 +31,7 @@ class Noise:
         return f"by process {shown}; {'; '.join(self.causes) or 'no cause shows in the rounds'}"
 
 
-def explain(blocks: Sequence[paired.Block], baseline: str) -> Noise:
+def explain(blocks: Sequence[case_times.Block], baseline: str) -> Noise:
     """Of the blocks of a case that count. baseline: whose pairs are compared."""
     pairs = [block.pairs[baseline] for block in blocks if block.pairs.get(baseline)]
     ratios = tuple(median([b / c for b, c in process]) for process in pairs)
@@ -111,7 +111,7 @@ def _narrow(times: Sequence[float]) -> bool:
 
 
 def _faults(
-    who: str, blocks: Sequence[paired.Block], of: Callable[[paired.Block], Sequence[float]]
+    who: str, blocks: Sequence[case_times.Block], of: Callable[[case_times.Block], Sequence[float]]
 ) -> list[str]:
     """Page faults in some bursts and not in others: memory that is fresh here and used there."""
     found = [faults for block in blocks for faults in of(block)]

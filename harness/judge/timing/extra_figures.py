@@ -8,8 +8,9 @@ import random
 from dataclasses import replace
 
 from ...types import AllCores, Case
+from ..figures import case_times, statistics
 from ..run import Run, start_worker
-from . import blocks, naive, paired, statistics
+from . import blocks, naive, paired
 
 ENOUGH_CORES = 4  # for a verdict: with fewer, the system's own work sits on one of them
 
@@ -18,14 +19,14 @@ def measure(run: Run, rng: random.Random) -> None:
     """Adds to the results of every case that was judged on a CPU; held-out cases decide nothing
     about speed, so they go without."""
     cores = sorted(os.sched_getaffinity(0))
-    on_cpu = run.task.family.NAME == "cpu"
+    wanted = run.task.family.EXTRA_FIGURES
     for case in run.cases:
-        if on_cpu and len(cores) > 1 and not case.held_out:
+        if wanted and len(cores) > 1 and not case.held_out:
             run.tell("time", f"case {case.name} with {len(cores)} threads", 0.91)
             run.results[case.name] = replace(
                 run.results[case.name], all_cores=_all_cores(run, case, cores, rng)
             )
-        if on_cpu and not run.request.cases and not case.held_out:
+        if wanted and not run.request.cases and not case.held_out:
             run.tell("time", f"the naive figure of case {case.name}, for comparison", 0.92)
             result = run.results[case.name]
             figure = naive.eager_us(
@@ -41,7 +42,7 @@ def _all_cores(run: Run, case: Case, cores: list[int], rng: random.Random) -> Al
     as a verdict takes, else in one."""
     judged = len(cores) >= ENOUGH_CORES
     baseline = run.results[case.name].baseline or "eager"
-    times = paired.CaseTimes()
+    times = case_times.CaseTimes()
     for _ in range(paired.PROCESSES if judged else 1):
         worker = start_worker(run, cores=cores)
         try:

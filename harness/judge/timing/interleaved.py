@@ -21,6 +21,7 @@ from ..errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from ..exchange.input_sets import Group, Half
 from ..exchange.slots import Slots
 from ..failures import Failure, explain
+from ..figures import case_times
 from ..processes.freezing import Turn, aside, is_gone, turns
 from ..processes.worker import Worker
 from ..run import Run, call_seconds, prepare, set_state
@@ -50,7 +51,7 @@ class _Side:
     run: Run
     worker: Worker
     slots: Slots
-    shelf: list[Any] = field(default_factory=list)
+    storage: list[Any] = field(default_factory=list)
     kept: list[tuple[Any, Group]] = field(default_factory=list)
     found: list[float] = field(default_factory=list)
 
@@ -62,7 +63,7 @@ class _Side:
 
 def time_case(
     case: Case, runs: Sequence[Run], workers: Sequence[Worker], baseline: str, rng: random.Random
-) -> list[paired.Block]:
+) -> list[case_times.Block]:
     """One block for each candidate, with as many rounds each, all measured in turn. case: with its
     screening. Raises Lost."""
     task, pool = runs[0].task, runs[0].task.pools[case.name]
@@ -122,14 +123,14 @@ class _Block:
         size = (pool.warm + pool.calls) * pool.slot_bytes
         each = max(1, min(self._most, paired.KEPT_BYTES // (size * len(candidates))))
         # one call: slots share what they keep
-        shelf = first.slots.shelf(1 + each * len(candidates), pool.warm + pool.calls)
-        self._scratch = shelf[0]
+        storage = first.slots.storage(1 + each * len(candidates), pool.warm + pool.calls)
+        self._scratch = storage[0]
         for side in candidates:
-            side.shelf = shelf[1 + side.place * each : 1 + (side.place + 1) * each]
+            side.storage = storage[1 + side.place * each : 1 + (side.place + 1) * each]
         self._half = pool.halves[0]
         self._of_baseline: list[float] = []
 
-    def measure(self) -> list[paired.Block]:
+    def measure(self) -> list[case_times.Block]:
         task, pool, run = self._task, self._pool, self._candidates[0].run
         pids = (*(side.worker.pid for side in self._candidates), task.baseline_worker.pid)
         roots = (*(side.worker.root for side in self._candidates), task.baseline_worker.root)
@@ -138,7 +139,7 @@ class _Block:
         with run.lock.hold(run.cancel), aside(task.timing_cpus):
             before = task.family.state(pids)
             self._blocks = {
-                name: paired.Block({}, before, before, calls=pool.calls, warm=pool.warm)
+                name: case_times.Block({}, before, before, calls=pool.calls, warm=pool.warm)
                 for name in self._by_name
             }
             for half in pool.halves:
@@ -214,7 +215,7 @@ class _Block:
 
     def _timed(self, name: str, chosen: Group, turn: Turn) -> Timed:
         side = self._by_name.get(name)
-        place = self._scratch if side is None else side.shelf[len(side.kept)]
+        place = self._scratch if side is None else side.storage[len(side.kept)]
         with self._own(name):
             result = self._sides.burst(name, chosen.sets, place, turn)
             if side is not None:
@@ -223,14 +224,14 @@ class _Block:
                         self._case.name, Finding("wrong.held_output", 1.0, 0.0, 0.0, CHANGED)
                     )
                 side.kept.append((place, chosen))
-        if side is not None and len(side.kept) == len(side.shelf):
+        if side is not None and len(side.kept) == len(side.storage):
             self._verify(side)
         return result
 
     def _note(self, name: str, result: Timed) -> None:
         pool = self._pool
         us = result.inside_ns / 1e3 / pool.calls
-        ahead_ns = result.ahead_ns - pool.warm * result.inside_ns / pool.calls
+        unmeasured_ns = result.unmeasured_ns - pool.warm * result.inside_ns / pool.calls
         if name == self._baseline:
             self._of_baseline.append(us)
         else:
@@ -239,7 +240,9 @@ class _Block:
             if name not in (own, self._baseline):
                 continue
             if pool.one_by_one:
-                block.ahead_ns.setdefault("" if name == own else name, []).append(ahead_ns)
+                block.unmeasured_ns.setdefault("" if name == own else name, []).append(
+                    unmeasured_ns
+                )
             if name == self._baseline:
                 block.gap_ns.append(float(result.outside_ns - result.inside_ns))
             paired.note(block, result, pool.calls, candidate=name == own)

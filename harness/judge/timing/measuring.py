@@ -9,13 +9,14 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from ...settings import timing_effort
 from ...types import Case, Samples, Signal, fitness, to_json
 from ..device import roofline
 from ..failures import Failure
-from ..run import Run, keep_compiled, start_timed_ahead, start_worker
-from ..settings import timing_effort
+from ..figures import case_times, statistics
+from ..run import Run, keep_compiled, prestart_timed, start_worker
 from ..tasks import opening
-from . import blocks, extra_figures, paired, statistics
+from . import blocks, extra_figures, paired
 
 # measured again because something else used the device: in one confirmation, and one block
 REPEATS, REPEATS_OF_ONE = 4, 2
@@ -47,12 +48,12 @@ def time_candidate(run: Run) -> dict[str, Any]:
     bounds."""
     keep_compiled(run)
     if run.loaded is not None:
-        run.machine.leaving.add(run.loaded)
+        run.machine.reaper.add(run.loaded)
         run.loaded = None
     rng = paired.fresh_rng()
     earlier, least = run.request.earlier, round(paired.PROCESSES * run.request.effort)
     run.times = {
-        c.name: paired.CaseTimes(earlier=earlier.rounds.get(c.name, {})) for c in run.cases
+        c.name: case_times.CaseTimes(earlier=earlier.rounds.get(c.name, {})) for c in run.cases
     }
     repeats = REPEATS if run.confirming else SEARCH_REPEATS
     process, deadline, cases = 0, math.inf, run.cases
@@ -61,11 +62,11 @@ def time_candidate(run: Run) -> dict[str, Any]:
             # neither side is always the first on the device
             run.task.restart(at_once=rng.random() < 0.5)
         # nothing of an earlier one is there, not even in flight, when this one begins
-        run.machine.leaving.wait()
-        start_timed_ahead(run)
+        run.machine.reaper.wait()
+        prestart_timed(run)
         blocks.draw(run, with_baselines(run, cases[0]))
         worker = start_worker(run)
-        run.machine.leaving.wait()  # compilers of this one among them
+        run.machine.reaper.wait()  # compilers of this one among them
         try:
             for number, case in enumerate(cases):
                 fraction = 0.4 + 0.5 * min(1.0, (process + number / len(cases)) / paired.PROCESSES)
@@ -126,7 +127,7 @@ def time_candidate(run: Run) -> dict[str, Any]:
             if (said := t.all("said_ns"))
         },
         "nothing_us": {n: t.nothing_us for n, t in run.times.items()},
-        "ahead": {n: t.ahead_factor(_strongest(t)) for n, t in run.times.items()},
+        "ahead": {n: t.unmeasured_factor(_strongest(t)) for n, t in run.times.items()},
         "alone": {n: t.alone_factor(_strongest(t)) for n, t in run.times.items()},
         "blocks": {n: blocks.report(t) for n, t in run.times.items()},
         **({} if run.confirming else {"samples": to_json(_samples(run))}),
@@ -240,12 +241,12 @@ def _compared(run: Run, case: str, baseline: str, rng: random.Random) -> statist
     )
 
 
-def _strongest(times: paired.CaseTimes) -> str:
+def _strongest(times: case_times.CaseTimes) -> str:
     medians = _medians(times)
     return min(medians, key=lambda name: medians[name])
 
 
-def _medians(times: paired.CaseTimes) -> dict[str, float]:
+def _medians(times: case_times.CaseTimes) -> dict[str, float]:
     """Microseconds of each baseline."""
     names = list(times.blocks[0].pairs)
     rounds = {b: [*times.earlier.get(b, ()), *times.pairs(b)] for b in names}
@@ -255,14 +256,14 @@ def _medians(times: paired.CaseTimes) -> dict[str, float]:
     }
 
 
-def _why_raised(run: Run, times: paired.CaseTimes, baseline: str) -> str:
+def _why_raised(run: Run, times: case_times.CaseTimes, baseline: str) -> str:
     """Why the figure is not the candidate's own. Below the margin it is raised, too, but that is
     noise and says nothing of anyone."""
     if times.alone_factor(baseline) > times.clock_factor:
         return MERGED
-    if times.ahead_factor(baseline) > run.task.family.MARGIN:
+    if times.unmeasured_factor(baseline) > run.task.family.MARGIN:
         return AHEAD
-    said = WAITS if run.task.family.NAME == "cpu" else UNCONFIRMED
+    said = WAITS if run.task.family.SYNCHRONOUS else UNCONFIRMED
     return said if times.clock_factor > run.task.family.MARGIN else ""
 
 
@@ -341,11 +342,11 @@ def conclude_case(run: Run, case: Case, rng: random.Random) -> None:
         latency_us=latency,
         clock="judge" if by_judge else "candidate",
         open_us=open_us,
-        warm_us=times.beside("warm_us", ""),
-        baseline_warm_us=times.beside("warm_us", best),
-        end_to_end_us=times.beside("end_to_end_us", ""),
-        baseline_end_to_end_us=times.beside("end_to_end_us", best),
-        dispatch_us=times.beside("dispatch_us", ""),
+        warm_us=times.median_of("warm_us", ""),
+        baseline_warm_us=times.median_of("warm_us", best),
+        end_to_end_us=times.median_of("end_to_end_us", ""),
+        baseline_end_to_end_us=times.median_of("end_to_end_us", best),
+        dispatch_us=times.median_of("dispatch_us", ""),
         launch_us=statistics.median(times.all("launch_us")),
         roofline_fraction=min(roofline_time_us, latency) / latency if roofline_time_us else None,
         pairs=compared.pairs,

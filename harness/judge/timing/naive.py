@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from ..errors import WorkerDied, WorkerFailed, WorkerTimeout
 from ..exchange import bursts
+from ..figures import statistics
 from ..tasks.drawer import Drawer
 from ..tasks.opening import OpenTask
-from . import statistics
 
 
 def eager_us(task: OpenTask, case: str, cpus: list[int], latency_us: float) -> float | None:

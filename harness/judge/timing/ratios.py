@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...types import Case, CaseDuel, Duel, Signal, Verdict
+from ..figures import case_times, statistics
 from ..run import Run
-from . import paired, statistics
 
 
 @dataclass(frozen=True)
@@ -94,19 +94,19 @@ def _ratio(first: Run, second: Run, case: Case, rng: random.Random) -> _Ratio:
 
 
 def _hidden(
-    own: paired.CaseTimes, other: paired.CaseTimes, processes: Sequence[Sequence[float]]
+    own: case_times.CaseTimes, other: case_times.CaseTimes, processes: Sequence[Sequence[float]]
 ) -> tuple[float, float]:
     """By how much a candidate's calls may be longer than its figure, on the log scale, and neither
     the judge's clock nor the other candidate's calls would show it; and the microseconds that are
     left out of that: the evaluator's own part of a call, which is the same for both."""
-    beside = paired.CaseTimes(
+    beside = case_times.CaseTimes(
         [
-            paired.beside(own_block, block)
+            case_times.against(own_block, block)
             for own_block, block in zip(own.blocks, other.blocks, strict=True)
         ]
     )
     both_us = beside.nothing_us[1] if beside.nothing_us else 0.0
-    hidden_us = beside.open_us - both_us + beside.alone_open_us(paired.OTHER)
+    hidden_us = beside.open_us - both_us + beside.alone_open_us(case_times.OTHER)
     return math.log1p(
         hidden_us / statistics.median([us for process in processes for us in process])
     ), both_us

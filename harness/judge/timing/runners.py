@@ -22,10 +22,10 @@ from ..exchange.device_slots import DeviceSlots, QueuedResult
 from ..exchange.input_sets import InputSet
 from ..exchange.packets import ByPacket
 from ..exchange.slots import BurstResult, Slots
+from ..figures import statistics
 from ..processes.freezing import Turn
 from ..processes.worker import Worker
 from ..tasks.opening import COMPILE_SECONDS, OpenTask
-from . import statistics
 
 WARM_BURSTS, MOST_WARM_BURSTS = 2, 10
 NOTHINGS = 2  # calls that do nothing, each time they are made
@@ -49,16 +49,16 @@ class Timed:
     itself says. outside_ns: by the judge's clock, of the same calls, or of the whole burst on a
     device that shares no memory. queued_ns: what the host took to issue
     them; on a CPU the same as inside_ns. said_ns: by the process's own clock, where that is another
-    one. busy: whether somebody had work for the device before it. ahead_ns: on a CPU what the turn
-    took before its measured calls, by the same clock. kept: whether all outputs were still the same
-    in the end."""
+    one. busy: whether somebody had work for the device before it. unmeasured_ns: on a CPU what the
+    turn took before its measured calls, by the same clock. kept: whether all outputs were still the
+    same in the end."""
 
     inside_ns: int
     outside_ns: int
     minor_faults: int
     switches: int
     queued_ns: int
-    ahead_ns: int = 0
+    unmeasured_ns: int = 0
     kept: bool = True
     said_ns: int = 0
     busy: bool = False
@@ -174,7 +174,7 @@ class OneByOne(Sides):
                 found.minor_faults,
                 0,
                 found.seen_ns,
-                found.ahead_seen_ns,
+                found.unmeasured_seen_ns,
                 found.kept,
             )
         outside_ns = max(found.own_ns, found.seen_ns - found.waited_ns)
@@ -184,7 +184,7 @@ class OneByOne(Sides):
             found.minor_faults,
             0,
             found.own_ns,
-            found.ahead_ns,
+            found.unmeasured_ns,
             found.kept,
         )
 

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 _ZEROED_BYTES = 64 << 20  # larger memory comes fresh from the system, and so is zero already
+_MAPPED = ("cuda", "hip")  # kinds of torch devices
 
 Device = dict[str, Any]  # of Architecture.describe_device; plain JSON because it crosses as JSON
 
@@ -54,8 +55,8 @@ def _mode(zero: bool) -> Any:
 
     def here(value: Any) -> Any:
         if isinstance(value, torch.device):
-            return torch.device("cpu") if value.type in ("cuda", "hip") else value
-        return "cpu" if isinstance(value, str) and value.split(":")[0] in ("cuda", "hip") else value
+            return torch.device("cpu") if value.type in _MAPPED else value
+        return "cpu" if isinstance(value, str) and value.split(":")[0] in _MAPPED else value
 
     class Mapped(TorchFunctionMode):
         def __torch_function__(

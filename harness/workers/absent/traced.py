@@ -23,7 +23,7 @@ class TracedHost(candidate.CandidateHost):
 
     def on_load(self, fds: list[int], poison: bool = False) -> None:
         """As everywhere, and no launch happens."""
-        self._recorder = launches.Recorder(runs=False)
+        self._recorder = launches.LaunchRecorder(runs=False)
         native.observe_launches(self._recorder.note)
         super().on_load(fds)
 

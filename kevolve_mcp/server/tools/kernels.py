@@ -135,9 +135,9 @@ async def kernel_submit(
     effort: a.Effort = 1,
     wait_s: a.Wait = 20,
 ) -> Annotated[CallToolResult, EvaluationReply]:
-    """Tell the session about a candidate: build, verify, time, profile, diagnose (5-30 s); recorded
-    as a node, also when it fails. Verdict first, then why, what it did against its parent, and what
-    to read.
+    """Tell the session about a candidate: build, verify, time, profile, diagnose (5-30 s; more if
+    it may be the best: it meets the best, in up to 15 processes); recorded as a node, also when it
+    fails. Verdict first, then why, what it did against its parent, and what to read.
 
     Without path and source, ask_id must be a start: that start is evaluated. The same text again
     answers from the store, unless repeat or effort asks for more."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kevolve_mcp.errors import Unavailable, UsageError
+from kevolve_mcp.settings import API_KEY
 
 from .base import AuthorUnusable
 
@@ -20,8 +21,6 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
 }
-# of a server that --base-url names: no key of another service is sent there
-COMPATIBLE_KEY = "KEVOLVE_API_KEY"
 SHOWN = 300  # characters of a provider's own words
 
 FaultKind = Literal["passing", "slow", "permanent", "refused"]
@@ -82,7 +81,8 @@ def open_model(name: ModelName) -> Model:
 
             # max_tokens: every server knows it
             profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
-            key = os.environ.get(COMPATIBLE_KEY) or "none"
+            # no key of another service is sent there
+            key = os.environ.get(API_KEY) or "none"
             provider = OpenAICompatibleProvider(
                 "openai-compatible", base_url=name.base_url, api_key=key, profile=profile
             )
@@ -167,7 +167,7 @@ def _said(error: Exception) -> str:
     inner = body.get("error", body) if isinstance(body, dict) else None
     words = inner.get("message") if isinstance(inner, dict) else None
     text = str(words or body or getattr(error, "message", "") or error)
-    for key in (COMPATIBLE_KEY, *(k for keys in KEYS.values() for k in keys)):
+    for key in (API_KEY, *(k for keys in KEYS.values() for k in keys)):
         if len(secret := os.environ.get(key, "")) >= 8:
             text = text.replace(secret, f"<{key}>")
     line = " ".join(text.split())
@@ -176,7 +176,7 @@ def _said(error: Exception) -> str:
 
 
 def _key_hint(name: ModelName) -> str:
-    keys = COMPATIBLE_KEY if name.base_url else " or ".join(KEYS[name.provider])
+    keys = API_KEY if name.base_url else " or ".join(KEYS[name.provider])
     return f"Set {keys} to a key that may use this model, then resume."
 
 

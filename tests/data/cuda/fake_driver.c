@@ -1,5 +1,5 @@
 /* Stands for libcuda.so.1: keeps what it is asked for in a log, and runs two "kernels" on the host, so that arguments are really
-   read the way the driver reads them. Built by tests/harness/test_cuda_host.py. */
+   read the way the driver reads them. Built by tests/harness/native/test_cuda_host.py. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

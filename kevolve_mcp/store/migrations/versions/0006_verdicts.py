@@ -2,8 +2,9 @@
 
 from typing import Any
 
-import sqlalchemy as sa
 from alembic import op
+
+from kevolve_mcp.store.migrations.json_columns import rewrite
 
 revision = "0006"
 down_revision = "0005"
@@ -16,19 +17,7 @@ NAMES = {"same": "equivalent", "unclear": "inconclusive"}
 def upgrade() -> None:
     for old, new in NAMES.items():
         op.execute(f"update case_results set verdict = '{new}' where verdict = '{old}'")
-    _rewrite("case_results", "data")
-
-
-def _rewrite(name: str, column: str) -> None:
-    """Give the JSON of one column its present words; rows that hold no old one stay as they are."""
-    connection = op.get_bind()
-    key = sa.inspect(connection).get_pk_constraint(name)["constrained_columns"]
-    table = sa.table(name, *map(sa.column, key), sa.column(column, sa.JSON()))
-    for row in connection.execute(sa.select(table)).all():
-        kept, present = row[-1], _renamed(row[-1])
-        if present != kept:
-            which = [table.c[part] == value for part, value in zip(key, row, strict=False)]
-            connection.execute(sa.update(table).where(*which).values({column: present}))
+    rewrite("case_results", "data", _renamed)
 
 
 def _renamed(value: Any) -> Any:

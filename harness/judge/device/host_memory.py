@@ -1,0 +1,57 @@
+"""How much memory there is, for this machine or the control group that this process lives in."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from pathlib import Path
+
+from ...settings import task_bytes
+
+TASK_SHARE = 0.75  # of the memory, for a task or a candidate with all its processes
+_GROUP = Path("/sys/fs/cgroup")
+
+
+def total() -> int:
+    """Bytes."""
+    return min(_meminfo("MemTotal"), _limit() or 1 << 62)
+
+
+def available() -> int:
+    """Bytes that can still be had."""
+    limit = _limit()
+    left = (
+        limit - (_number("memory.current") or _number("memory/memory.usage_in_bytes"))
+        if limit
+        else 1 << 62
+    )
+    return max(0, min(_meminfo("MemAvailable"), left))
+
+
+def allowed() -> int:
+    """Bytes that a task or a candidate may hold, with all its processes together. KEVOLVE_TASK_GIB
+    sets less, or more."""
+    asked = task_bytes()
+    return int(TASK_SHARE * total()) if asked is None else asked
+
+
+def trim() -> None:
+    """Return what this process has freed. Its allocator keeps freed memory (see
+    process_environment.ALLOCATION)."""
+    ctypes.CDLL(None).malloc_trim(0)
+
+
+def _limit() -> int:
+    """Of the control group, 0 without one."""
+    return _number("memory.max") or _number("memory/memory.limit_in_bytes")
+
+
+def _number(name: str) -> int:
+    with contextlib.suppress(OSError, ValueError):  # not mounted, or "max"
+        return int((_GROUP / name).read_text())
+    return 0
+
+
+def _meminfo(field: str) -> int:
+    with open("/proc/meminfo") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith(f"{field}:"))

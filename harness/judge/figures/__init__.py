@@ -1,0 +1,1 @@
+"""What rounds of calls come to: their values and their statistics, from figures alone."""

@@ -1,0 +1,287 @@
+"""What was measured of one case: the rounds of each process, and what they say together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from ...targets.state import DeviceState, Disturbance, disturbances
+from . import statistics
+
+OTHER = "other candidate"
+# Of what the baseline's unmeasured calls take beyond measured ones: honest candidates that use
+# threads took 0.5 to 0.65 of it more in the median, others up to 0.4.
+COLD_SHARE = 0.5
+# seen on an H200: handing over 160 MB took one honest process 200 us longer than the other, of some
+# 40 ms
+GAP_NOISE = 0.03
+# excess of the outer clock that is more than the noise of messages
+HIDDEN_SHARE, HIDDEN_NS = 0.25, 100_000
+# Of a device's call alone beside one of a burst: honest ones came to 0.7 to 1.05 on an H200, merged
+# ones to 4 and more.
+ALONE_NOISE = 1.4
+BUSY_SHARE = 0.1  # of the baselines' bursts, before which the device was not idle
+# on a CPU: below it a call that is longer than its bill has waited for what a hypervisor took
+WAITING = 1.1
+
+
+@dataclass
+class Block:
+    """One candidate process on one case: raw figures of its rounds, and the device's state before
+    and after them.
+
+    pairs: by baseline, (baseline, candidate) microseconds a call by the inner clock. inner_ns,
+    outer_ns: the candidate's bursts by both clocks; said_ns: what its process said, where neither
+    is its own. gap_ns: what lies between the clocks for the baseline. calls, warm: measured in a
+    turn, and not measured before them. unmeasured_ns: by side, what the latter take beyond as many
+    measured ones. alone_us: by side ("" is the candidate), a device's calls that were a burst of
+    their own. busy: of the baselines' bursts on a device. launch_us: a call's share of the host's
+    time to issue the burst. warm_us, end_to_end_us: by side, with warm caches, and on a device from
+    the call to its end as a caller sees it. dispatch_us: of an exported package, what deciding
+    where a call goes takes.
+    """
+
+    pairs: dict[str, list[tuple[float, float]]]
+    before: DeviceState
+    after: DeviceState
+    inner_ns: list[float] = field(default_factory=list)
+    outer_ns: list[float] = field(default_factory=list)
+    said_ns: list[float] = field(default_factory=list)
+    gap_ns: list[float] = field(default_factory=list)
+    unmeasured_ns: dict[str, list[float]] = field(default_factory=dict)
+    alone_us: dict[str, list[float]] = field(default_factory=dict)
+    faults: list[float] = field(default_factory=list)
+    launch_us: list[float] = field(default_factory=list)
+    baseline_faults: list[float] = field(default_factory=list)
+    busy: list[bool] = field(default_factory=list)
+    switches: int = 0
+    calls: int = 1
+    warm: int = 0
+    null_ns: list[tuple[int, int]] = field(default_factory=list)
+    warm_us: dict[str, float] = field(default_factory=dict)
+    end_to_end_us: dict[str, float] = field(default_factory=dict)
+    dispatch_us: dict[str, float] = field(default_factory=dict)
+
+    def unmeasured_us(
+        self, difference: Callable[[Sequence[float], Sequence[float]], float], *baselines: str
+    ) -> float:
+        """What the candidate's unmeasured calls take beyond measured ones and the baselines' do
+        not, by this difference of the two sides' rounds. Spread over all calls of a turn: a
+        measured call and its share are what they all take on average. 0 on a device."""
+        others = [ns for name in baselines for ns in self.unmeasured_ns.get(name, ())]
+        return (
+            difference(self.unmeasured_ns[""], others) / 1e3 / (self.warm + self.calls)
+            if others
+            else 0.0
+        )
+
+    @property
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        """What else had a hand in these figures, told from the device's state and never from the
+        figures."""
+        busy, bursts = sum(self.busy), len(self.busy)
+        text = f"a kernel of another process ran before {busy} of {bursts} bursts of the baseline"
+        others = (Disturbance("foreign_process", text),) if self.contended else ()
+        return (*disturbances(self.before, self.after), *others)
+
+    @property
+    def contended(self) -> bool:
+        """Whether somebody had work for the device while the baseline's turn was."""
+        return sum(self.busy) > BUSY_SHARE * len(self.busy)
+
+
+def against(own: Block, other: Block) -> Block:
+    """A candidate's block as if another candidate, timed in the same rounds, had been its baseline,
+    by the name OTHER."""
+    each, theirs = ([us for _, us in next(iter(block.pairs.values()))] for block in (own, other))
+    alone = {"": own.alone_us[""], OTHER: other.alone_us[""]} if own.alone_us else {}
+    both = {"": own.unmeasured_ns[""], OTHER: other.unmeasured_ns[""]} if own.unmeasured_ns else {}
+    return replace(
+        own,
+        pairs={OTHER: list(zip(theirs, each, strict=True))},
+        unmeasured_ns=both,
+        alone_us=alone,
+    )
+
+
+@dataclass
+class CaseTimes:
+    """The blocks of one case that count, one for each fresh candidate process. repeated: how many
+    others were measured again. earlier: rounds of other evaluations under the same key, by baseline
+    and process, as they were `confirmed`."""
+
+    blocks: list[Block] = field(default_factory=list)
+    repeated: int = 0
+    earlier: Mapping[str, Sequence[Sequence[tuple[float, float]]]] = field(default_factory=dict)
+
+    def pairs(self, baseline: str) -> list[list[tuple[float, float]]]:
+        """By process; the later ones of a confirmation stand beside the strongest baseline
+        alone."""
+        return [b.pairs[baseline] for b in self.blocks if baseline in b.pairs]
+
+    def all(self, figure: str) -> list[float]:
+        """One figure of every burst, over all processes."""
+        return [value for block in self.blocks for value in getattr(block, figure)]
+
+    def median_of(self, figure: str, side: str) -> float | None:
+        """The median over the processes of a figure that each has once: warm_us or end_to_end_us of
+        a side."""
+        found = [
+            getattr(block, figure)[side] for block in self.blocks if side in getattr(block, figure)
+        ]
+        return statistics.median(found) if found else None
+
+    @cached_property
+    def seen_ns(self) -> float:
+        """What a burst's calls take at least, by the judge's clock with 97.5 % confidence, less the
+        baseline's gap. Messages and other processes only ever add, so the lower quartiles are
+        compared: a busy machine accuses nobody. Two processes hand the same bytes over with
+        different speed, though: a part of the gap is doubtful."""
+        outer, gaps = self.all("outer_ns"), self.all("gap_ns")
+        if not outer:
+            return 0.0
+        return max(
+            0.0, statistics.least_difference(outer, gaps) - GAP_NOISE * statistics.median(gaps)
+        )
+
+    @property
+    def nothing_us(self) -> tuple[float, float] | None:
+        """What a call that does nothing takes, and how much of it passes inside the worker; of
+        baselines' processes."""
+        found = [each for block in self.blocks for each in block.null_ns]
+        return (
+            (
+                statistics.median([a for a, _ in found]) / 1e3,
+                statistics.median([b for _, b in found]) / 1e3,
+            )
+            if found
+            else None
+        )
+
+    @property
+    def open_us(self) -> float:
+        """By how much a call may be longer than its figure, and the judge's clock would not show
+        it. On a CPU that clock gives the figure; of the evaluator's own part of a call a candidate
+        could save what passes inside its process, and be ahead by what cold caches explain, or by
+        more that too few rounds show for the figure to count it. On a device it gives the figure
+        itself: only the whole burst is known, with inputs and outputs moved."""
+        if self.nothing_us is not None:
+            seen = [
+                block.unmeasured_us(statistics.difference, *block.pairs) for block in self.blocks
+            ]
+            return self.nothing_us[1] + max(self.cold_us, statistics.median(seen))
+        gaps = [
+            (out - own) / block.calls / 1e3
+            for block in self.blocks
+            for out, own in zip(block.outer_ns, block.inner_ns, strict=True)
+        ]
+        return max(0.0, statistics.quantile(gaps, 0.25)) if gaps else 0.0
+
+    @property
+    def cold_us(self) -> float:
+        """What a candidate's unmeasured calls may take beyond the baseline's, for each call of a
+        turn: cold caches cost one process more than another."""
+        found = [
+            ns
+            for block in self.blocks
+            for side, values in block.unmeasured_ns.items()
+            if side
+            for ns in values
+        ]
+        return (
+            COLD_SHARE
+            * max(0.0, statistics.median(found))
+            / 1e3
+            / (self.blocks[0].warm + self.blocks[0].calls)
+            if found
+            else 0.0
+        )
+
+    @property
+    def claimed_ns(self) -> float:
+        """What a burst's calls take by the candidate's own clock."""
+        return statistics.median(self.all("inner_ns"))
+
+    def clock_disagrees(self, copying_us: float = 0.0) -> bool:
+        """Whether the judge's clock saw so much more that it is an accusation. copying_us: a call's
+        outputs, from memory: stores that pass the caches by make handing over so much slower than
+        the baseline's. The figure is raised all the same."""
+        call_us = statistics.median(
+            [own for pairs in self.blocks[0].pairs.values() for _, own in pairs]
+        )
+        copying_ns = copying_us * self.claimed_ns / max(call_us, 1e-3)
+        return (
+            self.seen_ns - self.claimed_ns > HIDDEN_SHARE * self.claimed_ns + HIDDEN_NS + copying_ns
+        )
+
+    @property
+    def clock_factor(self) -> float:
+        """The factor from what the candidate's own clock claims to what the judge's saw at least; 1
+        where that is no more."""
+        factor = max(1.0, self.seen_ns / max(self.claimed_ns, 1.0))
+        return factor if self.nothing_us is None or factor > WAITING else 1.0
+
+    def alone_factor(self, baseline: str) -> float:
+        """The factor from a call's share of a burst to what it takes alone, less what is beyond
+        noise for the baseline as well: a fixed cost of an event and a launch. 1 where calls are
+        timed one by one anyway, or the difference is noise with 97.5 % confidence.
+
+        By the clock that gives the figure: where that is the candidate's own, the judge's sees
+        inputs and outputs moved, which takes many times as long as a short call."""
+        blocks = [block for block in self.blocks if baseline in block.alone_us]
+        calls = [
+            pair
+            for block in blocks
+            for pair in zip(block.alone_us[""], block.alone_us[baseline], strict=True)
+        ]
+        if not calls:
+            return 1.0
+        together = [c - b for process in self.pairs(baseline) for b, c in process]
+        alone = [c - b for c, b in calls]
+        claimed = statistics.median([c for process in self.pairs(baseline) for _, c in process])
+        if 1 + statistics.least_difference(alone, together, 0.5) / claimed <= ALONE_NOISE:
+            return 1.0
+        return 1 + (statistics.median(alone) - statistics.median(together)) / claimed
+
+    def alone_open_us(self, baseline: str) -> float:
+        """By how much a call alone may be longer than its share of a burst, beyond what is so for
+        the baseline, with 97.5 % confidence: what merged calls may have saved, as far as the
+        judge's clock can tell. 0 where calls are timed one by one, or the candidate's clock gives
+        the figure."""
+        blocks = [block for block in self.blocks if baseline in block.alone_us and block.null_ns]
+        if not blocks:
+            return 0.0
+        alone = [
+            c - b
+            for block in blocks
+            for c, b in zip(block.alone_us[""], block.alone_us[baseline], strict=True)
+        ]
+        together = [c - b for block in blocks for b, c in block.pairs[baseline]]
+        return max(0.0, -statistics.least_difference(together, alone, 0.5))
+
+    def unmeasured_factor(self, baseline: str) -> float:
+        """The factor for what a turn's unmeasured calls take beyond measured ones where the
+        baseline's do not, and beyond what cold caches explain: work that is done there for the
+        measured ones is a part of these. 1 on a device.
+
+        The median over processes of what each shows by lower quartiles, with 97.5 % confidence.
+        Others who want the core make half of a process's turns longer, and not a quarter shorter;
+        and all rounds together would be surer than they may be, since those of one process share
+        its luck."""
+        shown = [
+            block.unmeasured_us(statistics.least_difference, baseline)
+            for block in self.blocks
+            if baseline in block.pairs
+        ]
+        call_us = statistics.median([c for process in self.pairs(baseline) for _, c in process])
+        return 1 + max(0.0, statistics.median(shown) - self.cold_us) / call_us
+
+    def confirmed(self, baseline: str) -> list[list[tuple[float, float]]]:
+        """The pairs, with the candidate's times raised to what the judge's clock saw at least, to
+        what calls alone took, and by what was done ahead of them."""
+        raised = max(self.clock_factor, self.alone_factor(baseline)) * self.unmeasured_factor(
+            baseline
+        )
+        new = [[(b, c * raised) for b, c in process] for process in self.pairs(baseline)]
+        return [*map(list, self.earlier.get(baseline, ())), *new]

@@ -1,0 +1,47 @@
+"""Measured ceilings, kept in the cache by device and method, for a while."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from ..settings import NATIVE_CACHE
+from ..types import Ceilings, from_json
+
+# of what was measured on a machine: its clocks, its cooling and its neighbours change
+MOST_AGE_S = 7 * 86400.0
+
+
+def ceilings(cache: Path, command: list[str], device_key: str, method: str) -> Ceilings:
+    """Read from the cache, or run `command`, whose last line of output is the JSON of a Ceilings.
+    Raises CalledProcessError."""
+    digest = hashlib.sha256(f"{device_key}\0{method}".encode()).hexdigest()[:16]
+    path = cache / f"ceilings-{digest}.json"
+    try:
+        if 0 <= time.time() - path.stat().st_mtime <= MOST_AGE_S:
+            return _read(json.loads(path.read_text()))
+    except (OSError, ValueError, KeyError):
+        pass
+    environment = {
+        **os.environ,
+        NATIVE_CACHE: str(cache / "native"),
+        "OMP_NUM_THREADS": "1",
+    }
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=300, check=True
+    )
+    data = json.loads(done.stdout.splitlines()[-1])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{os.getpid()}.part")
+    part.write_text(json.dumps(data))
+    os.replace(part, path)
+    return _read(data)
+
+
+def _read(data: Any) -> Ceilings:
+    return from_json(Ceilings, data)

@@ -1,0 +1,70 @@
+"""The best nodes of many sessions, as their trees call them, in a few queries.
+
+A tree is loaded whole, with the texts of its candidates; a list of sessions needs only the figures
+of those nodes that may be the best."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
+
+from harness.types import CaseResult, from_json
+from kevolve_mcp.search.fitness import interval
+from kevolve_mcp.search.tree import Node
+
+from . import schema
+from .meetings import noted
+from .rows import SLICE, number
+
+
+def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:
+    """What `search.champion` has to know of nodes, in the order of `rows`.
+
+    rows: with seq, candidate, evaluation (the row id of the one that counts), status, fitness,
+    eligible, annotations."""
+    found = list(rows)
+    cases = _cases(connection, [row.evaluation for row in found])
+    return [
+        Node(
+            id=f"n{row.seq}",
+            seq=row.seq,
+            parents=(),
+            candidate=row.candidate,
+            evaluation=f"e{row.evaluation}",
+            status=row.status,
+            fitness=row.fitness,
+            eligible=row.eligible,
+            interval=interval(cases[row.evaluation]),
+            met=noted(row.annotations),
+        )
+        for row in found
+    ]
+
+
+def completed(connection: Connection, nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """Nodes as `load_nodes` gives them, with what `search.champion` has to know."""
+    cases = _cases(connection, [number(node.evaluation, "e") for node in nodes])
+    return tuple(
+        replace(
+            node,
+            interval=interval(cases[number(node.evaluation, "e")]) if node.fitness else None,
+            met=noted(node.annotations),
+        )
+        for node in nodes
+    )
+
+
+def _cases(connection: Connection, evaluations: list[int]) -> defaultdict[int, list[CaseResult]]:
+    c = schema.case_results
+    found: defaultdict[int, list[CaseResult]] = defaultdict(list)
+    for start in range(0, len(evaluations), SLICE):
+        query = select(c.c.evaluation, c.c.data).where(
+            c.c.evaluation.in_(evaluations[start : start + SLICE])
+        )
+        for row in connection.execute(query.order_by(c.c.evaluation, c.c.position)):
+            found[row.evaluation].append(from_json(CaseResult, row.data))
+    return found

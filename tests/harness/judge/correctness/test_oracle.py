@@ -1,0 +1,328 @@
+"""The oracle on honest rounding and on typical mistakes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness.judge.correctness import oracle
+
+
+def judge(
+    candidate: torch.Tensor, expected: torch.Tensor, reduction: int = 64, bitwise: bool = False
+) -> oracle.Finding:
+    framework = expected.to(candidate.dtype)
+    allowed = oracle.allowance(expected, framework, reduction)
+    return oracle.compare(candidate, expected, allowed, framework, bitwise)
+
+
+def rows(count: int = 64, width: int = 256) -> torch.Tensor:
+    return torch.randn(
+        count, width, dtype=torch.float64, generator=torch.Generator().manual_seed(1)
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+def test_the_rounded_reference_is_right(dtype: torch.dtype) -> None:
+    found = judge(rows().to(dtype), rows())
+    assert (found.signal, found.bitwise_equal) == (None, True)
+
+
+def test_a_sequential_sum_in_single_precision_is_right() -> None:
+    terms = torch.rand(128, 4096, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    total = torch.zeros(128)
+    for column in terms.float().unbind(1):
+        total = total + column
+    assert judge(total, terms.float().double().sum(1), 4096).signal is None
+
+
+def _shifted_rows(
+    count: int, terms: torch.Tensor, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(plain sequential, framework's, exact) of x + its row's sum, for many small outputs of
+    `count` rows each."""
+    total = torch.zeros(len(terms))
+    for column in terms.to(dtype).float().unbind(1):
+        total = total + column
+    exact = terms.double() + terms.double().sum(1, keepdim=True)
+    shaped = [(terms + total[:, None]), terms + terms.sum(1, keepdim=True), exact]
+    return tuple(t.view(-1, count, t.shape[1]) for t in shaped)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_few_rows_whose_sums_nearly_cancel_are_right(count: int) -> None:
+    terms = torch.randn(2000 * count, 96, generator=torch.Generator().manual_seed(3))
+    for own, framework, exact in zip(*_shifted_rows(count, terms, torch.float32), strict=True):
+        found = oracle.compare(own, exact, oracle.allowance(exact, framework, 96), framework)
+        assert found.signal is None, found
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_and_lower_precision_inside_is_still_seen_there(count: int) -> None:
+    terms = torch.randn(500 * count, 96, generator=torch.Generator().manual_seed(4))
+    drawn = zip(*_shifted_rows(count, terms, torch.bfloat16), strict=True)
+    seen = [
+        oracle.compare(own, exact, oracle.allowance(exact, framework, 96), framework).signal
+        for own, framework, exact in drawn
+    ]
+    assert sum(s is not None for s in seen) >= 0.99 * len(seen)
+
+
+def test_a_timed_output_of_few_rows_is_judged_by_its_usual_size() -> None:
+    """The allowance of timed calls comes from other draws, and one of few rows may be small by
+    chance."""
+    terms = torch.randn(3000, 96, generator=torch.Generator().manual_seed(5))
+    drawn = list(zip(*_shifted_rows(1, terms, torch.float32), strict=True))
+    usual = oracle.usual_rms([exact for _, _, exact in drawn])
+    _, framework, exact = drawn[0]
+    allowed = oracle.allowance(exact, framework, 96)
+    for own, _, exact in drawn:
+        assert (
+            oracle.compare(
+                own, exact.float(), oracle.of_timed_call(allowed, exact.float(), usual)
+            ).signal
+            is None
+        )
+        assert (
+            oracle.compare(
+                own * 1.001, exact.float(), oracle.of_timed_call(allowed, exact.float(), usual)
+            ).signal
+            is not None
+        )
+
+
+@pytest.mark.parametrize("shape", [(64, 96), (3, 96), (7,), ()])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("usual", [0.0, 1.5])
+def test_a_stack_is_surely_right_only_where_each_output_is(
+    shape: tuple[int, ...], dtype: torch.dtype, usual: float
+) -> None:
+    """Errors of every size, spread over an output or in one element: never a yes where `compare`
+    says no to one of them."""
+    generator = torch.Generator().manual_seed(8)
+    exact = torch.randn(4, *shape, generator=generator, dtype=torch.float64)
+    allowed = oracle.allowance(exact[0], exact[0].to(dtype), 96)
+    expected, answers = exact.to(dtype), set()
+    for exponent in range(-28, 2):
+        for alone in (False, True):
+            error = (
+                torch.randn(exact.shape, generator=generator, dtype=torch.float64) * 2.0**exponent
+            )
+            if alone:
+                error.view(-1)[1:] = 0
+            own = (exact + error).to(dtype)
+            each = (
+                oracle.compare(o, e, oracle.of_timed_call(allowed, e, usual))
+                for o, e in zip(own, expected, strict=True)
+            )
+            sure = oracle.surely_right(own, expected, allowed, usual)
+            assert not sure or all(finding.signal is None for finding in each)
+            answers.add(sure)
+    assert answers == {True, False}
+    own = expected.clone()
+    own.view(-1)[3] = float("nan")
+    assert not oracle.surely_right(own, expected, allowed, usual)
+
+
+def test_a_stack_of_exact_outputs_is_surely_right_only_where_it_is_equal() -> None:
+    expected = torch.arange(24).reshape(2, 12)
+    allowed = oracle.allowance(expected[0], expected[0], 1)
+    assert oracle.surely_right(expected.clone(), expected, allowed, 0.0)
+    assert not oracle.surely_right(expected + (expected == 5), expected, allowed, 0.0)
+
+
+def test_stacked_integers_may_each_equal_reference_or_framework() -> None:
+    expected = torch.arange(24).reshape(2, 12)
+    framework = expected + (expected == 5)
+    allowed = oracle.allowance(expected[0], framework[0], 1)
+    assert oracle.surely_right(framework, expected, allowed, 0.0, framework)
+    assert oracle.surely_right(expected.clone(), expected, allowed, 0.0, framework)
+    assert not oracle.surely_right(framework + (expected == 7), expected, allowed, 0.0, framework)
+
+
+def test_a_sum_in_half_precision_is_not() -> None:
+    terms = torch.rand(128, 4096, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    total = torch.zeros(128, dtype=torch.float16)
+    for column in terms.half().unbind(1):
+        total = total + column
+    assert judge(total.float(), terms.sum(1), 4096).signal == "wrong.precision"
+
+
+def test_lower_precision_inside_is_seen() -> None:
+    assert judge(rows().bfloat16().float(), rows()).signal == "wrong.precision"
+
+
+@pytest.mark.parametrize(
+    ("signal", "spoil"),
+    [
+        ("wrong.tail", lambda t: t[:, -4:].zero_()),
+        ("wrong.rows", lambda t: t[5].mul_(2)),
+        ("wrong.values", lambda t: t.neg_()),
+        ("wrong.non_finite", lambda t: t[3].fill_(float("nan"))),
+        ("wrong.rows", lambda t: t[7, 9].add_(0.01)),
+        ("wrong.rows", lambda t: t.index_fill_(0, torch.tensor([3, 11, 12, 40]), 0)),
+        ("wrong.tail", lambda t: t[-1].zero_()),
+        ("wrong.strided", lambda t: t[1::4].zero_()),
+        ("wrong.strided", lambda t: t[:, 3::8].neg_()),
+        ("wrong.block", lambda t: t[16:32, 64:128].add_(1)),
+        ("wrong.block", lambda t: t[:, 32:64].zero_()),
+        ("wrong.boundary", lambda t: t[:, 0].add_(1)),
+        ("wrong.boundary", lambda t: t.index_fill_(0, torch.tensor([0, 63]), 9)),
+        ("wrong.uninitialized", lambda t: t.view(torch.uint8)[5].fill_(0x7F)),
+        ("wrong.uninitialized", lambda t: t.view(torch.uint8).fill_(0x7F)),
+    ],
+)
+def test_mistakes_are_named_and_placed(signal: str, spoil: object) -> None:
+    candidate = rows().float()
+    spoil(candidate)  # type: ignore[operator]
+    found = judge(candidate, rows())
+    assert signal in (found.signal, *found.also)
+    assert "expected" in found.detail
+
+
+def test_integers_must_be_equal_to_the_reference_or_to_the_framework() -> None:
+    expected, framework = torch.tensor([1, 2, 3]), torch.tensor([1, 2, 4])
+    allowed = oracle.allowance(expected, framework, 1)
+    for value in ([1, 2, 3], [1, 2, 4]):
+        assert oracle.compare(torch.tensor(value), expected, allowed, framework).signal is None
+    assert oracle.compare(torch.tensor([1, 2, 5]), expected, allowed, framework).signal is not None
+
+
+def test_infinities_must_agree_in_place_and_sign() -> None:
+    expected = rows()
+    expected[0, 0] = float("inf")
+    assert judge(expected.float(), expected).signal is None
+    assert judge(-expected.float(), expected).signal is not None
+    assert judge(rows().float(), expected).signal == "wrong.non_finite"
+
+
+def test_bitwise() -> None:
+    assert judge(rows().float(), rows(), bitwise=True).signal is None
+    nudged = rows().float()
+    nudged[0, 0] = torch.nextafter(nudged[0, 0], torch.tensor(9.0))
+    assert judge(nudged, rows()).signal is None
+    assert judge(nudged, rows(), bitwise=True).signal == "wrong.not_bitwise"
+
+
+def test_an_empty_output_is_right() -> None:
+    assert judge(torch.zeros(0, 4), torch.zeros(0, 4, dtype=torch.float64)).signal is None
+
+
+def test_a_small_output_is_judged_by_its_own_scale() -> None:
+    assert judge((rows() * 1e-6).float() * 0, rows() * 1e-6).signal is not None
+
+
+@pytest.mark.parametrize(
+    ("words", "spoil"),
+    [
+        ("0.125 times the expected", lambda t: t.mul_(0.125)),
+        ("negated", lambda t: t.neg_()),
+        ("plus 3", lambda t: t.add_(3)),
+        ("transposed", lambda t: t[:, :64].copy_(t[:, :64].T.clone())),
+        ("all zero", lambda t: t.zero_()),
+        ("every 4th from index 1 along axis 0 of length 64", lambda t: t[1::4].zero_()),
+        ("one block: 16..31 of axis 0, 8..15 of axis 1", lambda t: t[16:32, 8:16].add_(1)),
+        ("the last 3 along axis 1", lambda t: t[:, -3:].zero_()),
+        ("only index 0 and 63 along axis 0", lambda t: t.index_fill_(0, torch.tensor([0, 63]), 9)),
+    ],
+)
+def test_what_the_errors_have_in_common_is_said(words: str, spoil: object) -> None:
+    expected = rows(width=64)
+    candidate = expected.float()
+    spoil(candidate)  # type: ignore[operator]
+    assert words in judge(candidate, expected).detail
+
+
+def test_a_half_precision_result_that_was_never_written_is_named() -> None:
+    candidate = rows().half()
+    candidate[8:16].view(torch.uint8).fill_(0x7F)  # NaN in this dtype
+    found = judge(candidate, rows())
+    assert (found.signal, found.also) == (
+        "wrong.non_finite",
+        ("wrong.block", "wrong.uninitialized"),
+    )
+
+
+def ruled(
+    candidate: torch.Tensor,
+    expected: torch.Tensor,
+    rule: oracle.Rule,
+    framework: torch.Tensor | None = None,
+) -> str | None:
+    own = expected.to(candidate.dtype) if framework is None else framework
+    return oracle.compare(
+        candidate, expected, oracle.allowance(expected, own, 2048, rule), own
+    ).signal
+
+
+def test_values_that_only_move_must_be_equal() -> None:
+    expected = rows().float().double()
+    nudged = expected.float()
+    nudged[0, 0] = torch.nextafter(nudged[0, 0], torch.tensor(9.0))
+    assert ruled(expected.float(), expected, "equal") is None
+    assert ruled(nudged, expected, "equal") is not None
+    # the framework itself rounds: the rule does not hold
+    assert ruled(nudged, expected, "equal", framework=nudged) is None
+
+
+def test_one_missing_term_of_an_exact_sum_shows_in_half_precision() -> None:
+    expected = torch.full((64, 1), 1024.0, dtype=torch.float64)
+    short = expected.half() - 1
+    assert ruled(short, expected, "rounding") is None
+    assert ruled(short, expected, "integers") is not None
+    assert ruled(expected.half(), expected, "integers") is None
+
+
+def test_complex_numbers_are_judged_as_pairs() -> None:
+    expected = torch.complex(rows(), rows().flip(0))
+    assert judge(expected.to(torch.complex64), expected).signal is None
+    assert judge(expected.to(torch.complex64).conj().resolve_conj(), expected).signal is not None
+
+
+def test_relief_forgives_what_is_invisible_at_the_tasks_own_scale() -> None:
+    expected = rows() * 1e-3
+    candidate = (expected + 1e-7).float()
+    framework = expected.float()
+    assert (
+        oracle.compare(
+            candidate, expected, oracle.allowance(expected, framework, 64), framework
+        ).signal
+        is not None
+    )
+    assert (
+        oracle.compare(
+            candidate, expected, oracle.allowance(expected, framework, 64, relief=1e3), framework
+        ).signal
+        is None
+    )
+
+
+def test_what_a_constant_would_pass_for_is_predictable() -> None:
+    generator = torch.Generator().manual_seed(6)
+    losses = [torch.rand(4096, 1000, generator=generator).add(7).mean().double() for _ in range(3)]
+    coarse = oracle.allowance(losses[0], losses[0].bfloat16(), 4096)
+    assert oracle.are_predictable(losses, coarse)
+    fine = oracle.allowance(losses[0], losses[0].float(), 64, steady=True)
+    assert not oracle.are_predictable([rows()[: 8 * n].sum(0) for n in (1, 2, 3)], fine)
+    assert not oracle.are_predictable([torch.arange(3)] * 3, coarse)
+
+
+def test_a_row_of_elements_that_never_meet_is_no_sum() -> None:
+    wanted = (
+        torch.rand(1, 1 << 16, dtype=torch.float64, generator=torch.Generator().manual_seed(7)) + 1
+    )
+    coarse = (wanted * (1 + 2**-12)).float()
+    assert (
+        oracle.compare(
+            coarse, wanted, oracle.allowance(wanted, wanted.float(), 256, pointwise=True)
+        ).signal
+        is not None
+    )
+    assert (
+        oracle.compare(
+            wanted.float() * (1 + 2**-23),
+            wanted,
+            oracle.allowance(wanted, wanted.float(), 256, pointwise=True),
+        ).signal
+        is None
+    )

@@ -1,0 +1,254 @@
+"""Calls on a CPU one by one: what a candidate does in one of them is found as in any call, nothing
+is there ahead, and nothing that its process says of time counts."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from harness.judge.exchange.calls import TurnResult
+from harness.judge.timing.runners import OneByOne
+from harness.native import find_compiler
+from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Task
+from harness.wire import buffers, frames
+from harness.workers import gate, modules
+from kevolve_mcp.executors.testing import Opened
+
+TASKS = Path(__file__).parents[3] / "exploits" / "tasks"
+TRIES = 3  # where the machine does something else as well
+CANDIDATE = """
+import os
+import sys
+import time
+
+import torch
+import torch.nn as nn
+
+
+def serving():
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "serve":
+        frame = frame.f_back
+    return frame if frame is not None and "link" in frame.f_locals else None
+
+
+class ModelNew(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x):
+        frame = serving()
+        if frame is not None:
+            DEED
+        return torch.tanh(x) * self.weight + x.sum(dim=-1, keepdim=True)
+"""
+
+
+@pytest.fixture(scope="module", params=["tiny", "rows"])
+def task(judge: Opened, request: pytest.FixtureRequest) -> Task:
+    """Calls by packet, and calls that are billed."""
+    path = TASKS / f"{request.param}.py"
+    return judge.run(judge.executor.open_task(path.read_text(), str(path), "cpu"))
+
+
+def evaluated(judge: Opened, task: Task, deed: str) -> Evaluation:
+    source = CANDIDATE.replace("DEED", deed)
+    request = EvaluationRequest(
+        Candidate(source, "cpp"), "search", "time", Policy(library_calls="allow")
+    )
+    return judge.run(judge.executor.evaluate(task, request, "cpu"))
+
+
+@pytest.mark.parametrize(
+    ("deed", "status", "words"),
+    [
+        ("raise ValueError('of mine')", "crashed", "of mine"),
+        ("os._exit(3)", "crashed", "exit code 3"),
+        ("time.sleep(1000)", "timed_out", ""),
+        ("return x[:1]", "incorrect", "shape"),
+        ("return x.double()", "incorrect", "float64"),
+        ("return torch.tanh(x)", "incorrect", "a timed call is wrong"),
+        (
+            "frame.f_locals['self']._words[8] += 1; frame.f_locals['link'].answer(whole=True)",
+            "",
+            "",
+        ),
+    ],
+)
+def test_what_goes_wrong_in_a_timed_call_is_found(
+    judge: Opened, task: Task, deed: str, status: str, words: str
+) -> None:
+    """The last: an answer that comes before the outputs."""
+    found = evaluated(judge, task, deed)
+    assert found.status == status if status else found.status in ("incorrect", "reward_hack"), (
+        found.message
+    )
+    assert words in found.message
+
+
+@pytest.mark.parametrize(
+    "form", ["x.t().contiguous().t()", "x[:, :1].expand(x.shape)", "x.flip(0).flip(0)"]
+)
+def test_outputs_with_gaps_are_read_as_they_are(judge: Opened, task: Task, form: str) -> None:
+    """Transposed, repeated along an axis, and in one piece: added to the right result as zeros."""
+    deed = (
+        "return (torch.tanh(x) * self.weight + x.sum(dim=-1, keepdim=True) + 0 * "
+        f"({form})).t().contiguous().t()"
+    )
+    found = evaluated(judge, task, deed)
+    assert found.status == "correct", found.message
+
+
+@pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler on this machine")
+@pytest.mark.parametrize(
+    ("when", "status"),
+    [("frame is not None", "build_failed"), ("True", "correct"), ("frame is None", "correct")],
+)
+def test_a_timed_call_gets_what_was_built_while_it_was_checked(
+    judge: Opened, task: Task, when: str, status: str
+) -> None:
+    """The last: what is not ordered while it is timed."""
+    deed = f"""
+            pass
+        if {when} and not hasattr(self, "built"):
+            from harness.native import load_cpp
+            self.built = load_cpp('extern "C" int built_in_a_call() {{ return 1; }}')"""
+    found = evaluated(judge, task, deed)
+    assert found.status == status, found.message
+    assert status == "correct" or "load what you need when the module is loaded" in found.message
+
+
+@pytest.mark.quiet
+def test_the_clock_is_the_judges_and_says_what_it_leaves_open(judge: Opened, task: Task) -> None:
+    for _ in range(TRIES):  # some 30 us on a quiet machine, and more on a busy one
+        (case,) = evaluated(judge, task, "pass").cases
+        assert case.clock == "judge"
+        assert case.open_us is not None
+        assert case.open_us > 0
+        if case.open_us < 1_000:
+            return
+    raise AssertionError(f"{case.open_us} us are left open")
+
+
+@pytest.mark.quiet
+def test_waiting_for_something_else_counts(judge: Opened, task: Task) -> None:
+    """A process that sleeps runs nothing, and is as slow as it is; but for what the judge waits for
+    its own core meanwhile."""
+    for _ in range(TRIES):
+        (case,) = evaluated(judge, task, "time.sleep(0.01)").cases
+        assert case.latency_us is not None
+        if case.latency_us > 9_000:
+            return
+    raise AssertionError(f"it took {case.latency_us} us")
+
+
+class Pair:
+    """Both ends of a link by packets, and a thread that serves."""
+
+    def __init__(self, model: Any, shape: tuple[int, ...] = (4, 4)) -> None:
+        self.layout = buffers.plan([torch.zeros(shape), 3])
+        self.outputs = gate.expected(buffers.dense(buffers.plan([torch.zeros(shape)])))
+        fd = buffers.create("gate", gate.gate_bytes(1))
+        self.ours, theirs = frames.pair()
+        self.judge = gate.Gate(fd, 1)
+        link, door = gate.Packets(theirs.fileno(), self.layout, 1), gate.Gate(fd, 1)
+        self._thread = threading.Thread(
+            target=lambda: door.serve(link, [model], gate.Task(self.layout, self.outputs, 1))
+        )
+        self._thread.start()
+        self._theirs = theirs
+
+    def ask(
+        self, order: int, sent: bytes = b"-", number: int = 0, values: list[Any] | None = None
+    ) -> bytes:
+        self.judge.order(order, number, values)
+        self.ours.send(sent)
+        return self.ours.recv(1 << 16)
+
+    def close(self) -> None:
+        self.ask(gate.END)
+        self._thread.join()
+        for end in (self.ours, self._theirs):
+            end.close()
+
+
+@pytest.fixture
+def doubling() -> Any:
+    pair = Pair(lambda inputs: [inputs[0] * inputs[1]])
+    yield pair
+    pair.close()
+
+
+def test_inputs_and_outputs_are_packets(doubling: Pair) -> None:
+    x = torch.randn(4, 4)
+    sent = x.numpy().tobytes()
+    assert doubling.ask(gate.CALL, sent) == (x * 3).numpy().tobytes()
+    assert doubling.ask(gate.CALL, sent, values=[5]) == (x * 5).numpy().tobytes()
+    assert doubling.ask(gate.AGAIN, number=0) == (x * 3).numpy().tobytes()
+    assert len(doubling.ask(gate.NOTHING)) == 64
+    assert doubling.judge.share_ns > 0
+    assert doubling.ask(gate.FORGET) == b"-"
+
+
+def test_a_packet_is_a_copy() -> None:
+    """What a call's memory becomes later is not what was sent."""
+    kept = torch.ones(4, 4)
+    pair = Pair(lambda inputs: [kept])
+    pair.judge.order(gate.CALL, 0, None)
+    pair.ours.send(bytes(64))
+    pair.ours.recv(1, socket.MSG_PEEK)
+    kept.zero_()
+    assert pair.ours.recv(1 << 16) == torch.ones(4, 4).numpy().tobytes()
+    pair.close()
+
+
+@pytest.mark.parametrize(
+    ("found", "kind"),
+    [
+        ([], "structure"),
+        ([torch.zeros(4)], "shape"),
+        ([torch.zeros(4, 4, dtype=torch.int32)], "dtype"),
+    ],
+)
+def test_outputs_that_do_not_fit_are_refused(found: list[torch.Tensor], kind: str) -> None:
+    pair = Pair(lambda inputs: inputs[:1])
+    door = gate.Gate(buffers.create("gate", gate.gate_bytes(1)), 1)
+    with pytest.raises(modules.LoadError) as error:
+        door._show(found, pair.outputs, gate.Packets(pair.ours.fileno(), pair.layout, 1))
+    assert error.value.kind == kind
+    pair.close()
+
+
+@pytest.mark.parametrize(("one_core", "unmeasured_ns"), [(True, 20), (False, 30)])
+def test_both_parts_of_a_turn_are_told_by_one_clock(one_core: bool, unmeasured_ns: int) -> None:
+    """Of several threads the bill is the sum: there the judge's clock counts, before the measured
+    calls as within."""
+
+    class Following(OneByOne):
+        def __init__(self) -> None:
+            self.pool, self.keys, self.warm, self.one_core = (
+                SimpleNamespace(warm=1),
+                {"": ""},
+                None,
+                one_core,
+            )  # type: ignore[assignment]
+            told = TurnResult(
+                own_ns=10,
+                unmeasured_ns=20,
+                seen_ns=15,
+                unmeasured_seen_ns=30,
+                waited_ns=0,
+                minor_faults=0,
+                kept=True,
+            )
+            self._callers = {"": SimpleNamespace(turn=lambda *_: told)}  # type: ignore[dict-item]
+
+    found = Following().burst("", [], memoryview(b""), None)  # type: ignore[arg-type]
+    assert (found.inside_ns, found.unmeasured_ns) == (10 if one_core else 15, unmeasured_ns)

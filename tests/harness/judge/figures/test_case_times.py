@@ -1,0 +1,172 @@
+"""A candidate's own clock counts only as far as the judge's reproduces it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from harness.judge.figures import statistics
+from harness.judge.figures.case_times import Block, CaseTimes
+from harness.targets.state import DeviceState
+
+ROUNDS, TRUE_NS, GAP_NS = 8, 2_000_000.0, 250_000.0
+
+
+def times(claims: list[float], noise_ns: float = 10_000.0, true_ns: float = TRUE_NS) -> CaseTimes:
+    """Three processes of a candidate that takes true_ns and claims a share of it in each round;
+    messages add noise."""
+    rng = random.Random(5)
+    found = CaseTimes()
+    for _ in range(3):
+        inner = [share * true_ns for share in claims]
+        block = Block(
+            {"eager": [(TRUE_NS / 1e3, ns / 1e3) for ns in inner]},
+            DeviceState(0),
+            DeviceState(0),
+            inner_ns=inner,
+        )
+        block.outer_ns = [true_ns + GAP_NS + rng.expovariate(1 / noise_ns) for _ in claims]
+        block.gap_ns = [GAP_NS + rng.expovariate(1 / noise_ns) for _ in claims]
+        found.blocks.append(block)
+    return found
+
+
+def speedup(found: CaseTimes) -> float:
+    return statistics.compare(found.confirmed("eager"), 1.02, random.Random(1)).speedup
+
+
+@pytest.mark.parametrize("noise_ns", [10_000.0, 400_000.0])
+def test_an_honest_figure_is_left_alone(noise_ns: float) -> None:
+    found = times([1.0] * ROUNDS, noise_ns)
+    assert not found.clock_disagrees()
+    assert speedup(found) == pytest.approx(1.0, abs=0.15 if noise_ns > 1e5 else 0.01)
+
+
+@pytest.mark.parametrize("honest_rounds", [0, 1, 2, 3])
+def test_a_lie_in_most_rounds_changes_nothing(honest_rounds: int) -> None:
+    found = times([1.0] * honest_rounds + [0.25] * (ROUNDS - honest_rounds))
+    assert found.clock_disagrees()
+    assert speedup(found) == pytest.approx(1.0, abs=0.05)
+
+
+def test_a_lie_below_the_accusation_does_not_count_either() -> None:
+    found = times([0.8] * ROUNDS)
+    assert not found.clock_disagrees()
+    assert speedup(found) == pytest.approx(1.0, abs=0.05)
+
+
+def test_outputs_that_passed_the_caches_by_are_no_accusation() -> None:
+    """Handing them over takes longer than the baseline's: seen on a machine with much cache, where
+    an honest kernel was accused."""
+    found = times([0.7] * ROUNDS)
+    assert found.clock_disagrees()
+    assert not found.clock_disagrees(copying_us=0.4 * TRUE_NS / 1e3)
+    assert speedup(found) == pytest.approx(1.0, abs=0.05)
+
+
+def test_a_really_faster_candidate_keeps_its_figure() -> None:
+    found = times([1.0] * ROUNDS, true_ns=TRUE_NS / 4)
+    assert not found.clock_disagrees()
+    assert speedup(found) == pytest.approx(4.0, rel=0.02)
+
+
+def alone(found: CaseTimes, candidate_us: float, baseline_us: float) -> CaseTimes:
+    """The same with a device's calls alone."""
+    rng = random.Random(6)
+    for block in found.blocks:
+        for side, us in (("", candidate_us), ("eager", baseline_us)):
+            block.alone_us[side] = [us * rng.uniform(1, 1.05) for _ in range(8)]
+    return found
+
+
+@pytest.mark.parametrize("faster", [0.5, 1.0, 2.0, 5.0])
+def test_what_every_call_alone_costs_accuses_nobody(faster: float) -> None:
+    us = TRUE_NS / 1e3
+    found = alone(times([1.0] * ROUNDS, true_ns=TRUE_NS / faster), 500 + us / faster, 500 + us)
+    assert found.alone_factor("eager") == 1.0
+    assert speedup(found) == pytest.approx(faster, rel=0.02)
+
+
+@pytest.mark.parametrize("faster", [1.0, 2.0, 3.0])
+def test_a_figure_that_only_a_burst_has_does_not_count(faster: float) -> None:
+    """Eight calls in one, so that a call's share is an eighth, of a candidate that is faster as
+    well or is not."""
+    us = TRUE_NS / 1e3
+    found = alone(times([1.0] * ROUNDS, true_ns=TRUE_NS / faster / 8), 500 + us / faster, 500 + us)
+    assert speedup(found) == pytest.approx(faster, rel=0.1)
+
+
+WARM, CALLS, TURNS, CALL_US = 6, 2, 16, 40.0
+
+
+def turns(
+    saved: float = 0.0, share: float = 1.0, luck: float = 0.0, busy: float = 0.0, seed: int = 3
+) -> CaseTimes:
+    """Three processes of a candidate as fast as the baseline that does so much of each measured
+    call in unmeasured ones, in a share of its turns. luck: by how much of a call the unmeasured
+    ones of one process differ from another's (standard deviation). busy: in how many turns somebody
+    else has the core for milliseconds."""
+    rng, found = random.Random(seed), CaseTimes()
+    for _ in range(3):
+        block = Block(
+            {"eager": []},
+            DeviceState(0),
+            DeviceState(0),
+            calls=CALLS,
+            warm=WARM,
+            null_ns=[(20_000, 10_000)],
+        )
+        lucky, often = rng.gauss(0, luck), rng.uniform(0, 2 * busy)
+        for _ in range(TURNS):
+            ahead = saved * (rng.random() < share)
+            pace = 1 - ahead
+            block.pairs["eager"].append(
+                (
+                    CALL_US * rng.lognormvariate(0, 0.05),
+                    CALL_US * pace * rng.lognormvariate(0, 0.05),
+                )
+            )
+            own, other = (
+                3 * rng.lognormvariate(0, 0.2) + (rng.random() < often) * rng.uniform(50, 500)
+                for _ in range(2)
+            )
+            own += WARM * (1 + lucky) + CALLS * ahead - WARM * pace
+            for side, calls in (("", own), ("eager", other)):
+                block.unmeasured_ns.setdefault(side, []).append(1e3 * CALL_US * calls)
+        block.inner_ns = block.outer_ns = [1e3 * CALLS * own for _, own in block.pairs["eager"]]
+        block.gap_ns = [0.0] * TURNS
+        found.blocks.append(block)
+    return found
+
+
+def verdict(found: CaseTimes) -> str:
+    return statistics.compare(
+        found.confirmed("eager"), 1.02, random.Random(1), open_us=found.open_us
+    ).verdict
+
+
+@pytest.mark.parametrize(("luck", "busy"), [(0.0, 0.0), (0.15, 0.0), (0.0, 0.3), (0.15, 0.3)])
+def test_what_chance_adds_to_unmeasured_calls_raises_no_figure(luck: float, busy: float) -> None:
+    """Rounds of one process agree on what it has by luck, and all of them together would be sure of
+    it."""
+    assert not [
+        seed
+        for seed in range(100)
+        if turns(luck=luck, busy=busy, seed=seed).unmeasured_factor("eager") > 1.02
+    ]
+
+
+@pytest.mark.parametrize("saved", [0.5, 0.8])
+def test_unmeasured_work_counts_but_for_what_cold_caches_explain(
+    saved: float,
+) -> None:
+    found = turns(saved)
+    assert statistics.compare(found.pairs("eager"), 1.02, random.Random(1)).verdict == "faster"
+    assert speedup(found) == pytest.approx(1 / (1 - found.cold_us / CALL_US), rel=0.15)
+    assert verdict(found) != "faster"
+
+
+@pytest.mark.parametrize("share", [0.55, 0.65, 0.75, 0.85])
+def test_what_too_few_turns_show_to_be_counted_is_left_open(share: float) -> None:
+    assert "faster" not in [verdict(turns(0.8, share, seed=seed)) for seed in range(20)]

@@ -1,0 +1,211 @@
+"""What a candidate may have built, what a compiler can read meanwhile, and what a failed build
+explains."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.judge.device.machine import Machine
+from harness.judge.processes import builds
+from harness.judge.processes.builds import BuildService
+from harness.judge.processes.worker import BuildHandler
+from harness.native import find_compiler
+from harness.native.building import Order
+from harness.types import to_json
+from tests.harness.conftest import CANDIDATES, Bench
+
+MANY = """
+for number in range(COUNT):
+    try:
+        load_cpp(f'extern "C" int f() {{ return {number} }}')
+    except Exception:
+        pass
+"""
+BROKEN = """
+try:
+    load_cpp('extern "C" int f() { return nothing; }')
+except Exception as error:
+    said = error
+"""
+
+
+@pytest.fixture(scope="module")
+def machine(judge_cache: Path) -> Iterator[Machine]:
+    if find_compiler() is None:
+        pytest.skip("no C++ compiler on this machine")
+    found = Machine(judge_cache)
+    yield found
+    found.reaper.wait()
+    found.close()
+
+
+def service(
+    machine: Machine, level: str, seconds: float = 60.0, candidate: str = "one"
+) -> BuildService:
+    rules = machine.rules(level)
+    return BuildService(
+        machine.fork_server,
+        rules,
+        machine.scratch,
+        machine.cache,
+        seconds,
+        machine.reaper,
+        None,
+        candidate,
+    )
+
+
+def order(source: str) -> dict[str, Any]:
+    asked: dict[str, Any] = to_json(Order("cpp", source))
+    return asked
+
+
+def ask(handle: BuildHandler, source: str) -> str:
+    """Why an order was refused, "" for one that was served."""
+    answer, fds = handle(order(source))
+    for fd in fds:
+        os.close(fd)
+    return str(answer.get("error", ""))
+
+
+def test_a_process_may_order_so_many_builds(machine: Machine) -> None:
+    service_ = service(machine, machine.level)
+    desk = service_.desk()
+    answers = [desk(order("\ud800")) for _ in range(builds.MOST_ORDERS + 50)]
+    assert "Unicode" in answers[builds.MOST_ORDERS - 1][0]["error"]
+    assert "fewer sources" in answers[-1][0]["error"]
+    assert len(service_.records) == builds.MOST_ORDERS + 1
+    assert "Unicode" in service_.desk()(order("\ud800"))[0]["error"]
+
+
+def test_compilers_work_so_long_for_one_evaluation(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = service(machine, machine.level)
+    monkeypatch.setattr(builds, "MOST_BUILDS", 0)
+    answer, fds = found.handle(order(f"int f() {{ return {os.getpid()}; }}"))
+    for fd in fds:
+        os.close(fd)
+    assert "error" not in answer
+    answer, _ = found.handle(order(f"int g() {{ return {os.getpid()}; }}"))
+    assert "build less" in answer["error"]
+    assert found.records[-1].timed_out
+
+
+def test_only_builds_ordered_while_loading_are_kept_for_a_candidate(
+    machine: Machine,
+) -> None:
+    early, late = (
+        f'extern "C" int {name}() {{ return {time.time_ns()}; }}' for name in ("early", "late")
+    )
+
+    def evaluation(candidate: str) -> list[bool]:
+        """Whether either was there before."""
+        found = service(machine, machine.level, candidate=candidate)
+        desk = found.desk()
+        assert not ask(desk, early)
+        found.loaded()
+        assert not ask(desk, late)
+        assert not ask(desk, late)
+        found.close()
+        assert found.records[2].cached
+        return [record.cached for record in found.records[:2]]
+
+    assert evaluation("one") == [False, False]
+    assert evaluation("one") == [True, False]
+    assert evaluation("two") == [False, False]
+    assert not list(Path(machine.scratch).glob("builds-*"))
+
+
+def test_later_processes_get_what_the_first_has_ordered(machine: Machine) -> None:
+    found = service(machine, machine.level, candidate=str(time.time_ns()))
+    first, failing = found.desk(), "int f() { return nothing; }"
+    assert not ask(first, "int f() { return 1; }")
+    found.loaded()
+    assert not ask(first, "int f() { return 2; }")
+    said = ask(first, failing)
+    assert "nothing" in said
+    spent = found.spent_s
+    for later in (found.desk(), found.desk()):
+        assert not ask(later, "int f() { return 1; }")
+        assert not ask(later, "int f() { return 2; }")
+        assert ask(later, failing) == said
+        assert "for the first time in a process that is timed" in ask(
+            later, "int f() { return 3; }"
+        )
+    assert found.spent_s == spent
+    found.close()
+
+
+def test_builds_without_end_are_a_failed_build(bench: Bench, correct: str) -> None:
+    head, brace, tail = correct.partition("class ModelNew")
+    many = MANY.replace("COUNT", str(builds.MOST_ORDERS)).replace(
+        "return {number}", "return \\ud800"
+    )
+    found = bench.evaluate(head + many + "load_cpp('int f;')\n" + brace + tail)
+    assert found.status == "build_failed", found.message
+    assert "fewer sources" in found.message
+
+
+@pytest.mark.parametrize("level", ["namespaces", "landlock"])
+def test_a_source_sees_nothing_of_tasks_candidates_and_judges(
+    machine: Machine, tmp_path: Path, level: str
+) -> None:
+    if machine.isolation[level] != "available":
+        pytest.skip(f"this machine cannot give {level}: {machine.isolation[level]}")
+    found = service(machine, level)
+    answer, fds = found.handle(order(f"int another() {{ return {os.getpid()}; }}"))
+    for fd in fds:
+        os.close(fd)
+    product = machine.cache / "builds" / "one" / f"{answer['identity']}.bin"
+    assert product.exists()
+    (tmp_path / "secret").write_text("1")
+    pids = (os.getpid(), os.getppid(), machine.fork_server._process.pid)  # type: ignore[union-attr]
+    hidden = [
+        str(product),
+        str(CANDIDATES / "task.py"),
+        str(CANDIDATES / "correct.py"),
+        str(tmp_path / "secret"),
+        "/etc/shadow",
+    ]
+    hidden += [
+        f"/proc/{pid}/{name}"
+        for pid in pids
+        for name in ("environ", "maps", "mem", "fd/0", "fd/3", "auxv")
+    ]
+    include = "\n".join(f'__asm__(".incbin \\"{path}\\"");' for path in hidden)
+    answer, _ = found.handle(order(include))
+    assert answer["error"].count("file not found") == len(hidden), answer["error"]
+    answer, fds = found.handle(order('__asm__(".incbin \\"/usr/include/stdio.h\\"");'))
+    assert "error" not in answer  # what may be read is found this way
+    for fd in fds:
+        os.close(fd)
+
+
+def test_a_build_does_not_tell_when_it_was_made(bench: Bench, correct: str) -> None:
+    """Else a process would know whether an earlier one had ordered the same."""
+    tells = (
+        'static_assert(!__builtin_strcmp(__DATE__ " " __TIME__, "Jan  1 1970 00:00:00"));\n'
+        "static_assert(__TIMESTAMP__[20] < '2');\n"
+    )
+    assert 'extern "C"' in correct
+    found = bench.evaluate(correct.replace('extern "C"', f'{tells}extern "C"', 1))
+    assert found.status == "correct", found.message
+
+
+def test_a_failed_build_that_was_caught_explains_nothing_later(bench: Bench, correct: str) -> None:
+    head, brace, tail = correct.partition("class ModelNew")
+    caught = head + BROKEN
+    assert bench.evaluate(caught + brace + tail).status == "correct"
+    later = bench.evaluate(caught + "raise KeyError('elsewhere')\n" + brace + tail)
+    assert (later.status, later.signals[0].name) == ("crashed", "crash.exception"), later.message
+    died = bench.evaluate(caught + "import os\nos._exit(3)\n" + brace + tail)
+    assert (died.status, died.signals[0].name) == ("crashed", "crash.exit"), died.message
+    raised = bench.evaluate(caught + "raise said\n" + brace + tail)
+    assert raised.status == "build_failed", raised.message

@@ -1,0 +1,82 @@
+"""A worker that is started before it is needed: used once, for the purpose it was started for, and
+only while it is well."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.judge.device.machine import Machine
+from harness.judge.processes.prestarted import Prestarted
+from harness.judge.processes.worker import Worker
+
+
+@pytest.fixture(scope="module")
+def machine(judge_cache: Path) -> Iterator[Machine]:
+    found = Machine(judge_cache)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def prestarted() -> Iterator[Prestarted]:
+    found = Prestarted()
+    yield found
+    found.drop()
+
+
+def started(prestarted: Prestarted, machine: Machine) -> int:
+    """The pid of a worker for candidates that was started prestarted."""
+    rules = machine.rules(machine.level)
+    prestarted.start(machine.fork_server, "candidate", rules, machine.scratch, "cpu")
+    until = time.monotonic() + 20
+    while prestarted._worker is None and time.monotonic() < until:
+        time.sleep(0.01)
+    assert prestarted._worker is not None
+    return prestarted._worker.pid
+
+
+def take(prestarted: Prestarted, machine: Machine) -> Worker | None:
+    return prestarted.take(machine.fork_server, "candidate", machine.rules(machine.level))
+
+
+def test_it_is_the_one_that_was_started_and_serves_once(
+    machine: Machine, prestarted: Prestarted
+) -> None:
+    pid = started(prestarted, machine)
+    assert started(prestarted, machine) == pid  # one is enough
+    worker = take(prestarted, machine)
+    assert worker is not None
+    assert worker.pid == pid
+    worker.ask("threads", seconds=20, count=1, cpus=[])
+    worker.close()
+    assert take(prestarted, machine) is None
+
+
+def test_one_for_other_rules_is_not_taken(machine: Machine, prestarted: Prestarted) -> None:
+    started(prestarted, machine)
+    wider = replace(machine.rules(machine.level), memory_bytes=1 << 30)
+    assert prestarted.take(machine.fork_server, "candidate", wider) is None
+
+
+def test_one_that_has_died_is_replaced(machine: Machine, prestarted: Prestarted) -> None:
+    os.kill(started(prestarted, machine), signal.SIGKILL)
+    time.sleep(0.2)
+    assert take(prestarted, machine) is None
+    started(prestarted, machine)
+    worker = take(prestarted, machine)
+    assert worker is not None
+    worker.close()
+
+
+def test_a_dropped_one_is_gone(machine: Machine, prestarted: Prestarted) -> None:
+    pid = started(prestarted, machine)
+    prestarted.drop()
+    command = Path(f"/proc/{pid}/cmdline")
+    assert not command.exists() or not command.read_bytes()  # ended, perhaps not waited for yet

@@ -1,0 +1,121 @@
+"""What is slow is waited for, and what memory was too short for is told as that."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from harness.judge.device.machine import Machine
+from harness.judge.errors import WorkerDied
+from harness.judge.exchange import bursts, device_link
+from harness.judge.exchange.case_pool import CasePool
+from harness.judge.failures import Failure
+from harness.judge.run import Run, address_space, call_seconds
+from harness.judge.tasks.task_workers import TaskText, TaskWorkers
+from harness.targets import cpu
+from harness.types import Candidate, Case, EvaluationRequest, Policy
+from harness.wire.device_memory import DeviceMemoryError
+from kevolve_mcp.executors import LocalExecutor
+from kevolve_mcp.executors.base import ProgressEvent
+
+TASK = (
+    "import torch\n\n\ndef reference(x):\n    return torch.{0}(x)\n\n\ndef get_inputs():\n"
+    "    return [torch.randn(64, 32)]\n"
+)
+
+
+def test_a_deadline_follows_the_reference() -> None:
+    quick, timed = Case("quick"), Case("timed", baselines_us={"eager": 5e6, "compile": 4e6})
+    assert call_seconds(quick, 24) == 10.0
+    assert call_seconds(quick, 3, reference_s=1e-3) == 10.0
+    assert call_seconds(quick, 24, reference_s=2.0) == 24 * 20 * 2.0
+    assert call_seconds(timed, 3, reference_s=1e-3) == 3 * 20 * 4.0
+    assert call_seconds(Case("short", baselines_us={"eager": 1e4}), 10) == 10 * 200 * 0.01
+
+
+def test_a_large_case_gets_more_address_space() -> None:
+    gib = 1 << 30
+    assert address_space(8 * gib, 1 << 20, 18 * gib) == 8 * gib
+    assert address_space(8 * gib, gib // 2, 18 * gib) == 12 * gib
+    assert address_space(8 * gib, 4 * gib, 18 * gib) == 18 * gib
+    assert address_space(8 * gib, 4 * gib, 4 * gib) == 8 * gib
+    assert address_space(0, gib, 18 * gib) == 0  # a device's driver maps what it likes
+
+
+def test_a_task_that_ran_out_of_memory_is_not_told_that_it_exited(
+    tmp_path: Path,
+) -> None:
+    machine = Machine(tmp_path)
+    workers = TaskWorkers(machine, cpu, TaskText(TASK.format("sin"), "", "", 0))
+    starved = WorkerDied(9, None, peak=3 << 30, starved=True)
+    said = workers.refusal(starved, None)  # type: ignore[arg-type]  # its log is not asked for
+    assert said.startswith("task.py, line 4: this machine ran out of memory")
+    assert "it held 3.0 GiB" in said
+    assert "GiB are free now" in said
+    workers.close()
+    machine.close()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [torch.OutOfMemoryError("CUDA out of memory"), DeviceMemoryError("cuMemCreate: out of memory")],
+)
+def test_who_holds_a_devices_memory_has_crashed(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    gib, ended = 1 << 30, list[str]()
+    worker: Any = SimpleNamespace(
+        kill=lambda: ended.append("killed"), gone=lambda: ended.append("gone")
+    )
+
+    def starved() -> None:
+        raise error
+
+    def guarded(held: int) -> None:
+        ended.clear()
+        monkeypatch.setattr(device_link, "free_bytes", lambda: gib + (held if ended else 0))
+        Run.guard(SimpleNamespace(), "case only", worker, starved)  # type: ignore[arg-type]
+
+    with pytest.raises(Failure, match=r"holds 100\.0 GiB") as caught:
+        guarded(100 * gib)
+    assert (caught.value.status, caught.value.signals[0].name, ended) == (
+        "crashed",
+        "out_of_memory",
+        ["killed", "gone"],
+    )
+    with pytest.raises(type(error)):  # it is somebody else's
+        guarded(gib)
+
+
+def test_tasks_that_are_held_open_give_way_where_memory_is_short(
+    judge_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEVOLVE_TASK_GIB", "100000")  # more than is free anywhere
+
+    async def body() -> list[str]:
+        heard: list[ProgressEvent] = []
+        async with LocalExecutor(None, judge_cache) as executor:
+            tasks = [
+                await executor.open_task(TASK.format(name), "", "cpu", timed=False)
+                for name in ("sin", "cos")
+            ]
+            candidate = Candidate(
+                "import torch\n\n\ndef kernel(x):\n    return torch.sin(x)\n", "cpp"
+            )
+            request = EvaluationRequest(candidate, "check", "verify", Policy(library_calls="allow"))
+            found = await executor.evaluate(tasks[0], request, "cpu", progress=heard.append)
+        assert found.status == "correct"
+        return [event.stage for event in heard]
+
+    assert "open" in asyncio.run(body())  # the first was closed when the second was opened
+
+
+@pytest.mark.parametrize(("call_s", "calls"), [(0.0, 24), (0.1, 24), (2.0, 10), (60.0, 3)])
+def test_fewer_outputs_are_held_where_a_call_takes_seconds(call_s: float, calls: int) -> None:
+    pool = CasePool("slow", {"outputs": {"bytes": 4096, "leaves": []}, "call_s": call_s})
+    assert bursts.retained_calls(pool, 0.0) == calls

@@ -1,0 +1,56 @@
+"""Why an interval is wide: causes are told from the rounds of processes."""
+
+from __future__ import annotations
+
+from harness.judge.figures.case_times import Block
+from harness.judge.timing.causes import explain
+from harness.targets.state import DeviceState
+
+CALM = DeviceState(0)
+LATER = DeviceState(1_000_000_000)
+STEADY = [1.0, 1.01, 0.99, 1.02, 0.98, 1.0, 1.01, 0.99]
+
+
+def block(
+    baseline: float, own: float, faults: tuple[float, ...] = (), after: DeviceState = LATER
+) -> Block:
+    pairs = [(baseline * a, own * b) for a, b in zip(STEADY, reversed(STEADY), strict=True)]
+    return Block({"eager": pairs}, CALM, after, faults=list(faults))
+
+
+def test_quiet_processes_have_ratios_and_no_cause() -> None:
+    found = explain([block(20, 10)] * 3, "eager")
+    assert [round(ratio, 1) for ratio in found.ratios] == [2.0, 2.0, 2.0]
+    assert found.causes == ()
+    assert "no cause shows" in str(found)
+    assert explain([], "eager").ratios == ()
+
+
+def test_one_process_of_three_that_stands_alone_is_named_with_its_side() -> None:
+    (cause, *_) = explain([block(20, 10), block(20, 14), block(20, 10)], "eager").causes
+    assert "process 2 of 3 stands alone: the candidate took 1.40 times" in cause
+
+
+def test_a_baseline_of_two_speeds_is_seen_inside_processes() -> None:
+    slow = [(20.0 if n % 2 else 34.0, 10.0) for n in range(8)]
+    found = explain([Block({"eager": slow}, CALM, LATER)] * 3, "eager")
+    assert any(
+        "the baseline has two speeds: 20 us in 12 of 24 bursts, 34 us" in cause
+        for cause in found.causes
+    )
+
+
+def test_scatter_faults_and_what_others_took_are_told() -> None:
+    wild = [(20.0, us) for us in (10.0, 12.0, 14.0, 16.0, 18.0, 20.0, 22.0, 25.0)]
+    assert any(
+        "scatter by a factor" in cause
+        for cause in explain([Block({"eager": wild}, CALM, LATER)], "eager").causes
+    )
+    (cause,) = explain([block(20, 10, (0, 0, 3072, 3072))], "eager").causes
+    assert (
+        cause
+        == "the candidate met 3072 page faults a call in 2 of 4 bursts, and none in the others"
+    )
+    stolen = DeviceState(1_000_000_000, stolen_ns=300_000_000)
+    (cause,) = explain([block(20, 10, after=stolen)], "eager").causes
+    assert "the hypervisor held the core for 30%" in cause

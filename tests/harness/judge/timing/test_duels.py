@@ -1,0 +1,104 @@
+"""Candidates against each other in the same rounds, judged for real."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.types import Candidate, ComparisonRequest, EvaluationRequest, HeadToHead, Samples
+from tests.harness.conftest import Bench
+
+CALL = "        _lib.rows(x, self.weight, y, x.shape[0], x.shape[1])\n"
+SUM = "for (int64_t j = 0; j < m; j++) s += x[i * m + j];"
+AGAIN = (
+    "for (int64_t r = 0; r < 3; r++) for (int64_t j = 0; j < m; j++) { s += std::tanh(x[i * m + "
+    "j]) * 1e-30f; }"
+)
+
+
+def compare(bench: Bench, *sources: str, cases: tuple[str, ...] = ("small",)) -> HeadToHead:
+    request = ComparisonRequest(tuple(Candidate(source, "cpp") for source in sources), cases=cases)
+    return bench.run(bench.executor.compare(bench.task, request, "cpu"))
+
+
+@pytest.mark.quiet
+def test_a_true_step_is_seen_and_equal_kernels_are_not_called_different(
+    bench: Bench, correct: str
+) -> None:
+    slow = correct.replace(SUM, f"{SUM} {AGAIN}")
+    found = compare(bench, slow, correct, f"{correct}\n# the same again\n")
+    assert [e.status for e in found.evaluations] == ["correct"] * 3
+    assert found.processes >= 3
+    for number in (1, 2):
+        step = found.duel(number, 0)
+        assert step is not None
+        assert step.ratio > 1.3
+        assert step.verdict in ("faster", "inconclusive")
+    equal = found.duel(2, 1)
+    assert equal is not None
+    assert equal.verdict in ("equivalent", "inconclusive")
+    assert [case.baseline in case.baselines for e in found.evaluations for case in e.cases] == [
+        True
+    ] * 3
+
+
+def test_who_is_wrong_only_while_timed_is_found_others_are_compared(
+    bench: Bench, correct: str
+) -> None:
+    counted = "        self.calls = getattr(self, 'calls', 0) + 1\n        if self.calls < 130:\n"
+    lazy = correct.replace(CALL, f"{counted}    {CALL}")
+    found = compare(bench, lazy, correct, f"{correct}\n# the same again\n")
+    assert found.evaluations[0].status == "incorrect"
+    assert "while it was timed" in found.evaluations[0].message
+    assert [e.status for e in found.evaluations[1:]] == ["correct", "correct"]
+    assert found.duel(1, 0) is None
+    assert found.duel(2, 1) is not None
+
+
+def test_one_that_leaves_the_work_to_the_framework_has_no_duel(bench: Bench, correct: str) -> None:
+    helped = correct.replace("return y\n", "return y + 0\n")
+    found = compare(bench, helped, correct)
+    assert [e.status for e in found.evaluations] == ["needs_review", "correct"]
+    assert found.status == "needs_review"
+    assert found.duels == ()
+
+
+def test_requests_that_compare_nothing_are_refused(correct: str) -> None:
+    one = Candidate(correct, "cpp")
+    with pytest.raises(ValueError, match="2 to 8"):
+        ComparisonRequest((one,))
+    with pytest.raises(ValueError, match="same text"):
+        ComparisonRequest((one, one))
+    with pytest.raises(ValueError, match="languages"):
+        ComparisonRequest((one, Candidate(correct, "triton")))
+
+
+def test_an_ablation_is_timed_although_it_is_wrong(bench: Bench, correct: str) -> None:
+    found = bench.evaluate(
+        correct.replace("std::tanh(x[i * m + j])", "x[i * m + j]"), "time", "ablation"
+    )
+    assert (found.status, found.fitness, found.eligible) == ("incorrect", None, False)
+    assert found.message.startswith("an ablation, no result")
+    assert "wrong.values" in [s.name for s in found.signals]
+    assert all(
+        c.latency_us and c.speedup and c.verdict is None and not c.correct for c in found.cases
+    )
+
+
+def test_what_was_left_open_before_is_left_open_of_what_is_joined(
+    bench: Bench, correct: str
+) -> None:
+    rounds = {"small": {"eager": (((300.0, 1.0),) * 20,) * 9}}
+    for opened in (0.0, 5000.0):
+        earlier = Samples(rounds, 9, {"small": {"eager": opened}} if opened else {})
+        request = EvaluationRequest(
+            Candidate(correct, "cpp"), "search", "time", cases=("small",), earlier=earlier
+        )
+        found = bench.run(bench.executor.evaluate(bench.task, request, "cpu"))
+        (case,) = found.cases
+        assert case.speedup is not None
+        assert case.speedup > 100
+        assert case.open_us is not None
+        assert (case.open_us >= 5000) is bool(opened)
+        if opened:
+            assert case.verdict == "inconclusive"
+            assert any(signal.name == "clock_open" for signal in found.signals)

@@ -1,0 +1,87 @@
+"""Input families keep what a task fixes: shape, dtype, layout and the range of indices."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness.workers import operators
+from harness.workers.families import FAMILIES, vary
+
+
+def drawn() -> list[object]:
+    generator = torch.Generator().manual_seed(5)
+    dense = torch.randn(16, 24, generator=generator)
+    return [
+        dense,
+        torch.randn(24, 16, generator=generator).T,
+        torch.randn(16, 48, generator=generator)[:, ::2],
+        torch.randn(1, 24, generator=generator).expand(16, 24),
+        torch.randn((), generator=generator),
+        torch.randn(8, generator=generator).half(),
+        torch.randint(3, 9, (40,), generator=generator),
+        torch.arange(0, 50, 5),
+        torch.rand(12, generator=generator) > 0.5,
+        torch.zeros(0, 4),
+        3,
+    ]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_keeps_the_form(family: str) -> None:
+    plain = drawn()
+    for seed in range(20):
+        for old, new in zip(plain, vary(plain, family, seed), strict=True):
+            if not isinstance(old, torch.Tensor):
+                assert new == old
+                continue
+            assert isinstance(new, torch.Tensor)
+            assert (new.shape, new.stride(), new.dtype) == (old.shape, old.stride(), old.dtype)
+            if not old.is_floating_point() and old.dtype != torch.bool:
+                assert set(new.tolist()) <= set(old.tolist())
+
+
+@pytest.mark.parametrize("family", [f for f in FAMILIES if f != "dense"])
+def test_a_family_changes_values_and_not_the_original(family: str) -> None:
+    plain = drawn()
+    kept = [v.clone() for v in plain if isinstance(v, torch.Tensor)]
+    found = vary(plain, family, 1)
+    assert any(
+        not torch.equal(a, b)
+        for a, b in zip(plain, found, strict=True)
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
+    )
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip([v for v in plain if isinstance(v, torch.Tensor)], kept, strict=True)
+    )
+
+
+def test_sorted_integers_stay_as_they_are() -> None:
+    for family in FAMILIES:
+        assert torch.equal(vary([torch.arange(0, 50, 5)], family, 3)[0], torch.arange(0, 50, 5))
+
+
+def test_overlapping_windows_stay_as_they_are() -> None:
+    windows = torch.randn(10).unfold(0, 4, 1)
+    assert vary([windows], "scaled", 1)[0] is windows
+
+
+@pytest.mark.parametrize(
+    ("names", "exact"),
+    [
+        (["aten.relu.default", "aten.view.default"], True),
+        (["aten.index_select.default"], True),
+        (["aten.relu.default", "aten.add.Tensor"], False),
+        (["aten.mean.dim"], False),
+    ],
+)
+def test_operators_that_round_nothing_are_known(names: list[str], exact: bool) -> None:
+    assert operators.is_exact(names) == exact
+
+
+def test_attention_over_shared_heads_is_counted() -> None:
+    query, key = torch.empty(2, 8, 16, 4, device="meta"), torch.empty(2, 2, 16, 4, device="meta")
+    attend = torch.ops.aten._scaled_dot_product_flash_attention
+    _, flops = operators.counted(lambda given: attend(*given, 0.0, True)[0], [query, key, key])
+    assert flops == 2 * 2 * 8 * 16 * 16 * (4 + 4)
