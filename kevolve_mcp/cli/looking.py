@@ -24,7 +24,7 @@ Section = Annotated[
         "--section",
         help=(
             "summary, source, log, profile, assembly, cases, stages, or context (what its author "
-            "was shown)."
+            "was shown); of a session alone: template."
         ),
     ),
 ]
@@ -83,7 +83,7 @@ def show(
         (name for name in (node, session) if name and EVALUATION.fullmatch(name)), ""
     ):
         return _show({"evaluation_id": evaluation, "section": section}, place(server, token), json)
-    if not node:
+    if not node and section != "template":
         raise UsageError(
             "no node named",
             f"kevolve show {session} NODE; `kevolve tree {session}` lists the nodes.",

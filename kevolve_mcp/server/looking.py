@@ -38,6 +38,8 @@ async def tree(
         call = f"tree_view({named}{', ' if named else ''}cursor={view.next_cursor}) for the rest"
     elif view.kind == "tree" and view.session is not None and view.session.state == "open":
         call = f"session_next(session_id={view.session.id!r})"
+    elif view.kind == "template":
+        call = f"fill it in, then kernel_check(session_id={session_id!r}, source=...)"
     data = to_json(view)
     for name in ("text", "next_cursor", "kind"):
         data.pop(name)

@@ -12,6 +12,7 @@ from kevolve_mcp.errors import NotFound, UsageError
 from kevolve_mcp.export import SessionFacts, session_report
 from kevolve_mcp.search import ROOT, Node, Tree, no_winner
 from kevolve_mcp.store import SessionRecord, Store, StoredEvaluation
+from kevolve_mcp.synthesis import template_candidate
 from kevolve_mcp.synthesis.wording import met_line
 
 from . import listings, samples, views
@@ -21,6 +22,7 @@ from .types import NodeView, SessionView, TreeView
 
 PIECE = 24_000  # characters of one answer, about 6,000 tokens
 SECTIONS = ("summary", "source", "log", "profile", "assembly", "cases", "stages", "context")
+TEMPLATE = "template"  # of a session; all others are of a node or an evaluation
 
 
 async def session(shared: Shared, record: SessionRecord) -> SessionView:
@@ -60,8 +62,15 @@ async def look(
 ) -> TreeView:
     """The page that the arguments name. Raises NotFound, UsageError."""
     store = await shared.store()
-    if section and section not in SECTIONS:
-        raise UsageError(f"unknown section {section!r}", f"Sections: {', '.join(SECTIONS)}.")
+    if section and section not in (*SECTIONS, TEMPLATE):
+        raise UsageError(
+            f"unknown section {section!r}", f"Sections: {', '.join((*SECTIONS, TEMPLATE))}."
+        )
+    if section == TEMPLATE and (evaluation_id or node_id or diff_base or not session_id):
+        raise UsageError(
+            "the template belongs to a session, not to a node or an evaluation",
+            'Give session_id and section="template" alone.',
+        )
     if evaluation_id:
         return await shared.thread(_evaluation, store, evaluation_id, section, cursor)
     if not session_id:
@@ -72,6 +81,8 @@ async def look(
             )
         return await shared.thread(_sessions, store, shared.trees, cursor)
     record = await shared.thread(store.sessions.get, session_id)
+    if section == TEMPLATE:
+        return await shared.thread(_template, store, record, cursor)
     tree = await shared.thread(shared.trees.load, store, record.id)
     if diff_base:
         return await shared.thread(_difference, store, record, tree, node_id, diff_base, cursor)
@@ -164,6 +175,16 @@ def _sessions(store: Store, trees: Trees, cursor: int) -> TreeView:
         following,
         sessions=tuple(_session(store, trees, s.session) for s in found[:20]),
     )
+
+
+def _template(store: Store, record: SessionRecord, cursor: int) -> TreeView:
+    source = template_candidate(store.tasks.get(record.task), record.language).source
+    head = (
+        f"Template for {record.id} in {record.language}: right in form, and fails verification "
+        "until its body is filled in"
+    )
+    text, following = piece(source, cursor, head)
+    return TreeView("template", text, following)
 
 
 def _tree(view: SessionView, tree: Tree, cursor: int, detailed: bool) -> TreeView:

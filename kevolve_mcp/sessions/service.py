@@ -206,7 +206,7 @@ class Service:
         cursor: int = 0,
         detailed: bool = False,
     ) -> TreeView:
-        """Sessions, a tree, a node, an evaluation or a difference."""
+        """Sessions, a tree, a node, an evaluation, a difference, or a session's template."""
         if session_id:
             await self._check_opened(session_id)
         return await looking.look(

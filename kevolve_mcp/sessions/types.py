@@ -476,8 +476,8 @@ class AskBatch:
 
 @dataclass(frozen=True)
 class TreeView:
-    """kind: "sessions", "tree", "node", "evaluation" or "diff". text: the page for a person or a
-    model; next_cursor: where the rest begins (0: there is none)."""
+    """kind: "sessions", "tree", "node", "evaluation", "diff" or "template". text: the page for a
+    person or a model; next_cursor: where the rest begins (0: there is none)."""
 
     kind: str
     text: str

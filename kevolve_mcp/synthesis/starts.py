@@ -93,8 +93,8 @@ def find_starts(
     if not unique:
         notes.append(
             "no starting kernel was found: give one with start_path or start_source, or write the "
-            "first one from the template (`kevolve template TASK`), beginning with a plain correct "
-            "kernel"
+            'first one from the template (tree_view(session_id=..., section="template"), or in a '
+            "shell `kevolve template TASK`), beginning with a plain correct kernel"
         )
     if len(unique) > limit:
         notes.append(f"{len(unique) - limit} further starting kernels were left out")

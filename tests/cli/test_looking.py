@@ -37,6 +37,7 @@ def test_sessions_tree_show_and_diff(kevolve: Kevolve, session: str, tmp_path: P
     source = kevolve("show", session, "n1", "--section", "source")
     assert "class ModelNew" in source.stdout
     assert json.loads(kevolve("show", session, "n1", "--json").stdout)["text"]
+    assert "class ModelNew" in kevolve("show", session, "--section", "template").stdout
 
     if len(data["nodes"]) > 1:
         assert kevolve("diff", session, "n2", "n1").exit_code == 0

@@ -90,6 +90,33 @@ async def test_kernels_outside_the_tree(client: Client) -> None:
     assert data(profiled)["node_id"] == ""
 
 
+async def test_an_opened_session_offers_a_file_to_fill_in(client: Client) -> None:
+    """An agent has no shell of the server's: the answer names the call that shows the file."""
+    task = (
+        "# fake: name=add\nimport torch\nimport torch.nn as nn\n\n\nclass Model(nn.Module):\n"
+        "    def __init__(self, width):\n        super().__init__()\n"
+        "        self.weight = nn.Parameter(torch.ones(width))\n\n"
+        "    def forward(self, x, residual):\n        return (x + residual) * self.weight\n\n\n"
+        "def get_inputs(): return []\n"
+    )
+    opened = await client.call_tool("session_open", {"task_source": task, "wait_s": 45})
+    session = data(opened)["session_id"]
+    call = f'tree_view(session_id={session!r}, section="template")'
+    assert call in text(opened)
+    shown = await client.call_tool("tree_view", {"session_id": session, "section": "template"})
+    assert data(shown)["kind"] == "template"
+    assert f"kernel_check(session_id={session!r}" in data(shown)["next"]
+    source = text(shown).partition("\n")[2].rpartition("Next:")[0]
+    compile(source, "template", "exec")
+    assert "load_cpp" in source
+    assert "def forward(self, x, residual)" in source
+    assert "self.weight = nn.Parameter(torch.ones(width))" in source
+    wrong = await client.call_tool(
+        "tree_view", {"session_id": session, "node_id": "n1", "section": "template"}
+    )
+    assert "belongs to a session" in refused(wrong)["message"]
+
+
 async def test_views_and_knowledge(client: Client) -> None:
     session = await open_session(client)
     await client.call_tool("kernel_submit", {"session_id": session, "source": kernel()})

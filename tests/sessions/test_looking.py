@@ -78,6 +78,12 @@ async def test_wrong_ids_teach(bench: Bench) -> None:
             await service.tree(evaluation_id="e77")
         with pytest.raises(UsageError, match="without its session"):
             await service.tree(node_id="n1")
+        for named in ({"evaluation_id": "e1"}, {}):
+            with pytest.raises(UsageError, match="belongs to a session"):
+                await service.tree(**named, section="template")
+        with pytest.raises(UsageError, match="unknown section") as unknown:
+            await service.tree(session, section="templates")
+        assert "template" in unknown.value.hint
         with pytest.raises(UsageError, match="needs node_id"):
             await service.tree(session, diff_base="parent")
         assert (await service.tree(session, node_id="n1", diff_base="parent")).text.startswith(

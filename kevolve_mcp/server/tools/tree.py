@@ -27,12 +27,21 @@ async def tree_view(
     ] = "",
     section: Annotated[
         Literal[
-            "", "summary", "source", "log", "profile", "assembly", "cases", "stages", "context"
+            "",
+            "summary",
+            "source",
+            "log",
+            "profile",
+            "assembly",
+            "cases",
+            "stages",
+            "context",
+            "template",
         ],
         Field(
             description=(
-                "Of a node or evaluation; assembly: listings of compiled kernels; context: what "
-                "its author was shown"
+                "Of a node or evaluation; context: what its author saw; template: of a session, to "
+                "fill in"
             )
         ),
     ] = "",

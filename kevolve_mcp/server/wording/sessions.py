@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kevolve_mcp.search import no_winner
 from kevolve_mcp.sessions.types import AskBatch, AskView, Finished, Opened, SessionView, SimilarView
+from kevolve_mcp.synthesis.templates import LANGUAGES as TEMPLATE_LANGUAGES
 from kevolve_mcp.synthesis.wording import one_line
 
 from ..phrase import Phrase
@@ -29,6 +30,11 @@ def opened(result: Opened) -> Phrase:
     lines += map(similar_line, session.similar)
     if session.waiting_starts:
         lines.append(f"{session.waiting_starts} starting kernel(s) wait as the first asks.")
+    if session.state == "open" and session.language in TEMPLATE_LANGUAGES:
+        lines.append(
+            "A candidate file in the right form, its body to be filled in: "
+            f'tree_view(session_id={session.id!r}, section="template").'
+        )
     return Phrase(
         f"Session {session.id} {word}: {session.task} on {session.target} in {session.language}",
         _ask(session),
