@@ -3,17 +3,18 @@ would.
 
 A signal for the place (a tail, every k-th row, a block …) or for the values (memory never written),
 and a text with counts, the pattern in words, what the values have in common (a factor, an offset,
-another order) and the worst elements.
+another order) and the worst elements: index and error, the values themselves only where asked for.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...workers import guards
 from .distance import all_finite, blocks, rms_of
+from .places import Hits, first
 
 if TYPE_CHECKING:
     import torch
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 # the bytes of fresh and of freed memory in a checking run
 POISON = (guards.FRESH, guards.FRESH ^ 0xFF)
 _FILLED = 0.9  # of a block's elements are wrong
+_SHOWN = 3  # of the worst elements
 _EXPLAINED = 1e-3  # what a factor, an offset or another order may leave of the error's norm
 
 
@@ -38,7 +40,7 @@ def read(
         f"{int(wrong.sum())} of {wrong.numel()} elements wrong",
         words,
         _relation(candidate, expected),
-        _worst(candidate, expected, wrong),
+        _errors(candidate, expected, wrong),
     ]
     return signals or ["wrong.values"], "; ".join(p for p in parts if p)
 
@@ -47,13 +49,9 @@ def _place(wrong: torch.Tensor) -> tuple[str | None, str]:
     """The first pattern that fits, from the special to the general."""
     if wrong.dim() == 0 or wrong.numel() == 1 or bool(wrong.all()):
         return None, ""
-    hits = [_hit(wrong, axis) for axis in range(wrong.dim())]
-    partial = [axis for axis, hit in enumerate(hits) if len(hit) < wrong.shape[axis]]
-    last = wrong.dim() - 1
-    if len(partial) == 1:
-        return _along(
-            hits[partial[0]], wrong.shape[partial[0]], partial[0], partial[0] == last and last > 0
-        )
+    hits = [Hits.along(wrong, axis) for axis in range(wrong.dim())]
+    partial = [axis for axis, hit in enumerate(hits) if hit.partial]
+    count, last = int(wrong.sum()), wrong.dim() - 1
     rows = (
         float(wrong.reshape(-1, wrong.shape[-1]).any(dim=1).double().mean())
         if wrong.dim() > 1
@@ -61,57 +59,71 @@ def _place(wrong: torch.Tensor) -> tuple[str | None, str]:
     )
     if not partial:
         return ("wrong.rows", "some rows") if rows <= 0.5 else (None, "")
-    ranges = [_range(hit) for hit in hits]
-    if all(r is not None for r in ranges):
-        box = math.prod(len(hit) for hit in hits)
-        spread = sum(len(hits[axis]) > 1 for axis in partial)
-        if spread > 1 and int(wrong.sum()) >= _FILLED * box:
-            where = ", ".join(f"{hits[a][0]}..{hits[a][-1]} of axis {a}" for a in partial)
+    in_order = _in_order(wrong, count)
+    if len(partial) == 1:
+        (axis,) = partial
+        found, words = _along(hits[axis], axis, axis == last and last > 0)
+        return found, _amount(wrong, count, hits, partial) + words + in_order
+    if all(hit.contiguous for hit in hits):
+        box = math.prod(hit.count for hit in hits)
+        spread = sum(hits[axis].count > 1 for axis in partial)
+        if spread > 1 and count >= _FILLED * box:
+            where = ", ".join(f"{hits[a].first}..{hits[a].last} of axis {a}" for a in partial)
             return "wrong.block", f"one block: {where}"
+    where = _amount(wrong, count, hits, partial)
     for axis in partial:
-        found, words = _along(hits[axis], wrong.shape[axis], axis, axis == last and last > 0)
+        found, words = _along(hits[axis], axis, axis == last and last > 0)
         if found in ("wrong.tail", "wrong.boundary", "wrong.strided"):
-            return found, words
-    return ("wrong.rows", f"{rows:.0%} of the rows") if rows <= 0.5 else (None, "")
+            return found, where + words + in_order
+    share = f"{rows:.0%} of the rows; " if rows <= 0.5 else ""
+    return ("wrong.rows" if rows <= 0.5 else None), share + where + in_order
 
 
-def _along(hit: list[int], extent: int, axis: int, columns: bool) -> tuple[str | None, str]:
-    """A pattern along one axis of which some indices hold wrong elements, others do not."""
+def _amount(wrong: torch.Tensor, count: int, hits: list[Hits], partial: list[int]) -> str:
+    """ "all of rows 60..63", "40 % of what rows 3, 9 and columns 0..7 have in common"."""
+    names = ("rows", "columns") if wrong.dim() == 2 else ("indices",) * wrong.dim()
+    named = [
+        f"{names[a]} {hits[a]}" + (f" of axis {a}" if wrong.dim() > 2 else "") for a in partial
+    ]
+    if wrong.dim() == 1:
+        return named[0]
+    share = count / math.prod(hit.count for hit in hits)
+    how_much = "all" if share == 1.0 else "nearly all" if share > 0.99 else f"{100 * share:.2g} %"
+    common = f"what {' and '.join(named)} have in common" if len(named) > 1 else named[0]
+    return f"{how_much} of {common}"
+
+
+def _in_order(wrong: torch.Tensor, count: int) -> str:
+    """Elements that follow each other in memory without being whole rows: a count that was rounded,
+    or the last elements of a grid."""
+    if wrong.dim() < 2 or count < 2 or count % wrong.shape[-1] == 0:
+        return ""
+    flat = wrong.reshape(-1)
+    start = first(flat)
+    if not bool(flat[start : start + count].all()):
+        return ""
+    last = start + count == flat.numel()
+    end = f", the last {count}" if last else ""
+    return f"; in memory order elements {start}..{start + count - 1} of {flat.numel()}{end}"
+
+
+def _along(hit: Hits, axis: int, columns: bool) -> tuple[str | None, str]:
+    """A pattern along one axis of which some indices hold wrong elements, others do not. The words
+    follow those that name the indices."""
+    extent = hit.extent
     name = f"axis {axis} of length {extent}"
-    step = hit[1] - hit[0] if len(hit) > 2 else 0
-    first, last = hit[0], hit[-1]
-    contiguous = _range(hit) is not None
-    if contiguous and last == extent - 1 and len(hit) <= extent // 2:
-        return "wrong.tail", f"the last {len(hit)} along {name}"
-    if extent > 3 and set(hit) <= {0, extent - 1}:
-        return "wrong.boundary", f"only index {' and '.join(map(str, hit))} along {name}"
-    if step > 1 and all(b - a == step for a, b in pairwise(hit)) and len(hit) >= extent // step:
-        return "wrong.strided", f"every {step}th from index {first} along {name}"
-    if contiguous and len(hit) > 1:
-        return "wrong.block" if columns or len(
-            hit
-        ) <= extent // 2 else None, f"indices {first} to {last} along {name}"
-    shown = ", ".join(map(str, hit[:6])) + (" …" if len(hit) > 6 else "")
-    return None if columns or len(
-        hit
-    ) > extent // 2 else "wrong.rows", f"indices {shown} along {name}"
-
-
-def _hit(wrong: torch.Tensor, axis: int) -> list[int]:
-    """The indices along an axis at which something is wrong."""
-    found: list[int] = (
-        wrong.movedim(axis, 0)
-        .reshape(wrong.shape[axis], -1)
-        .any(dim=1)
-        .nonzero()
-        .reshape(-1)
-        .tolist()
-    )
-    return found
-
-
-def _range(hit: list[int]) -> tuple[int, int] | None:
-    return (hit[0], hit[-1]) if hit[-1] - hit[0] + 1 == len(hit) else None
+    if hit.contiguous and hit.last == extent - 1 and hit.count <= extent // 2:
+        return "wrong.tail", f", the last {hit.count} along {name}"
+    if extent > 3 and hit.count == int(hit.mask[0]) + int(hit.mask[-1]):
+        ends = " and ".join(str(at) for at in (0, extent - 1) if bool(hit.mask[at]))
+        return "wrong.boundary", f", only index {ends} along {name}"
+    if (step := hit.step) > 1:
+        return "wrong.strided", f", every {step}th from index {hit.first} along {name}"
+    if hit.contiguous and hit.count > 1:
+        return "wrong.block" if columns or hit.count <= extent // 2 else None, f" along {name}"
+    length, period = hit.period
+    words = f", {length} of every {period} from index {hit.first}" if period else ""
+    return None if columns or hit.count > extent // 2 else "wrong.rows", f"{words} along {name}"
 
 
 def _poisoned(candidate: torch.Tensor, wrong: torch.Tensor) -> bool:
@@ -168,33 +180,66 @@ def _relation(candidate: torch.Tensor, expected: torch.Tensor) -> str:
     return f"cosine {both / math.sqrt(wanted2 * own2):.4f}"
 
 
-def _worst(candidate: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor) -> str:
-    """Index, expected and computed value of the three worst elements."""
+def values(
+    candidate: torch.Tensor,
+    expected: torch.Tensor,
+    wrong: torch.Tensor,
+    allowed: Callable[[float], float],
+) -> str:
+    """Index, expected and computed value of the worst elements, and what they may be off by. Only
+    for inputs that judge nobody: a later candidate could know the answers to others by heart.
+    allowed: for an expected value. wrong: at least one element is true."""
+    told = []
+    for index, got, want in _worst(candidate, expected, wrong):
+        text = f"{index} expected {want:.6g}, got {got:.6g}"
+        off = abs(got - want)
+        if math.isfinite(off):
+            text += f", off by {off:.2g}"
+        # a row or the whole may be off by more than it should, though no element is
+        if off > (limit := allowed(want)):
+            text += f" (allowed {limit:.2g})"
+        told.append(text)
+    return "; ".join(told)
+
+
+def _errors(candidate: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor) -> str:
+    """Index and error of the worst elements, in two digits: the inputs judge other candidates, too,
+    which must not learn what is expected."""
+    told = []
+    for index, got, want in _worst(candidate, expected, wrong):
+        if math.isfinite(got) and math.isfinite(want):
+            told.append(f"{index} off by {abs(got - want):.2g}")
+        else:
+            told.append(f"{index} {_kind(got)} in place of {_kind(want)}")
+    return f"worst: {'; '.join(told)}"
+
+
+def _kind(value: float) -> str:
+    return "a number" if math.isfinite(value) else "NaN" if math.isnan(value) else f"{value:g}"
+
+
+def _worst(
+    candidate: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor
+) -> list[tuple[str, float, float]]:
+    """Index, computed and expected value of the few worst elements."""
     import torch
 
-    if candidate.dim() == 0:
-        return f"expected {float(expected):.6g}, got {float(candidate):.6g}"
-    worst: list[tuple[float, int]] = []  # difference and flat place
+    worst: list[tuple[float, int]] = []  # minus the difference, and the flat place
     start = 0
     for own, wanted, flagged in blocks(candidate, expected, wrong):
         difference = torch.nan_to_num(
             (own.double() - wanted.double()).abs(), nan=math.inf
         ).masked_fill(~flagged, -1)
-        values, places = torch.topk(difference, min(3, difference.numel()))
-        found = zip(values.tolist(), places.tolist(), strict=True)
-        worst = sorted(
-            [*worst, *((value, start + place) for value, place in found if value >= 0)],
-            reverse=True,
-        )[:3]
+        found, places = torch.topk(difference, min(_SHOWN, difference.numel()))
+        pairs = zip(found.tolist(), places.tolist(), strict=True)
+        worst = sorted([*worst, *((-v, start + place) for v, place in pairs if v >= 0)])[:_SHOWN]
         start += own.numel()
-    samples = []
+    told = []
     for _, flat in worst:
         index, rest = [], flat
         for extent in reversed(candidate.shape):
             index.append(rest % extent)
             rest //= extent
         got, want = float(candidate.reshape(-1)[flat]), float(expected.reshape(-1)[flat])
-        samples.append(
-            f"[{', '.join(map(str, reversed(index)))}] expected {want:.6g}, got {got:.6g}"
-        )
-    return f"worst: {'; '.join(samples)}"
+        told.append((f"[{', '.join(map(str, reversed(index)))}]", got, want))
+    return told

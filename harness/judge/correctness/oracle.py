@@ -229,6 +229,27 @@ def compare(
     return _judge(candidate, expected, allowed, framework, bitwise, error_map.read)
 
 
+def values(
+    candidate: torch.Tensor,
+    expected: torch.Tensor,
+    allowed: Allowance,
+    framework: torch.Tensor | None = None,
+) -> str:
+    """The worst elements of an output with what is expected of them, "" where `compare` finds
+    nothing. Only for inputs that judge nobody."""
+    slope, offset = _cap(_dtype(candidate), allowed)
+    exactly = allowed.rule == "equal" or not candidate.is_floating_point()
+    size = rms(expected)
+
+    def limit(wanted: float) -> float:
+        return 0.0 if exactly else max(slope * abs(wanted) + offset * size, allowed.least)
+
+    def told(own: torch.Tensor, wanted: torch.Tensor, wrong: torch.Tensor) -> tuple[list[str], str]:
+        return ["wrong.values"], error_map.values(own, wanted, wrong, limit)
+
+    return _judge(candidate, expected, allowed, framework, False, told).detail
+
+
 def right(
     candidate: torch.Tensor,
     expected: torch.Tensor,

@@ -14,6 +14,7 @@ from ...types import Case, CaseResult, Signal
 from ..attribution import launched_kernels, own_work
 from ..correctness import oracle
 from ..correctness.distance import same_bits
+from ..errors import WorkerFailed
 from ..exchange import bursts
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import InputSet
@@ -26,6 +27,9 @@ from . import configurations
 
 T = TypeVar("T")
 DIAGNOSIS_SECONDS = 5.0  # how long a case that is wrong is looked at further
+# A set whose values are told holds less, and a call of the reference takes less: drawing it must
+# cost little beside the check
+SHOWN_BYTES, SHOWN_SECONDS = 256 << 20, 1.0
 REPEATED_BURSTS, REPEATING_SECONDS = 12, 0.5
 
 
@@ -104,6 +108,8 @@ class _CaseCheck:
     slots: Slots
     findings: list[oracle.Finding] = field(default_factory=list)
     wrong: list[tuple[str, str, oracle.Finding]] = field(default_factory=list)  # signal, text
+    # family and number of the output that was wrong first, where its values alone are
+    first: tuple[str, int] | None = None
     # family -> largest share of wrong elements
     shares: dict[str, float] = field(default_factory=dict)
     special: str = ""  # what differs with special values in the inputs
@@ -180,6 +186,8 @@ class _CaseCheck:
     def fail(self) -> NoReturn:
         """The first wrong result, with the families that fail and those that do not."""
         case, (name, text, finding) = self.case, self.wrong[0]
+        if shown := self._shown():
+            text += f"; on inputs drawn for this message alone, {shown}"
         failing = [f for f, share in self.shares.items() if share]
         passing = [f for f, share in self.shares.items() if not share]
         if failing and passing:
@@ -191,6 +199,31 @@ class _CaseCheck:
         evidence = {f"wrong share, {family} inputs": share for family, share in self.shares.items()}
         others = tuple(Signal(other, finding.detail) for other in finding.also if other != name)
         raise Failure("incorrect", text, (Signal(name, text, evidence), *others))
+
+    def _shown(self) -> str:
+        """Values of the output that was wrong first, on inputs that nobody is judged on. Those of
+        checking sets are not told: the same sets judge the next candidates, which could know them
+        by heart. "" where no such inputs can be had cheaply, or this output is right there."""
+        large = self.pool.set_bytes > SHOWN_BYTES or self.pool.call_s > SHOWN_SECONDS
+        if self.first is None or self.case.held_out or large:
+            return ""
+        (family, number), drawer = self.first, self.run.task.drawer
+        if 2 * self.pool.set_bytes > drawer.room():
+            return ""
+        try:
+            held = drawer.shown(self.pool, family)
+            self._guard("constructed", lambda: set_state(self.worker, self.pool, 0))
+            self._burst([held], [0], f"{family} inputs")
+        # it is wrong already, and what happens here adds nothing but values
+        except (Failure, WorkerFailed):
+            return ""
+        told = oracle.values(
+            self._outputs(1)[0][number],
+            held.expected[number],
+            held.allowed[number],
+            held.framework[number],
+        )
+        return f"output {number}: {told}" if told else ""
 
     def _pair(self, pair: list[InputSet], *, changed: bool) -> None:
         """Two sets and the first again, so that held, stale and unstable outputs show; the first
@@ -263,6 +296,8 @@ class _CaseCheck:
                 f"output {number} is that of another call: one buffer for several calls, or a "
                 "result kept"
             )
+        if not self.wrong and name in (finding.signal, "wrong.gradients"):
+            self.first = (held.family, number)
         text = (
             f"case {self.case.name}{', after the parameters changed' if changed else ''}, "
             f"{held.family} inputs, {what}"

@@ -234,6 +234,14 @@ class Drawer:
         """One more set of plain inputs."""
         return self._draw(pool, "dense")
 
+    def shown(self, pool: CasePool, family: str) -> InputSet:
+        """A set like a checking one whose values may be told: it judges nobody, and leaves the
+        limits of those that do as they are. Raises WorkerFailed."""
+        self.state(pool, 0)
+        held = self._draw(pool, family)
+        held.allowed = _allowances(pool, held)
+        return held
+
     def _checked(
         self, pool: CasePool, family: str, again: Sequence[torch.Tensor] = ()
     ) -> InputSet | None:
@@ -250,29 +258,7 @@ class Drawer:
             pool.steady = [
                 oracle.are_steady(*both) for both in zip(held.expected, again, strict=True)
             ]
-        rule: oracle.Rule = (
-            "equal" if pool.exact else "integers" if family == "exact" else "rounding"
-        )
-        held.allowed = [
-            oracle.allowance(
-                wanted,
-                own,
-                terms,
-                rule,
-                _growth(terms, family),
-                relief,
-                steady=steady,
-                pointwise=pool.pointwise,
-            )
-            for wanted, own, terms, steady, relief in zip(
-                held.expected,
-                held.framework,
-                pool.reductions,
-                pool.steady,
-                _reliefs(pool, held),
-                strict=True,
-            )
-        ]
+        held.allowed = _allowances(pool, held)
         reason = _unbearable(pool, held)
         if reason and family != "dense":
             pool.dropped[family] = reason
@@ -419,6 +405,33 @@ def _families(pool: CasePool) -> list[str]:
         always = ["uneven", "edges", "raised"]
         return [*always, secrets.choice([f for f in found if f not in always])]
     return found
+
+
+def _allowances(pool: CasePool, held: InputSet) -> list[oracle.Allowance]:
+    """What each output may be off by on exactly these inputs."""
+    rule: oracle.Rule = (
+        "equal" if pool.exact else "integers" if held.family == "exact" else "rounding"
+    )
+    return [
+        oracle.allowance(
+            wanted,
+            own,
+            terms,
+            rule,
+            _growth(terms, held.family),
+            relief,
+            steady=steady,
+            pointwise=pool.pointwise,
+        )
+        for wanted, own, terms, steady, relief in zip(
+            held.expected,
+            held.framework,
+            pool.reductions,
+            pool.steady,
+            _reliefs(pool, held),
+            strict=True,
+        )
+    ]
 
 
 def _growth(terms: int, family: str) -> float:

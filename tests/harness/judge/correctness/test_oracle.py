@@ -177,7 +177,9 @@ def test_mistakes_are_named_and_placed(signal: str, spoil: object) -> None:
     spoil(candidate)  # type: ignore[operator]
     found = judge(candidate, rows())
     assert signal in (found.signal, *found.also)
-    assert "expected" in found.detail
+    # a checking set judges others, too: its values are not told
+    assert "off by" in found.detail or "in place of" in found.detail
+    assert "got" not in found.detail
 
 
 def test_integers_must_be_equal_to_the_reference_or_to_the_framework() -> None:
@@ -221,6 +223,34 @@ def test_a_small_output_is_judged_by_its_own_scale() -> None:
         ("transposed", lambda t: t[:, :64].copy_(t[:, :64].T.clone())),
         ("all zero", lambda t: t.zero_()),
         ("every 4th from index 1 along axis 0 of length 64", lambda t: t[1::4].zero_()),
+        (
+            "all of rows 60..63, the last 4 along axis 0 of length 64",
+            lambda t: t[-4:].add_(torch.rand(4, 64) + 1),
+        ),
+        (
+            "50 % of rows 60..63, the last 4 along",
+            lambda t: (t[60::2, ::2].zero_(), t[61::2, 1::2].zero_()),
+        ),
+        (
+            "all of what rows 60..63 and columns 0, 2, 4, 6 and more have in common, the last 4",
+            lambda t: t[-4:, ::2].zero_(),
+        ),
+        (
+            "all of columns 8..15, 24..31, 40..47, 56..63, 8 of every 16 from index 8 along axis 1",
+            lambda t: t.view(64, 4, 16)[..., 8:].neg_(),
+        ),
+        (
+            "all of rows 3, 12..15, 40 along axis 0",
+            lambda t: t.index_fill_(0, torch.tensor([3, 12, 13, 14, 15, 40]), 0),
+        ),
+        (
+            "all of what rows 3, 17 and columns 5, 9 have in common",
+            lambda t: t[3:18:14, 5:10:4].neg_(),
+        ),
+        (
+            "in memory order elements 3996..4095 of 4096, the last 100",
+            lambda t: t.view(-1)[-100:].zero_(),
+        ),
         ("one block: 16..31 of axis 0, 8..15 of axis 1", lambda t: t[16:32, 8:16].add_(1)),
         ("the last 3 along axis 1", lambda t: t[:, -3:].zero_()),
         ("only index 0 and 63 along axis 0", lambda t: t.index_fill_(0, torch.tensor([0, 63]), 9)),
@@ -231,6 +261,39 @@ def test_what_the_errors_have_in_common_is_said(words: str, spoil: object) -> No
     candidate = expected.float()
     spoil(candidate)  # type: ignore[operator]
     assert words in judge(candidate, expected).detail
+
+
+def test_a_long_axis_is_described_without_listing_it() -> None:
+    expected = torch.arange(1.0, 100_001.0, dtype=torch.float64)
+    tail, odd, cut = expected.float(), expected.float(), expected.float()
+    tail[-64:] = 0
+    odd[1::2] = 0
+    cut.view(-1, 50)[:, 25:] = 0
+    assert (
+        "indices 99936..99999, the last 64 along axis 0 of length 100000"
+        in judge(tail, expected).detail
+    )
+    assert "every 2th from index 1 along" in judge(odd, expected).detail
+    assert "25 of every 50 from index 25 along" in judge(cut, expected).detail
+    assert len(judge(odd, expected).detail) < 400
+
+
+def test_values_are_told_with_what_is_allowed() -> None:
+    """Only for inputs that judge nobody."""
+    expected, candidate = rows(), rows().float()
+    allowed = oracle.allowance(expected, candidate, 64)
+    assert oracle.values(candidate, expected, allowed) == ""
+    candidate[5, 7] += 3
+    candidate[6, 8] = float("nan")
+    told = oracle.values(candidate, expected, allowed)
+    assert f"[6, 8] expected {float(expected[6, 8]):.6g}, got nan" in told
+    candidate[6, 8] = expected[6, 8]
+    told = oracle.values(candidate, expected, allowed)
+    assert told.startswith(f"[5, 7] expected {float(expected[5, 7]):.6g}, got ")
+    assert "off by 3 (allowed " in told
+    whole = torch.tensor([1, 2, 3])
+    found = oracle.values(torch.tensor([1, 2, 5]), whole, oracle.allowance(whole, whole, 1), whole)
+    assert found == "[2] expected 3, got 5, off by 2 (allowed 0)"
 
 
 def test_a_half_precision_result_that_was_never_written_is_named() -> None:

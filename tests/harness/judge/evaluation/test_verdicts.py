@@ -4,6 +4,7 @@ candidate is judged as usual."""
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 
@@ -130,6 +131,33 @@ def test_verdict(bench: Bench, correct: str, name: str) -> None:
     assert found.message
     assert found.fitness == 0.0
     assert not found.eligible
+
+
+def test_wrong_elements_are_placed_and_told_on_inputs_that_judge_nobody(
+    bench: Bench, correct: str
+) -> None:
+    _, _, old, new = CASES["tail"]
+    told = []
+    for _ in range(2):
+        found = bench.evaluate(correct.replace(old, new, 1))
+        judged, _, shown = found.message.partition("; on inputs drawn for this message alone, ")
+        # the same sets judge the next candidates
+        assert "all of columns 88..95, the last 8 along axis 1 of length 96" in judged
+        assert not re.search(r"expected -?\d|got ", judged)
+        assert re.match(r"output 0: \[\d+, (8[89]|9\d)\] expected \S+, got \S+, off by ", shown)
+        assert "(allowed " in shown
+        wrong = next(c for c in found.cases if not c.correct)
+        assert not re.search(r"expected -?\d|got ", wrong.detail)
+        told.append(shown)
+    assert told[0] != told[1]
+
+
+def test_where_parameters_are_stale_no_values_are_told(bench: Bench, correct: str) -> None:
+    """The set to be shown is drawn before any change, where this kernel is right."""
+    _, _, old, new = CASES["packed once"]
+    found = bench.evaluate(correct.replace(old, new, 1))
+    assert "off by" in found.message
+    assert "drawn for this message" not in found.message
 
 
 def test_the_correct_candidate_is_correct_after_all_of_that(bench: Bench, correct: str) -> None:

@@ -1,0 +1,115 @@
+"""Which indices along one axis are hit, told from a mask without listing them: an axis of a hundred
+million takes as many bytes, and no more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+RUNS = 4  # that are told one by one
+
+
+def first(mask: torch.Tensor) -> int:
+    """The first true index of a flat mask, -1 if there is none."""
+    import torch
+
+    if not mask.numel():
+        return -1
+    at = int(mask.view(torch.uint8).argmax())
+    return at if bool(mask[at]) else -1
+
+
+@dataclass(frozen=True)
+class Hits:
+    """The indices along an axis at which something is true. mask: one element for each index, at
+    least one is true."""
+
+    mask: torch.Tensor
+
+    @staticmethod
+    def along(wrong: torch.Tensor, axis: int) -> Hits:
+        """Of a tensor of any shape."""
+        found = wrong
+        for other in range(wrong.dim() - 1, -1, -1):
+            if other != axis:
+                found = found.any(dim=other, keepdim=True)
+        return Hits(found.reshape(-1).cpu())
+
+    @cached_property
+    def extent(self) -> int:
+        """How many indices there are."""
+        return self.mask.numel()
+
+    @cached_property
+    def count(self) -> int:
+        """How many of them are hit."""
+        return int(self.mask.sum())
+
+    @cached_property
+    def first(self) -> int:
+        """The smallest."""
+        return first(self.mask)
+
+    @cached_property
+    def last(self) -> int:
+        """The largest."""
+        return self.extent - 1 - first(self.mask.flip(0))
+
+    @property
+    def partial(self) -> bool:
+        """Whether some are not hit."""
+        return self.count < self.extent
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether there is none between them that is not hit."""
+        return self.count == self.last - self.first + 1
+
+    @cached_property
+    def runs(self) -> list[tuple[int, int]]:
+        """The first few stretches without a gap: first and last index of each."""
+        found: list[tuple[int, int]] = []
+        start = self.first
+        while start >= 0 and len(found) <= RUNS:
+            length = first(~self.mask[start:])
+            end = self.extent if length < 0 else start + length
+            found.append((start, end - 1))
+            following = first(self.mask[end:])
+            start = end + following if following >= 0 else -1
+        return found
+
+    @property
+    def step(self) -> int:
+        """k, where every k-th is hit from the first on, and no other; 0 otherwise."""
+        if self.count < 3 or len(self.runs) < 2:
+            return 0
+        step = self.runs[1][0] - self.first
+        every = self.mask[self.first : self.last + 1 : step]
+        regular = bool(every.all()) and every.numel() == self.count
+        return step if regular and self.count >= self.extent // step else 0
+
+    @property
+    def period(self) -> tuple[int, int]:
+        """(n, k), where stretches of n of every k are hit from the first on to the end of the axis,
+        and no other; (0, 0) otherwise."""
+        if len(self.runs) < 2:
+            return 0, 0
+        (start, end), (following, _) = self.runs[:2]
+        length, period = end - start + 1, following - start
+        rest = self.mask[start:]
+        whole = rest.numel() // period * period
+        body, tail = rest[:whole].reshape(-1, period), rest[whole:]
+        regular = len(body) > 1 and all(
+            bool(part[..., :length].all()) and not bool(part[..., length:].any())
+            for part in (body, tail)
+        )
+        return (length, period) if regular else (0, 0)
+
+    def __str__(self) -> str:
+        """ "3, 12..15 and more"."""
+        shown = [str(a) if a == b else f"{a}..{b}" for a, b in self.runs[:RUNS]]
+        return ", ".join(shown) + (" and more" if len(self.runs) > RUNS else "")
