@@ -3,7 +3,14 @@ library only."""
 
 from .candidate import Candidate, CandidateError, Params, ParamValue, Tunables
 from .codec import CodecError, from_json, to_json
-from .comparison import MOST_COMPARED, CaseDuel, ComparisonRequest, Duel, HeadToHead
+from .comparison import (
+    LEAST_EFFORT,
+    MOST_COMPARED,
+    CaseDuel,
+    ComparisonRequest,
+    Duel,
+    HeadToHead,
+)
 from .environment import (
     ISOLATION_LEVELS,
     TASK_ISOLATION,
@@ -40,6 +47,7 @@ from .task import Case, Operator, Task, TensorSpec, task_digest
 
 __all__ = [
     "ISOLATION_LEVELS",
+    "LEAST_EFFORT",
     "MOST_COMPARED",
     "MOST_EFFORT",
     "PROTOCOL_VERSION",

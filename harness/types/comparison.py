@@ -109,3 +109,11 @@ class HeadToHead:
         """One candidate over another; None where one of them took no part."""
         both = (*self.duels, *(d.mirrored() for d in self.duels))
         return next((d for d in both if (d.first, d.second) == (first, second)), None)
+
+    def in_order(self) -> tuple[Duel, ...]:
+        """Each candidate over each later one, where both took part."""
+        count = len(self.evaluations)
+        found = [
+            self.duel(first, second) for first in range(count) for second in range(first + 1, count)
+        ]
+        return tuple(duel for duel in found if duel is not None)

@@ -17,6 +17,7 @@ from .terminal import announcer, print_json, show
 if TYPE_CHECKING:
     from harness.types import Policy
 
+    from .meeting import Meeting
     from .verdicts import Verdict
 
 LibraryCalls = Literal["flag", "allow", "reject"]
@@ -81,11 +82,12 @@ def evaluate(
     """Judge candidates: build, verify, time, diagnose. Exit code 0 only if every one is correct.
 
     Without --quick the measurement is the one that ends a session: fresh process pairs and seeds,
-    held-out cases, every baseline.
+    held-out cases, every baseline. Of several correct candidates the best two, and all that may
+    be as fast, are then timed against each other in the same rounds.
     """
     import anyio
 
-    from . import judging
+    from . import judging, meeting
     from .executors import open_executor
     from .verdicts import all_correct
 
@@ -104,10 +106,15 @@ def evaluate(
 
     async def run() -> None:
         async with open_executor(python, near=order.task.parent) as executor:
-            async for verdict in judging.judge(executor, order, announcer(quiet=json), fresh=fresh):
+            announce = announcer(quiet=json)
+            task = await judging.opened(executor, order, announce, fresh=fresh)
+            async for verdict in judging.judge(executor, task, order, announce):
                 verdicts.append(verdict)
                 if not json:
                     _show(verdict)
+            met, verdicts[:] = await meeting.meet(executor, task, order, verdicts, announce)
+            if met is not None:
+                _show_meeting(met, json=json)
 
     anyio.run(run)
     if json:
@@ -136,3 +143,13 @@ def _show(verdict: Verdict) -> None:
     from .render.verdicts import verdict_view
 
     show(verdict_view(verdict))
+
+
+def _show_meeting(met: Meeting, *, json: bool) -> None:
+    """The figures are in the JSON; what is missing in them is said on stderr there."""
+    from .render.verdicts import meeting_view
+
+    if not json:
+        show(meeting_view(met))
+    elif met.note:
+        typer.echo(f"head-to-head: {met.note}", err=True)

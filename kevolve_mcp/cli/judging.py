@@ -3,11 +3,13 @@ printing."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
-from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Purpose, Task
+from harness.types import Candidate, EvaluationRequest, Policy, Purpose, Task
 from harness.types import Target as TargetName
 from kevolve_mcp.errors import EvaluatorUnavailable, UsageError
 from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent
@@ -15,6 +17,7 @@ from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent
 from .files import find_task, read_text
 from .verdicts import Verdict
 
+T = TypeVar("T")
 ATTEMPTS = 3  # an evaluator that fails says nothing about the candidate: try again twice
 
 
@@ -96,23 +99,24 @@ def _entry(path: Path, language: str) -> Entry:
         return Entry(str(path), error)
 
 
-async def judge(
+async def opened(
     executor: Executor, what: Order, announce: Callable[[str], None], *, fresh: bool = False
-) -> AsyncIterator[Verdict]:
-    """One verdict per candidate, in order. A candidate that cannot be read or judged does not stop
-    the others. fresh: see Executor.open_task.
-
-    Raises TaskRefused and Unavailable: then nothing can be judged.
-    """
-
-    def progress(event: ProgressEvent) -> None:
-        announce(f"{event.stage}: {event.message}")
-
+) -> Task:
+    """The order's task. fresh: see Executor.open_task. Raises TaskRefused and Unavailable: then
+    nothing can be judged."""
     announce(f"opening {what.task}")
     source = read_text(what.task, "task")
-    task = await executor.open_task(
-        source, str(what.task), what.target, fresh=fresh, progress=progress
+    return await executor.open_task(
+        source, str(what.task), what.target, fresh=fresh, progress=telling(announce)
     )
+
+
+async def judge(
+    executor: Executor, task: Task, what: Order, announce: Callable[[str], None]
+) -> AsyncIterator[Verdict]:
+    """One verdict per candidate, in order. A candidate that cannot be read or judged does not stop
+    the others. Raises Unavailable."""
+    progress = telling(announce)
     for entry in what.entries:
         if isinstance(entry.candidate, UsageError):
             yield Verdict(entry.label, "unreadable", entry.candidate.message, entry.candidate.hint)
@@ -120,25 +124,30 @@ async def judge(
         announce(f"judging {entry.label}")
         request = EvaluationRequest(entry.candidate, purpose=what.purpose, policy=what.policy)
         try:
-            evaluation = await _evaluate(executor, task, request, what.target, progress)
+            evaluation = await tried(
+                partial(executor.evaluate, task, request, what.target, progress=progress)
+            )
         except EvaluatorUnavailable as error:
             yield Verdict(entry.label, "unavailable", error.message, error.hint)
         else:
             yield Verdict.of(entry.label, evaluation, what.reference_cases)
 
 
-async def _evaluate(
-    executor: Executor,
-    task: Task,
-    request: EvaluationRequest,
-    target: str,
-    progress: Progress,
-    attempts: int = ATTEMPTS,
-) -> Evaluation:
-    """Up to `attempts` times. Raises the EvaluatorUnavailable of the last one."""
+def telling(announce: Callable[[str], None]) -> Progress:
+    """Signs of life as lines for a reader."""
+
+    def progress(event: ProgressEvent) -> None:
+        announce(f"{event.stage}: {event.message}")
+
+    return progress
+
+
+async def tried(call: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS) -> T:
+    """What the call comes to, up to `attempts` times. Raises the EvaluatorUnavailable of the last
+    one."""
     try:
-        return await executor.evaluate(task, request, target, progress=progress)
+        return await call()
     except EvaluatorUnavailable:
         if attempts == 1:
             raise
-    return await _evaluate(executor, task, request, target, progress, attempts - 1)
+    return await tried(call, attempts - 1)

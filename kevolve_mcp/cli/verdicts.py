@@ -5,9 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.types import CaseResult, Evaluation, Signal, to_json
+from harness.types import CaseDuel, CaseResult, Evaluation, Signal, to_json
+from harness.types import Verdict as Word
 
 CaseRow = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Won:
+    """How one candidate fared against another one in the same rounds: the fields of a Duel, the
+    other one by its path."""
+
+    against: str
+    ratio: float
+    interval: tuple[float, float]
+    verdict: Word
+    cases: tuple[CaseDuel, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -17,7 +30,8 @@ class Verdict:
     candidate: the path as it was given. status: an evaluation's status, or "unreadable" (the file
     could not be read) or "unavailable" (the evaluator itself failed; nothing is known about the
     candidate). evaluation: None in those two cases. reference_cases: of a package, the cases that
-    it hands to the reference; None for a candidate.
+    it hands to the reference; None for a candidate. head_to_head: over each other candidate that
+    it was timed against.
     """
 
     candidate: str
@@ -27,6 +41,7 @@ class Verdict:
     signals: tuple[Signal, ...] = ()
     evaluation: Evaluation | None = field(default=None, repr=False)
     reference_cases: tuple[str, ...] | None = None
+    head_to_head: tuple[Won, ...] = ()
 
     @classmethod
     def of(
@@ -57,7 +72,8 @@ class Verdict:
     def as_json(self) -> dict[str, Any]:
         """candidate, status, message, hint, signals (names), findings (name, message, evidence),
         fitness, eligible, cases (every field of CaseResult), stages (stage, ok, seconds, message,
-        log), environment, seconds, device_seconds."""
+        log), environment, seconds, device_seconds, head_to_head (against, ratio, interval, verdict,
+        cases)."""
         evaluation = self.evaluation
         known: dict[str, Any] = {
             "candidate": self.candidate,
@@ -76,6 +92,7 @@ class Verdict:
                 "environment": None,
                 "seconds": 0.0,
                 "device_seconds": 0.0,
+                "head_to_head": [],
             }
         stages = [{k: v for k, v in to_json(s).items() if k != "data"} for s in evaluation.stages]
         return known | {
@@ -83,6 +100,7 @@ class Verdict:
             "environment": to_json(evaluation.environment),
             "seconds": evaluation.seconds,
             "device_seconds": evaluation.device_seconds,
+            "head_to_head": [to_json(won) for won in self.head_to_head],
         }
 
 

@@ -10,7 +10,6 @@ from harness.types import (
     Candidate,
     ComparisonRequest,
     Duel,
-    HeadToHead,
     from_json,
     to_json,
 )
@@ -63,7 +62,7 @@ class Comparing:
         return {
             "session": p.get("session", ""),
             "evaluations": list(kept),
-            "duels": to_json(in_order(found)),
+            "duels": to_json(found.in_order()),
             "processes": found.processes,
         }
 
@@ -77,15 +76,6 @@ class Comparing:
         shown = tuple(views.evaluation_view(e.id, e.evaluation, held_out=False) for e in kept)
         duels = tuple(duel_view(from_json(Duel, duel), labels) for duel in r["duels"])
         return Compared(r["session"], labels, shown, duels, r["processes"])
-
-
-def in_order(found: HeadToHead) -> list[Duel]:
-    """Each candidate over each later one, where both took part."""
-    count = len(found.evaluations)
-    duels = [
-        found.duel(first, second) for first in range(count) for second in range(first + 1, count)
-    ]
-    return [duel for duel in duels if duel is not None]
 
 
 def duel_view(duel: Duel, labels: tuple[str, ...]) -> DuelView:

@@ -26,6 +26,11 @@ def marked(folder: Path, name: str, *markers: str) -> Path:
     return path
 
 
+def flat(text: str) -> str:
+    """Without the line breaks of a terminal."""
+    return " ".join(text.split())
+
+
 def test_a_correct_candidate_gets_its_verdict_and_exit_code_zero(
     kevolve: Kevolve, task: Path, good: Path, home: Path
 ) -> None:
@@ -52,6 +57,67 @@ def test_json_is_one_object_per_candidate_and_nothing_else(
     assert second["status"] == "incorrect"
     assert second["signals"] == ["wrong.values"]
     assert second["fitness"] == 0.0
+
+
+def test_the_best_of_several_are_timed_against_each_other(
+    kevolve: Kevolve, task: Path, tmp_path: Path
+) -> None:
+    behind = marked(tmp_path, "behind.py", "speedup=1.1")
+    ahead = marked(tmp_path, "ahead.py", "speedup=1.3")
+    slow = marked(tmp_path, "slow.py", "speedup=0.9")
+    shown = kevolve("evaluate", task, behind, ahead, slow)
+    assert shown.exit_code == 0, shown.output
+    assert f"{ahead} over {behind}: 1.18× [1.17, 1.19] the speed, faster" in flat(shown.stdout)
+    assert "3 fresh processes each" in shown.stdout
+    assert f"over {slow}" not in shown.stdout
+    first, second, third = json.loads(
+        kevolve("evaluate", task, behind, ahead, slow, "--json").stdout
+    )
+    (lost,), (won,) = first["head_to_head"], second["head_to_head"]
+    assert (lost["against"], lost["verdict"]) == (str(ahead), "slower")
+    assert (won["against"], won["verdict"]) == (str(behind), "faster")
+    assert won["interval"][0] < won["ratio"] < won["interval"][1]
+    assert third["head_to_head"] == []
+
+
+def test_all_that_may_be_the_best_meet_and_one_text_only_once(
+    kevolve: Kevolve, task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = FakeExecutor()
+    monkeypatch.setattr(executors, "open_executor", lambda python, near: used)
+    near = [marked(tmp_path, f"{n}.py", f"speedup={n}", "noise=0.2") for n in (1.3, 1.25, 1.2)]
+    assert kevolve("evaluate", task, *near, near[0], "--quick").exit_code == 0
+    (request,) = used.compared
+    assert [c.source for c in request.candidates] == [path.read_text() for path in near]
+    assert request.effort < 1
+
+
+def test_one_correct_candidate_meets_nobody(
+    kevolve: Kevolve, task: Path, good: Path, tmp_path: Path
+) -> None:
+    wrong = marked(tmp_path, "wrong.py", "status=incorrect")
+    assert "head-to-head" not in kevolve("evaluate", task, good, wrong).stdout
+
+
+def test_what_fails_beside_others_has_that_as_its_verdict(
+    kevolve: Kevolve, task: Path, good: Path, tmp_path: Path
+) -> None:
+    late = marked(tmp_path, "late.py", "speedup=1.1", "beside=crashed")
+    shown = kevolve("evaluate", task, good, late)
+    assert shown.exit_code == 1
+    assert f"{late} is crashed on fresh inputs" in flat(shown.stdout)
+    found = kevolve("evaluate", task, good, late, "--json")
+    assert [v["status"] for v in json.loads(found.stdout)] == ["correct", "crashed"]
+    assert "is crashed" in found.stderr
+
+
+def test_a_comparison_that_cannot_be_made_is_said_and_costs_no_verdict(
+    kevolve: Kevolve, task: Path, good: Path, tmp_path: Path
+) -> None:
+    once = marked(tmp_path, "once.py", "speedup=1.1", "lasting=1")
+    shown = kevolve("evaluate", task, good, once)
+    assert shown.exit_code == 0
+    assert "not timed against each other: the fake judge was told to fail" in flat(shown.stdout)
 
 
 def test_a_file_that_cannot_be_read_does_not_stop_the_others(

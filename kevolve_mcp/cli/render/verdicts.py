@@ -7,10 +7,11 @@ from rich.padding import Padding
 from rich.text import Text
 
 from harness.types import Signal
+from kevolve_mcp.cli.meeting import Meeting
 from kevolve_mcp.cli.verdicts import Verdict
 
-from .cases import cases_table, unclear_note
-from .figures import speedup_text
+from .cases import VERDICT_STYLE, cases_table, unclear_note
+from .figures import speedup_text, with_interval
 
 LOG_LINES = 20  # the end of a build log; the whole one is in --json
 PAGES_FOR = 3  # signals in the command that leads to the pages: the first ones matter most
@@ -51,6 +52,32 @@ def verdict_view(verdict: Verdict) -> RenderableType:
     if verdict.signals and verdict.evaluation is not None:
         names = " ".join(f"--signal {s.name}" for s in verdict.signals[:PAGES_FOR])
         parts.append(Padding(Text(f"what to try: kevolve knowledge search {names}"), (0, 0, 0, 2)))
+    return Group(*parts)
+
+
+def meeting_view(met: Meeting) -> RenderableType:
+    """Each candidate over each later one, with its cases where there are several."""
+    head = Text("head-to-head", style="bold")
+    if met.duels:
+        head.append(f"  {met.processes} fresh processes each, timed in the same rounds", "dim")
+    parts: list[RenderableType] = [head]
+    for duel in met.duels:
+        line = Text.assemble(
+            f"{met.labels[duel.first]} over {met.labels[duel.second]}: ",
+            f"{with_interval(duel.ratio, duel.interval)} the speed, ",
+            (duel.verdict, VERDICT_STYLE.get(duel.verdict, "")),
+        )
+        parts.append(Padding(line, (0, 0, 0, 2)))
+        if len(duel.cases) > 1:
+            parts += [
+                Padding(
+                    Text(f"{c.name}: {with_interval(c.ratio, c.interval)}, {c.verdict}"),
+                    (0, 0, 0, 4),
+                )
+                for c in duel.cases
+            ]
+    if met.note:
+        parts.append(Padding(Text(met.note, style="yellow"), (0, 0, 0, 2)))
     return Group(*parts)
 
 
