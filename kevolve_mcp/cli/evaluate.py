@@ -41,10 +41,10 @@ def evaluate(
     target: Target = "cpu",
     language: Language = "cpp",
     python: Python = "",
-    policy: Annotated[
+    library_calls: Annotated[
         str,
         typer.Option(
-            "--policy",
+            "--library-calls",
             metavar="flag|allow|reject",
             help="What a candidate that lets the framework compute gets.",
         ),
@@ -91,7 +91,7 @@ def evaluate(
     from .executors import open_executor
     from .verdicts import all_correct
 
-    allowed = _policy(policy, isolation)
+    allowed = _policy(library_calls, isolation)
     if package is not None and (task is not None or candidates):
         raise UsageError(
             "--package takes no TASK and no CANDIDATE", "The package holds both; give either."
@@ -128,8 +128,8 @@ def _policy(library_calls: str, isolation: str) -> Policy:
 
     if library_calls not in get_args(LibraryCalls):
         raise UsageError(
-            f"unknown policy {library_calls!r}",
-            f"--policy takes one of {', '.join(get_args(LibraryCalls))}.",
+            f"--library-calls {library_calls!r} is unknown",
+            f"--library-calls takes one of {', '.join(get_args(LibraryCalls))}.",
         )
     if isolation not in ISOLATION_LEVELS:
         raise UsageError(

@@ -186,7 +186,7 @@ def test_a_task_that_is_refused_says_why_and_how_to_fix_it(
         (["/nowhere/task.py", "x.py"], "no such task"),
         (["EMPTY", "x.py"], "holds no task.py"),
         (["TASK", "x.py", "--target", "abacus"], "unknown target 'abacus'"),
-        (["TASK", "x.py", "--policy", "maybe"], "flag, allow, reject"),
+        (["TASK", "x.py", "--library-calls", "maybe"], "flag, allow, reject"),
         (["TASK", "x.py", "--isolation", "magic"], "namespaces, bubblewrap, landlock, process"),
         (["TASK", "x.py", "--package", "DIR"], "--package takes no TASK"),
         (["--package", "/nowhere/package"], "/nowhere/package"),
