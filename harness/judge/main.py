@@ -136,7 +136,7 @@ class Judge:
                 token.check()
                 answer = {
                     "id": number,
-                    "result": getattr(self, f"_{message['op']}")(message, token),
+                    "result": self._done(message, token),
                 }
             except Cancelled:
                 self._machine.reaper.wait()  # its processes are gone when the caller hears of it
@@ -168,6 +168,24 @@ class Judge:
             with self._lock:
                 self._tokens.pop(number).close()
             _say(answer)
+
+    def _done(self, message: dict[str, Any], token: CancelToken) -> Any:
+        """What was asked for. Where the device has no memory left for the judge's own part: once
+        more, with all other tasks closed. Raises TaskRefusedError where that is too little."""
+        try:
+            return getattr(self, f"_{message['op']}")(message, token)
+        except Exception as error:
+            if not device_link.is_want_of_memory(error):
+                raise
+            several, reason = len(self._open) > 1, str(error).splitlines()[0]
+        self._free()  # not before: the traceback holds sets
+        if several:
+            return self._done(message, token)
+        raise TaskRefusedError(
+            f"the device's memory ran out while this was judged: {reason} Nothing of the task is "
+            f"held any more, and {device_link.free_bytes() / 2**30:.1f} GiB are free now. Use "
+            "smaller shapes, or a machine with more memory."
+        )
 
     def _describe(self, message: dict[str, Any], token: CancelToken) -> Any:
         return to_json(self._machine.report(ceilings=bool(message.get("ceilings"))))

@@ -38,7 +38,8 @@ CALL_FLOOR_SECONDS, CALL_FACTOR = 10.0, 200.0
 # as often as what a large case reads and writes a copy of eager may map it, with what its operators
 # hand on
 HELD_TIMES = 24
-HELD_BYTES = 4 << 30  # of a device: who holds less is not why the judge gets none
+# of a device, beyond what checking takes: who holds less is not why the judge gets none
+HELD_BYTES = 4 << 30
 SLOW_FACTOR = 20.0  # 20 times where the baseline takes half a second or was not timed
 
 
@@ -108,18 +109,27 @@ class Run:
                 error, where, worker.log(), worker.flooded, self.builds.records, self.language
             ) from error
         except Exception as error:
-            if (
-                not device_link.is_want_of_memory(error)
-                or (held := device_link.freed_by_ending(worker)) < HELD_BYTES
-            ):
+            if (failure := self.starved(where, worker, error)) is None:
                 raise
-            text = (
-                f"{where}: it holds {held / 2**30:.1f} GiB of the device's memory, and nothing is "
-                "left to judge it with"
-            )
-            raise Failure(
-                "crashed", text, (Signal("out_of_memory", text, {"held_bytes": float(held)}),)
-            ) from error
+            raise failure from error
+
+    def starved(self, where: str, worker: Worker, error: Exception) -> Failure | None:
+        """What a candidate is told that left the judge no memory of the device; None where
+        something else went wrong, or it holds no more than what the largest case takes. Its worker
+        has ended then."""
+        if not device_link.is_want_of_memory(error):
+            return None
+        taken = max((bursts.checked_bytes(pool) for pool in self.task.pools.values()), default=0)
+        held = device_link.freed_by_ending(worker)
+        if held < HELD_BYTES + taken:
+            return None
+        text = (
+            f"{where}: it holds {held / 2**30:.1f} GiB of the device's memory, and nothing is "
+            "left to judge it with"
+        )
+        return Failure(
+            "crashed", text, (Signal("out_of_memory", text, {"held_bytes": float(held)}),)
+        )
 
 
 def begin(

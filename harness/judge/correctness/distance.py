@@ -194,7 +194,7 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
     import torch
 
     one, other = one.contiguous(), other.contiguous()
-    if one.device.type == other.device.type == "cpu":
+    if _in_host_memory(one, other):
         size = ctypes.c_size_t(one.numel() * one.element_size())
         return bool(
             ctypes.CDLL(None).memcmp(
@@ -202,4 +202,10 @@ def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
             )
             == 0
         )
-    return bool(torch.equal(one.reshape(-1).view(torch.uint8), other.reshape(-1).view(torch.uint8)))
+    # in pieces: comparing takes a byte of the device's memory for every byte that it looks at
+    pieces = (torch.split(t.reshape(-1).view(torch.uint8), DEVICE_BLOCK) for t in (one, other))
+    return all(torch.equal(*both) for both in zip(*pieces, strict=True))
+
+
+def _in_host_memory(*tensors: torch.Tensor) -> bool:
+    return all(t.device.type == "cpu" for t in tensors)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -47,7 +48,7 @@ def evaluate(run: Run) -> Evaluation:
             if stage == run.request.through == "verify":  # nothing is timed after it
                 prestart(run)
             try:
-                data = step(run)
+                data = _done(run, stage, step)
                 run.reports.append(StageReport(stage, True, time.monotonic() - begun, data=data))
             except Failure as found:
                 failure = found
@@ -68,6 +69,20 @@ def evaluate(run: Run) -> Evaluation:
             os.close(run.compiled)
         run.builds.close()
     return conclude(run, failure, time.monotonic() - started)
+
+
+def _done(run: Run, stage: str, step: Callable[[Run], dict[str, Any]]) -> dict[str, Any]:
+    """What a stage found. Raises Failure, also where the candidate left no memory to judge it."""
+    try:
+        return step(run)
+    except Failure:
+        raise
+    except Exception as error:
+        worker = run.loaded
+        failure = worker and run.starved(f"stage {stage}", worker, error)
+        if not failure:
+            raise
+        raise failure from error
 
 
 def build(run: Run) -> dict[str, Any]:

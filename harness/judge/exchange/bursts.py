@@ -69,6 +69,12 @@ def retained_calls(pool: CasePool, patience_s: float) -> int:
     )
 
 
+def checked_bytes(pool: CasePool) -> int:
+    """What a worker and the judge's copies hold of a device while a candidate is checked: a window
+    and its outputs, twice."""
+    return 2 * (pool.input_bytes + CHECK_CALLS * pool.slot_bytes)
+
+
 def group(pool: CasePool, number: int) -> Group:
     """The sets of the burst `number`, cyclic."""
     return pool.timing[number % len(pool.timing)]

@@ -376,10 +376,9 @@ def _needed(pool: CasePool) -> int:
     if not pool.shared:
         return SETS_HELD * (pool.input_bytes + 3 * pool.slot_bytes)
     filling = 3 * pool.input_bytes + pool.precise_bytes + pool.slot_bytes
-    checked = 2 * (pool.input_bytes + bursts.CHECK_CALLS * pool.slot_bytes)
     return (
         SETS_ON_DEVICE * pool.set_bytes
-        + max(filling, checked)
+        + max(filling, bursts.checked_bytes(pool))
         + 3 * _tensor_bytes(pool.describe["state_layout"])
     )
 

@@ -132,3 +132,16 @@ def test_what_is_right_is_not_plainly_wrong(dtype: torch.dtype) -> None:
     assert not oracle.plainly_wrong(right, expected, allowed, size)
     if dtype.itemsize > 1 or dtype is torch.bool:
         assert oracle.plainly_wrong(right.roll(1, 0), expected, allowed, size)
+
+
+def test_the_same_bytes_are_told_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distance, "DEVICE_BLOCK", 64)
+    monkeypatch.setattr(distance, "_in_host_memory", lambda *tensors: False)
+    one = torch.randn(7, 33)
+    assert distance.same_bits(one, one.clone())
+    assert distance.same_bits(torch.zeros(0), torch.zeros(0))
+    for at in (0, 100, 230):
+        other = one.clone()
+        other.view(-1)[at] += 1
+        assert not distance.same_bits(one, other)
+    assert not distance.same_bits(torch.zeros(3), -torch.zeros(3))

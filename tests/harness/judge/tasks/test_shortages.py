@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from harness.judge.device.machine import Machine
-from harness.judge.errors import WorkerDied
+from harness.judge.errors import CancelToken, TaskRefusedError, WorkerDied
 from harness.judge.exchange import bursts, device_link
 from harness.judge.exchange.case_pool import CasePool
 from harness.judge.failures import Failure
+from harness.judge.main import Judge
 from harness.judge.run import Run, address_space, call_seconds
 from harness.judge.tasks.task_workers import TaskText, TaskWorkers
 from harness.targets import cpu
@@ -76,10 +77,14 @@ def test_who_holds_a_devices_memory_has_crashed(
     def starved() -> None:
         raise error
 
+    pool = CasePool("only", {"outputs": {"bytes": gib, "leaves": []}, "inputs": {"bytes": gib}})
+
     def guarded(held: int) -> None:
         ended.clear()
         monkeypatch.setattr(device_link, "free_bytes", lambda: gib + (held if ended else 0))
-        Run.guard(SimpleNamespace(), "case only", worker, starved)  # type: ignore[arg-type]
+        run: Any = SimpleNamespace(task=SimpleNamespace(pools={"only": pool}))
+        run.starved = lambda *how: Run.starved(run, *how)
+        Run.guard(run, "case only", worker, starved)
 
     with pytest.raises(Failure, match=r"holds 100\.0 GiB") as caught:
         guarded(100 * gib)
@@ -88,8 +93,30 @@ def test_who_holds_a_devices_memory_has_crashed(
         "out_of_memory",
         ["killed", "gone"],
     )
-    with pytest.raises(type(error)):  # it is somebody else's
-        guarded(gib)
+    with pytest.raises(type(error)):  # what checking takes: it is somebody else's
+        guarded(8 * gib)
+
+
+def test_want_of_a_devices_memory_refuses_the_task(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    judge, asked = Judge(tmp_path), list[str]()
+
+    def starved(message: dict[str, Any], token: CancelToken) -> None:
+        asked.append(message["op"])
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 6.00 GiB.")
+
+    monkeypatch.setattr(judge, "_evaluate", starved)
+    monkeypatch.setattr(device_link, "free_bytes", lambda: 100 << 30)
+    with pytest.raises(TaskRefusedError, match=r"6\.00 GiB.* 100\.0 GiB are free"):
+        judge._done({"op": "evaluate"}, CancelToken())
+    assert asked == ["evaluate"]
+    for name in "ab":  # what else is open gives way first
+        judge._open[name] = SimpleNamespace(close=lambda: None)  # type: ignore[assignment]
+    with pytest.raises(TaskRefusedError):
+        judge._done({"op": "evaluate"}, CancelToken())
+    assert (asked, judge._open) == (["evaluate"] * 3, {})
+    judge._machine.close()
 
 
 def test_tasks_that_are_held_open_give_way_where_memory_is_short(
