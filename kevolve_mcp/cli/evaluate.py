@@ -62,8 +62,8 @@ def evaluate(
         typer.Option(
             "--quick",
             help=(
-                "One process pair and the strongest baseline, as during a search: seconds, no "
-                "final verdict."
+                "One process pair and the strongest baseline, as during a search, and less "
+                "patience in comparing: no final verdict."
             ),
         ),
     ] = False,
@@ -83,7 +83,8 @@ def evaluate(
 
     Without --quick the measurement is the one that ends a session: fresh process pairs and seeds,
     held-out cases, every baseline. Of several correct candidates the best two, and all that may
-    be as fast, are then timed against each other in the same rounds.
+    be as fast, are then timed against each other in the same rounds, which takes about as long as
+    judging them.
     """
     import anyio
 
@@ -112,9 +113,13 @@ def evaluate(
                 verdicts.append(verdict)
                 if not json:
                     _show(verdict)
+            alone = tuple(verdicts)
             met, verdicts[:] = await meeting.meet(executor, task, order, verdicts, announce)
-            if met is not None:
-                _show_meeting(met, json=json)
+            if met is not None and not json:
+                _show_meeting(met)
+                for before, now in zip(alone, verdicts, strict=True):
+                    if now.status != before.status:
+                        _show(now)
 
     anyio.run(run)
     if json:
@@ -145,11 +150,7 @@ def _show(verdict: Verdict) -> None:
     show(verdict_view(verdict))
 
 
-def _show_meeting(met: Meeting, *, json: bool) -> None:
-    """The figures are in the JSON; what is missing in them is said on stderr there."""
+def _show_meeting(met: Meeting) -> None:
     from .render.verdicts import meeting_view
 
-    if not json:
-        show(meeting_view(met))
-    elif met.note:
-        typer.echo(f"head-to-head: {met.note}", err=True)
+    show(meeting_view(met))

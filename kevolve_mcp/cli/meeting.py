@@ -5,7 +5,7 @@ Speed-ups over a baseline that were taken minutes apart do not tell near candida
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -22,20 +22,21 @@ from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable
 from kevolve_mcp.executors.base import Executor
 from kevolve_mcp.search import interval
 
-from .judging import Entry, Order, telling, tried
+from .judging import Order, telling, tried
 from .verdicts import Verdict, Won
 
 
 @dataclass(frozen=True)
 class Meeting:
     """labels: the candidates that met, the best one first; duels: each over each later one, by
-    place in labels. processes: fresh ones of each. note: who or what is missing and why, else
-    ""."""
+    place in labels. processes: fresh ones of each; seconds: what it took. notes: who or what is
+    missing and why, and who wins nothing by it."""
 
     labels: tuple[str, ...]
     duels: tuple[Duel, ...] = ()
     processes: int = 0
-    note: str = ""
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
 
 
 async def meet(
@@ -45,50 +46,77 @@ async def meet(
     verdicts: Sequence[Verdict],
     announce: Callable[[str], None],
 ) -> tuple[Meeting | None, list[Verdict]]:
-    """How the candidates that may be the best fare against each other, and the verdicts with that.
-    verdicts: one for each entry. None where fewer than two are correct.
+    """How the candidates that may be the best fare against each other, and the verdicts with that,
+    or with the reason why one was not compared. verdicts: one for each entry. None where fewer
+    than two are correct.
 
     One that is found not to be correct now has that as its verdict: it had fresh inputs.
     """
-    able = contenders(what.entries, verdicts)
-    some = able[:MOST_COMPARED]
-    if len(some) < 2:
+    ranked = _ranked(verdicts)
+    if len(ranked) < 2:
         return None, list(verdicts)
-    labels = tuple(verdicts[place].candidate for place, _ in some)
-    announce(f"timing {', '.join(labels)} against each other")
+    able, known = _contenders(ranked, verdicts)
+    if len(able) < 2:
+        return Meeting((), notes=_notes(known)), known
+    labels = tuple(verdicts[place].candidate for place in able)
+    announce(f"timing {', '.join(labels)} against each other: about as long as judging them took")
+    candidates = tuple(
+        entry.candidate
+        for entry in (what.entries[place] for place in able)
+        if isinstance(entry.candidate, Candidate)
+    )
     request = ComparisonRequest(
-        tuple(candidate for _, candidate in some),
-        what.policy,
-        LEAST_EFFORT if what.purpose == "search" else 1.0,
+        candidates, what.policy, LEAST_EFFORT if what.purpose == "search" else 1.0
     )
     call = partial(executor.compare, task, request, what.target, progress=telling(announce))
     try:
         found = await tried(call)
     except (EvaluatorUnavailable, Unavailable) as error:
-        note = f"not timed against each other: {error.message}. {error.hint}".strip()
-        return Meeting(labels, note=note), list(verdicts)
-    known = list(verdicts)
-    for number, (place, _) in enumerate(some):
+        why = f"not timed against others: {error.message}. {error.hint}".strip()
+        for place in able:
+            known[place] = replace(known[place], not_compared=why)
+        return Meeting((), notes=_notes(known)), known
+    for number, place in enumerate(able):
         known[place] = _with(known[place], found, number, labels)
-    return Meeting(labels, found.in_order(), found.processes, _note(labels, found, able)), known
+    lost = [
+        f"{v.candidate} slows a protected case down, so it is not eligible, whatever it wins"
+        for v in (known[place] for place in able)
+        if v.head_to_head and not v.eligible
+    ]
+    notes = (*_notes(known), *lost)
+    return Meeting(labels, found.in_order(), found.processes, found.seconds, notes), known
 
 
-def contenders(
-    entries: Sequence[Entry], verdicts: Sequence[Verdict]
-) -> list[tuple[int, Candidate]]:
-    """The places of the two with the highest F and of all whose intervals reach up to that of the
-    first, best first, each text once."""
-    ranked: dict[str, tuple[int, Candidate]] = {}
-    order = sorted(range(len(verdicts)), key=lambda place: -(verdicts[place].fitness or 0.0))
-    for place in order:
-        candidate, verdict = entries[place].candidate, verdicts[place]
-        if isinstance(candidate, Candidate) and verdict.correct and verdict.fitness:
-            ranked.setdefault(candidate.digest, (place, candidate))
-    able = list(ranked.values())
-    if len(able) < 3:
-        return able
-    least = _bounds(verdicts[able[0][0]])[0]
-    return able[:2] + [each for each in able[2:] if _bounds(verdicts[each[0]])[1] >= least]
+def _ranked(verdicts: Sequence[Verdict]) -> list[int]:
+    """The places of the correct ones that were timed: what is eligible first, then by F."""
+    some = [place for place, verdict in enumerate(verdicts) if verdict.correct and verdict.fitness]
+    return sorted(
+        some, key=lambda place: (not verdicts[place].eligible, -(verdicts[place].fitness or 0.0))
+    )
+
+
+def _contenders(
+    ranked: Sequence[int], verdicts: Sequence[Verdict]
+) -> tuple[list[int], list[Verdict]]:
+    """Of the ranked ones the first two and all whose intervals reach up to that of the first, each
+    text once, MOST_COMPARED at most; and the verdicts, in which the others say why."""
+    known, able, texts = list(verdicts), list[int](), dict[str, str]()
+    best = verdicts[ranked[0]]
+    for place in ranked:
+        verdict = verdicts[place]
+        text = verdict.evaluation.candidate if verdict.evaluation else ""
+        if text in texts:
+            why = f"the same text as {texts[text]}"
+        elif len(able) > 1 and _bounds(verdict)[1] < _bounds(best)[0]:
+            why = f"plainly behind {best.candidate}: the interval of F lies below"
+        elif len(able) == MOST_COMPARED:
+            why = f"{MOST_COMPARED} are timed at once; name it and {best.candidate} alone"
+        else:
+            able.append(place)
+            why = ""
+        texts.setdefault(text, verdict.candidate)
+        known[place] = replace(verdict, not_compared=why)
+    return able, known
 
 
 def _bounds(verdict: Verdict) -> tuple[float, float]:
@@ -99,20 +127,22 @@ def _bounds(verdict: Verdict) -> tuple[float, float]:
 def _with(verdict: Verdict, found: HeadToHead, number: int, labels: tuple[str, ...]) -> Verdict:
     evaluation = found.evaluations[number]
     if evaluation.status != "correct":
-        return Verdict.of(verdict.candidate, evaluation, verdict.reference_cases)
+        why = (
+            f"correct when it was judged alone, {evaluation.status} with the fresh inputs of the "
+            "comparison: that is its verdict"
+        )
+        changed = Verdict.of(verdict.candidate, evaluation, verdict.reference_cases)
+        return replace(changed, not_compared=why)
     duels = [found.duel(number, other) for other in range(len(labels))]
     won = tuple(Won(labels[d.second], d.ratio, d.interval, d.verdict, d.cases) for d in duels if d)
-    return replace(verdict, head_to_head=won)
+    why = "" if won else "no other correct one was left to time it against"
+    return replace(verdict, head_to_head=won, not_compared=why)
 
 
-def _note(labels: tuple[str, ...], found: HeadToHead, able: Sequence[tuple[int, Candidate]]) -> str:
-    said = [
-        f"{label} is {e.status} on fresh inputs, which is its verdict now: {e.message}"
-        for label, e in zip(labels, found.evaluations, strict=True)
-        if e.status != "correct"
-    ]
-    if left := len(able) - len(labels):
-        said.append(
-            f"{left} more may be as fast: {MOST_COMPARED} can be timed at once; name those alone"
-        )
-    return "; ".join(said)
+def _notes(verdicts: Iterable[Verdict]) -> tuple[str, ...]:
+    """Why some were not compared, each reason once."""
+    found: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        if verdict.not_compared:
+            found.setdefault(verdict.not_compared, []).append(verdict.candidate)
+    return tuple(f"{', '.join(names)}: {why}" for why, names in found.items())

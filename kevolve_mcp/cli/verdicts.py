@@ -31,7 +31,7 @@ class Verdict:
     could not be read) or "unavailable" (the evaluator itself failed; nothing is known about the
     candidate). evaluation: None in those two cases. reference_cases: of a package, the cases that
     it hands to the reference; None for a candidate. head_to_head: over each other candidate that
-    it was timed against.
+    it was timed against; not_compared: why a correct one of several was timed against none.
     """
 
     candidate: str
@@ -42,6 +42,7 @@ class Verdict:
     evaluation: Evaluation | None = field(default=None, repr=False)
     reference_cases: tuple[str, ...] | None = None
     head_to_head: tuple[Won, ...] = ()
+    not_compared: str = ""
 
     @classmethod
     def of(
@@ -66,6 +67,10 @@ class Verdict:
         return self.evaluation.fitness if self.evaluation else None
 
     @property
+    def eligible(self) -> bool:
+        return bool(self.evaluation and self.evaluation.eligible)
+
+    @property
     def cases(self) -> tuple[CaseResult, ...]:
         return self.evaluation.cases if self.evaluation else ()
 
@@ -73,7 +78,7 @@ class Verdict:
         """candidate, status, message, hint, signals (names), findings (name, message, evidence),
         fitness, eligible, cases (every field of CaseResult), stages (stage, ok, seconds, message,
         log), environment, seconds, device_seconds, head_to_head (against, ratio, interval, verdict,
-        cases)."""
+        cases), not_compared."""
         evaluation = self.evaluation
         known: dict[str, Any] = {
             "candidate": self.candidate,
@@ -83,7 +88,7 @@ class Verdict:
             "signals": [s.name for s in self.signals],
             "findings": [to_json(s) for s in self.signals],
             "fitness": self.fitness,
-            "eligible": bool(evaluation and evaluation.eligible),
+            "eligible": self.eligible,
             "cases": [to_json(c) for c in self.cases],
         }
         if evaluation is None:
@@ -93,6 +98,7 @@ class Verdict:
                 "seconds": 0.0,
                 "device_seconds": 0.0,
                 "head_to_head": [],
+                "not_compared": "",
             }
         stages = [{k: v for k, v in to_json(s).items() if k != "data"} for s in evaluation.stages]
         return known | {
@@ -101,6 +107,7 @@ class Verdict:
             "seconds": evaluation.seconds,
             "device_seconds": evaluation.device_seconds,
             "head_to_head": [to_json(won) for won in self.head_to_head],
+            "not_compared": self.not_compared,
         }
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness.types import Task
 from kevolve_mcp.cli import executors
 from kevolve_mcp.executors import FakeExecutor
 
@@ -78,6 +81,9 @@ def test_the_best_of_several_are_timed_against_each_other(
     assert (won["against"], won["verdict"]) == (str(behind), "faster")
     assert won["interval"][0] < won["ratio"] < won["interval"][1]
     assert third["head_to_head"] == []
+    assert third["not_compared"] == f"plainly behind {ahead}: the interval of F lies below"
+    assert f"{slow}: plainly behind {ahead}" in flat(shown.stdout)
+    assert first["not_compared"] == second["not_compared"] == ""
 
 
 def test_all_that_may_be_the_best_meet_and_one_text_only_once(
@@ -86,7 +92,11 @@ def test_all_that_may_be_the_best_meet_and_one_text_only_once(
     used = FakeExecutor()
     monkeypatch.setattr(executors, "open_executor", lambda python, near: used)
     near = [marked(tmp_path, f"{n}.py", f"speedup={n}", "noise=0.2") for n in (1.3, 1.25, 1.2)]
-    assert kevolve("evaluate", task, *near, near[0], "--quick").exit_code == 0
+    again = tmp_path / "again.py"
+    again.write_text(near[0].read_text())
+    shown = kevolve("evaluate", task, *near, again, "--quick")
+    assert shown.exit_code == 0
+    assert f"{again}: the same text as {near[0]}" in flat(shown.stdout)
     (request,) = used.compared
     assert [c.source for c in request.candidates] == [path.read_text() for path in near]
     assert request.effort < 1
@@ -105,10 +115,12 @@ def test_what_fails_beside_others_has_that_as_its_verdict(
     late = marked(tmp_path, "late.py", "speedup=1.1", "beside=crashed")
     shown = kevolve("evaluate", task, good, late)
     assert shown.exit_code == 1
-    assert f"{late} is crashed on fresh inputs" in flat(shown.stdout)
-    found = kevolve("evaluate", task, good, late, "--json")
-    assert [v["status"] for v in json.loads(found.stdout)] == ["correct", "crashed"]
-    assert "is crashed" in found.stderr
+    assert "crashed with the fresh inputs of the comparison" in flat(shown.stdout)
+    assert "crash.segmentation_fault" in shown.stdout
+    found = json.loads(kevolve("evaluate", task, good, late, "--json").stdout)
+    assert [v["status"] for v in found] == ["correct", "crashed"]
+    assert "no other correct one was left" in found[0]["not_compared"]
+    assert "crashed with the fresh inputs" in found[1]["not_compared"]
 
 
 def test_a_comparison_that_cannot_be_made_is_said_and_costs_no_verdict(
@@ -117,7 +129,37 @@ def test_a_comparison_that_cannot_be_made_is_said_and_costs_no_verdict(
     once = marked(tmp_path, "once.py", "speedup=1.1", "lasting=1")
     shown = kevolve("evaluate", task, good, once)
     assert shown.exit_code == 0
-    assert "not timed against each other: the fake judge was told to fail" in flat(shown.stdout)
+    assert "not timed against others: the fake judge was told to fail" in flat(shown.stdout)
+    found = json.loads(kevolve("evaluate", task, good, once, "--json").stdout)
+    assert all("told to fail" in v["not_compared"] for v in found)
+
+
+def test_two_equal_texts_meet_nobody_and_say_so(
+    kevolve: Kevolve, task: Path, good: Path, tmp_path: Path
+) -> None:
+    same = tmp_path / "same.py"
+    same.write_text(good.read_text())
+    first, second = json.loads(kevolve("evaluate", task, good, same, "--json").stdout)
+    assert (first["not_compared"], second["not_compared"]) == ("", f"the same text as {good}")
+    assert "head-to-head" in kevolve("evaluate", task, good, same).stdout
+
+
+class Protective(FakeExecutor):
+    """Its cases are protected."""
+
+    async def open_task(self, *given: Any, **options: Any) -> Task:
+        task = await super().open_task(*given, **options)
+        return replace(task, cases=tuple(replace(c, protected=True) for c in task.cases))
+
+
+def test_what_slows_a_protected_case_down_is_compared_and_not_eligible(
+    kevolve: Kevolve, task: Path, good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "open_executor", lambda python, near: Protective())
+    slow = marked(tmp_path, "slow.py", "speedup=0.7")
+    shown = flat(kevolve("evaluate", task, slow, good).stdout)
+    assert f"{good} over {slow}" in shown
+    assert f"{slow} slows a protected case down" in shown
 
 
 def test_a_file_that_cannot_be_read_does_not_stop_the_others(

@@ -12,6 +12,8 @@ from harness.types import CaseResult
 
 from .figures import NOTHING, cells, interval_text, microseconds, percent, speedup_text
 
+# an interval above it is no scatter: what bars "faster" then is a doubt, which has a signal
+CLEAR = 1.05
 FLATTERING = 1.1  # a naive figure this much above the honest one is worth a word
 VERDICT_STYLE = {
     "faster": "green",
@@ -63,17 +65,29 @@ def cases_table(
     return table
 
 
-def unclear_note(cases: Sequence[CaseResult]) -> str:
-    """Why no verdict was reached where none was; "" where each case has one."""
-    wide = [c for c in cases if c.verdict == "inconclusive" and c.interval]
-    if not wide:
-        return ""
-    figures = ", ".join(f"{c.name} {interval_text(c.interval)}" for c in wide)
-    return (
-        f"Inconclusive: {figures}: the interval reaches from slower to faster, or is wider than "
-        "the difference. The samples scatter too much; measure again on a quieter machine, without "
-        "--quick."
-    )
+def unclear_note(cases: Sequence[CaseResult], *, quick: bool = False) -> str:
+    """Why no verdict was reached where none was; "" where each case has one. quick: it was measured
+    as in a search."""
+    unclear = [c for c in cases if c.verdict == "inconclusive" and c.interval]
+    doubted = [c for c in unclear if c.interval and c.interval[0] > CLEAR]
+    wide = [c for c in unclear if c not in doubted]
+    again = "measure again on a quieter machine" + (", without --quick" if quick else "")
+    said = []
+    if wide:
+        said.append(
+            f"Inconclusive: {_intervals(wide)}: the interval reaches from slower to faster, or is "
+            f"wider than the difference. The samples scatter too much; {again}."
+        )
+    if doubted:
+        said.append(
+            f"Inconclusive: {_intervals(doubted)}: above 1 by the figures, which are not vouched "
+            "for; the signals say why."
+        )
+    return "\n".join(said)
+
+
+def _intervals(cases: Sequence[CaseResult]) -> str:
+    return ", ".join(f"{c.name} {interval_text(c.interval)}" for c in cases)
 
 
 def _row(case: CaseResult, baselines: Sequence[str]) -> list[Text]:

@@ -11,9 +11,10 @@ from kevolve_mcp.cli.meeting import Meeting
 from kevolve_mcp.cli.verdicts import Verdict
 
 from .cases import VERDICT_STYLE, cases_table, unclear_note
-from .figures import speedup_text, with_interval
+from .figures import seconds, speedup_text, with_interval
 
 LOG_LINES = 20  # the end of a build log; the whole one is in --json
+CASES_FOR = 3  # pairs of candidates; of more the cases are in --json
 PAGES_FOR = 3  # signals in the command that leads to the pages: the first ones matter most
 
 
@@ -40,7 +41,7 @@ def verdict_view(verdict: Verdict) -> RenderableType:
                 cases_table(verdict.cases, reference_cases=verdict.reference_cases), (0, 0, 0, 2)
             )
         )
-        if note := unclear_note(verdict.cases):
+        if note := unclear_note(verdict.cases, quick=_quick(verdict)):
             parts.append(Padding(Text(note, style="yellow"), (0, 0, 0, 2)))
     else:
         said = "\n".join(body)
@@ -56,10 +57,12 @@ def verdict_view(verdict: Verdict) -> RenderableType:
 
 
 def meeting_view(met: Meeting) -> RenderableType:
-    """Each candidate over each later one, with its cases where there are several."""
+    """Each candidate over each later one, with its cases where there are several, and not more
+    than CASES_FOR pairs."""
     head = Text("head-to-head", style="bold")
     if met.duels:
-        head.append(f"  {met.processes} fresh processes each, timed in the same rounds", "dim")
+        said = f"{met.processes} fresh processes each, timed in the same rounds"
+        head.append(f"  {said}, {seconds(met.seconds)}", "dim")
     parts: list[RenderableType] = [head]
     for duel in met.duels:
         line = Text.assemble(
@@ -68,7 +71,7 @@ def meeting_view(met: Meeting) -> RenderableType:
             (duel.verdict, VERDICT_STYLE.get(duel.verdict, "")),
         )
         parts.append(Padding(line, (0, 0, 0, 2)))
-        if len(duel.cases) > 1:
+        if len(duel.cases) > 1 and len(met.duels) <= CASES_FOR:
             parts += [
                 Padding(
                     Text(f"{c.name}: {with_interval(c.ratio, c.interval)}, {c.verdict}"),
@@ -76,13 +79,16 @@ def meeting_view(met: Meeting) -> RenderableType:
                 )
                 for c in duel.cases
             ]
-    if met.note:
-        parts.append(Padding(Text(met.note, style="yellow"), (0, 0, 0, 2)))
+    parts += [Padding(Text(note, style="yellow"), (0, 0, 0, 2)) for note in met.notes]
     return Group(*parts)
 
 
 def _signal(signal: Signal, message: str) -> str:
     return signal.name if signal.message in message else f"{signal.name}: {signal.message}"
+
+
+def _quick(verdict: Verdict) -> bool:
+    return verdict.evaluation is not None and verdict.evaluation.purpose == "search"
 
 
 def _failed_log(verdict: Verdict) -> str:
