@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from harness.judge.exchange.calls import TurnResult
+from harness.judge.exchange.calls import TurnResult, same
 from harness.judge.timing.runners import OneByOne
 from harness.native import find_compiler
 from harness.types import Candidate, Evaluation, EvaluationRequest, Policy, Task
@@ -252,3 +252,32 @@ def test_both_parts_of_a_turn_are_told_by_one_clock(one_core: bool, unmeasured_n
 
     found = Following().burst("", [], memoryview(b""), None)  # type: ignore[arg-type]
     assert (found.inside_ns, found.unmeasured_ns) == (10 if one_core else 15, unmeasured_ns)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 64, 4099])
+def test_outputs_are_the_same_when_each_byte_is(size: int) -> None:
+    """Also NaN, sizes that are no multiple of a word, and what lies beside an output."""
+    leaf = {"offset": 64, "nbytes": size}
+    one = bytearray(b"\xff" * (64 + size + 64))  # NaN in every floating-point format
+    other = bytearray(one)
+    other[0] = other[64 + size] = 0  # not of the output
+    assert same(memoryview(one), memoryview(other), [leaf])
+    for place in {0, size // 2, size - 1} if size else ():
+        changed = bytearray(other)
+        changed[64 + place] ^= 1
+        assert not same(memoryview(one), memoryview(changed), [leaf])
+
+
+def test_zeros_of_both_signs_are_not_the_same() -> None:
+    one, other = (bytearray(torch.tensor([zero]).numpy().tobytes()) for zero in (0.0, -0.0))
+    leaf = {"offset": 0, "nbytes": 4}
+    assert not same(memoryview(one), memoryview(other), [leaf])
+
+
+def test_every_output_is_compared() -> None:
+    one = bytearray(72)
+    other = bytearray(one)
+    other[64] = 1
+    leaves = [{"offset": 0, "nbytes": 5}, {"offset": 64, "nbytes": 8}]
+    assert not same(memoryview(one), memoryview(other), leaves)
+    assert same(memoryview(one), memoryview(other), leaves[:1])
