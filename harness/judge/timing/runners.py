@@ -26,6 +26,7 @@ from ..figures import statistics
 from ..processes.freezing import Turn
 from ..processes.worker import Worker
 from ..tasks.opening import COMPILE_SECONDS, OpenTask
+from .settling import is_settled, longest_fault_ns
 
 WARM_BURSTS, MOST_WARM_BURSTS = 2, 10
 NOTHINGS = 2  # calls that do nothing, each time they are made
@@ -158,7 +159,9 @@ class OneByOne(Sides):
     def settle(self, name: str, place: Any, turn: Turn) -> int:
         for number in range(MOST_WARM_BURSTS):
             result = self.burst(name, [self.warm] * self.pool.calls, place, turn)
-            if number + 1 >= WARM_BURSTS and result.minor_faults == 0:
+            if number + 1 >= WARM_BURSTS and is_settled(
+                result.minor_faults, result.inside_ns, longest_fault_ns()
+            ):
                 break
         return result.inside_ns
 
