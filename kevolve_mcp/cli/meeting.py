@@ -25,6 +25,8 @@ from kevolve_mcp.search import interval
 from .judging import Order, telling, tried
 from .verdicts import Verdict, Won
 
+ALONE = "no other correct one was left to time it against"
+
 
 @dataclass(frozen=True)
 class Meeting:
@@ -57,6 +59,7 @@ async def meet(
         return None, list(verdicts)
     able, known = _contenders(ranked, verdicts)
     if len(able) < 2:
+        known[able[0]] = replace(known[able[0]], not_compared=ALONE)
         return Meeting((), notes=_notes(known)), known
     labels = tuple(verdicts[place].candidate for place in able)
     announce(f"timing {', '.join(labels)} against each other: about as long as judging them took")
@@ -135,8 +138,7 @@ def _with(verdict: Verdict, found: HeadToHead, number: int, labels: tuple[str, .
         return replace(changed, not_compared=why)
     duels = [found.duel(number, other) for other in range(len(labels))]
     won = tuple(Won(labels[d.second], d.ratio, d.interval, d.verdict, d.cases) for d in duels if d)
-    why = "" if won else "no other correct one was left to time it against"
-    return replace(verdict, head_to_head=won, not_compared=why)
+    return replace(verdict, head_to_head=won, not_compared="" if won else ALONE)
 
 
 def _notes(verdicts: Iterable[Verdict]) -> tuple[str, ...]:

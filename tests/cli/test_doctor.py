@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
 
-from harness.types import Device, Interpreter, MachineReport
+from harness.types import Device, Interpreter, MachineReport, TargetReport
 from kevolve_mcp.cli import diagnosis
 from kevolve_mcp.cli.diagnosis import Diagnosis, Finding
 from kevolve_mcp.cli.render.machine import machine_view
@@ -97,6 +98,46 @@ def test_every_gpu_is_listed_with_who_is_on_it() -> None:
     assert [d["index"] for d in found.as_json()["devices"]] == [0, 1]
     assert found.ready
     assert "gpus" not in {f.name for f in diagnose(FakeExecutor()).findings}
+
+
+def report(width: int, executor: FakeExecutor) -> str:
+    return text_of(machine_view(diagnose(executor)), width)
+
+
+class ManyTargets(FakeExecutor):
+    """Compiles for four architectures, two of them in the same way."""
+
+    async def describe(self, *, ceilings: bool = False) -> MachineReport:
+        found = await super().describe(ceilings=ceilings)
+        said = "compile-only: nothing is run; compiler 3"
+        more = [
+            TargetReport(f"cuda:sm_{n}", "compile", said, ("triton",), ("static facts",))
+            for n in (80, 90)
+        ]
+        cuda = [TargetReport("cuda:sm_80", "compile", said, ("cuda",), ("static facts",))]
+        return replace(found, targets=(*found.targets, *more, *cuda))
+
+
+@pytest.mark.parametrize("width", [100, 160])
+def test_targets_of_which_the_same_is_said_stand_together(width: int) -> None:
+    shown = report(width, ManyTargets())
+    assert shown.count("compile-only: nothing is run") == 2
+    assert "cuda:sm_80, cuda:sm_90" in shown
+    assert "compiled only" in shown
+    assert [t["target"] for t in diagnose(ManyTargets()).as_json()["targets"]][2:] == [
+        "cuda:sm_80",
+        "cuda:sm_90",
+        "cuda:sm_80",
+    ]
+
+
+def test_a_narrow_terminal_cuts_no_path_and_indents_what_goes_on() -> None:
+    shown = report(80, ManyTargets())
+    assert "…" not in shown
+    lines = shown.splitlines()
+    findings = lines[1 : lines.index("")]
+    assert all(line.startswith(("  ✓ ", "  ! ", "  ✗ ", "    ")) for line in findings)
+    assert any(line.startswith("    ") for line in findings)
 
 
 def test_without_a_compiler_it_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:

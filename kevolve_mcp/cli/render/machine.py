@@ -7,11 +7,20 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from harness.types import Device, Interpreter, Mode, TargetReport
 from kevolve_mcp.cli.diagnosis import Diagnosis, Finding
 
 from .figures import cells
+from .fitting import Fitting, block, hanging
 
 MARK = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}
+KERNELS: dict[Mode, str] = {
+    "execute": "run",
+    "verify": "verified only",
+    "compile": "compiled only",
+    "absent": "not possible",
+}
+LEAST = 120  # columns in which a row with a sentence is still read as a row
 
 
 def machine_view(found: Diagnosis) -> RenderableType:
@@ -23,64 +32,73 @@ def machine_view(found: Diagnosis) -> RenderableType:
     parts += [
         Text(""),
         Text("interpreters (the first usable one evaluates)", style="bold"),
-        _interpreters(found),
+        _interpreters(found.interpreters),
     ]
-    parts += [Text("targets", style="bold"), _targets(found)]
+    parts += [Text(""), Text("targets", style="bold"), _targets(found.targets)]
     if found.devices:
-        parts += [Text("GPUs", style="bold"), _devices(found)]
+        parts += [Text(""), Text("GPUs", style="bold"), _devices(found.devices)]
     missing = [f for f in found.findings if f.state != "ok" and f.remedy]
     if missing:
-        parts += [
-            Text("what to do", style="bold"),
-            *(Text(f"  {f.name}: {f.remedy}") for f in missing),
-        ]
+        parts += [Text(""), Text("what to do", style="bold")]
+        parts += [hanging(Text("   "), f"{f.name}: {f.remedy}") for f in missing]
     verdict = (
         "Kernels can be evaluated here." if found.ready else "Kernels cannot be evaluated here yet."
     )
-    return Group(*parts, Text(verdict, style="bold green" if found.ready else "bold red"))
+    style = "bold green" if found.ready else "bold red"
+    return Group(*parts, Text(""), Text(verdict, style=style))
 
 
-def _line(finding: Finding) -> Text:
+def _line(finding: Finding) -> RenderableType:
     mark, style = MARK[finding.state]
-    return Text.assemble("  ", (mark, style), f" {finding.name}: {finding.message}")
+    return hanging(Text.assemble("  ", (mark, style)), f"{finding.name}: {finding.message}")
 
 
-def _interpreters(found: Diagnosis) -> RenderableType:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("", "path", "found as", "python", "torch", "why"):
-        table.add_column(column)
-    for i in found.interpreters:
-        table.add_row(
-            *cells("✓" if i.usable else "✗", i.path, i.origin, i.python, i.torch, i.reason)
-        )
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
     return table
 
 
-def _devices(found: Diagnosis) -> RenderableType:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("index", "name", "arch", "memory in use", "now", "uuid"):
-        table.add_column(column)
-    for d in found.devices:
+def _interpreters(interpreters: tuple[Interpreter, ...]) -> RenderableType:
+    table = _table("", "path", "found as", "python", "torch", "why")
+    blocks = []
+    for i in interpreters:
+        mark = "✓" if i.usable else "✗"
+        table.add_row(*cells(mark, i.path, i.origin, i.python, i.torch, i.reason))
+        versions = [f"Python {i.python}"] * bool(i.python) + [f"torch {i.torch}"] * bool(i.torch)
+        blocks.append(block(f"  {mark} {i.path}", ", ".join((i.origin, *versions)), i.reason))
+    return Fitting(table, blocks, LEAST)
+
+
+def _devices(devices: tuple[Device, ...]) -> RenderableType:
+    table = _table("index", "name", "arch", "memory in use", "now", "uuid")
+    blocks = []
+    for d in devices:
         now = ", ".join([*(["being timed on"] * d.measuring), *d.users]) or "free"
-        table.add_row(
-            *cells(
-                str(d.index),
-                d.name,
-                d.arch,
-                f"{d.used_bytes >> 20} of {d.memory_bytes >> 20} MiB",
-                now,
-                d.uuid,
+        memory = f"{d.used_bytes >> 20} of {d.memory_bytes >> 20} MiB"
+        table.add_row(*cells(str(d.index), d.name, d.arch, memory, now, d.uuid))
+        blocks.append(block(f"  {d.index} {d.name} {d.arch}", d.uuid, f"{memory} in use, {now}"))
+    return Fitting(table, blocks)
+
+
+def _targets(targets: tuple[TargetReport, ...]) -> RenderableType:
+    """Those of which the same is said stand in one row."""
+    alike: dict[tuple[Mode, str, str, str], list[str]] = {}
+    for t in targets:
+        said = (t.mode, ", ".join(t.languages), ", ".join(t.profilers), t.reason)
+        alike.setdefault(said, []).append(t.target)
+    table = _table("target", "kernels are", "languages", "profilers", "why")
+    blocks = []
+    for (mode, languages, profilers, reason), names in alike.items():
+        joined, kernels = ", ".join(names), KERNELS[mode]
+        table.add_row(*cells(joined, kernels, languages, profilers, reason))
+        blocks.append(
+            block(
+                f"  {joined}",
+                f"kernels: {kernels}" + (f", in {languages}" if languages else ""),
+                f"profilers: {profilers}" if profilers else "",
+                reason,
             )
         )
-    return table
-
-
-def _targets(found: Diagnosis) -> RenderableType:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("target", "here", "languages", "profilers", "why"):
-        table.add_column(column)
-    for t in found.targets:
-        table.add_row(
-            *cells(t.target, t.mode, ", ".join(t.languages), ", ".join(t.profilers), t.reason)
-        )
-    return table
+    return Fitting(table, blocks, LEAST)

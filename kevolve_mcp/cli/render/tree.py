@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.measure import Measurement
-from rich.padding import Padding
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
@@ -17,10 +15,10 @@ from kevolve_mcp.driver import NodeFacts, SessionFacts
 
 from .board import best_text
 from .figures import cells, with_interval
+from .fitting import Fitting, block
 
 STATUS_STYLE = {"correct": "green", "needs_review": "yellow"}
 HYPOTHESIS_SHOWN = 70
-FULL = 1000  # characters: a width at which no table is folded
 
 
 def tree_view(session: SessionFacts, nodes: Sequence[NodeFacts]) -> RenderableType:
@@ -67,35 +65,19 @@ def sessions_table(sessions: Sequence[SessionFacts]) -> RenderableType:
     """One line per session, as given (newest first)."""
     if not sessions:
         return Text("No sessions yet. `kevolve optimize TASK` starts one.")
-    return _Sessions(sessions)
-
-
-class _Sessions:
-    """A table where it fits; else the ids, which are there to be copied, on lines of their own."""
-
-    def __init__(self, sessions: Sequence[SessionFacts]) -> None:
-        self._sessions = sessions
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for column in ("session", "state", "task", "target", "language", "goal", "nodes", "best"):
-            table.add_column(column, no_wrap=True)
-        for s in self._sessions:
-            figure = best_text(s.best, s.correct)
-            table.add_row(
-                *cells(s.id, s.state, s.task, s.target, s.language, s.goal, str(s.nodes), figure)
-            )
-        if (
-            Measurement.get(console, options.update(max_width=FULL), table).maximum
-            <= options.max_width
-        ):
-            yield table
-            return
-        for s in self._sessions:
-            best = best_text(s.best, s.correct)
-            said = (
-                f"{s.state}, {s.task} on {s.target} in {s.language}, goal {s.goal}, {s.nodes} "
-                f"nodes, best {best}"
-            )
-            yield Text(s.id, style="bold", overflow="fold")
-            yield Padding(Text(said), (0, 0, 0, 2))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in ("session", "state", "task", "target", "language", "goal", "nodes", "best"):
+        table.add_column(column, no_wrap=True)
+    blocks = []
+    for s in sessions:
+        best = best_text(s.best, s.correct)
+        table.add_row(
+            *cells(s.id, s.state, s.task, s.target, s.language, s.goal, str(s.nodes), best)
+        )
+        said = (
+            f"{s.state}, {s.task} on {s.target} in {s.language}, goal {s.goal}, {s.nodes} nodes, "
+            f"best {best}"
+        )
+        # the id stays whole: it is there to be copied
+        blocks.append(block(s.id, said))
+    return Fitting(table, blocks)
