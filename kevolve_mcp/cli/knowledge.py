@@ -18,6 +18,8 @@ from .terminal import announcer, print_json
 if TYPE_CHECKING:
     from kevolve_mcp.sessions.types import SimilarView
 
+MOST = 50  # pages of one search
+
 app = typer.Typer(
     cls=ListingGroup,
     help="Find and read what is known: constraints, guidance, hardware, samples, skills.",
@@ -41,7 +43,7 @@ def search(
     target: Annotated[str, typer.Option("--target", help="e.g. cpu; default: any.")] = "",
     language: Annotated[str, typer.Option("--language", help="e.g. cpp; default: any.")] = "",
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=50, help="At most so many pages [default: 5].")
+        int, typer.Option("--limit", min=1, max=MOST, help="At most so many pages [default: 5].")
     ] = 5,
     server: Server = "",
     token: Token = "",
@@ -73,8 +75,13 @@ def search(
                 "fits": answer.data.get("fits", True),
             }
         )
-    else:
-        typer.echo(for_people(answer.text))
+        return
+    lines = for_people(answer.text).splitlines()
+    if answer.data.get("next_cursor") and lines:
+        # instead of the cursor, which is for agents
+        count = lines[-1].partition(":")[0]
+        lines[-1] = f"{count}: " + (f"--limit {MOST}" if limit < MOST else "use more words")
+    typer.echo("\n".join(lines))
 
 
 @app.command()

@@ -148,7 +148,23 @@ def _show(arguments: dict[str, Any], remote: Remote | None, json: bool) -> None:
         text[-1] = text[-1].rpartition("\n")[0]  # the note that there is more
     if json:
         return print_json({**data, "text": "\n".join(text)})
+    if arguments.get("section") == "cases" and data.get("evaluation"):
+        return _show_cases(text[0].partition("\n")[0], data["evaluation"])
     return typer.echo("\n".join(text))
+
+
+def _show_cases(heading: str, evaluation: dict[str, Any]) -> None:
+    """As a table; every field of them is in --json."""
+    from kevolve_mcp.driver.answers import EvaluationFacts, read
+
+    from .render.cases import cases_table, unclear_note
+
+    typer.echo(heading)
+    cases = read(EvaluationFacts, evaluation).cases
+    show_view(cases_table(cases))
+    details = (f"{c.name}: {c.detail}" for c in cases if c.detail)
+    for text in filter(None, (*details, unclear_note(cases))):
+        typer.echo(text)
 
 
 def for_people(text: str) -> str:

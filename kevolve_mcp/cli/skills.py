@@ -125,8 +125,11 @@ def import_(
     if json:
         return _print({"skill": view})
     if view.merged:
+        from kevolve_mcp.synthesis.wording import number
+
         return typer.echo(
-            f"{view.id} was known ({view.state}); it now has {view.measurements} measurement(s)."
+            f"{view.id} was known ({view.state}); it now has "
+            f"{number(view.measurements, 'measurement')}."
         )
     return typer.echo(
         f"{view.id} is proposed. `kevolve skills show {view.id}` shows it, `kevolve skills accept "
@@ -156,11 +159,14 @@ def _decided(view: SkillView, json: bool) -> None:
 
 
 def _line(c: SkillCounts) -> str:
+    from kevolve_mcp.synthesis.wording import number
+
     sinks = "" if c.standing == 1 else f", rank x {c.standing:.2f}"
+    known, shown = number(c.measurements, "measurement"), number(c.retrievals, "ask")
+    used, sessions = number(c.uses, "node"), number(c.sessions, "session")
     return (
         f"{c.id}  [{c.state}]  {c.title}\n"
-        f"    {c.measurements} measurement(s); shown in {c.retrievals} ask(s), used by {c.uses} "
-        f"node(s); gained in {c.gained} of {c.sessions} session(s){sinks}"
+        f"    {known}; shown in {shown}, used by {used}; gained in {c.gained} of {sessions}{sinks}"
     )
 
 

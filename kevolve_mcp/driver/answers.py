@@ -56,6 +56,15 @@ class CaseFacts:
 
 
 @dataclass(frozen=True)
+class ExportedFacts:
+    """What a session ended with: the node, and its package's F as a user calls it."""
+
+    node: str
+    fitness: float | None = None
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
 class SessionFacts:
     """state: "opening", "open", "finished" or "abandoned"."""
 
@@ -72,6 +81,7 @@ class SessionFacts:
     correct: int = 0
     open_asks: int = 0
     best: NodeFacts | None = None
+    exported: ExportedFacts | None = None
     cases: tuple[CaseFacts, ...] = ()
     notes: tuple[str, ...] = ()
     reason: str = ""

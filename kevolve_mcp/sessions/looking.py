@@ -13,12 +13,12 @@ from kevolve_mcp.export import SessionFacts, session_report
 from kevolve_mcp.search import ROOT, Node, Tree, no_winner
 from kevolve_mcp.store import SessionRecord, Store, StoredEvaluation
 from kevolve_mcp.synthesis import template_candidate
-from kevolve_mcp.synthesis.wording import met_line
+from kevolve_mcp.synthesis.wording import met_line, number, settings
 
 from . import listings, samples, views
 from .shared import Shared
 from .trees import Trees
-from .types import NodeView, SessionView, TreeView
+from .types import ExportedView, NodeView, SessionView, TreeView
 
 PIECE = 24_000  # characters of one answer, about 6,000 tokens
 SECTIONS = ("summary", "source", "log", "profile", "assembly", "cases", "stages", "context")
@@ -46,6 +46,16 @@ def _session(store: Store, trees: Trees, record: SessionRecord) -> SessionView:
         store.sessions.spent(record.id),
         open_asks=len(open_asks),
         waiting_starts=len(waiting),
+        exported=_exported(store, record),
+    )
+
+
+def _exported(store: Store, record: SessionRecord) -> ExportedView | None:
+    outcome = record.outcome
+    if "node" not in outcome or "measured" not in outcome:
+        return None
+    return views.exported_view(
+        outcome["node"], store.evaluations.get(outcome["measured"]).evaluation
     )
 
 
@@ -168,7 +178,9 @@ def _sessions(store: Store, trees: Trees, cursor: int) -> TreeView:
             f"{r.id}: {r.state}, {s.task_name} on {r.target} in {r.language}, goal {r.goal}, "
             f"{s.nodes} nodes, {best}"
         )
-    text, following = piece("\n".join(lines), cursor, f"{len(found)} session(s), the newest first")
+    text, following = piece(
+        "\n".join(lines), cursor, f"{number(len(found), 'session')}, the newest first"
+    )
     return TreeView(
         "sessions",
         text,
@@ -206,9 +218,11 @@ def _tree(view: SessionView, tree: Tree, cursor: int, detailed: bool) -> TreeVie
         draw(root, 0)
     figure = f"best {best.id} at {best.score:.3g}x" if best else no_winner(view.correct)
     state = f"{view.state}{f' ({view.reason})' if view.reason else ''}"
+    ended = view.exported
+    exported = f", exported {ended.node} at {ended.fitness:.3g}x" if ended and ended.fitness else ""
     head = (
-        f"{view.id}: {state}; {len(tree.nodes)} nodes, {figure}; {view.open_asks} open asks (* "
-        "best, + its lineage)"
+        f"{view.id}: {state}; {len(tree.nodes)} nodes, {figure}{exported}; {view.open_asks} open "
+        "asks (* best, + its lineage)"
     )
     text, following = piece("\n".join(lines), cursor, head)
     return TreeView(
@@ -230,7 +244,7 @@ def _line(node: NodeView, detailed: bool) -> str:
     second = f" also from {', '.join(node.parents[1:])}" if len(node.parents) > 1 else ""
     whence = node.origin or node.provenance
     origin = f" [{whence}]" if whence else ""
-    params = f" {node.params}" if node.params else ""
+    params = f" {settings(node.params)}" if node.params else ""
     met = f" ({met_line(node.id, node.met)})" if node.met else ""
     line = f"{node.id} {figure}{effect} {node.role}{origin}{second}{params}{met}"
     if detailed:
@@ -261,12 +275,9 @@ def _node(
                 f"parents: {', '.join(node.parents) or 'none (root)'}; children: "
                 f"{views.ids(tree.children(node.id)) or 'none'}"
             ),
-            f"hypothesis: {node.hypothesis or '-'}",
-            f"rationale: {node.rationale or '-'}",
-            (
-                f"predicted: {node.predicted_speedup or '-'}; observed: "
-                f"{views.observed(tree, node) or '-'}"
-            ),
+            *([f"hypothesis: {node.hypothesis}"] if node.hypothesis else []),
+            *([f"rationale: {node.rationale}"] if node.rationale else []),
+            *_foretold(tree, node),
             _section(found, "summary"),
             f"sections: {', '.join(SECTIONS[1:])}",
         ]
@@ -279,6 +290,17 @@ def _node(
         nodes=(view,),
         evaluation=views.evaluation_view(found.id, found.evaluation, held_out=False),
     )
+
+
+def _foretold(tree: Tree, node: Node) -> list[str]:
+    """What the author predicted and what was measured; nothing without a prediction, since the
+    figure stands above."""
+    if not node.predicted_speedup:
+        return []
+    found = views.observed(tree, node)
+    of = "the strongest baseline" if node.parents in ((), (ROOT,)) else "its parent"
+    measured = f"measured: {found:.3g}x" if found else "nothing was measured"
+    return [f"predicted: {node.predicted_speedup:.3g}x the speed of {of}; {measured}"]
 
 
 def _evaluation(store: Store, evaluation_id: str, section: str, cursor: int) -> TreeView:

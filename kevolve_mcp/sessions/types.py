@@ -223,11 +223,21 @@ class SimilarView:
 
 
 @dataclass(frozen=True)
+class ExportedView:
+    """The node that a session ended with, and its package's F as a user calls it."""
+
+    node: str
+    fitness: float | None = None
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
 class SessionView:
     """state: "opening", "open", "finished" or "abandoned". correct: how many nodes were proved
     correct. best: the eligible one of the highest fitness; None, too, where each correct one
-    regresses a protected case. similar: what was known of similar tasks when it was opened. inject:
-    the probability that an ask shows a kernel of one of them."""
+    regresses a protected case. exported: None before it is finished. similar: what was known of
+    similar tasks when it was opened. inject: the probability that an ask shows a kernel of one of
+    them."""
 
     id: str
     state: str
@@ -243,6 +253,7 @@ class SessionView:
     open_asks: int = 0
     waiting_starts: int = 0
     best: NodeView | None = None
+    exported: ExportedView | None = None
     cases: tuple[CaseView, ...] = ()
     baselines: tuple[str, ...] = ()
     tolerance: str = "default"

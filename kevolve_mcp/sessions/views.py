@@ -14,6 +14,7 @@ from .types import (
     CaseResultView,
     CaseView,
     EvaluationView,
+    ExportedView,
     NodeView,
     SessionView,
     SignalView,
@@ -113,6 +114,7 @@ def session_view(
     *,
     open_asks: int = 0,
     waiting_starts: int = 0,
+    exported: ExportedView | None = None,
 ) -> SessionView:
     """The session as it stands."""
     notes = record.options.get("notes", [])
@@ -131,6 +133,7 @@ def session_view(
         open_asks=open_asks,
         waiting_starts=waiting_starts,
         best=best_view(tree),
+        exported=exported,
         cases=tuple(
             CaseView(
                 c.name,
@@ -154,6 +157,10 @@ def session_view(
         inject=float(record.options.get("inject", 0.0)),
         tune=float(record.options.get("tune", 0.0)),
     )
+
+
+def exported_view(node: str, measured: Evaluation) -> ExportedView:
+    return ExportedView(node, measured.fitness, interval(measured.cases))
 
 
 def lineage(tree: Tree, node: Node) -> tuple[NodeView, ...]:

@@ -26,7 +26,7 @@ from .constraints import format_rules
 from .layout import Section
 from .shown import START, page_key, source_key
 from .starts import SimilarKernel, Start
-from .wording import met_line, one_line, quoted
+from .wording import met_line, one_line, quoted, settings
 
 
 @dataclass(frozen=True)
@@ -314,7 +314,7 @@ def history(nodes: Sequence[Node], ask: Ask, session: str) -> Section | None:
 
 def _line(node: Node) -> str:
     fitness = "" if node.fitness is None else f" F = {node.fitness:.3f}"
-    params = " ".join(f"{k}={v}" for k, v in node.params.items())
+    params = settings(node.params)
     met = met_line(node.id, node.met) if node.met else ""
     parts = [met, node.hypothesis[:160], params, ", ".join(node.signals[:4])]
     return (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kevolve_mcp.search.tree import Meeting
 
 _MET = {
@@ -17,6 +19,16 @@ def one_line(text: str, most: int = 80) -> str:
     long."""
     plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return plain if len(plain) <= most else f"{plain[: most - 1]}…"
+
+
+def number(count: int, word: str) -> str:
+    """ "1 page", "2 pages"."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def settings(params: Mapping[str, object]) -> str:
+    """ "BLOCK=512 UNROLL=4"."""
+    return one_line(" ".join(f"{name}={value}" for name, value in params.items()), 300)
 
 
 def quoted(text: str) -> str:

@@ -34,6 +34,11 @@ def test_sessions_tree_show_and_diff(kevolve: Kevolve, session: str, tmp_path: P
     shown = kevolve("show", session, "n1")
     assert "n1" in shown.stdout
     assert "Next:" not in shown.stdout
+    assert "predicted" not in shown.stdout  # a start was not foretold
+    assert "{'" not in shown.stdout
+    cases = kevolve("show", session, "n1", "--section", "cases").stdout
+    assert "95 % interval" in cases
+    assert '"tolerance"' not in cases
     source = kevolve("show", session, "n1", "--section", "source")
     assert "class ModelNew" in source.stdout
     assert json.loads(kevolve("show", session, "n1", "--json").stdout)["text"]
@@ -42,6 +47,11 @@ def test_sessions_tree_show_and_diff(kevolve: Kevolve, session: str, tmp_path: P
     if len(data["nodes"]) > 1:
         assert kevolve("diff", session, "n2", "n1").exit_code == 0
         assert json.loads(kevolve("diff", session, "n2", "n1", "--json").stdout)["text"]
+
+    # what it ended with stands beside the best of the search
+    ended = data["session"]["exported"]
+    assert f"exported  {ended['node']}  {ended['fitness']:.2f}×" in tree.stdout
+    assert f"{ended['fitness']:.2f}×" in kevolve("sessions").stdout
 
     # a finished session answers an export with the package it has
     exported = kevolve("export", session, "--json", "--output", tmp_path / "copy")

@@ -325,6 +325,17 @@ def test_an_unclear_verdict_says_why() -> None:
     )
 
 
+def test_a_table_of_cases_is_not_cut_in_a_narrow_terminal() -> None:
+    long = replace(CASE, name="a_case_with_a_name_that_needs_room", threads=1, allocation="fresh")
+    for width in (60, 100, 160):
+        shown = text_of(cases_table((long, replace(long, name="b"))), width)
+        assert "…" not in shown
+        assert long.name in shown
+        assert shown.count("threads: 1; allocation: fresh") == 1
+    mixed = text_of(cases_table((long, replace(long, name="b", threads=4))))
+    assert "threads" in mixed.splitlines()[1]
+
+
 def test_one_sentence_is_said_once() -> None:
     wrong = CaseResult("large", correct=False, detail="3 of 8 elements differ")
     found = evaluation(

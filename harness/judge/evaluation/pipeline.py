@@ -207,9 +207,10 @@ def _message(
         return f"right, but a person should look: {review[0].message}"
     if not cases:
         return f"it builds; nothing was run{f' ({note})' if note else ''}"
+    right = f"right in all {len(cases)} cases" if len(cases) > 1 else "right in its only case"
     if value is None:
-        return f"right in all {len(cases)} cases; not timed{f' ({note})' if note else ''}"
+        return f"{right}; not timed{f' ({note})' if note else ''}"
     parts = ", ".join(
         f"{c.name} {c.speedup:.2f}x {c.verdict}" for c in cases if c.speedup is not None
     )
-    return f"right in all {len(cases)} cases; F = {value:.3f} ({parts})"
+    return f"{right}; F = {value:.3f} ({parts})"

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Literal
 
 from rich import box
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from harness.types import CaseResult
 
-from .figures import NOTHING, cells, interval_text, microseconds, percent, speedup_text
+from .figures import (
+    NOTHING,
+    cells,
+    interval_text,
+    microseconds,
+    percent,
+    speedup_text,
+    with_interval,
+)
+from .fitting import Fitting, block
 
 # an interval above it is no scatter: what bars "faster" then is a doubt, which has a signal
 CLEAR = 1.05
@@ -25,44 +36,78 @@ VERDICT_STYLE = {
 
 def cases_table(
     cases: Sequence[CaseResult], title: str = "", reference_cases: Collection[str] | None = None
-) -> Table:
+) -> RenderableType:
     """One row per case: every baseline, the kernel, the speed-up over the strongest with its
-    interval, and how it was run.
+    interval, and how it was run; in a terminal too narrow for that a block per case.
 
-    The allocation policy is the same for all cases as a rule: then it stands once, below.
+    Threads and allocation policy are the same for all cases as a rule: then they stand once, below.
     reference_cases: of a package, the cases that it hands to the reference; what was timed is then
     the package, and a column says what ran in it.
     """
-    allocations = list(dict.fromkeys(case.allocation for case in cases if case.allocation))
-    baselines = list(dict.fromkeys(name for case in cases for name in case.baselines))
-    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("case", no_wrap=True)
-    for name in baselines:
-        table.add_column(name, justify="right")
-    for name in ("kernel" if reference_cases is None else "package", "speed-up", "95 % interval"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict")
-    table.add_column("roofline", justify="right")
-    table.add_column("threads", justify="right")
+    what = "kernel" if reference_cases is None else "package"
+    columns = _columns(cases, what, reference_cases)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for name in columns:
+        left = name in ("case", "verdict", "runs the", "allocation")
+        table.add_column(name, justify="left" if left else "right", no_wrap=name != "allocation")
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*row)
+    blocks = [
+        block(
+            Text.assemble(columns["case"][place], f"  {with_interval(c.speedup, c.interval)}  ")
+            + columns["verdict"][place],
+            ", ".join(
+                f"{name} {columns[name][place]}"
+                for name in columns
+                if name not in ("case", "speed-up", "95 % interval", "verdict")
+            ),
+        )
+        for place, c in enumerate(cases)
+    ]
+    said = [text for text in (_alike("threads", cases), _alike("allocation", cases)) if text]
+    head = [Text(title, style="italic")] if title else []
+    foot = [Text("; ".join(said), style="dim")] if said else []
+    return Group(*head, Fitting(table, blocks), *foot)
+
+
+def _columns(
+    cases: Sequence[CaseResult], what: str, reference_cases: Collection[str] | None
+) -> dict[str, list[Text]]:
+    """Texts by heading, one for each case."""
+    rows: dict[str, list[Text]] = {"case": [Text(c.name + _marks(c)) for c in cases]}
+    for name in dict.fromkeys(name for case in cases for name in case.baselines):
+        rows[name] = [
+            Text(microseconds(c.baselines.get(name)), style="bold" if name == c.baseline else "")
+            for c in cases
+        ]
+    rows[what] = cells(*(microseconds(c.latency_us) for c in cases))
+    rows["speed-up"] = cells(*(speedup_text(c.speedup) for c in cases))
+    rows["95 % interval"] = cells(*(interval_text(c.interval) or NOTHING for c in cases))
+    rows["verdict"] = [_verdict(c) for c in cases]
+    rows["roofline"] = cells(*(percent(c.roofline_fraction) for c in cases))
+    if not _alike("threads", cases):
+        rows["threads"] = cells(*(str(c.threads) for c in cases))
     if reference_cases is not None:
-        table.add_column("runs the")
-    if len(allocations) == 1:
-        table.caption = f"allocation: {allocations[0]}"
-        table.caption_justify = "left"
-    else:
-        table.add_column("allocation")
-    for case in cases:
-        runs = (
-            ()
-            if reference_cases is None
-            else cells("reference" if case.name in reference_cases else "kernel")
-        )
-        table.add_row(
-            *[*_row(case, baselines), *runs, *cells(case.allocation or NOTHING)][
-                : len(table.columns)
-            ]
-        )
-    return table
+        ran = ("reference" if c.name in reference_cases else "kernel" for c in cases)
+        rows["runs the"] = cells(*ran)
+    if len({c.allocation for c in cases if c.allocation}) > 1:
+        rows["allocation"] = cells(*(c.allocation or NOTHING for c in cases))
+    return rows
+
+
+def _alike(name: Literal["threads", "allocation"], cases: Sequence[CaseResult]) -> str:
+    """What holds for all cases, as a remark; "" where they differ or it is not known."""
+    found = {getattr(case, name) for case in cases} - {""}
+    return f"{name}: {found.pop()}" if len(found) == 1 else ""
+
+
+def _marks(case: CaseResult) -> str:
+    return " (protected)" * case.protected + " (held out)" * case.held_out
+
+
+def _verdict(case: CaseResult) -> Text:
+    verdict = case.verdict or ("not timed" if case.correct else "wrong")
+    return Text(verdict, style=VERDICT_STYLE.get(verdict, "dim" if case.correct else "red"))
 
 
 def unclear_note(cases: Sequence[CaseResult], *, quick: bool = False) -> str:
@@ -88,28 +133,6 @@ def unclear_note(cases: Sequence[CaseResult], *, quick: bool = False) -> str:
 
 def _intervals(cases: Sequence[CaseResult]) -> str:
     return ", ".join(f"{c.name} {interval_text(c.interval)}" for c in cases)
-
-
-def _row(case: CaseResult, baselines: Sequence[str]) -> list[Text]:
-    marks = "".join((" (protected)" * case.protected, " (held out)" * case.held_out))
-    verdict = case.verdict or ("not timed" if case.correct else "wrong")
-    return [
-        Text(case.name + marks),
-        *(
-            Text(
-                microseconds(case.baselines.get(name)),
-                style="bold" if name == case.baseline else "",
-            )
-            for name in baselines
-        ),
-        *cells(
-            microseconds(case.latency_us),
-            speedup_text(case.speedup),
-            interval_text(case.interval) or NOTHING,
-        ),
-        Text(verdict, style=VERDICT_STYLE.get(verdict, "dim" if case.correct else "red")),
-        *cells(percent(case.roofline_fraction), str(case.threads)),
-    ]
 
 
 def naive_note(cases: Sequence[CaseResult]) -> str:

@@ -69,8 +69,7 @@ def report_view(
             ),
             _style(figure),
         ),
-        f" over the strongest baseline, node {ending.node.id}, {session.nodes} nodes "
-        f"({outcome.reason})",
+        f" over the strongest baseline, node {ending.node.id} of {session.nodes}",
     )
     how = (
         "the exported package, measured as a user calls it"
@@ -79,6 +78,7 @@ def report_view(
     )
     parts: list[RenderableType] = [
         head,
+        Text(f"the search ended: {_in_words(outcome.reason)}", style="dim"),
         *(Text(text, style="bold yellow") for text in ending.unmet_goals),
         Text(""),
         cases_table(cases, f"per case: {how}", reference_cases if ending.measured else None),
@@ -126,6 +126,11 @@ def report_json(outcome: Outcome, copied_to: str = "") -> dict[str, Any]:
         "package": (copied_to or ending.package) if ending else "",
         "tree": f"kevolve tree {session.id}",
     }
+
+
+def _in_words(reason: str) -> str:
+    """Why a search ended: a sentence already, or a name such as budget_spent."""
+    return reason.replace("_", " ") if reason.isidentifier() else reason
 
 
 def _style(figure: EvaluationFacts | None) -> str:

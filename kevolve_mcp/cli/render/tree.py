@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from kevolve_mcp.driver import NodeFacts, SessionFacts
+from kevolve_mcp.driver import ExportedFacts, NodeFacts, SessionFacts
+from kevolve_mcp.synthesis.wording import one_line
 
 from .board import best_text
 from .figures import cells, with_interval
@@ -39,10 +40,17 @@ def tree_view(session: SessionFacts, nodes: Sequence[NodeFacts]) -> RenderableTy
         known = params.get(node.parents[0], {}) if node.parents else {}
         branches[node.id] = above.add(_label(node, best, known))
         params[node.id] = node.params
-    state = f"{session.id}  {session.state}" + (f" ({session.reason})" if session.reason else "")
-    return Group(
-        Text(state, style="bold"), Text(f"best  {best_text(session.best, session.correct)}"), root
-    )
+    head = [Text(f"{session.id}  {session.state}", style="bold")]
+    if session.reason:
+        head.append(Text(f"ended     {session.reason}"))
+    head.append(Text(f"best      {best_text(session.best, session.correct)}"))
+    if session.exported:
+        head.append(Text(f"exported  {_exported(session.exported)}, as a user calls it"))
+    return Group(*head, root)
+
+
+def _exported(found: ExportedFacts) -> str:
+    return f"{found.node}  {with_interval(found.fitness, found.interval)}"
 
 
 def _label(node: NodeFacts, best: str, parent_params: Mapping[str, Any]) -> Text:
@@ -57,7 +65,7 @@ def _label(node: NodeFacts, best: str, parent_params: Mapping[str, Any]) -> Text
         k: v for k, v in node.params.items() if k not in parent_params or parent_params[k] != v
     }
     said = ", ".join(f"{k}={v}" for k, v in changed.items()) or node.hypothesis
-    label.append(f"  {said[:HYPOTHESIS_SHOWN]}", style="dim")
+    label.append(f"  {one_line(said, HYPOTHESIS_SHOWN)}", style="dim")
     return label
 
 
@@ -70,7 +78,7 @@ def sessions_table(sessions: Sequence[SessionFacts]) -> RenderableType:
         table.add_column(column, no_wrap=True)
     blocks = []
     for s in sessions:
-        best = best_text(s.best, s.correct)
+        best = f"{_exported(s.exported)} exported" if s.exported else best_text(s.best, s.correct)
         table.add_row(
             *cells(s.id, s.state, s.task, s.target, s.language, s.goal, str(s.nodes), best)
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 from kevolve_mcp.sessions.evaluating import USUAL_PROCESSES
 from kevolve_mcp.sessions.types import CaseResultView, EvaluationView, NodeView, SessionView
+from kevolve_mcp.synthesis.wording import settings
 
 ROOM = 1.5  # times the error; less is no room worth using
 
@@ -29,7 +30,7 @@ def node_line(node: NodeView) -> str:
         else " (root)"
     )
     effect = f", {node.versus_parent:.3g}x its parent" if node.versus_parent is not None else ""
-    params = f" {node.params}" if node.params else ""
+    params = f" {settings(node.params)}" if node.params else ""
     hypothesis = f": {short(node.hypothesis, 100)}" if node.hypothesis else ""
     signals = f" [{', '.join(node.signals[:4])}]" if node.signals else ""
     held = (

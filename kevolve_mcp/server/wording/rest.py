@@ -10,6 +10,7 @@ from kevolve_mcp.sessions.types import (
     KnowledgePage,
     MachineView,
 )
+from kevolve_mcp.synthesis.wording import number
 
 from ..phrase import Phrase
 from .figures import times
@@ -115,7 +116,7 @@ def hits(found: KnowledgeHits) -> Phrase:
         )
     links = [(f"kevolve://knowledge/{h.id}", h.title, "text/markdown") for h in found.hits[:3]]
     return Phrase(
-        f"{found.total} page(s); reference material, best first",
+        f"{number(found.total, 'page')}; reference material, best first",
         f"knowledge_read(page_id={found.hits[0].id!r})",
         lines,
         links,
