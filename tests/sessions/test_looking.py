@@ -19,7 +19,14 @@ async def test_views(bench: Bench) -> None:
         session = await opened(service, OpenRequest(bench.task()))
         ask = (await service.next(session)).asks[0].context
         await told(service, session, kernel(1.2), ask_id=ask.id, hypothesis="first try")
-        await told(service, session, kernel(1.5), parents=("n1",), hypothesis="wider")
+        await told(
+            service,
+            session,
+            kernel(1.5),
+            parents=("n1",),
+            hypothesis="wider",
+            predicted_speedup=1.4,
+        )
         await told(service, session, kernel(status="crashed"), parents=("n1",))
 
         tree = await service.tree(session)
@@ -35,6 +42,7 @@ async def test_views(bench: Bench) -> None:
 
         node = await service.tree(session, node_id="n2")
         assert "hypothesis: wider" in node.text
+        assert "predicted: 1.4x the speed of its parent; measured: 1.25x" in node.text
         assert node.evaluation is not None
         assert node.evaluation.id == "e2"
         assert "speedup=1.5" in (await service.tree(session, node_id="n2", section="source")).text
