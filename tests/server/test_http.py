@@ -336,7 +336,7 @@ async def test_the_task_of_another_home_is_not_seen(tmp_path: Path) -> None:
         async with one.client() as client:
             await open_session(client, task_source=TASK)
         async with two.client() as client:
-            assert text(await client.call_tool("tree_view", {})).startswith("0 session(s)")
+            assert text(await client.call_tool("tree_view", {})).startswith("0 sessions")
         with pytest.raises(builtins.BaseExceptionGroup):
             async with two.client(token=TOKEN):
                 raise AssertionError("connected")

@@ -50,7 +50,7 @@ async def test_the_real_server_answers_over_stdio(tmp_path: Path) -> None:
         assert len((await client.list_tools()).tools) == 14
         found = await client.call_tool("knowledge_search", {"query": "cache blocking"})
         assert data(found)["hits"]
-        assert text(await client.call_tool("tree_view", {})).startswith("0 session(s)")
+        assert text(await client.call_tool("tree_view", {})).startswith("0 sessions")
 
 
 async def test_a_session_survives_its_server(tmp_path: Path) -> None:
