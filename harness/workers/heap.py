@@ -16,11 +16,6 @@ from collections.abc import Iterator
 SIZES = (*(1 << n for n in range(26, 12, -1)), *range(4096, 0, -16))
 BEYOND = 128 << 20  # no hole is as large, so that it comes from the end of the heap
 MOST = 100_000  # holes; some 900 were seen
-# What is left over beside an allocation that begins at a multiple of 64 bytes, as torch's do. glibc
-# keeps seven of each size for the thread (TCACHE_FILL_COUNT of its malloc.c) and joins none of
-# these with the memory beside it. Until seven are kept, a tensor that is freed has no room for the
-# next one of its size, and every burst gets fresh pages: five to seven bursts of them were seen.
-LEFT_OVER, KEPT = range(16, 128, 16), 7
 
 _libc = ctypes.CDLL(None)
 _libc.malloc.argtypes, _libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
@@ -31,7 +26,6 @@ _libc.free.argtypes, _libc.free.restype = [ctypes.c_void_p], None
 def without_holes() -> Iterator[None]:
     """What is allocated inside comes from the end of the heap, one after the other."""
     filling = _fill()
-    _keep_small()
     try:
         yield
     finally:
@@ -51,11 +45,3 @@ def _fill() -> list[int]:
             if chunk >= end:
                 break
     return found
-
-
-def _keep_small() -> None:
-    """As many small chunks as the thread keeps, so that what is freed from now on is joined with
-    what lies beside it."""
-    small = [_libc.malloc(size) for size in LEFT_OVER for _ in range(KEPT)]
-    for chunk in small:
-        _libc.free(chunk)
