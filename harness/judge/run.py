@@ -146,10 +146,7 @@ def begin(
     language, compiles = LANGUAGES[request.candidate.language], place.mode == "compile"
     seconds = COMPILE_SECONDS if compiles else BUILD_SECONDS
     rules, scratch = machine.rules(level), machine.scratch
-    digest = request.candidate.digest
-    builds = BuildService(
-        machine.fork_server, rules, scratch, machine.cache, seconds, machine.reaper, cancel, digest
-    )
+    builds = BuildService(machine.fork_server, rules, scratch, seconds, machine.reaper, cancel)
     if request.purpose == "confirm" and place.mode == "execute" and task.family.EXTRA_FIGURES:
         machine.expect_naive(task.family, task.text.folder)
     lock = DeviceLock(place.environment.device if compiles else task.family.device_id())
@@ -187,7 +184,6 @@ def start_worker(run: Run, *, poison: bool = False, cores: Sequence[int] = ()) -
             worker,
             lambda: worker.ask("load", given, seconds=LOAD_SECONDS, poison=poison),
         )
-        run.builds.loaded()
         run.guard(
             "loading",
             worker,

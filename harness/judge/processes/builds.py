@@ -1,10 +1,10 @@
 """The build service: compiles what a candidate asks for, in a confined process, and keeps the
-result for equal orders of this candidate.
+result for equal orders of this evaluation.
 
-The cache is written by the judge only. A worker receives a sealed copy in memory, never a path into
-the cache. A build that is there at once was ordered before, which is one bit for whoever asks: so
-no candidate shares with another one, what is ordered once inputs are known ends with the
-evaluation, and what processes after the first one may get is decided by that one.
+What is kept is written by the judge only. A worker receives a sealed copy in memory, never a path.
+A build that is there at once was ordered before, which is one bit for whoever asks: so nothing
+outlives the evaluation, also for the same candidate, which would count its evaluations by it; and
+what processes after the first one may get is decided by that one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from ... import native
 from ...languages import flags
 from ...sandbox.confine import Confinement
-from ...types import CodecError, from_json, to_json
+from ...types import CodecError, from_json
 from ...wire import buffers, frames
 from ..errors import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .answers import printable
@@ -87,13 +87,10 @@ class BuildService:
         server: ForkServer,
         rules: Confinement,
         scratch: str,
-        cache: Path,
         seconds: float,
         reaper: Reaper,
         cancel: CancelToken | None,
-        candidate: str,
     ) -> None:
-        """candidate: its digest."""
         self._server, self._scratch, self._seconds, self._reaper, self._cancel = (
             server,
             scratch,
@@ -101,23 +98,17 @@ class BuildService:
             reaper,
             cancel,
         )
-        self._lasting, self._passing = cache / "builds" / candidate, ""
-        self._loading, self._desks = True, 0
+        self._folder, self._desks = "", 0
         self._ordered: dict[str, _Kept] = {}
         self._compilers = {language: kind() for language, kind in COMPILERS.items()}
         folders = [folder for c in self._compilers.values() for folder in c.folders]
         self._rules = replace(rules, readable=(*rules.readable, *folders), tools=True)
         self.records: list[BuildRecord] = []
 
-    def loaded(self) -> None:
-        """The module is loaded, and inputs may follow: what is ordered from now on is kept for this
-        evaluation only."""
-        self._loading = False
-
     def close(self) -> None:
-        """Remove what was kept for this evaluation only."""
-        if self._passing:
-            shutil.rmtree(self._passing, ignore_errors=True)
+        """Remove what was kept."""
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def desk(self) -> BuildHandler:
         """What takes the orders of one process, which are bounded. The first process is the one
@@ -175,14 +166,13 @@ class BuildService:
         """The first order of its kind in this evaluation. A failure is kept as well: later
         processes find what the first one found."""
         record = BuildRecord(
-            True, True, 0.0, "", order.flags, language=order.language, identity=digest
+            True, False, 0.0, "", order.flags, language=order.language, identity=digest
         )
         started = time.monotonic()
-        path = self._folder() / f"{digest}.bin"
+        self._folder = self._folder or tempfile.mkdtemp(prefix="builds-", dir=self._scratch)
+        path = Path(self._folder) / f"{digest}.bin"
         try:
-            product = self._load(path)
-            if product is None:
-                product, record = self._compile(path, order), replace(record, cached=False)
+            product = self._compile(path, order)
             return _Kept(replace(record, seconds=time.monotonic() - started, product=product), path)
         except BuildFailed as failure:
             said = (
@@ -193,7 +183,6 @@ class BuildService:
             failed = replace(
                 record,
                 ok=False,
-                cached=False,
                 seconds=time.monotonic() - started,
                 log=failure.log,
                 said=said,
@@ -201,19 +190,6 @@ class BuildService:
             return _Kept(
                 replace(failed, timed_out=failure.timed_out, missing=failure.missing), path
             )
-
-    def _folder(self) -> Path:
-        if self._loading:
-            return self._lasting
-        self._passing = self._passing or tempfile.mkdtemp(prefix="builds-", dir=self._scratch)
-        return Path(self._passing)
-
-    def _load(self, path: Path) -> Product | None:
-        try:
-            product = from_json(Product, json.loads(path.with_suffix(".json").read_text()))
-            return product if path.exists() else None
-        except (OSError, ValueError):
-            return None
 
     def _compile(self, path: Path, order: native.Order) -> Product:
         if self.spent_s > MOST_BUILDS * self._seconds:
@@ -247,7 +223,7 @@ class BuildService:
                     errors="replace"
                 )
             )
-            self._keep(path, os.pread(library, _within(result.bytes, _LIBRARY_BYTES), 0), product)
+            path.write_bytes(os.pread(library, _within(result.bytes, _LIBRARY_BYTES), 0))
             return product
         except WorkerTimeout as error:
             raise BuildFailed(
@@ -264,16 +240,6 @@ class BuildService:
             self._reaper.add(worker)
             for fd in (text, library, listing):
                 os.close(fd)
-
-    def _keep(self, path: Path, data: bytes, product: Product) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        for target, content in (
-            (path, data),
-            (path.with_suffix(".json"), json.dumps(to_json(product)).encode()),
-        ):
-            part = target.with_name(f"{target.name}.{os.getpid()}.part")
-            part.write_bytes(content)
-            os.replace(part, target)
 
 
 def _within(size: int, most: int) -> int:

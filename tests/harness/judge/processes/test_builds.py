@@ -45,20 +45,9 @@ def machine(judge_cache: Path) -> Iterator[Machine]:
     found.close()
 
 
-def service(
-    machine: Machine, level: str, seconds: float = 60.0, candidate: str = "one"
-) -> BuildService:
+def service(machine: Machine, level: str, seconds: float = 60.0) -> BuildService:
     rules = machine.rules(level)
-    return BuildService(
-        machine.fork_server,
-        rules,
-        machine.scratch,
-        machine.cache,
-        seconds,
-        machine.reaper,
-        None,
-        candidate,
-    )
+    return BuildService(machine.fork_server, rules, machine.scratch, seconds, machine.reaper, None)
 
 
 def order(source: str) -> dict[str, Any]:
@@ -98,36 +87,29 @@ def test_compilers_work_so_long_for_one_evaluation(
     assert found.records[-1].timed_out
 
 
-def test_only_builds_ordered_while_loading_are_kept_for_a_candidate(
-    machine: Machine,
-) -> None:
-    early, late = (
-        f'extern "C" int {name}() {{ return {time.time_ns()}; }}' for name in ("early", "late")
-    )
+def test_no_build_outlives_its_evaluation(machine: Machine) -> None:
+    """A candidate would count its evaluations by what is there at once."""
+    before = set(Path(machine.scratch).glob("builds-*"))
+    source = f'extern "C" int f() {{ return {time.time_ns()}; }}'
 
-    def evaluation(candidate: str) -> list[bool]:
-        """Whether either was there before."""
-        found = service(machine, machine.level, candidate=candidate)
+    def evaluation() -> list[bool]:
+        """Whether it was there, when ordered twice."""
+        found = service(machine, machine.level)
         desk = found.desk()
-        assert not ask(desk, early)
-        found.loaded()
-        assert not ask(desk, late)
-        assert not ask(desk, late)
+        assert not ask(desk, source)
+        assert not ask(desk, source)
         found.close()
-        assert found.records[2].cached
-        return [record.cached for record in found.records[:2]]
+        return [record.cached for record in found.records]
 
-    assert evaluation("one") == [False, False]
-    assert evaluation("one") == [True, False]
-    assert evaluation("two") == [False, False]
-    assert not list(Path(machine.scratch).glob("builds-*"))
+    assert evaluation() == [False, True]
+    assert evaluation() == [False, True]
+    assert set(Path(machine.scratch).glob("builds-*")) == before
 
 
 def test_later_processes_get_what_the_first_has_ordered(machine: Machine) -> None:
-    found = service(machine, machine.level, candidate=str(time.time_ns()))
+    found = service(machine, machine.level)
     first, failing = found.desk(), "int f() { return nothing; }"
     assert not ask(first, "int f() { return 1; }")
-    found.loaded()
     assert not ask(first, "int f() { return 2; }")
     said = ask(first, failing)
     assert "nothing" in said
@@ -163,8 +145,7 @@ def test_a_source_sees_nothing_of_tasks_candidates_and_judges(
     answer, fds = found.handle(order(f"int another() {{ return {os.getpid()}; }}"))
     for fd in fds:
         os.close(fd)
-    product = machine.cache / "builds" / "one" / f"{answer['identity']}.bin"
-    assert product.exists()
+    product = next(Path(machine.scratch).glob(f"builds-*/{answer['identity']}.bin"))
     (tmp_path / "secret").write_text("1")
     pids = (os.getpid(), os.getppid(), machine.fork_server._process.pid)  # type: ignore[union-attr]
     hidden = [
@@ -186,6 +167,7 @@ def test_a_source_sees_nothing_of_tasks_candidates_and_judges(
     assert "error" not in answer  # what may be read is found this way
     for fd in fds:
         os.close(fd)
+    found.close()
 
 
 def test_a_build_does_not_tell_when_it_was_made(bench: Bench, correct: str) -> None:
