@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 ROW_FACTOR = 8.0
 CAP_FACTOR = 8.0
-MANY = 64  # values: their size is not small by chance
+# by how much chance may make a draw smaller than usual: of one normal value some 1 in 1,000 is; and
+# times what a quarter of the draws are below, the most that is usual
+MOST_LOOSENED, ALIKE = 1e3, 64.0
 SAMPLED = 1 << 16  # elements that tell most fakes
 # elements of stacked outputs that are looked at together; one by one beyond
 STACKED, STACKED_ON_DEVICE = 1 << 18, 1 << 24
@@ -177,11 +179,7 @@ def of_timed_call(allowed: Allowance, expected: torch.Tensor, usual: float) -> A
     was derived: one unit roundoff on top, and relative to the usual size where few rows are small
     by chance (see usual_rms)."""
     unit = ROUNDOFF.get(_dtype(expected), 0.0)
-    factor = (
-        min(most_loosened(expected.numel()), max(1.0, usual / max(rms(expected), 1e-300)))
-        if usual
-        else 1.0
-    )
+    factor = min(MOST_LOOSENED, max(1.0, usual / max(rms(expected), 1e-300))) if usual else 1.0
     return replace(
         allowed,
         norm=allowed.norm * factor + unit,
@@ -202,18 +200,15 @@ def widened(a: Allowance, factor: float = 2.0) -> Allowance:
     )
 
 
-def most_loosened(count: int) -> float:
-    """By how much chance may make so many values small, generously: of a few, any amount; of a
-    thousand, next to nothing."""
-    return 1e3 if count >= MANY else math.inf
-
-
 def usual_rms(drawn: Sequence[torch.Tensor]) -> float:
     """The root mean square over many draws of one output; 0 where each draw tells as much by
-    itself."""
+    itself. Where draws are of different sizes by themselves and not by chance, the largest say
+    nothing about the others: then what a small draw shows, generously (a quarter of the draws of
+    one normal value are below a third of the usual size)."""
     if few_rows(drawn[0].shape) == 1.0:
         return 0.0
-    found = math.hypot(*map(rms, drawn)) / math.sqrt(len(drawn))
+    sizes = sorted(filter(None, map(rms, drawn))) or [0.0]
+    found = min(math.hypot(*sizes) / math.sqrt(len(drawn)), ALIKE * sizes[len(sizes) // 4])
     return found if math.isfinite(found) else 0.0
 
 
@@ -322,7 +317,7 @@ def surely_right(
         return False
     unit, factor = (
         ROUNDOFF[_dtype(expected)],
-        (usual / size).clamp(1.0, most_loosened(wanted[0].numel())) if usual else 1.0,
+        (usual / size).clamp(1.0, MOST_LOOSENED) if usual else 1.0,
     )
     cap = factor * min(allowed.row / 2, allowed.element)
     fits = (off <= (factor * allowed.norm + unit) * size) & (

@@ -91,6 +91,19 @@ def test_a_timed_output_of_few_rows_is_judged_by_its_usual_size() -> None:
         )
 
 
+def test_small_draws_are_not_judged_by_the_size_of_others() -> None:
+    """A loss on inputs of every magnitude is not small by chance: zero is wrong for each draw."""
+    drawn = list(torch.logspace(-20, 6, 32, dtype=torch.float64).unbind())
+    usual = oracle.usual_rms(drawn)
+    allowed = oracle.allowance(drawn[0], drawn[0].float(), 1 << 16)
+    for exact in drawn:
+        limits = oracle.of_timed_call(allowed, exact.float(), usual)
+        assert oracle.compare(exact.float(), exact.float(), limits).signal is None
+        assert oracle.compare(torch.zeros(()), exact.float(), limits).signal is not None
+    stack = torch.stack(drawn).float()
+    assert not oracle.surely_right(torch.zeros(len(drawn)), stack, allowed, usual)
+
+
 @pytest.mark.parametrize("shape", [(64, 96), (3, 96), (7,), ()])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("usual", [0.0, 1.5])
