@@ -118,7 +118,8 @@ def _along(hit: Hits, axis: int, columns: bool) -> tuple[str | None, str]:
         ends = " and ".join(str(at) for at in (0, extent - 1) if bool(hit.mask[at]))
         return "wrong.boundary", f", only index {ends} along {name}"
     if (step := hit.step) > 1:
-        return "wrong.strided", f", every {step}th from index {hit.first} along {name}"
+        every = {2: "every second", 3: "every third"}.get(step, f"every {step}th")
+        return "wrong.strided", f", {every} from index {hit.first} along {name}"
     if hit.contiguous and hit.count > 1:
         return "wrong.block" if columns or hit.count <= extent // 2 else None, f" along {name}"
     length, period = hit.period
@@ -203,15 +204,20 @@ def values(
 
 
 def _errors(candidate: torch.Tensor, expected: torch.Tensor, wrong: torch.Tensor) -> str:
-    """Index and error of the worst elements, in two digits: the inputs judge other candidates, too,
-    which must not learn what is expected."""
+    """Index and order of magnitude of the error of the worst elements. The inputs judge other
+    candidates, too, and who writes a known value there would read the expected one from digits."""
     told = []
     for index, got, want in _worst(candidate, expected, wrong):
         if math.isfinite(got) and math.isfinite(want):
-            told.append(f"{index} off by {abs(got - want):.2g}")
+            told.append(f"{index} off by {_magnitude(abs(got - want))}")
         else:
             told.append(f"{index} {_kind(got)} in place of {_kind(want)}")
     return f"worst: {'; '.join(told)}"
+
+
+def _magnitude(value: float) -> str:
+    """ "about 0.01"."""
+    return f"about {10.0 ** round(math.log10(value)):g}" if value else "nothing"
 
 
 def _kind(value: float) -> str:

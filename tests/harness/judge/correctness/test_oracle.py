@@ -276,6 +276,14 @@ def test_what_the_errors_have_in_common_is_said(words: str, spoil: object) -> No
     assert words in judge(candidate, expected).detail
 
 
+def test_an_error_does_not_tell_the_expected_value() -> None:
+    """Zero in place of a value is off by exactly that value."""
+    expected, candidate = rows(), rows().float()
+    expected[3, 5] = 73.25
+    candidate[3, 5] = 0
+    assert "worst: [3, 5] off by about 100" in judge(candidate, expected).detail
+
+
 def test_a_long_axis_is_described_without_listing_it() -> None:
     expected = torch.arange(1.0, 100_001.0, dtype=torch.float64)
     tail, odd, cut = expected.float(), expected.float(), expected.float()
@@ -286,7 +294,7 @@ def test_a_long_axis_is_described_without_listing_it() -> None:
         "indices 99936..99999, the last 64 along axis 0 of length 100000"
         in judge(tail, expected).detail
     )
-    assert "every 2th from index 1 along" in judge(odd, expected).detail
+    assert "every second from index 1 along" in judge(odd, expected).detail
     assert "25 of every 50 from index 25 along" in judge(cut, expected).detail
     assert len(judge(odd, expected).detail) < 400
 
