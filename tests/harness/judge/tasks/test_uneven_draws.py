@@ -1,0 +1,45 @@
+"""Limits that one uneven draw gave hold for honest results on others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.judge.correctness import distance, oracle
+from harness.judge.device.machine import Machine
+from harness.judge.tasks import drawer
+from harness.judge.tasks.opening import open_task
+
+TASK = Path(__file__).parents[3] / "data" / "kernelbench" / "lstm_step.py"
+DRAWS = 120
+
+
+def test_the_frameworks_own_results_are_right_by_the_limits_of_other_draws(
+    judge_cache: Path,
+) -> None:
+    """Where large inputs cancel before a function that saturates, few elements show it."""
+    machine = Machine(judge_cache)
+    try:
+        opened, _ = open_task(
+            machine, TASK.read_text(), str(TASK), lambda *_: None, None, timed=False
+        )
+        try:
+            pool = opened.drawer.describe("default")
+            opened.drawer.checking(pool)
+            drawn = [opened.drawer.shown(pool, "uneven") for _ in range(DRAWS)]
+            limits = [drawer.of_others(pool, held) for held in drawn]
+            for number in range(2):
+                worst = sorted(
+                    drawn,
+                    key=lambda h: distance.measure(h.framework[number], h.expected[number]).worst,
+                )[-10:]
+                strictest = sorted((some[number] for some in limits), key=lambda a: a.least)[:10]
+                assert strictest[0].element < 2e-3
+                for held in worst:
+                    own, exact = held.framework[number], held.expected[number]
+                    for allowed in strictest:
+                        assert oracle.compare(own, exact, allowed).signal is None
+            pool.close()
+        finally:
+            opened.close()
+    finally:
+        machine.close()
