@@ -21,33 +21,51 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Slow(Steady):
-    """Thinks for a while, once the start is there; then has nothing more to say if it is dry."""
+    """Thinks until a setting was measured, once the start is there; has nothing to say if it is
+    dry."""
 
-    def __init__(self, *, dry: bool = False) -> None:
+    def __init__(self, measured: anyio.Event | None = None) -> None:
         super().__init__()
-        self.dry = dry
+        self.measured = measured
         self.asked: list[AskContext] = []
 
     async def propose(self, ask: AskContext) -> Proposal:
         self.asked.append(ask)
         if ask.start is None:
-            await anyio.sleep(0.05 if self.dry else 0.7)
-            if self.dry:
+            if self.measured is None:
+                await anyio.sleep(0.05)
                 raise Exhausted("no ideas", "Read a book.")
+            with anyio.fail_after(30):
+                await self.measured.wait()
         return await super().propose(ask)
 
 
-def test_the_author_is_told_what_was_found_meanwhile(runner: Runner) -> None:
-    author = Slow()
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> anyio.Event:
+    """Set once a setting was measured."""
+    found, step = anyio.Event(), background.Background._step
+
+    async def watched(self: background.Background, session: str) -> bool:
+        again = await step(self, session)
+        if again:
+            found.set()
+        return again
+
+    monkeypatch.setattr(background.Background, "_step", watched)
+    return found
+
+
+def test_the_author_is_told_what_was_found_meanwhile(runner: Runner, measured: anyio.Event) -> None:
+    author = Slow(measured)
     outcome = runner.run(author, policy=TUNED, budget=Budget(evaluations=4))
     assert outcome.session.spent.evaluations == 4
     assert outcome.ending is not None
     assert outcome.session.nodes > outcome.nodes  # so many are its author's
-    assert "Parameter search meanwhile: tuned n1: " in author.asked[-1].text
+    assert any("Parameter search meanwhile: tuned n1: " in ask.text for ask in author.asked)
 
 
 def test_a_dry_author_ends_the_search_without_waiting(runner: Runner) -> None:
-    outcome = runner.run(Slow(dry=True), policy=TUNED, budget=Budget(evaluations=40))
+    outcome = runner.run(Slow(), policy=TUNED, budget=Budget(evaluations=40))
     assert outcome.reason == "author exhausted"
     assert outcome.ending is not None
     assert outcome.ending.package

@@ -75,13 +75,15 @@ class Prestarted:
         worker.cancel = cancel
         try:
             worker.wait(frames.OK, READY_SECONDS)
-            return worker
+            if not worker.ended:
+                return worker
         except (Interfered, ServerLost, WorkerDied, WorkerFailed, WorkerTimeout):
-            worker.close()
-            return None
+            pass
         except BaseException:
             worker.close()
             raise
+        worker.close()
+        return None
 
     def drop(self) -> None:
         """End it."""

@@ -198,6 +198,11 @@ class Worker:
         ended."""
         return self._poll(time.monotonic() + seconds, kill=False)
 
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, whatever it still has to say."""
+        return _readable(self.kill_fd, 0)
+
     def gone(self) -> None:
         """Wait until it has ended, with what it started, after `kill`."""
         _readable(self.kill_fd, 10)
@@ -353,29 +358,30 @@ class ForkServer:
         if self._process is not None and self._process.poll() is None:
             return
         self.close()
-        ours, theirs = frames.pair()
-        self._process = subprocess.Popen(
-            [
-                *self._wrapper,
-                *command(
-                    "harness.workers",
-                    "fork_server.main",
-                    theirs.fileno(),
-                    self._preload,
-                    self._compiled,
-                ),
-            ],
-            pass_fds=[theirs.fileno()],
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=sys.stderr,
-            cwd="/",
-            start_new_session=True,
-        )
-        theirs.close()
-        self._sock, self._ready = ours, False
-        ours.settimeout(120)
+        # closed with this from now on, whatever fails
+        self._sock, theirs = frames.pair()
+        self._sock.settimeout(120)
+        self._ready = False
+        with theirs:
+            self._process = subprocess.Popen(
+                [
+                    *self._wrapper,
+                    *command(
+                        "harness.workers",
+                        "fork_server.main",
+                        theirs.fileno(),
+                        self._preload,
+                        self._compiled,
+                    ),
+                ],
+                pass_fds=[theirs.fileno()],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=sys.stderr,
+                cwd="/",
+                start_new_session=True,
+            )
 
     def start(self) -> None:
         """Start the process if it is not running, and wait for it. Raises WorkerDied with what it
@@ -407,43 +413,55 @@ class ForkServer:
     def _worker(self, kind: str, rules: Confinement, scratch: str) -> Worker:
         if (sock := self._sock) is None:  # closed by another thread
             raise frames.WorkerGone("closed")
-        ours, theirs = frames.pair()
-        log_fd = buffers.create("log", LOG_BYTES)
-        buffers.seal(log_fd, writable=True)
-        text_fd = buffers.create("text", frames.TEXT_BYTES)
-        buffers.seal(text_fd, writable=True)
-        status_r, status_w = os.pipe2(os.O_CLOEXEC)
-        folder = tempfile.mkdtemp(dir=scratch) if scratch and rules.level != "namespaces" else ""
-        request = {"kind": kind, "confinement": to_json(rules), "scratch": folder or scratch}
-        frames.send(sock, request, [theirs.fileno(), log_fd, status_w, text_fd])
-        theirs.close()
-        os.close(status_w)
-        frames.receive(sock)
-        text = buffers.shared(text_fd, frames.TEXT_BYTES)
-        os.close(text_fd)
-        first = _first_line(status_r)
-        try:
-            if not first.startswith("P "):
-                raise Refused(first.removeprefix("E ") or "the worker ended before it was confined")
-            pid = int(first[2:])
-            if self._wrapper and self._process is not None:
-                pid = outer_pid(self._process.pid, pid)
-            # without a namespace orphans go to the worker's parent
-            root = pid if rules.level == "namespaces" else parent_of(pid)
-            if not pid or not root:
-                raise Refused("the worker ended at once")
-            pidfd = os.pidfd_open(pid)
-        except (Refused, ProcessLookupError) as error:
-            ours.close()
-            text.close()
-            os.close(log_fd)
-            os.close(status_r)
-            raise Refused(str(error)) from error
+        # kept: what the worker's object closes, passed on: what is closed here in any case
+        with contextlib.ExitStack() as kept, contextlib.ExitStack() as passed_on:
+            ours, theirs = frames.pair()
+            kept.enter_context(ours)
+            passed_on.enter_context(theirs)
+            status_r, status_w = os.pipe2(os.O_CLOEXEC)
+            kept.callback(os.close, status_r)
+            passed_on.callback(os.close, status_w)
+            log_fd = buffers.create("log", LOG_BYTES)
+            kept.callback(os.close, log_fd)
+            buffers.seal(log_fd, writable=True)
+            text_fd = buffers.create("text", frames.TEXT_BYTES)
+            passed_on.callback(os.close, text_fd)
+            buffers.seal(text_fd, writable=True)
+            text = buffers.shared(text_fd, frames.TEXT_BYTES)
+            kept.callback(text.close)
+            folder = ""
+            if scratch and rules.level != "namespaces":
+                folder = tempfile.mkdtemp(dir=scratch)
+                kept.callback(shutil.rmtree, folder, ignore_errors=True)
+            request = {"kind": kind, "confinement": to_json(rules), "scratch": folder or scratch}
+            frames.send(sock, request, [theirs.fileno(), log_fd, status_w, text_fd])
+            passed_on.close()
+            frames.receive(sock)
+            pid, root = self._arrived(_first_line(status_r), rules)
+            try:
+                pidfd = os.pidfd_open(pid)
+            except ProcessLookupError as error:
+                raise Refused(str(error)) from error
+            kept.pop_all()
         return Worker(
             ours, text, log_fd, pidfd, status_r,
             root=root, folder=folder, server=self._process, memory_bytes=rules.memory_bytes,
             kind=kind,
         )  # fmt: skip
+
+    def _arrived(self, first: str, rules: Confinement) -> tuple[int, int]:
+        """The pid of the process whose death ends a worker, and of that below which all of it is,
+        from the first line of its status. Raises Refused."""
+        if not first.startswith("P "):
+            raise Refused(first.removeprefix("E ") or "the worker ended before it was confined")
+        pid = int(first[2:])
+        if self._wrapper and self._process is not None:
+            pid = outer_pid(self._process.pid, pid)
+        # without a namespace orphans go to the worker's parent
+        root = pid if rules.level == "namespaces" else parent_of(pid)
+        if not pid or not root:
+            raise Refused("the worker ended at once")
+        return pid, root
 
     def close(self) -> None:
         """End the server and, through their parent-death signal, its workers."""

@@ -4,6 +4,7 @@ only while it is well."""
 from __future__ import annotations
 
 import os
+import select
 import signal
 import time
 from collections.abc import Iterator
@@ -66,8 +67,11 @@ def test_one_for_other_rules_is_not_taken(machine: Machine, prestarted: Prestart
 
 
 def test_one_that_has_died_is_replaced(machine: Machine, prestarted: Prestarted) -> None:
-    os.kill(started(prestarted, machine), signal.SIGKILL)
-    time.sleep(0.2)
+    pid = started(prestarted, machine)
+    pidfd = os.pidfd_open(pid)
+    os.kill(pid, signal.SIGKILL)
+    assert select.select([pidfd], [], [], 20)[0]
+    os.close(pidfd)
     assert take(prestarted, machine) is None
     started(prestarted, machine)
     worker = take(prestarted, machine)
