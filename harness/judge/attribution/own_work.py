@@ -59,7 +59,7 @@ def examine(run: Run) -> None:
     case = max(run.cases, key=lambda c: run.results[c.name].latency_us or 0.0)
     pool = run.task.pool(case.name)
     known, unseen = [
-        held for state, held in pool.checking if state == 0 and held.family == "dense"
+        held for state, held in pool.checking if state == 0 and held.family != "special"
     ][:2]
     worker = start_worker(run, poison=True)
     try:

@@ -65,14 +65,22 @@ def retained_calls(pool: CasePool, patience_s: float) -> int:
         return CHECK_CALLS
     return max(
         CHECK_CALLS,
-        min(HELD_CALLS, HELD_BYTES // pool.slot_bytes, int(HELD_SECONDS / max(pool.call_s, 1e-6))),
+        min(HELD_CALLS, HELD_BYTES // pool.held_bytes, int(HELD_SECONDS / max(pool.call_s, 1e-6))),
     )
 
 
 def checked_bytes(pool: CasePool) -> int:
     """What a worker and the judge's copies hold of a device while a candidate is checked: a window
-    and its outputs, twice."""
-    return 2 * (pool.input_bytes + CHECK_CALLS * pool.slot_bytes)
+    and its outputs, twice, and what hangs on these."""
+    beyond = pool.held_bytes - pool.slot_bytes
+    return 2 * (pool.input_bytes + CHECK_CALLS * pool.slot_bytes) + CHECK_CALLS * beyond
+
+
+def working_bytes(pool: CasePool) -> int:
+    """What is held of a device beside the checking sets: by the reference while it fills a set
+    (inputs and results in double precision, too), or while a candidate is checked."""
+    filling = 3 * pool.input_bytes + pool.precise_bytes + pool.slot_bytes
+    return max(filling, checked_bytes(pool))
 
 
 def group(pool: CasePool, number: int) -> Group:

@@ -69,6 +69,11 @@ class CasePool:
         return max(int(self.outputs["bytes"]), buffers.ALIGN)
 
     @property
+    def held_bytes(self) -> int:
+        """What a worker holds for the outputs of one call, as far as the framework's show."""
+        return max(self.slot_bytes, int(self.describe["held_bytes"]))
+
+    @property
     def precise_bytes(self) -> int:
         """Of the expected outputs in double precision, without what lies between them."""
         return sum(

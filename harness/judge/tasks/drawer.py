@@ -19,6 +19,7 @@ from ..correctness import distance, oracle, small_values
 from ..device import host_memory
 from ..errors import WorkerFailed
 from ..exchange import device_link, input_sets
+from ..exchange.bursts import working_bytes
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import Group, Half, InputSet
 from ..processes import answers
@@ -136,6 +137,8 @@ class Drawer:
             n for n, own in enumerate(drawn) if oracle.are_predictable(own, pool.allowances[n])
         ]
         del again, drawn  # of a large case each holds as much as a set
+        if self._spare(pool) == 0:
+            del plain[1:], pool.checking[1:]  # one of a family shows more
         for family in _families(pool)[: self._spare(pool)]:
             held = self._checked(pool, family)
             if held is not None:
@@ -349,9 +352,14 @@ class Drawer:
                 room.filled(fd)
 
     def _spare(self, pool: CasePool) -> int | None:
-        """How many families there is room for beside the sets that have to be; None for all. What
-        one leaves the others find."""
-        return max(1, int(SETS_SHARE * self.room()) // pool.set_bytes - 1) if self._shared else None
+        """How many families there is room for beside what has to be, one set after the parameters
+        changed and a candidate's own memory among it; None for all. What one leaves the others
+        find."""
+        if not self._shared:
+            return None
+        room, one = self.room(), pool.set_bytes
+        needed = working_bytes(pool) + (one if pool.describe["state"] else 0)
+        return max(0, min(max(1, int(SETS_SHARE * room) // one - 1), (room - needed) // one))
 
     def room(self) -> int:
         """Bytes that there are for sets, where these lie."""

@@ -35,7 +35,7 @@ Tell = Callable[[str, str, float], None]  # stage, message, fraction of the whol
 SCREENING_BURSTS = 5
 SHORT_US, SHORT_CALLS = 500.0, 16
 # at the least at one time, each with outputs in the framework's dtype and in float64; on a device
-# two plain ones and one of a family
+# two plain ones, then one of them, one of a family and one after the parameters changed
 SETS_HELD, SETS_ON_DEVICE = 4, 3
 # of the parameters, besides those of the reference: as constructed and changed, as they are
 # changed, the candidate's
@@ -370,15 +370,12 @@ def learn_case(handle: OpenTask, case: Case) -> Case:
 
 def _needed(pool: CasePool) -> int:
     """Bytes without which a case cannot be judged: the sets that are held, and on a device what
-    workers hold besides, the reference's while it fills a set (inputs and results in double
-    precision, too) or a candidate's while it is checked (a window, and outputs that the judge
-    copies), and the parameters of both."""
+    workers hold besides, and the parameters of both."""
     if not pool.shared:
         return SETS_HELD * (pool.input_bytes + 3 * pool.slot_bytes)
-    filling = 3 * pool.input_bytes + pool.precise_bytes + pool.slot_bytes
     return (
         SETS_ON_DEVICE * pool.set_bytes
-        + max(filling, bursts.checked_bytes(pool))
+        + bursts.working_bytes(pool)
         + 3 * _tensor_bytes(pool.describe["state_layout"])
     )
 

@@ -17,6 +17,8 @@ from harness.judge.exchange.case_pool import CasePool
 from harness.judge.failures import Failure
 from harness.judge.main import Judge
 from harness.judge.run import Run, address_space, call_seconds
+from harness.judge.tasks.drawer import Drawer
+from harness.judge.tasks.opening import open_task
 from harness.judge.tasks.task_workers import TaskText, TaskWorkers
 from harness.targets import cpu
 from harness.types import Candidate, Case, EvaluationRequest, Policy
@@ -77,7 +79,8 @@ def test_who_holds_a_devices_memory_has_crashed(
     def starved() -> None:
         raise error
 
-    pool = CasePool("only", {"outputs": {"bytes": gib, "leaves": []}, "inputs": {"bytes": gib}})
+    sizes = {"outputs": {"bytes": gib, "leaves": []}, "inputs": {"bytes": gib}, "held_bytes": gib}
+    pool = CasePool("only", sizes)
 
     def guarded(held: int) -> None:
         ended.clear()
@@ -142,7 +145,49 @@ def test_tasks_that_are_held_open_give_way_where_memory_is_short(
     assert "open" in asyncio.run(body())  # the first was closed when the second was opened
 
 
+def large(**changed: Any) -> CasePool:
+    """Inputs of 8 GiB, one number as output, parameters."""
+    leaf = {"shape": [], "dtype": "float32"}
+    sizes = {
+        "outputs": {"bytes": 4096, "leaves": [leaf]}, "inputs": {"bytes": 8 << 30},
+        "held_bytes": 4, "call_s": 0.0, "state": {"weight": [[8], "float32"]},
+    }  # fmt: skip
+    return CasePool("large", sizes | changed)
+
+
 @pytest.mark.parametrize(("call_s", "calls"), [(0.0, 24), (0.1, 24), (2.0, 10), (60.0, 3)])
 def test_fewer_outputs_are_held_where_a_call_takes_seconds(call_s: float, calls: int) -> None:
-    pool = CasePool("slow", {"outputs": {"bytes": 4096, "leaves": []}, "call_s": call_s})
-    assert bursts.retained_calls(pool, 0.0) == calls
+    assert bursts.retained_calls(large(call_s=call_s), 0.0) == calls
+
+
+def test_fewer_outputs_are_held_where_each_keeps_a_large_allocation() -> None:
+    pool = large(held_bytes=4 << 30)
+    assert bursts.retained_calls(pool, 0.0) == 3
+    assert bursts.checked_bytes(pool) > 2 * (8 << 30) + 3 * (4 << 30)
+
+
+@pytest.mark.parametrize(("free", "families"), [(105, 4), (41, 1), (39, 0)])
+def test_families_leave_room_for_what_has_to_be(
+    monkeypatch: pytest.MonkeyPatch, free: int, families: int
+) -> None:
+    """24 GiB while a set is filled, and 8 for the set after the parameters changed."""
+    drawer = Drawer(None, shared=True)  # type: ignore[arg-type]  # its worker is not asked
+    monkeypatch.setattr(device_link, "free_bytes", lambda: free << 30)
+    assert drawer._spare(large()) == families
+
+
+def test_one_plain_set_makes_room_for_one_of_a_family(
+    judge_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spare = iter([0, 1])
+    monkeypatch.setattr(Drawer, "_spare", lambda self, pool: next(spare))
+    machine = Machine(judge_cache)
+    opened, _ = open_task(
+        machine, TASK.format("sin"), "task.py", lambda *_: None, None, timed=False, checked=False
+    )
+    pool = opened.drawer.describe("default")
+    opened.drawer.checking(pool)
+    assert [held.family for _, held in pool.checking] == ["dense", "scaled"]
+    pool.close()
+    opened.close()
+    machine.close()
