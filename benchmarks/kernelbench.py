@@ -208,7 +208,7 @@ class Sitting:
                 entry = self._exploits[work.subject]
                 source, text, how = (
                     cheats.task(entry),
-                    entry.source,
+                    cheats.with_parameters(entry),
                     {"triton": "import triton" in entry.source, "timed": True},
                 )
             else:

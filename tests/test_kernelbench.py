@@ -7,13 +7,16 @@ import asyncio
 import json
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from benchmarks import kernelbench
 from benchmarks.problems import cheats, checkout, mutating, plan, rules, summary
 from benchmarks.problems.peer import Peer
 from benchmarks.problems.records import Record, Records
+from tests.exploits.entries import entries
 
 SCALED = """import torch
 import torch.nn as nn
@@ -196,3 +199,16 @@ def test_the_same_exploits_are_taken_every_time() -> None:
     entry = next(e for e in cheats.every("cuda") if "correct" not in e.expect)
     assert cheats.fooled(entry, "correct", None, claimed=False)
     assert not cheats.fooled(entry, "incorrect", None, claimed=True)
+
+
+def test_the_peer_sees_exploits_with_the_references_parameters() -> None:
+    entry = next(e for e in entries("honest") if e.name == "buffer_reused_after_it_was_dropped")
+    loaded: dict[str, Any] = {}
+    exec(cheats.with_parameters(entry), loaded)
+    reference: dict[str, Any] = {}
+    exec(cheats.task(entry), reference)
+    torch.manual_seed(3)
+    wanted = reference["Model"](10).state_dict()
+    torch.manual_seed(3)
+    found = loaded["ModelNew"](10).state_dict()
+    assert all(torch.equal(found[name], wanted[name]) for name in wanted)

@@ -30,6 +30,26 @@ def task(entry: Entry) -> str:
     return task_path(entry.task).read_text()
 
 
+# KernelBench gives a candidate no parameters: both draw their own from one seed
+_SAME_PARAMETERS = """
+_Own, _reference = ModelNew, {{}}
+exec({reference!r}, _reference)
+
+
+def ModelNew(*arguments):
+    drawn = torch.get_rng_state()
+    model = _Own(*arguments)
+    torch.set_rng_state(drawn)
+    model.load_state_dict(_reference["Model"](*arguments).state_dict())
+    return model
+"""
+
+
+def with_parameters(entry: Entry) -> str:
+    """The exploit, with the parameters that its reference draws where it is constructed."""
+    return entry.source + _SAME_PARAMETERS.format(reference=task(entry))
+
+
 def fooled(entry: Entry, outcome: str, speedup: float | None, *, claimed: bool) -> bool:
     """Whether an evaluator that ended so took it for what it is not. claimed: whether it calls the
     speed-up real."""
