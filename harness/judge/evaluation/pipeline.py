@@ -145,7 +145,7 @@ def _diagnose(run: Run) -> dict[str, Any]:
 
 def _noise(run: Run, case: Case) -> str:
     times, baseline = run.times.get(case.name), run.results[case.name].baseline
-    return str(causes.explain(times.blocks, baseline)) if times is not None and baseline else ""
+    return str(causes.explain(times, baseline)) if times is not None and baseline else ""
 
 
 def conclude(run: Run, failure: Failure | None, seconds: float) -> Evaluation:

@@ -106,7 +106,7 @@ def report(times: case_times.CaseTimes) -> dict[str, Any]:
     """The device's state around the blocks that count, by process, and how many others were
     measured again."""
     baseline = next(iter(times.blocks[0].pairs), "") if times.blocks else ""
-    noise = causes.explain(times.blocks, baseline)
+    noise = causes.explain(times, baseline)
     counted = [
         {
             "before": b.before.facts,

@@ -20,7 +20,8 @@ FAULTS = 1.0  # page faults a call
 
 @dataclass(frozen=True)
 class Noise:
-    """ratios: of each process, the median of its paired ratios (above 1: the candidate is faster).
+    """ratios: of each process, the median of its paired ratios (above 1: the candidate is faster),
+    with all that the figure includes.
     causes: the most telling first, in words; empty where the rounds show none."""
 
     ratios: tuple[float, ...]
@@ -31,12 +32,12 @@ class Noise:
         return f"by process {shown}; {'; '.join(self.causes) or 'no cause shows in the rounds'}"
 
 
-def explain(blocks: Sequence[case_times.Block], baseline: str) -> Noise:
+def explain(times: case_times.CaseTimes, baseline: str) -> Noise:
     """Of the blocks of a case that count. baseline: whose pairs are compared."""
-    pairs = [block.pairs[baseline] for block in blocks if block.pairs.get(baseline)]
-    ratios = tuple(median([b / c for b, c in process]) for process in pairs)
-    if not pairs:
+    if not times.pairs(baseline):
         return Noise((), ())
+    pairs, blocks = times.confirmed(baseline), times.blocks
+    ratios = tuple(median([b / c for b, c in process]) for process in pairs)
     causes = [
         *_one_apart(ratios, pairs),
         *_of_a_side("the baseline", [[b for b, _ in process] for process in pairs]),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from harness.judge.figures.case_times import Block
-from harness.judge.timing.causes import explain
+from dataclasses import replace
+
+from harness.judge.figures.case_times import Block, CaseTimes
+from harness.judge.timing import causes
 from harness.targets.state import DeviceState
 
 CALM = DeviceState(0)
@@ -16,6 +18,24 @@ def block(
 ) -> Block:
     pairs = [(baseline * a, own * b) for a, b in zip(STEADY, reversed(STEADY), strict=True)]
     return Block({"eager": pairs}, CALM, after, faults=list(faults))
+
+
+def explain(blocks: list[Block], baseline: str) -> causes.Noise:
+    for each in blocks:
+        each.inner_ns = [1e3 * own for pairs in each.pairs.values() for _, own in pairs]
+    return causes.explain(CaseTimes(blocks), baseline)
+
+
+def test_ratios_include_what_was_done_ahead_of_measured_calls() -> None:
+    """The figure does, and a reader sees both."""
+    ahead = [replace(block(20, 5), calls=4, warm=4) for _ in range(3)]
+    for each in ahead:
+        each.unmeasured_ns.update({"": [40_000.0] * 8, "eager": [0.0] * 8})
+    found = explain(ahead, "eager")
+    times = CaseTimes(ahead)
+    expected = [b / c for process in times.confirmed("eager") for b, c in process]
+    assert min(expected) <= found.ratios[0] <= max(expected)
+    assert found.ratios[0] < 3
 
 
 def test_quiet_processes_have_ratios_and_no_cause() -> None:
