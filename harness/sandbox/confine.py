@@ -56,10 +56,11 @@ class Confinement:
 
     @property
     def bare(self) -> bool:
-        """Whether it is shown of the machine what a processor's kernels need and no more: neither a
-        driver nor a compiler asks, and whatever counts for the whole machine carries words from one
-        process to a later one."""
-        return not self.tools and not self.devices
+        """Whether it is shown of the machine what a processor's kernels need and no more: no driver
+        asks, and whatever counts for the whole machine carries words from one process to a later
+        one. A compiler includes what it can read in its messages, but for an Arm's processor it has
+        to read /proc/cpuinfo."""
+        return not self.devices and (not self.tools or os.uname().machine == "x86_64")
 
 
 def enter(rules: Confinement, status_fd: int, keep: list[int]) -> None:
@@ -129,14 +130,17 @@ def _build_root(rules: Confinement) -> None:
     # before the binds: an interpreter may well live below /tmp
     for scratch in ("/new/tmp", "/new/dev/shm"):
         syscalls.mount("tmpfs", scratch, "tmpfs", plain, f"mode=1777,size={rules.scratch_bytes}")
-    system = [_PROCESSORS if path == "/sys" and rules.bare else path for path in SYSTEM]
-    for path in without_nested((*system, *ETC, *rules.readable)):
+    for path in without_nested((*_system(rules), *ETC, *rules.readable)):
         _bind(path)
     for name in (*(f"/dev/{d}" for d in _DEVICES), *rules.devices):
         _bind(name, read_only=False)
     os.makedirs("/new/proc", exist_ok=True)
     os.makedirs("/new/etc", exist_ok=True)
     _put("/new/etc/passwd", f"kernel:x:{rules.user}:{rules.user}::/tmp:/bin/sh\n")
+
+
+def _system(rules: Confinement) -> list[str]:
+    return [_PROCESSORS if path == "/sys" and rules.bare else path for path in SYSTEM]
 
 
 def _mount_proc(*, bare: bool) -> None:
@@ -246,7 +250,9 @@ def _landlock(rules: Confinement) -> None:
         if syscalls.landlock_abi():
             syscalls.landlock(["/"], ["/tmp", "/dev/shm", "/proc", "/dev/null", *rules.devices])
     else:
-        readable = [*SYSTEM, *ETC, *rules.readable, "/proc", "/dev", "/etc/passwd"]
+        system = _system(rules) if rules.tools else SYSTEM
+        processes = [] if rules.tools and rules.bare else ["/proc"]
+        readable = [*system, *ETC, *rules.readable, *processes, "/dev", "/etc/passwd"]
         syscalls.landlock(readable, [os.getcwd(), "/dev/null", *rules.devices])
 
 

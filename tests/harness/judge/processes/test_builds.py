@@ -160,6 +160,8 @@ def test_a_source_sees_nothing_of_tasks_candidates_and_judges(
         for pid in pids
         for name in ("environ", "maps", "mem", "fd/0", "fd/3", "auxv")
     ]
+    if os.uname().machine == "x86_64":  # counts of the whole machine
+        hidden += ["/proc/vmstat", "/proc/stat", "/proc/loadavg", "/sys/kernel/mm/lru_gen/enabled"]
     include = "\n".join(f'__asm__(".incbin \\"{path}\\"");' for path in hidden)
     answer, _ = found.handle(order(include))
     assert answer["error"].count("file not found") == len(hidden), answer["error"]
