@@ -16,6 +16,7 @@ from kevolve_mcp.synthesis import template_candidate
 from kevolve_mcp.synthesis.wording import met_line, number, settings
 
 from . import listings, samples, views
+from .outline import outlined
 from .shared import Shared
 from .trees import Trees
 from .types import ExportedView, NodeView, SessionView, TreeView
@@ -329,9 +330,7 @@ def _section(found: StoredEvaluation, section: str) -> str:
         )
     if section == "profile":
         parts = [
-            f"[{s.stage}] {json.dumps(to_json(s.data), indent=1, default=str)}"
-            for s in e.stages
-            if s.data
+            "\n".join([f"[{s.stage}]", *outlined(to_json(s.data))]) for s in e.stages if s.data
         ]
         return "\n".join(parts) or "no figures were taken"
     if section == "stages":
