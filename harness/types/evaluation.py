@@ -115,16 +115,16 @@ class CaseResult:
 
     error / framework_error: norm-wise error against the high-precision reference, of the candidate
     and of the framework. speedup: baseline time / candidate time (median of paired ratios) against
-    `baseline`, the strongest; interval: its 95 % interval. baselines: median microseconds by name.
-    latency_us: the candidate's median
-    (device time on a GPU). clock: whose clock the figure comes from, "judge" or "candidate" (the
-    events in its process, on a GPU). open_us: by how much a call may be longer without the judge's
-    clock showing it; an advantage within it is not called faster. launch_us: what issuing one call
-    takes on the host; on a CPU the same. warm_us, baseline_warm_us: a call with warm caches, the
-    same input over and over, by its process's own clock. end_to_end_us, baseline_end_to_end_us: of
-    a GPU, one call as a caller sees it who waits for its end, warm, with launching and waiting.
-    dispatch_us: of an exported package, what deciding where a call goes takes, warm. These five are
-    shown, never judged.
+    `baseline`, the strongest; interval: its 95 % interval. baselines: median microseconds, by name,
+    of those that were timed beside it. latency_us: the candidate's median (device time on a GPU).
+    clock: whose clock the figure comes from, "judge" or "candidate" (the events in its process, on
+    a GPU). open_us: by how much a call may be longer without the judge's clock showing it; an
+    advantage within it is not called faster. launch_us: what issuing one call takes on the host; on
+    a CPU the same. warm_us, baseline_warm_us: a call with warm caches, the same input over and
+    over, by its process's own clock. end_to_end_us, baseline_end_to_end_us: of a GPU, one call as a
+    caller sees it who waits for its end, warm, with launching and waiting. dispatch_us: of an
+    exported package, what deciding where a call goes takes, warm. These five are shown, never
+    judged.
     all_cores: with all threads of a CPU, of confirmations.
     roofline_fraction: roofline time / latency, the achieved share of the measured ceiling.
     naive_speedup: what timing without equal allocation behaviour would have shown, where it was

@@ -59,8 +59,8 @@ def request(
         ),
         "draft": "Write a kernel from the task alone, as if nothing had been tried.",
         "improve": (
-            f"Make {parents} faster: remove its dominant bottleneck, named below, and nothing else "
-            "in the same step."
+            f"Make {parents} faster: remove its dominant bottleneck, named below. One idea in a "
+            "step tells what helped; for a plain start the idea may be a new design."
         ),
         "repair": f"Make {parents} correct: fix the first thing its evaluation reports.",
         "tune": (
@@ -275,7 +275,9 @@ def _case_table(cases: Sequence[CaseResult]) -> list[str]:
 
 def source(node: Node, candidate: Candidate, session: str, *, first: bool) -> Section:
     rest, key = _view(session, node.id, "source"), source_key(node.id)
-    title, body = f"Source of {node.id}", _fenced(candidate.source)
+    # a text that was had may differ in these alone
+    params = f" (with {settings(node.params)})" if node.params else ""
+    title, body = f"Source of {node.id}{params}", _fenced(candidate.source)
     return Section(
         title, body, give=3 if first else 6, least=400 if first else 0, rest=rest, key=key
     )
@@ -366,8 +368,9 @@ def similar(kernel: SimilarKernel, rank: int) -> Section:
 def answer(ask: Ask, session: str, has_parents: bool) -> Section:
     reply = (
         f'Answer with kernel_submit(session_id="{session}", ask_id="{ask.id}", source or path, '
-        "hypothesis = the one change and why it helps, predicted_speedup = of F "
-        f"{'against the parent' if has_parents else 'to be reached'}, rationale). kernel_check "
+        "hypothesis = the one change and why it helps, predicted_speedup = how many times the "
+        f"speed of {'its parent' if has_parents else 'the strongest baseline'}, rationale). "
+        "kernel_check "
         "tells whether a text builds and is correct without spending a node."
     )
     return Section("What to answer", reply, give=1, least=10_000)

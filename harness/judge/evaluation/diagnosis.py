@@ -13,7 +13,8 @@ NEAR, BOUND = 0.75, 0.4  # share of a ceiling that counts as reached, and as wha
 # a minor fault costs about this much (measured: 0.1-0.25 us on the machines at hand)
 FAULT_US = 0.1
 LAUNCH_US = 5.0
-MOST_OUTSIDE = 0.85  # share of a call that own kernels take, below which the rest is worth a word
+# share of a call that own kernels take, below which the rest is worth a word, and is what dominates
+MOST_OUTSIDE, MOSTLY_OUTSIDE = 0.85, 0.5
 
 
 @dataclass(frozen=True)
@@ -103,10 +104,11 @@ def _bound(m: Measured, ceilings: Ceilings) -> Signal:
     share = m.result.own_kernel_fraction
     if share is not None and share < MOST_OUTSIDE:
         text += (
-            f"; own kernels take {share:.0%} of a call, the rest is Python, allocation and "
-            "conversions around them"
+            f"; own kernels take {share:.0%} of a call ({share * latency:.3g} us), the rest is "
+            "Python, allocation and conversions around them"
         )
-    if latency < LAUNCH_US and max(memory, compute) < NEAR:
+    called = latency < LAUNCH_US or (share is not None and share < MOSTLY_OUTSIDE)
+    if called and max(memory, compute) < NEAR:
         return Signal("launch_bound", f"{text}; the overhead of the call dominates", evidence)
     if max(memory, compute) >= NEAR:
         return Signal("near_roofline", text, evidence)

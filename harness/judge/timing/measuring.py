@@ -34,7 +34,7 @@ WAITS = (
 )
 AHEAD = (
     "calls that are not measured take longer than those that are, by more than the baseline's do: "
-    "the figure counts that"
+    "the figure counts that ({alone:.4g} us without it)"
 )
 MERGED = (
     "a call takes longer alone than as one of several, by more than the baseline's does: the "
@@ -262,7 +262,8 @@ def _why_raised(run: Run, times: case_times.CaseTimes, baseline: str) -> str:
     if times.alone_factor(baseline) > times.clock_factor:
         return MERGED
     if times.unmeasured_factor(baseline) > run.task.family.MARGIN:
-        return AHEAD
+        alone = statistics.median([own for process in times.pairs(baseline) for _, own in process])
+        return AHEAD.format(alone=alone)
     said = WAITS if run.task.family.SYNCHRONOUS else UNCONFIRMED
     return said if times.clock_factor > run.task.family.MARGIN else ""
 
@@ -338,7 +339,7 @@ def conclude_case(run: Run, case: Case, rng: random.Random) -> None:
         interval=compared.interval,
         verdict=compared.verdict,
         baseline=best,
-        baselines={**{b: us for b, us in case.baselines_us.items() if us}, **_medians(times)},
+        baselines=_medians(times),
         latency_us=latency,
         clock="judge" if by_judge else "candidate",
         open_us=open_us,
