@@ -208,17 +208,12 @@ class Drawer:
         reference is left in the last state."""
         changes = bool(pool.describe["state"]) and bursts > 1
         dense = next(held for state, held in pool.checking if state == 0 and held.family == "dense")
-        groups = [
-            self._group(pool, _timed_families(pool))
-            for _ in range((bursts - bursts // 2 if changes else bursts) * candidates)
-        ]
+        groups = self._groups(pool, (bursts - bursts // 2 if changes else bursts) * candidates)
         halves = [Half(0, groups, dense, input_sets.usual_rms(groups))]
         if changes:
             changed = secrets.randbits(40) + 1
             self.state(pool, changed)
-            groups = [
-                self._group(pool, _timed_families(pool)) for _ in range(bursts // 2 * candidates)
-            ]
+            groups = self._groups(pool, bursts // 2 * candidates)
             usual = input_sets.usual_rms(groups)
             halves.append(
                 Half(
@@ -229,6 +224,13 @@ class Drawer:
                 )
             )
         return halves
+
+    def _groups(self, pool: CasePool, count: int) -> list[Group]:
+        families = timed_families(list(pool.of_family), count * pool.calls)
+        return [
+            self._group(pool, families[first : first + pool.calls])
+            for first in range(0, len(families), pool.calls)
+        ]
 
     def sample(self, pool: CasePool) -> InputSet:
         """One more set of plain inputs."""
@@ -377,13 +379,21 @@ def of_others(pool: CasePool, held: InputSet) -> list[oracle.Allowance]:
     return [oracle.widened(_wider(*pair), UNEVEN_FACTOR) for pair in both]
 
 
-def _timed_families(pool: CasePool) -> list[str]:
-    """Of the sets of one burst: most are plain, and nobody knows which."""
-    chance, borne = secrets.SystemRandom(), list(pool.of_family)
-    return [
+def timed_families(borne: Sequence[str], count: int) -> list[str]:
+    """Of so many timed sets: most are plain, and nobody knows which. Each family that is borne is
+    among them, if a plain one is left: who is wrong in one alone is found by each process (of 12
+    sets 1 in 30 draws had none of one)."""
+    chance = secrets.SystemRandom()
+    found = [
         chance.choice(borne) if borne and chance.random() < UNEVEN_SHARE else "dense"
-        for _ in range(pool.calls)
+        for _ in range(count)
     ]
+    plain = [place for place, family in enumerate(found) if family == "dense"]
+    missing = [family for family in borne if family not in found]
+    chance.shuffle(missing)
+    for place, family in zip(chance.sample(plain, max(0, len(plain) - 1)), missing, strict=False):
+        found[place] = family
+    return found
 
 
 def _note_faint(pool: CasePool, plain: Sequence[InputSet], again: Sequence[torch.Tensor]) -> None:

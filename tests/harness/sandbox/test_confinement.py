@@ -238,7 +238,7 @@ assert preadv2(os.RWF_NOWAIT) == -1 and ctypes.get_errno() == 1
 
 
 def test_no_count_of_the_whole_machine_is_shown(server: Servers, tmp_path: Path) -> None:
-    """Except to what runs compilers, or drives a device."""
+    """Except to what drives a device, and on Arm to what runs compilers."""
     lines = """
 import mmap, os
 shown = {name for name in ("vmstat", "stat", "meminfo", "loadavg", "interrupts", "sys") if os.path.exists(f"/proc/{name}")}
@@ -253,8 +253,9 @@ if not SHOWN:
         raise RuntimeError("locked")
 """  # noqa: E501
     for tools in (False, True):
+        shown = str(tools and os.uname().machine != "x86_64")
         assert (
-            attempt(server, "namespaces", tmp_path, lines.replace("SHOWN", str(tools)), tools=tools)
+            attempt(server, "namespaces", tmp_path, lines.replace("SHOWN", shown), tools=tools)
             is None
         )
     assert not Confinement("namespaces", devices=("/dev/dri",)).bare

@@ -1,8 +1,10 @@
-"""Limits that one uneven draw gave hold for honest results on others."""
+"""Uneven draws: their limits hold for honest results on others, and each process meets them."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+import pytest
 
 from harness.judge.correctness import distance, oracle
 from harness.judge.device.machine import Machine
@@ -43,3 +45,14 @@ def test_the_frameworks_own_results_are_right_by_the_limits_of_other_draws(
             opened.close()
     finally:
         machine.close()
+
+
+@pytest.mark.parametrize(("count", "least"), [(1, 0), (2, 1), (3, 1), (4, 1), (12, 2), (64, 2)])
+def test_each_family_is_among_the_timed_sets_of_a_process(count: int, least: int) -> None:
+    borne = ["uneven", "raised"]
+    for _ in range(300):
+        found = drawer.timed_families(borne, count)
+        assert len(found) == count
+        assert len({*found} & {*borne}) >= least
+        assert count < 12 or "dense" in found
+    assert drawer.timed_families([], count) == ["dense"] * count
