@@ -250,6 +250,7 @@ def _landlock(rules: Confinement) -> None:
         if syscalls.landlock_abi():
             syscalls.landlock(["/"], ["/tmp", "/dev/shm", "/proc", "/dev/null", *rules.devices])
     else:
+        # a path rule cannot tell /proc/self from the rest, which compilers do without
         system = _system(rules) if rules.tools else SYSTEM
         processes = [] if rules.tools and rules.bare else ["/proc"]
         readable = [*system, *ETC, *rules.readable, *processes, "/dev", "/etc/passwd"]

@@ -88,7 +88,7 @@ VOCABULARY: dict[str, str] = {
     "memory_bound": "time is explained by bytes over the measured bandwidth",
     "compute_bound": "time is explained by operations over the measured rate",
     "latency_bound": "neither bytes nor operations explain the time",
-    "launch_bound": "the overhead of a call dominates: what is around the candidate's kernels",
+    "launch_bound": "the call overhead dominates",
     "near_roofline": "within reach of the measured ceiling",
     "allocation_bound": "page faults of fresh output memory take a large part of the time",
     "not_vectorized": "the hot loops use scalar instructions",

@@ -418,10 +418,10 @@ class ReferenceHost(host.Host):
             import torch
 
             torch.cuda.synchronize()
-            # judge, baselines and candidates need some as well; what hangs in cycles counts as used
             if torch.cuda.memory_reserved() > KEPT_BYTES:
-                gc.collect()
-                torch.cuda.empty_cache()
+                gc.collect()  # what hangs in cycles counts as used
+            if torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > KEPT_BYTES:
+                torch.cuda.empty_cache()  # judge, baselines and candidates need some as well
 
     def _draw(self, spec: CaseSpec, seed: int) -> list[Any]:
         import torch

@@ -370,8 +370,7 @@ def answer(ask: Ask, session: str, has_parents: bool) -> Section:
         f'Answer with kernel_submit(session_id="{session}", ask_id="{ask.id}", source or path, '
         "hypothesis = the one change and why it helps, predicted_speedup = how many times the "
         f"speed of {'its parent' if has_parents else 'the strongest baseline'}, rationale). "
-        "kernel_check "
-        "tells whether a text builds and is correct without spending a node."
+        "kernel_check tells whether a text builds and is correct without spending a node."
     )
     return Section("What to answer", reply, give=1, least=10_000)
 

@@ -13,8 +13,9 @@ NEAR, BOUND = 0.75, 0.4  # share of a ceiling that counts as reached, and as wha
 # a minor fault costs about this much (measured: 0.1-0.25 us on the machines at hand)
 FAULT_US = 0.1
 LAUNCH_US = 5.0
-# share of a call that own kernels take, below which the rest is worth a word, and is what dominates
-MOST_OUTSIDE, MOSTLY_OUTSIDE = 0.85, 0.5
+# share of a call that own kernels take, below which the rest is worth a word, and to be looked at
+# first
+NOTED_SHARE, LOW_SHARE = 0.85, 0.5
 
 
 @dataclass(frozen=True)
@@ -102,13 +103,12 @@ def _bound(m: Measured, ceilings: Ceilings) -> Signal:
         f"{compute:.0%} of the arithmetic ceiling"
     )
     share = m.result.own_kernel_fraction
-    if share is not None and share < MOST_OUTSIDE:
+    if share is not None and share < NOTED_SHARE:
         text += (
-            f"; own kernels take {share:.0%} of a call ({share * latency:.3g} us), the rest is "
-            "Python, allocation and conversions around them"
+            f"; own kernels take {share:.0%} of a call, the rest is Python, allocation and "
+            "conversions around them"
         )
-    called = latency < LAUNCH_US or (share is not None and share < MOSTLY_OUTSIDE)
-    if called and max(memory, compute) < NEAR:
+    if latency < LAUNCH_US and max(memory, compute) < NEAR:
         return Signal("launch_bound", f"{text}; the overhead of the call dominates", evidence)
     if max(memory, compute) >= NEAR:
         return Signal("near_roofline", text, evidence)
@@ -116,9 +116,11 @@ def _bound(m: Measured, ceilings: Ceilings) -> Signal:
         return Signal("memory_bound", text, evidence)
     if compute >= BOUND:
         return Signal("compute_bound", text, evidence)
+    # metered while the framework's calls are recorded: it tells where to look and no time
+    around = "what is around the kernels, " if share is not None and share < LOW_SHARE else ""
     return Signal(
         "latency_bound",
-        f"{text}; neither explains the time: instructions, dependencies or extra passes do",
+        f"{text}; neither explains the time: {around}instructions, dependencies or extra passes do",
         evidence,
     )
 

@@ -12,15 +12,16 @@ CASE = Case("usual", bytes_min=100_000, bytes_written=50_000, operations=100.0)
 
 
 @pytest.mark.parametrize(
-    ("share", "signal"), [(None, "latency_bound"), (0.7, "latency_bound"), (0.29, "launch_bound")]
+    ("share", "told", "around"), [(None, False, False), (0.7, True, False), (0.29, True, True)]
 )
-def test_a_call_that_is_mostly_not_its_kernel_is_bound_by_its_overhead(
-    share: float | None, signal: str
+def test_what_is_around_the_kernels_is_named_first_where_they_take_little(
+    share: float | None, told: bool, around: bool
 ) -> None:
     result = CaseResult(
         "usual", correct=True, latency_us=200.0, baselines={"eager": 400.0}, speedup=2.0,
         interval=(1.9, 2.1), verdict="faster", own_kernel_fraction=share,
     )  # fmt: skip
     (found,) = diagnose([Measured(CASE, result, 100_000)], CEILINGS, ())
-    assert found.name == signal
-    assert ("own kernels take 29% of a call (58 us)" in found.message) == (share == 0.29)
+    assert found.name == "latency_bound"
+    assert ("; own kernels take" in found.message) == told
+    assert ("explains the time: what is around the kernels, " in found.message) == around

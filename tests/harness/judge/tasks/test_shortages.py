@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -176,18 +177,25 @@ def test_families_leave_room_for_what_has_to_be(
     assert drawer._spare(large()) == families
 
 
-def test_one_plain_set_makes_room_for_one_of_a_family(
-    judge_cache: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("function", "families"),
+    [("sin", ["dense", "scaled"]), ("lgamma(20 + x).exp().expm1", ["dense", "dense"])],
+)
+def test_one_plain_set_makes_room_for_one_of_a_family_that_is_borne(
+    judge_cache: Path, monkeypatch: pytest.MonkeyPatch, function: str, families: list[str]
 ) -> None:
+    """Two sets in any case: the second function overflows with larger inputs."""
     spare = iter([0, 1])
     monkeypatch.setattr(Drawer, "_spare", lambda self, pool: next(spare))
-    machine = Machine(judge_cache)
-    opened, _ = open_task(
-        machine, TASK.format("sin"), "task.py", lambda *_: None, None, timed=False, checked=False
-    )
-    pool = opened.drawer.describe("default")
-    opened.drawer.checking(pool)
-    assert [held.family for _, held in pool.checking] == ["dense", "scaled"]
-    pool.close()
-    opened.close()
-    machine.close()
+    text = TASK.format(function).replace("expm1(x)", "expm1()")
+    with contextlib.ExitStack() as opened:
+        machine = Machine(judge_cache)
+        opened.callback(machine.close)
+        task, _ = open_task(
+            machine, text, "task.py", lambda *_: None, None, timed=False, checked=False
+        )
+        opened.callback(task.close)
+        pool = task.drawer.describe("default")
+        opened.callback(pool.close)
+        task.drawer.checking(pool)
+        assert [held.family for _, held in pool.checking] == families
