@@ -41,12 +41,13 @@ from .evaluation import (
 )
 from .goal import Budget, Goal, GoalKind, Spent
 from .policy import Policy
-from .signal import VOCABULARY, Signal
+from .signal import KIND_OF, VOCABULARY, Signal, SignalKind
 from .target import Mode, Target, TargetReport
 from .task import Case, Operator, Task, TensorSpec, task_digest
 
 __all__ = [
     "ISOLATION_LEVELS",
+    "KIND_OF",
     "LEAST_EFFORT",
     "MOST_COMPARED",
     "MOST_EFFORT",
@@ -83,6 +84,7 @@ __all__ = [
     "Purpose",
     "Samples",
     "Signal",
+    "SignalKind",
     "Spent",
     "Stage",
     "StageReport",

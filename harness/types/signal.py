@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
+
+SignalKind = Literal["finding", "review", "integrity", "environment"]
 
 VOCABULARY: dict[str, str] = {
     # policy and structure
@@ -112,18 +115,46 @@ VOCABULARY: dict[str, str] = {
     "regressed": "slower than its parent",
 }
 
+KIND_OF: dict[str, SignalKind] = {
+    **dict.fromkeys(VOCABULARY, "finding"),
+    "policy.library_calls": "review",
+    "policy.no_native_kernel": "review",
+    "policy.decoy_kernel": "review",
+    "policy.host_work": "review",
+    "suspect.implausible_speed": "review",
+    "cheat.clock": "integrity",
+    "cheat.impossible_speed": "integrity",
+    "cheat.protocol": "integrity",
+    "toolchain_missing": "environment",
+    "noisy_timing": "environment",
+    "foreign_process": "environment",
+    "throttled": "environment",
+}
+
 
 @dataclass(frozen=True)
 class Signal:
-    """name: from VOCABULARY. message: one sentence with the numbers. evidence: the numbers by
-    name."""
+    """One finding about a candidate, or about the measurement of it."""
 
     name: str
+    """From VOCABULARY."""
     message: str = ""
+    """One sentence with the numbers."""
     evidence: dict[str, float] = field(default_factory=dict)
+    """The numbers by name."""
 
     def __post_init__(self) -> None:
         if self.name not in VOCABULARY:
             raise ValueError(
                 f"unknown signal {self.name!r}; the vocabulary stands in harness/types/signal.py"
             )
+
+    @property
+    def kind(self) -> SignalKind:
+        """Say what a reader has to do with it.
+
+        "finding": about the candidate itself. "review": a person decides whether it may win.
+        "integrity": the figures cannot be believed. "environment": about the machine, not the
+        candidate.
+        """
+        return KIND_OF[self.name]

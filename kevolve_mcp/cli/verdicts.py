@@ -75,10 +75,10 @@ class Verdict:
         return self.evaluation.cases if self.evaluation else ()
 
     def as_json(self) -> dict[str, Any]:
-        """candidate, status, message, hint, signals (names), findings (name, message, evidence),
-        fitness, eligible, cases (every field of CaseResult), stages (stage, ok, seconds, message,
-        log), environment, seconds, device_seconds, head_to_head (against, ratio, interval, verdict,
-        cases), not_compared."""
+        """candidate, status, message, hint, signals (names), findings (name, kind, message,
+        evidence), fitness, eligible, cases (every field of CaseResult), stages (stage, ok, seconds,
+        message, log), environment, seconds, device_seconds, head_to_head (against, ratio, interval,
+        verdict, cases), not_compared."""
         evaluation = self.evaluation
         known: dict[str, Any] = {
             "candidate": self.candidate,
@@ -86,7 +86,7 @@ class Verdict:
             "message": self.message,
             "hint": self.hint,
             "signals": [s.name for s in self.signals],
-            "findings": [to_json(s) for s in self.signals],
+            "findings": [{**to_json(s), "kind": s.kind} for s in self.signals],
             "fitness": self.fitness,
             "eligible": self.eligible,
             "cases": [to_json(c) for c in self.cases],

@@ -10,7 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from harness.types import Budget, CaseDuel, Goal, Interpreter, Policy, Spent, TargetReport, Verdict
+from harness.types import (
+    Budget,
+    CaseDuel,
+    Goal,
+    Interpreter,
+    Policy,
+    SignalKind,
+    Spent,
+    TargetReport,
+    Verdict,
+)
 from kevolve_mcp.search import Meeting
 from kevolve_mcp.synthesis.ask import AskContext
 
@@ -295,6 +305,7 @@ class CaseResultView:
 class SignalView:
     name: str
     message: str = ""
+    kind: SignalKind = "finding"
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def evaluation_view(
         fitness=evaluation.fitness,
         interval=interval(evaluation.cases) if evaluation.fitness else None,
         eligible=evaluation.eligible,
-        signals=tuple(SignalView(s.name, s.message) for s in evaluation.signals),
+        signals=tuple(SignalView(s.name, s.message, s.kind) for s in evaluation.signals),
         cases=tuple(map(_case_result, shown)),
         stages={s.stage: "ok" if s.ok else s.message or "failed" for s in evaluation.stages},
         target=evaluation.target,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 from harness import settings
-from harness.types import ISOLATION_LEVELS, STAGES, VOCABULARY, CaseResult, Status
+from harness.types import ISOLATION_LEVELS, KIND_OF, STAGES, VOCABULARY, CaseResult, Status
 from harness.types import Verdict as VerdictName
 from kevolve_mcp.cli.verdicts import Verdict
 from kevolve_mcp.settings import Settings
@@ -21,8 +21,8 @@ EVALUATION = ROOT / "docs" / "evaluation.md"
 
 
 def signal_table() -> str:
-    rows = [f"| `{name}` | {meaning} |" for name, meaning in VOCABULARY.items()]
-    return "\n".join(["| signal | meaning |", "| --- | --- |", *rows])
+    rows = [f"| `{name}` | {KIND_OF[name]} | {said} |" for name, said in VOCABULARY.items()]
+    return "\n".join(["| signal | kind | meaning |", "| --- | --- | --- |", *rows])
 
 
 def test_the_table_of_signals_is_the_vocabulary() -> None:

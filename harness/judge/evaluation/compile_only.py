@@ -110,7 +110,7 @@ def _blame_the_compiler(run: Run, failure: Failure) -> Failure:
 
 
 def _conclude(run: Run, report: StageReport, failure: Failure | None, seconds: float) -> Evaluation:
-    review = [s for s in run.signals if s.name.startswith("policy.")]
+    review = [s for s in run.signals if s.kind == "review"]
     status: Status
     if failure is not None:
         status, message, value = failure.status, failure.message, 0.0

@@ -152,7 +152,7 @@ def conclude(run: Run, failure: Failure | None, seconds: float) -> Evaluation:
     """What was found out, as a value."""
     request, environment = run.request, replace(run.place.environment, isolation=run.level)
     cases = tuple(run.results[c.name] for c in run.cases if c.name in run.results)
-    review = [s for s in run.signals if s.name.startswith(("policy.", "suspect."))]
+    review = [s for s in run.signals if s.kind == "review"]
     timed = any(c.speedup is not None for c in cases)
     status: Status
     value: float | None
