@@ -20,7 +20,7 @@ FOLDERS = {"cpu": Path(__file__).parent / "tasks", "cuda": Path(__file__).parent
 LANGUAGES = {"cpu": "cpp", "cuda": "cuda"}
 KERNEL = "kernel.py"
 PASSED_ON = ("KEVOLVE_CACHE", "KEVOLVE_PYTHON", "KEVOLVE_TIMING_EFFORT")
-SERVER = ("-P", "-m", "kevolve_mcp.server.main")
+SERVER = ("-P", "-m", "kevolve_mcp.cli.serve")
 
 
 @dataclass(frozen=True)

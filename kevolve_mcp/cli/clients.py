@@ -87,7 +87,7 @@ def server(client: Client) -> dict[str, Any]:
     """How to start the server: this interpreter, and what of the environment it must see."""
     from kevolve_mcp.settings import variable
 
-    from .connect import SERVER
+    from .serve import SERVER
 
     env = {name: os.environ[name] for name in map(variable, PASSED_ON) if os.environ.get(name)}
     return {

@@ -3,7 +3,7 @@
 `optimize` starts the server as a process of its own and talks to it over stdio, as every other
 client does: the two sides can then be killed independently. When the server dies, the driver starts
 another one on the same home and goes on; when the driver dies, the server's stdin closes, it ends
-and takes its workers with it. The process is started as `python -P -m kevolve_mcp.server.main` with
+and takes its workers with it. The process is started as `python -P -m kevolve_mcp.cli.serve` with
 this interpreter: -P keeps the current folder (which may hold a `harness/` of the user's own) off
 the import path, while -I would also lose packages installed for the user alone.
 
@@ -33,10 +33,10 @@ from mcp.types import Implementation
 from kevolve_mcp.driver import Answer, Connection, OpenClient, Tools, connect
 from kevolve_mcp.errors import StoreError
 
+from . import serve
+
 if TYPE_CHECKING:
     from .remote import Remote
-
-SERVER = ("-P", "-m", "kevolve_mcp.server.main")
 
 
 @contextmanager
@@ -61,7 +61,9 @@ def open_log(home: Path) -> Iterator[TextIO]:
 def stdio(log: TextIO) -> OpenClient:
     """Each client that this makes starts a server and ends it again. log: takes its stderr; must
     have a file descriptor."""
-    server = StdioServerParameters(command=sys.executable, args=list(SERVER), env=dict(os.environ))
+    server = StdioServerParameters(
+        command=sys.executable, args=list(serve.SERVER), env=dict(os.environ)
+    )
     return lambda: Client(
         stdio_client(server, errlog=log), client_info=_identity("kevolve optimize")
     )

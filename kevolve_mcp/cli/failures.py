@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
 from kevolve_mcp.errors import KEvolveError, UsageError, shortened
 
@@ -87,9 +88,9 @@ def report(error: BaseException, *, as_json: bool) -> None:
         typer.echo(f"hint: {said['hint']}", err=True)
 
 
-class TeachingGroup(ListingGroup):
-    """The root group: turns whatever a command raises, and a command line that says nothing, into
-    words and an exit code."""
+class Teaching:
+    """A program: turns whatever a command raises, and a command line that says nothing, into words
+    and an exit code. Stands before the base class whose `main` it wraps."""
 
     def main(
         self,
@@ -104,8 +105,9 @@ class TeachingGroup(ListingGroup):
         settle()
         given = list(sys.argv[1:] if args is None else args)
         options = given[: given.index("--")] if "--" in given else given
+        run = super().main  # type: ignore[misc]
         try:
-            code = super().main(given, prog_name, complete_var, False, windows_expand_args, **extra)
+            code = run(given, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
         except Exception as error:
             reason = leaf(error)
@@ -115,6 +117,14 @@ class TeachingGroup(ListingGroup):
                 raise
             code = _ended_by(reason, as_json="--json" in options)
         sys.exit(code or 0)
+
+
+class TeachingGroup(Teaching, ListingGroup):
+    """The program of several commands."""
+
+
+class TeachingCommand(Teaching, TyperCommand):
+    """The program of one command."""
 
 
 def _ended_by(reason: BaseException, *, as_json: bool) -> int:

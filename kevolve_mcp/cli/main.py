@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from kevolve_mcp import __version__
-
 from . import approve as approving
 from . import (
     clients,
@@ -23,6 +21,7 @@ from . import (
 )
 from . import compile as compiling
 from .failures import Invocation, TeachingGroup
+from .options import Version
 
 app = typer.Typer(
     name="kevolve",
@@ -34,21 +33,10 @@ app = typer.Typer(
 )
 
 
-def _version(value: bool) -> None:
-    if value:
-        typer.echo(f"kevolve {__version__}")
-        raise typer.Exit
-
-
 @app.callback()
 def root(
     ctx: typer.Context,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Print the version and exit.", callback=_version, is_eager=True
-        ),
-    ] = False,
+    version: Version = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="On failure print the trace; show the server's log.")
     ] = False,

@@ -7,6 +7,21 @@ from typing import Annotated
 
 import typer
 
+from kevolve_mcp import __version__
+
+
+def _print_version(ctx: typer.Context, value: bool) -> None:
+    if value:
+        typer.echo(f"{ctx.find_root().info_name} {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option(
+        "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
 Target = Annotated[
     str, typer.Option("--target", help="Where the kernel runs: cpu, cuda, cuda:sm_90, hip:gfx942 …")

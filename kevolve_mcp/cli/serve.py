@@ -1,4 +1,4 @@
-"""`kevolve serve`: the MCP server over stdio or HTTP, the same as `kevolve-mcp`."""
+"""`kevolve serve`, which is also the program `kevolve-mcp`: the MCP server over stdio or HTTP."""
 
 from __future__ import annotations
 
@@ -7,20 +7,36 @@ from typing import Annotated
 
 import typer
 
+from kevolve_mcp.errors import UsageError
+
+from .failures import EXIT_INTERRUPTED, TeachingCommand
+from .options import Python, Version
+
+# how a client starts it; -P keeps a `harness/` of the user's own in the current folder out
+SERVER: tuple[str, ...] = ("-P", "-m", "kevolve_mcp.cli.serve")
+
 
 def serve(
+    ctx: typer.Context,
     http: Annotated[
         bool, typer.Option("--http", help="Serve streamable HTTP instead of stdio.")
     ] = False,
     host: Annotated[
-        str | None, typer.Option("--host", help="The address to listen on [default: 127.0.0.1].")
-    ] = None,
-    port: Annotated[
-        int | None,
+        str,
         typer.Option(
-            "--port", min=0, max=65535, help="The port; 0 takes a free one [default: 8765]."
+            "--host", show_default=False, help="The address to listen on [default: 127.0.0.1]."
         ),
-    ] = None,
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port",
+            min=0,
+            max=65535,
+            show_default=False,
+            help="The port; 0 takes a free one [default: 8765].",
+        ),
+    ] = 8765,
     token: Annotated[
         str | None,
         typer.Option(
@@ -64,21 +80,72 @@ def serve(
             help="Callers may not send the text of a task, only name one below a root.",
         ),
     ] = False,
+    home: Annotated[
+        Path | None,
+        typer.Option(
+            "--home",
+            metavar="DIR",
+            help="The folder of database, artifacts and exports. Default: KEVOLVE_HOME.",
+        ),
+    ] = None,
+    python: Python = "",
+    version: Version = False,
 ) -> None:
     """Serve MCP over stdin and stdout, for a client to start; with --http, over HTTP. The same
     program as kevolve-mcp."""
-    from kevolve_mcp.server.main import main
+    from kevolve_mcp.server.serving import serve as run
+    from kevolve_mcp.settings import Settings
 
-    flags = {
-        "--http": http,
-        "--allow-remote": allow_remote,
-        "--allow-python": allow_python,
-        "--tasks-from-root": tasks_from_root,
-    }
-    values = {"--host": host, "--port": port, "--token": token}
-    lists: dict[str, list[Path] | list[str] | None] = {"--root": root, "--allow-host": allow_host}
-    arguments = [name for name, given in flags.items() if given]
-    arguments += [f"{name}={value}" for name, value in values.items() if value is not None]
-    arguments += [f"{name}={value}" for name, several in lists.items() for value in several or ()]
-    if code := main(arguments):
-        raise typer.Exit(code)
+    _check(ctx, http=http)
+    given = {"home": home, "python": python}
+    settings = Settings(**{name: value for name, value in given.items() if value})
+    try:
+        if not http:
+            return run(settings)
+        from kevolve_mcp.server.http import HttpOptions
+
+        return run(
+            settings,
+            HttpOptions(
+                host=host,
+                port=port,
+                token=token,
+                roots=tuple(root or ()),
+                allow_remote=allow_remote,
+                allow_hosts=tuple(allow_host or ()),
+                allow_python=allow_python,
+                tasks_from_root=tasks_from_root,
+            ),
+        )
+    except KeyboardInterrupt:
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def _check(ctx: typer.Context, *, http: bool) -> None:
+    """Raises UsageError for options of HTTP that have no meaning over stdio."""
+    anywhere = ("http", "home", "python", "version")
+    sources = {name: ctx.get_parameter_source(name) for name in ctx.params if name not in anywhere}
+    stray = [
+        f"--{name.replace('_', '-')}"
+        for name, source in sources.items()
+        if source is not None and source.name == "COMMANDLINE"
+    ]
+    if stray and not http:
+        raise UsageError(
+            f"{', '.join(stray)} has no meaning over stdio", "Add --http, or leave it out."
+        )
+
+
+app = typer.Typer(
+    pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]}
+)
+app.command("kevolve-mcp", cls=TeachingCommand)(serve)
+
+
+def main() -> None:
+    """The console script `kevolve-mcp`."""
+    app(prog_name="kevolve-mcp")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,5 @@
 """The MCP surface of KEvolve: thin. It validates, calls a session and phrases the answer.
-`build_server` gives the server object; `kevolve_mcp.server.main` serves it over stdio,
+`build_server` gives the server object; `kevolve_mcp.cli.serve` serves it over stdio,
 `kevolve_mcp.server.http` over HTTP."""
 
 from __future__ import annotations

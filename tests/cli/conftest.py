@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 from typer.testing import CliRunner, Result
 
-from kevolve_mcp.cli import connect, executors, running
+from kevolve_mcp.cli import connect, executors, running, serve
 from kevolve_mcp.sessions import background
 from tests.driver.fake_server import fake_server, scripted
 
@@ -67,7 +67,7 @@ def server_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """`kevolve optimize` starts its server as a process, as it does in use; without this fixture it
     lives in the test's."""
     monkeypatch.setattr(running, "stdio", connect.stdio)
-    monkeypatch.setattr(connect, "SERVER", ("-P", str(FAKE_SERVER)))
+    monkeypatch.setattr(serve, "SERVER", ("-P", str(FAKE_SERVER)))
 
 
 @pytest.fixture

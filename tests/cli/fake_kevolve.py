@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kevolve_mcp.cli import connect, main
+from kevolve_mcp.cli import main, serve
 
 if __name__ == "__main__":
-    connect.SERVER = ("-P", str(Path(__file__).parents[1] / "driver" / "fake_server.py"))
+    serve.SERVER = ("-P", str(Path(__file__).parents[1] / "driver" / "fake_server.py"))
     main()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kevolve_mcp.cli import connect
+from kevolve_mcp.cli import serve
 from kevolve_mcp.synthesis.authors import llm
 from kevolve_mcp.synthesis.authors.backoff import Backoff
 from tests.synthesis.model_server import Reply, asked, blocks, serving
@@ -261,7 +261,7 @@ def test_a_model_and_the_real_judge(
 ) -> None:
     """The tiny task, really compiled, verified and timed: a broken kernel, a wrong one and a right
     one by a model."""
-    monkeypatch.setattr(connect, "SERVER", ("-P", "-m", "kevolve_mcp.server.main"))
+    monkeypatch.setattr(serve, "SERVER", ("-P", "-m", "kevolve_mcp.cli.serve"))
     monkeypatch.setenv("KEVOLVE_CACHE", str(judge_cache))
     monkeypatch.setenv("KEVOLVE_TIMING_EFFORT", "0.2")
     task = tmp_path / "one_case.py"

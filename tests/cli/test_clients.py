@@ -44,7 +44,7 @@ def test_printed_and_written_are_the_same_and_name_this_interpreter(
     assert printed.exit_code == 0, printed.output
     values = parsed(client, printed.stdout)
     assert values["command"] == sys.executable
-    assert values["args"] == ["-P", "-m", "kevolve_mcp.server.main"]
+    assert values["args"] == ["-P", "-m", "kevolve_mcp.cli.serve"]
     assert (
         values["env"]
         == {"KEVOLVE_HOME": str(folder / "kept here"), "KEVOLVE_CACHE": str(folder / "cache")}

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kevolve_mcp import __version__
+from kevolve_mcp.cli import serve
 
 from .conftest import Kevolve
 
@@ -20,6 +21,17 @@ COMMANDS = (
 
 def test_version(kevolve: Kevolve) -> None:
     assert kevolve("--version").stdout == f"kevolve {__version__}\n"
+
+
+def test_the_server_is_one_function_under_two_names(capsys: pytest.CaptureFixture[str]) -> None:
+    assert serve.app.registered_commands[0].callback is serve.serve
+    with pytest.raises(SystemExit) as ended:
+        serve.app(["--port", "1", "--root", "/x"], prog_name="kevolve-mcp")
+    assert ended.value.code == 2
+    assert "--port, --root has no meaning over stdio" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        serve.app(["--version"], prog_name="kevolve-mcp")
+    assert capsys.readouterr().out == f"kevolve-mcp {__version__}\n"
 
 
 def test_help_names_every_command(kevolve: Kevolve) -> None:

@@ -18,7 +18,7 @@ from kevolve_mcp.errors import StoreError, Unavailable, UsageError
 from kevolve_mcp.server.http import HttpOptions, read_token, serve_http
 from kevolve_mcp.server.http.options import host_names, listen
 from kevolve_mcp.server.http.token import find_token, same, token_file
-from kevolve_mcp.server.main import main, serve
+from kevolve_mcp.server.serving import serve
 from kevolve_mcp.settings import Settings
 
 from .conftest import EVERY_ERA, TASK, data, kernel, open_session, refused, text
@@ -303,11 +303,6 @@ def test_what_cannot_be_listened_on_is_said(tmp_path: Path) -> None:
         listen(HttpOptions(host="no such host"))
     with pytest.raises(UsageError, match="not a folder"):
         serve_http(HttpOptions(port=0, roots=(tmp_path / "nowhere",)), Settings(home=tmp_path))
-
-
-def test_options_of_http_have_no_meaning_over_stdio(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--port", "1", "--root", "/x"]) == 2
-    assert "--port, --root has no meaning over stdio" in capsys.readouterr().err
 
 
 def test_serve_over_stdio_takes_no_notice_of_http() -> None:

@@ -35,7 +35,7 @@ HEAVY = (
 def real(home: Path, cwd: Path = ROOT) -> StdioServerParameters:
     environment = {**os.environ, "KEVOLVE_HOME": str(home), "PYTHONPATH": str(ROOT)}
     return StdioServerParameters(
-        command=sys.executable, args=["-m", "kevolve_mcp.server.main"], env=environment, cwd=cwd
+        command=sys.executable, args=["-m", "kevolve_mcp.cli.serve"], env=environment, cwd=cwd
     )
 
 
@@ -94,7 +94,7 @@ def test_a_folder_named_harness_is_not_mistaken_for_ours(tmp_path: Path) -> None
     (tmp_path / "harness" / "__init__.py").write_text("")
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     answer = subprocess.run(
-        [sys.executable, "-m", "kevolve_mcp.server.main"],
+        [sys.executable, "-m", "kevolve_mcp.cli.serve"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -109,7 +109,7 @@ def test_a_folder_named_harness_is_not_mistaken_for_ours(tmp_path: Path) -> None
 
 def test_the_server_ends_with_its_input(tmp_path: Path) -> None:
     answer = subprocess.run(
-        [sys.executable, "-m", "kevolve_mcp.server.main", "--home", str(tmp_path)],
+        [sys.executable, "-m", "kevolve_mcp.cli.serve", "--home", str(tmp_path)],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
