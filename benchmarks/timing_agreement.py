@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import statistics
 import sys
@@ -35,8 +34,9 @@ import recording
 from harness.judge.device.machine import Machine
 from harness.judge.evaluation import pipeline
 from harness.judge.evaluation.checking import verify
+from harness.judge.evaluation.progress import Holdings
 from harness.judge.figures import case_times
-from harness.judge.run import Run, begin
+from harness.judge.stage_context import StageContext, begin
 from harness.judge.tasks.opening import open_task
 from harness.judge.timing import paired
 from harness.judge.timing.measuring import time_candidate
@@ -146,6 +146,18 @@ class ModelNew(nn.Module):
 """  # noqa: E501
 
 
+class _Prepared:
+    """A candidate that is built and right."""
+
+    def __init__(self, context: StageContext) -> None:
+        self.holdings = Holdings(context)
+        built = pipeline.build(context)
+        self.holdings.hold(built.worker)
+        self.verified = verify(context, built)
+        assert self.verified.failure is None, self.verified.failure
+        self.context = self.holdings.hand_on()
+
+
 def measure(target: str, rounds: int, out: Path, kinds: Sequence[str]) -> dict[str, Any]:
     """The whole record for one target, written after each round."""
     family = FAMILIES[target]
@@ -171,14 +183,13 @@ def measure(target: str, rounds: int, out: Path, kinds: Sequence[str]) -> dict[s
         place = machine.place(family, Target.parse(target), language)
         record["environment"] = to_json(place.environment)
 
-        def prepared(extra: dict[int, int]) -> Run:
+        def prepared(extra: dict[int, int]) -> _Prepared:
             """Of a candidate with so many steps more, by the steps that a case has."""
             candidate = Candidate(text.replace("EXTRA = {}", f"EXTRA = {extra}"), language)
             request = EvaluationRequest(candidate, "export", "time", Policy(library_calls="allow"))
-            run = begin(machine, place, opened, task, request, machine.level, lambda *_: None, None)
-            pipeline.build(run)
-            verify(run)
-            return run
+            return _Prepared(
+                begin(machine, place, opened, task, request, machine.level, lambda *_: None, None)
+            )
 
         runs, found, began = {}, {}, time.monotonic()
         # what one pair of processes alone says: a search leaves some candidates at that
@@ -191,49 +202,44 @@ def measure(target: str, rounds: int, out: Path, kinds: Sequence[str]) -> dict[s
             single[kind] = []
         for number in range(rounds):
             for kind, run in runs.items():
-                time_candidate(run)
-                for name, result in run.results.items():
+                timed = time_candidate(run.context, run.verified)
+                for name, result in timed.results.items():
                     found[kind][name].append(
                         (
                             round(result.speedup or 0.0, 5),
                             str(result.verdict),
-                            len(run.times[name].blocks),
+                            len(timed.times[name].blocks),
                         )
                     )
                 single[kind] += [
-                    _ratio(block) for times in run.times.values() for block in times.blocks
+                    _ratio(block) for times in timed.times.values() for block in times.blocks
                 ]
                 record[kind] = {
-                    **_summary(found[kind], run.results),
+                    **_summary(found[kind], timed.results),
                     "one_process": _range(single[kind]),
                 }
             record |= {"rounds": number + 1, "seconds": time.monotonic() - began}
             recording.write(out, f"timing_agreement_{target}", record)
         for run in runs.values():
-            _end(run)
+            run.holdings.close()
         opened.close()
         machine.close()
     return record
 
 
-def _calibrated(prepared: Callable[[dict[int, int]], Run], target: str) -> dict[int, int]:
+def _calibrated(prepared: Callable[[dict[int, int]], _Prepared], target: str) -> dict[int, int]:
     """Steps of a case -> the steps more that make a call so much longer. By the evaluator, since a
     call after a sleep takes longer than one of many: a factor of two is told from the few per cent
     that its figures are off by."""
     twice = prepared({steps: steps for _, steps, _ in SIZES[target].values()})
-    time_candidate(twice)
-    _end(twice)
+    timed = time_candidate(twice.context, twice.verified)
+    twice.holdings.close()
     found = {}
     for name, (_, steps, _) in SIZES[target].items():
-        speedup = twice.results[name].speedup
+        speedup = timed.results[name].speedup
         assert speedup is not None
         found[steps] = max(1, round(steps * SLOWER[target] / (1 / speedup - 1)))
     return found
-
-
-def _end(run: Run) -> None:
-    if run.compiled is not None:
-        os.close(run.compiled)
 
 
 def _summary(found: dict[str, list[tuple[float, str, int]]], results: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ..languages import LANGUAGES, Language
 from ..types import Signal, Status
 from ..workers import guards
+from .correctness.oracle import Finding
 from .errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .processes.builds import BuildRecord
 
@@ -22,6 +23,8 @@ class Failure(Exception):
     message: str
     signals: tuple[Signal, ...]
     log: str = ""
+    wrong: tuple[str, Finding] | None = None
+    """The case whose output was wrong, and in what."""
 
 
 class Unfit(Exception):

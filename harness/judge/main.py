@@ -50,7 +50,7 @@ from .exchange import device_link
 from .failures import Unfit
 from .idle import PAUSE_SECONDS, Idle
 from .processes.runtimes import Place
-from .run import begin
+from .stage_context import begin
 from .tasks.opening import OpenTask, Tell, open_task
 from .tasks.opening_cache import Remembered
 from .tasks.task_workers import TaskText, differing
@@ -331,11 +331,11 @@ class Judge:
         )
 
         def compare() -> HeadToHead:
-            runs = [
+            contexts = [
                 begin(self._machine, place, handle, task, one, level, tell, token)
                 for place, one in zip(places, each, strict=True)
             ]
-            return head_to_head.compare(runs, request.effort)
+            return head_to_head.compare(contexts, request.effort)
 
         return to_json(self._health.judged(family, compare))
 

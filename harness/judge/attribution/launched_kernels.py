@@ -14,21 +14,21 @@ from ...wire.launches import TEXT_CHARS, Captured
 from ..processes import answers
 from ..processes.builds import BuildRecord
 from ..processes.worker import Worker
-from ..run import Run
+from ..stage_context import StageContext
 
 RESULT_BYTES = 32 << 20
 
 
-def collect(run: Run, worker: Worker, seconds: float) -> tuple[list[Captured], int]:
+def collect(context: StageContext, worker: Worker, seconds: float) -> tuple[list[Captured], int]:
     """(kernels, how many were left out), in the words of the candidate's process."""
     fd = buffers.create("kernels", RESULT_BYTES)
     buffers.seal(fd, writable=True)
     try:
-        reply = run.guard(
+        reply = context.guard(
             "collecting", worker, lambda: worker.ask("collect", [fd], seconds=seconds)
         )
         size, left_out = reply.values[:2]
-        return run.guard(
+        return context.guard(
             "collecting",
             worker,
             lambda: answers.captured(os.pread(fd, max(0, min(size, RESULT_BYTES)), 0)),

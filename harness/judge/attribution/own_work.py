@@ -3,12 +3,14 @@ where a policy cares."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...targets import DeviceFamily
-from ...types import Case, Signal
+from ...types import Case, CaseResult, Policy, Signal
 from ...workers import operators
+from ..candidate_workers import LOAD_SECONDS, call_seconds, prepare, start_worker
 from ..correctness import oracle
 from ..errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from ..exchange import bursts
@@ -17,7 +19,7 @@ from ..exchange.slots import Slots
 from ..failures import Failure
 from ..processes import answers
 from ..processes.worker import Worker
-from ..run import LOAD_SECONDS, Run, call_seconds, prepare, start_worker
+from ..stage_context import StageContext
 
 METERED = 5  # calls
 # of a call: more than wrappers, allocation and small host code take
@@ -25,62 +27,80 @@ HIDDEN_US, HIDDEN_SHARE = 300.0, 0.5
 MOST_LAUNCHES = 20  # that are waited for, and take their time on the host
 
 
-def note_library(run: Run, counted: Any) -> None:
-    """Operators of the framework that computed something (the worker's own count, so it informs
-    only)."""
-    for name, (calls, _, _) in answers.counts(counted).items():
-        if not operators.is_free(name):
-            run.library[name] = run.library.get(name, 0) + calls
+def library_calls(counted: Any) -> dict[str, int]:
+    """Operators of the framework that computed something, with their calls (the worker's own count,
+    so it informs only)."""
+    found = answers.counts(counted).items()
+    return {name: calls for name, (calls, _, _) in found if not operators.is_free(name)}
 
 
-def police(run: Run) -> None:
-    """After verification: own kernels ran, and no operator of the framework computed."""
-    if run.request.policy.library_calls == "allow":
-        return
-    if not run.launches:
+def refuse(policy: Policy, found: Sequence[Signal]) -> None:
+    """Raises Failure where the policy does not allow what was found."""
+    if found and policy.library_calls == "reject":
+        text = f"{found[0].message}; the session's policy does not allow it"
+        raise Failure("invalid", text, (found[0],))
+
+
+def unlike_own(policy: Policy, launches: int, library: Mapping[str, int]) -> list[Signal]:
+    """After verification: that no own kernel ran, or an operator of the framework computed."""
+    if policy.library_calls == "allow":
+        return []
+    if not launches:
         text = (
             "no kernel of its own ran: the candidate leaves the work to the framework, or does it "
             "in Python"
         )
-        _refuse_or_flag(run, Signal("policy.no_native_kernel", text))
-    elif run.library:
-        listed = ", ".join(sorted(run.library)[:6])
-        _refuse_or_flag(
-            run, Signal("policy.library_calls", f"the framework computes a part: {listed}")
-        )
+        return [Signal("policy.no_native_kernel", text)]
+    if library:
+        text = f"the framework computes a part: {', '.join(sorted(library)[:6])}"
+        return [Signal("policy.library_calls", text)]
+    return []
 
 
-def examine(run: Run) -> None:
+@dataclass(frozen=True)
+class Examined:
+    """What `examine` found."""
+
+    result: CaseResult
+    """Of the case that was looked at, with the share of own kernels."""
+    signals: list[Signal]
+
+
+def examine(
+    context: StageContext, results: Mapping[str, CaseResult], launches: int
+) -> Examined | None:
     """In a fresh worker, for the case that takes longest: the share of a call that own kernels
     take, and whether outputs stay right when these kernels are silenced, on inputs that this
-    process has not seen."""
-    if run.request.policy.library_calls == "allow" or not run.launches:
-        return
-    case = max(run.cases, key=lambda c: run.results[c.name].latency_us or 0.0)
-    pool = run.task.pool(case.name)
+    process has not seen. None where no policy cares, or no own kernel ran (`launches`)."""
+    policy, signals = context.request.policy, list[Signal]()
+    if policy.library_calls == "allow" or not launches:
+        return None
+    case = max(context.cases, key=lambda c: results[c.name].latency_us or 0.0)
+    pool = context.task.pool(case.name)
     known, unseen = [
         held for state, held in pool.checking if state == 0 and held.family != "special"
     ][:2]
-    worker = start_worker(run, poison=True)
+    worker = start_worker(context, poison=True)
     try:
-        slots = prepare(run, worker, pool, 1)
-        share, hidden_us, launches = _meter(run, case, worker, slots, known)
-        run.results[case.name] = replace(run.results[case.name], own_kernel_fraction=share)
-        if hidden_us > launch_us(run.task.family, launches) and share < 1 - HIDDEN_SHARE:
+        slots = prepare(context, worker, pool, 1)
+        share, hidden_us, launched = _meter(context, case, worker, slots, known)
+        if hidden_us > launch_us(context.task.family, launched) and share < 1 - HIDDEN_SHARE:
             text = (
                 f"case {case.name}: own kernels take {share:.0%} of a call and the framework does "
                 f"not explain the rest ({hidden_us:.0f} us): it is computed elsewhere in the "
                 "process"
             )
-            _refuse_or_flag(run, Signal("policy.host_work", text))
-        if _right_when_silenced(run, case, worker, slots, unseen):
+            signals.append(Signal("policy.host_work", text))
+        refused = signals and policy.library_calls == "reject"
+        if not refused and _right_when_silenced(context, case, worker, slots, unseen):
             text = (
                 f"case {case.name}: with its own kernels silenced the outputs stay right: the "
                 "kernels are a decoy"
             )
-            _refuse_or_flag(run, Signal("policy.decoy_kernel", text))
+            signals.append(Signal("policy.decoy_kernel", text))
     finally:
         worker.close()
+    return Examined(replace(results[case.name], own_kernel_fraction=share), signals)
 
 
 def launch_us(family: DeviceFamily, launches: int) -> float:
@@ -89,7 +109,7 @@ def launch_us(family: DeviceFamily, launches: int) -> float:
 
 
 def _meter(
-    run: Run, case: Case, worker: Worker, slots: Slots, held: InputSet
+    context: StageContext, case: Case, worker: Worker, slots: Slots, held: InputSet
 ) -> tuple[float, float, int]:
     """(share of own kernels, microseconds that neither they nor the framework explain, launches) of
     the call of which least is unexplained: other programs only ever add."""
@@ -105,7 +125,7 @@ def _meter(
             launches, own = worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="meter").values[:2]
             library = (
                 sum(ns for _, _, ns in answers.counts(result.data).values())
-                if run.task.family.SYNCHRONOUS
+                if context.task.family.SYNCHRONOUS
                 else 0
             )
             total = max(1, result.inside_ns - library)
@@ -114,13 +134,13 @@ def _meter(
         hidden_us, share, launches = min(found)
         return share, hidden_us, launches
 
-    return run.guard(f"case {case.name}, metered", worker, measure)
+    return context.guard(f"case {case.name}, metered", worker, measure)
 
 
 def _right_when_silenced(
-    run: Run, case: Case, worker: Worker, slots: Slots, unseen: InputSet
+    context: StageContext, case: Case, worker: Worker, slots: Slots, unseen: InputSet
 ) -> bool:
-    pool = run.task.pools[case.name]
+    pool = context.task.pools[case.name]
     try:
         bursts.run(worker, slots, case.name, [unseen], [0], call_seconds(case, 1))
     except (WorkerFailed, WorkerDied, WorkerTimeout, Interfered):
@@ -130,11 +150,3 @@ def _right_when_silenced(
     return all(
         oracle.right(own, want, allowed, framework) for own, want, allowed, framework in known
     )
-
-
-def _refuse_or_flag(run: Run, found: Signal) -> None:
-    if run.request.policy.library_calls == "reject":
-        raise Failure(
-            "invalid", f"{found.message}; the session's policy does not allow it", (found,)
-        )
-    run.signals.append(found)

@@ -6,12 +6,15 @@ import math
 import os
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 from ...types import Case, CaseResult, Signal
+from ...wire.launches import Captured
 from ..attribution import launched_kernels, own_work
+from ..candidate_workers import LOAD_SECONDS, call_seconds, prepare, set_state
 from ..correctness import oracle
 from ..correctness.distance import same_bits
 from ..errors import WorkerFailed
@@ -20,9 +23,10 @@ from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import InputSet
 from ..exchange.slots import BurstResult, Slots
 from ..failures import Failure
+from ..outcomes import Built, Verified
 from ..processes import answers
 from ..processes.worker import Worker
-from ..run import LOAD_SECONDS, Run, call_seconds, prepare, set_state
+from ..stage_context import StageContext
 from . import configurations
 
 T = TypeVar("T")
@@ -33,75 +37,124 @@ SHOWN_BYTES, SHOWN_SECONDS = 256 << 20, 1.0
 REPEATED_BURSTS, REPEATING_SECONDS = 12, 0.5
 
 
-def verify(run: Run) -> dict[str, Any]:
-    worker = run.loaded
-    assert worker is not None
-    slots = None
-    for number, case in enumerate(run.cases):
-        run.tell("verify", f"case {case.name}", 0.15 + 0.25 * number / len(run.cases))
-        pool = run.task.pool(case.name)
-        slots = prepare(run, worker, pool, bursts.retained_calls(pool, run.place.patience_s), slots)
+def verify(context: StageContext, built: Built) -> Verified:
+    """Every case on every checking set, in the worker that has loaded the candidate."""
+    assert built.worker is not None
+    checking = _Checking(context, built.worker)
+    try:
+        checking.run()
+    except Failure as failure:
+        return checking.outcome(failure)
+    except Exception as error:
+        starved = context.starved("stage verify", built.worker, error)
+        if starved is None:
+            raise
+        return checking.outcome(starved)
+    return checking.outcome()
+
+
+class _Checking:
+    """What checking one candidate has found so far."""
+
+    def __init__(self, context: StageContext, worker: Worker) -> None:
+        self._context, self._worker = context, worker
+        self._results: dict[str, CaseResult] = {}
+        self._signals: list[Signal] = []
+        self._library: Counter[str] = Counter()
+        self._configurations: dict[str, Any] = {}
+        self._launches, self._called = 0, dict[str, dict[str, int]]()
+        self._kernels: list[Captured] = []
+
+    def run(self) -> None:
+        """Raises Failure."""
+        context, worker, slots = self._context, self._worker, None
+        for number, case in enumerate(context.cases):
+            fraction = 0.15 + 0.25 * number / len(context.cases)
+            context.tell("verify", f"case {case.name}", fraction)
+            pool = context.task.pool(case.name)
+            calls = bursts.retained_calls(pool, context.place.patience_s)
+            slots = prepare(context, worker, pool, calls, slots)
+            self._case(_CaseCheck(context, case, pool, worker, slots))
+            context.guard(
+                f"case {case.name}",
+                worker,
+                lambda name=case.name: worker.ask(  # type: ignore[misc]
+                    "drop", seconds=LOAD_SECONDS, key=name
+                ),
+            )
+            if context.confirming:
+                pool.release(checking=True)
+        self._count()
+
+    def outcome(self, failure: Failure | None = None) -> Verified:
+        """As far as it came."""
+        pools, cases = self._context.task.pools, self._context.cases
+        data = {
+            "families": {c.name: pools[c.name].families for c in cases if c.name in pools},
+            "library": dict(self._library),
+            "configurations": self._configurations,
+        }
+        return Verified(
+            {} if failure else data,
+            self._signals,
+            self._results,
+            failure,
+            self._launches,
+            self._called,
+            self._kernels,
+        )
+
+    def _case(self, check: _CaseCheck) -> None:
+        case = check.case
         try:
-            run.results[case.name] = _check_case(run, case, pool, worker, slots)
+            self._results[case.name] = check.result()
         except Failure as failure:
-            if not run.ablating or failure.status != "incorrect":
+            if not self._context.ablating or failure.status != "incorrect":
+                if failure.wrong is not None:
+                    self._results[case.name] = _wrong(case, failure.wrong[1])
                 raise
-            run.results[case.name] = CaseResult(
+            self._results[case.name] = CaseResult(
                 case.name, case.weight, case.protected, case.held_out, detail=failure.message
             )
-            run.signals += failure.signals
-        run.guard(
-            f"case {case.name}",
+            self._signals += failure.signals
+        finally:
+            self._library.update(check.library)
+            if check.configurations:
+                self._configurations[case.name] = check.configurations
+        if self._results[case.name].correct and check.special:
+            text = f"case {case.name}: {check.special}"
+            self._signals.append(Signal("special_values", text))
+
+    def _count(self) -> None:
+        """Who computed, in the words of the candidate's process. Raises Failure where the policy
+        refuses that."""
+        context, worker = self._context, self._worker
+        counted = context.guard(
+            "counting launches",
             worker,
-            lambda name=case.name: worker.ask(  # type: ignore[misc]
-                "drop", seconds=LOAD_SECONDS, key=name
-            ),
+            lambda: worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="count"),
         )
-        if run.confirming:
-            pool.release(checking=True)
-    counted = run.guard(
-        "counting launches",
-        worker,
-        lambda: worker.ask("own_kernels", seconds=LOAD_SECONDS, mode="count"),
-    )
-    run.launches, run.called = counted.values[0], answers.called(worker.data(counted))
-    if any(b.ok and not b.on_host for b in run.builds.records):
-        run.kernels, _ = launched_kernels.collect(run, worker, LOAD_SECONDS)
-    own_work.police(run)
-    families = {c.name: run.task.pools[c.name].families for c in run.cases}
-    return {"families": families, "library": run.library, "configurations": run.configurations}
+        self._launches, self._called = counted.values[0], answers.called(worker.data(counted))
+        if any(b.ok and not b.on_host for b in context.builds.records):
+            self._kernels, _ = launched_kernels.collect(context, worker, LOAD_SECONDS)
+        policy = context.request.policy
+        found = own_work.unlike_own(policy, self._launches, self._library)
+        own_work.refuse(policy, found)
+        self._signals += found
 
 
-def _check_case(run: Run, case: Case, pool: CasePool, worker: Worker, slots: Slots) -> CaseResult:
-    check = _CaseCheck(run, case, pool, worker, slots)
-    check.all_sets()
-    if check.wrong:
-        check.fail()
-    check.repeat()
-    if run.place.worker == "interpreted":
-        configurations.check(run, case, pool, worker, check.once)
-    if check.special:
-        run.signals.append(Signal("special_values", f"case {case.name}: {check.special}"))
-    worst = max(check.findings, key=lambda f: f.error / max(f.limit, 1e-300))
+def _wrong(case: Case, finding: oracle.Finding) -> CaseResult:
     return CaseResult(
-        name=case.name,
-        weight=case.weight,
-        protected=case.protected,
-        held_out=case.held_out,
-        correct=True,
-        error=worst.error,
-        framework_error=worst.framework_error,
-        tolerance=worst.limit,
-        bitwise_equal_to_eager=all(f.bitwise_equal for f in check.findings),
-        bitwise_reproducible=check.reproducible,
-    )
+        case.name, case.weight, case.protected, case.held_out, False,
+        _finite(finding.error), finding.framework_error, finding.limit, finding.detail,
+    )  # fmt: skip
 
 
 @dataclass
 class _CaseCheck:
     """One case of one candidate, and what its sets have shown so far."""
 
-    run: Run
+    context: StageContext
     case: Case
     pool: CasePool
     worker: Worker
@@ -114,6 +167,34 @@ class _CaseCheck:
     shares: dict[str, float] = field(default_factory=dict)
     special: str = ""  # what differs with special values in the inputs
     reproducible: bool = True
+    # operators of the framework that computed something, with their calls
+    library: Counter[str] = field(default_factory=Counter)
+    # of autotuned kernels: which were verified
+    configurations: dict[str, Any] = field(default_factory=dict)
+
+    def result(self) -> CaseResult:
+        """Of a case that is right. Raises Failure."""
+        self.all_sets()
+        if self.wrong:
+            self.fail()
+        self.repeat()
+        if self.context.place.worker == "interpreted":
+            self.configurations = configurations.check(
+                self.context, self.case, self.pool, self.worker, self.once
+            )
+        worst = max(self.findings, key=lambda f: f.error / max(f.limit, 1e-300))
+        return CaseResult(
+            name=self.case.name,
+            weight=self.case.weight,
+            protected=self.case.protected,
+            held_out=self.case.held_out,
+            correct=True,
+            error=worst.error,
+            framework_error=worst.framework_error,
+            tolerance=worst.limit,
+            bitwise_equal_to_eager=all(f.bitwise_equal for f in self.findings),
+            bitwise_reproducible=self.reproducible,
+        )
 
     def all_sets(self) -> None:
         """After a first wrong result the other families are still tried for a while: which of them
@@ -136,7 +217,7 @@ class _CaseCheck:
         """The same inputs again and again, on several threads where the machine has them: a result
         that moves is a race."""
         # an interpreter runs one program instance after the other
-        if self.run.place.mode != "execute":
+        if self.context.place.mode != "execute":
             return
         cpus = sorted(os.sched_getaffinity(0))
         _, held = self.pool.checking[0]
@@ -168,7 +249,7 @@ class _CaseCheck:
                         self.fail()
             if time.monotonic() - began > REPEATING_SECONDS:
                 break
-        cpu = self.run.task.timing_cpus
+        cpu = self.context.task.timing_cpus
         self._guard(
             doing, lambda: self.worker.ask("threads", seconds=LOAD_SECONDS, count=1, cpus=cpu)
         )
@@ -192,13 +273,11 @@ class _CaseCheck:
         passing = [f for f, share in self.shares.items() if not share]
         if failing and passing:
             text += f"; wrong with {', '.join(failing)} inputs, right with {', '.join(passing)}"
-        self.run.results[case.name] = CaseResult(
-            case.name, case.weight, case.protected, case.held_out, False,
-            _finite(finding.error), finding.framework_error, finding.limit, finding.detail,
-        )  # fmt: skip
         evidence = {f"wrong share, {family} inputs": share for family, share in self.shares.items()}
         others = tuple(Signal(other, finding.detail) for other in finding.also if other != name)
-        raise Failure("incorrect", text, (Signal(name, text, evidence), *others))
+        raise Failure(
+            "incorrect", text, (Signal(name, text, evidence), *others), wrong=(case.name, finding)
+        )
 
     def _shown(self) -> str:
         """Values of the output that was wrong first, on inputs that nobody is judged on. Those of
@@ -207,7 +286,7 @@ class _CaseCheck:
         large = self.pool.set_bytes > SHOWN_BYTES or self.pool.call_s > SHOWN_SECONDS
         if self.first is None or self.case.held_out or large:
             return ""
-        (family, number), drawer = self.first, self.run.task.drawer
+        (family, number), drawer = self.first, self.context.task.drawer
         if 2 * self.pool.set_bytes > drawer.room():
             return ""
         try:
@@ -230,7 +309,7 @@ class _CaseCheck:
         two in a longer burst, so that an output which lasts for a few calls only shows, too."""
         first = not self.findings
         calls = (
-            bursts.retained_calls(self.pool, self.run.place.patience_s)
+            bursts.retained_calls(self.pool, self.context.place.patience_s)
             if first
             else bursts.CHECK_CALLS
         )
@@ -241,7 +320,7 @@ class _CaseCheck:
         families = " and ".join(dict.fromkeys(h.family for h in pair))
         doing = f"{'after the parameters changed, ' if changed else ''}{families} inputs"
         result = self._burst(pair, order, doing, record=first)
-        own_work.note_library(self.run, result.data)
+        self.library.update(own_work.library_calls(result.data))
         outputs = self._outputs(calls)
         for index, own in enumerate(outputs):
             repeated = index >= len(pair)
@@ -266,7 +345,7 @@ class _CaseCheck:
         changed: bool,
         repeated: bool,
     ) -> None:
-        bitwise = self.run.bitwise and held.family != "special"
+        bitwise = self.context.bitwise and held.family != "special"
         finding = oracle.compare(
             output, held.expected[number], held.allowed[number], held.framework[number], bitwise
         )
@@ -315,7 +394,7 @@ class _CaseCheck:
         self, sets: list[InputSet], order: list[int], doing: str, *, record: bool = False
     ) -> BurstResult:
         seconds = max(
-            self.run.place.patience_s, call_seconds(self.case, len(order), self.pool.call_s)
+            self.context.place.patience_s, call_seconds(self.case, len(order), self.pool.call_s)
         )
         return self._guard(
             doing,
@@ -325,7 +404,7 @@ class _CaseCheck:
         )
 
     def _guard(self, doing: str, action: Callable[[], T]) -> T:
-        return self.run.guard(f"case {self.case.name}, {doing}", self.worker, action)
+        return self.context.guard(f"case {self.case.name}, {doing}", self.worker, action)
 
     def _outputs(self, calls: int) -> list[list[Any]]:
         return [self.slots.tensors(self.pool.outputs, index) for index in range(calls)]

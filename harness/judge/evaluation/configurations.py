@@ -7,47 +7,52 @@ from collections.abc import Callable
 from typing import Any
 
 from ...types import Case
+from ..candidate_workers import LOAD_SECONDS, set_state
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import InputSet
 from ..processes.answers import printable
 from ..processes.worker import Worker
-from ..run import LOAD_SECONDS, Run, set_state
+from ..stage_context import StageContext
 
 MOST = 16  # of one kernel, in each case: interpreting is slow
 _LABEL = 200  # characters of a configuration's name, which is the candidate's text
 
 
 def check(
-    run: Run, case: Case, pool: CasePool, worker: Worker, judge: Callable[[InputSet, str], None]
-) -> None:
+    context: StageContext,
+    case: Case,
+    pool: CasePool,
+    worker: Worker,
+    judge: Callable[[InputSet, str], None],
+) -> dict[str, Any]:
     """The checking stage has run the first configuration of every kernel on all inputs; here the
     others, on one set of inputs each. judge: makes one call on a set and judges it; the words say
-    what is being done. Raises Failure naming the configuration."""
-    found = _kernels(_configure(run, worker, 1))
+    what is being done. By kernel, which were verified and which were not; {} without any to choose
+    from. Raises Failure naming the configuration."""
+    found = _kernels(_configure(context, worker, 1))
     most = max((len(labels) for labels in found.values()), default=0)
     _, held = pool.checking[0]
-    run.guard(f"case {case.name}", worker, lambda: set_state(worker, pool, 0))
+    context.guard(f"case {case.name}", worker, lambda: set_state(worker, pool, 0))
     for number in range(1, min(most, MOST)):
-        run.tell("verify", f"case {case.name}, configuration {number + 1} of {most}", 0.4)
+        context.tell("verify", f"case {case.name}, configuration {number + 1} of {most}", 0.4)
         names = ", ".join(
             f"{kernel}: {labels[number % len(labels)]}" for kernel, labels in found.items()
         )
         if number > 1:
-            _configure(run, worker, number)
+            _configure(context, worker, number)
         judge(held, f"configuration {number + 1} ({names})")
-    _configure(run, worker, 0)
-    if found:
-        run.configurations[case.name] = {
-            kernel: {"verified": labels[:MOST], "not_verified": labels[MOST:]}
-            for kernel, labels in found.items()
-        }
+    _configure(context, worker, 0)
+    return {
+        kernel: {"verified": labels[:MOST], "not_verified": labels[MOST:]}
+        for kernel, labels in found.items()
+    }
 
 
-def _configure(run: Run, worker: Worker, number: int) -> Any:
+def _configure(context: StageContext, worker: Worker, number: int) -> Any:
     def ask() -> Any:
         return worker.data(worker.ask("configure", seconds=LOAD_SECONDS, number=number))
 
-    return run.guard("choosing a configuration", worker, ask)
+    return context.guard("choosing a configuration", worker, ask)
 
 
 def _kernels(told: Any) -> dict[str, list[str]]:

@@ -9,23 +9,25 @@ the judge sees, as in any evaluation, what a candidate hides from its figure.
 from __future__ import annotations
 
 import math
-import os
 import random
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 from ...settings import timing_effort
-from ...types import HeadToHead, Stage, StageReport
-from ..attribution import own_work
+from ...types import HeadToHead, Signal
+from ..candidate_workers import prestart, start_worker
 from ..failures import Failure
-from ..figures import case_times
-from ..run import Run, keep_compiled, prestart, start_worker
-from ..timing import blocks, interleaved, paired, ratios
-from ..timing.measuring import conclude_case, with_baselines
+from ..figures.case_times import Block, CaseTimes
+from ..outcomes import Outcome, Timed, Verified
+from ..stage_context import StageContext
+from ..timing import blocks, concluding, interleaved, paired, ratios
+from ..timing.measuring import with_wrong
+from ..timing.screening import Screening
 from .checking import verify
 from .pipeline import build, conclude
+from .profiling import whose_work
+from .progress import Holdings, Progress
 
 # of each candidate, for pairs that the first ones leave inconclusive; times the effort, and never
 # above the next
@@ -34,63 +36,108 @@ BOUND = 36
 REPEATS = 2  # of all candidates' processes, because something else used the device
 
 
-@dataclass
 class _Contestant:
-    """One candidate of a comparison, and why it takes no part any more."""
+    """One candidate of a comparison on its way through the stages. It takes no part any more once
+    it has failed."""
 
-    number: int
-    run: Run
-    failure: Failure | None = None
+    def __init__(self, number: int, context: StageContext) -> None:
+        self.number, self.context = number, context
+        self.progress = Progress()
+        self.times: dict[str, CaseTimes] = {}
+        self._verified = Verified()
+        self._holdings = Holdings(context)
 
-    def attempt(self, stage: Stage, step: Callable[[Run], Any]) -> None:
-        """Run a step of the evaluation; a failure is noted as that stage's."""
-        begun = time.monotonic()
-        try:
-            data = step(self.run)
-        except Failure as failure:
-            self.failure = failure
-            self._report(stage, begun, failure)
-        else:
-            self.run.reports.append(StageReport(stage, True, time.monotonic() - begun, data=data))
+    @property
+    def able(self) -> bool:
+        """Whether it takes part."""
+        return self.progress.failure is None
+
+    @property
+    def entrant(self) -> ratios.Entrant:
+        """With what was measured of it."""
+        return ratios.Entrant(self.number, self.context, self.times)
+
+    def prove(self) -> None:
+        """Build and verify, as in any evaluation."""
+        context = self.context
+        self.progress, built = self.progress.stage("build", lambda: build(context))
+        self._holdings.hold(built.worker)
+        if self.able:
+            self.progress, self._verified = self.progress.stage(
+                "verify", lambda: verify(context, built)
+            )
+        if self.able:
+            begun = time.monotonic()
+            try:
+                self.context = self._holdings.hand_on()
+            except Failure as failure:
+                self.lose(failure, begun)
+        self._holdings.let_go()
 
     def lose(self, failure: Failure, begun: float) -> None:
         """It failed while it was timed."""
-        self.failure = failure
-        self._report("time", begun, failure)
+        results = with_wrong(self.progress.results, failure)
+        outcome = Timed(results=results, failure=failure)
+        self.progress = self.progress.after("time", outcome, time.monotonic() - begun)
 
-    def _report(self, stage: Stage, begun: float, failure: Failure) -> None:
-        self.run.reports.append(
-            StageReport(stage, False, time.monotonic() - begun, failure.message, failure.log)
+    def conclude(self, screening: Screening, rng: random.Random) -> None:
+        """Results over the baseline, and who does the work."""
+        self.progress, _ = self.progress.stage("time", lambda: self._timed(screening, rng))
+
+    def doubt(self, signal: Signal) -> None:
+        """What a comparison with another one has shown."""
+        signals = (*self.progress.signals, signal)
+        self.progress = replace(self.progress, signals=signals)
+
+    def close(self) -> None:
+        """Whatever it still holds."""
+        self._holdings.close()
+
+    def _timed(self, screening: Screening, rng: random.Random) -> Outcome:
+        signals, results = list[Signal](), dict(self.progress.results)
+        for case in self.context.cases:
+            found = concluding.conclude(
+                self.context, screening.of(case), results[case.name], self.times, rng
+            )
+            signals += found.signals
+            if found.failure is not None:
+                return Timed({}, signals, results, found.failure)
+            results[case.name] = found.result
+        work = whose_work(self.context, results, self._verified.launches)
+        data = {"blocks": {name: blocks.report(times) for name, times in self.times.items()}}
+        return Timed(
+            {} if work.failure else data,
+            (*signals, *work.signals),
+            work.results,
+            work.failure,
+            self.times,
         )
 
 
-def compare(runs: Sequence[Run], effort: float) -> HeadToHead:
+def compare(contexts: Sequence[StageContext], effort: float) -> HeadToHead:
     """Always a comparison, in which candidates that failed take no part; trouble of the evaluator
-    itself is raised. runs: one for each candidate, of one open task."""
+    itself is raised. contexts: one for each candidate, of one open task."""
     began = time.monotonic()
-    contestants = [_Contestant(number, run) for number, run in enumerate(runs)]
-    processes = 0
+    contestants = [_Contestant(number, context) for number, context in enumerate(contexts)]
+    processes, duels = 0, []
     try:
         for each in contestants:
-            _prove(each)
+            each.prove()
         rng = paired.fresh_rng()
         processes = _time(contestants, effort, rng)
         able = _able(contestants) if processes else []
-        duels = [
-            ratios.duel(b.number, b.run, a.number, a.run, rng)
-            for i, b in enumerate(able)
-            for a in able[:i]
-        ]
-        prestart(runs[0])
+        for i, b in enumerate(able):
+            for a in able[:i]:
+                found, doubted = ratios.duel(b.entrant, a.entrant, rng)
+                duels.append(found)
+                for number, signal in doubted.items():
+                    contestants[number].doubt(signal)
+        prestart(contexts[0])
     finally:
-        for run in runs:
-            if run.loaded is not None:
-                run.loaded.close()
-            if run.compiled is not None:
-                os.close(run.compiled)
-            run.builds.close()
+        for each in contestants:
+            each.close()
     seconds = time.monotonic() - began
-    evaluations = tuple(conclude(each.run, each.failure, seconds) for each in contestants)
+    evaluations = tuple(conclude(each.context, each.progress, seconds) for each in contestants)
     fair = [
         d for d in duels if all(evaluations[n].status == "correct" for n in (d.first, d.second))
     ]
@@ -98,20 +145,7 @@ def compare(runs: Sequence[Run], effort: float) -> HeadToHead:
 
 
 def _able(contestants: Sequence[_Contestant]) -> list[_Contestant]:
-    return [each for each in contestants if each.failure is None]
-
-
-def _prove(each: _Contestant) -> None:
-    """Build and verify, as in any evaluation."""
-    run = each.run
-    each.attempt("build", build)
-    if each.failure is None:
-        each.attempt("verify", verify)
-    if each.failure is None:
-        keep_compiled(run)
-    if run.loaded is not None:
-        run.machine.reaper.add(run.loaded)
-        run.loaded = None
+    return [each for each in contestants if each.able]
 
 
 def _time(contestants: Sequence[_Contestant], effort: float, rng: random.Random) -> int:
@@ -119,12 +153,13 @@ def _time(contestants: Sequence[_Contestant], effort: float, rng: random.Random)
     first; how many processes each had."""
     begun, able = time.monotonic(), _able(contestants)
     for each in able:
-        each.run.times = {case.name: case_times.CaseTimes() for case in each.run.cases}
+        each.times = {case.name: CaseTimes() for case in each.context.cases}
+    screening = Screening(contestants[0].context)
     process, repeats, deadline = 0, REPEATS, math.inf
     most = min(BOUND, round(effort * MOST_PROCESSES))
     while len(able) > 1:
         try:
-            found = _process([each.run for each in able], process, rng)
+            found = _process([each.context for each in able], screening, process, rng)
         except interleaved.Lost as lost:
             able[lost.place].lose(lost.failure, begun)
             able = _able(contestants)
@@ -134,46 +169,46 @@ def _time(contestants: Sequence[_Contestant], effort: float, rng: random.Random)
             continue
         for each, some in zip(able, found, strict=True):
             for name, block in some.items():
-                each.run.times[name].blocks.append(block)
+                each.times[name].blocks.append(block)
         process += 1
         if process == paired.PROCESSES:
-            deadline = (
-                time.monotonic() + effort * timing_effort() * able[0].run.task.family.PATIENCE_S
-            )
+            patience_s = able[0].context.task.family.PATIENCE_S
+            deadline = time.monotonic() + effort * timing_effort() * patience_s
         if process >= paired.PROCESSES:
-            settled = all(ratios.is_settled(each.run, able[0].run, rng) for each in able[1:])
+            first = able[0].entrant
+            settled = all(ratios.is_settled(each.entrant, first, rng) for each in able[1:])
             if settled or process >= most or time.monotonic() > deadline:
                 break
     if not process or len(able) < 2:
         return 0
     for each in able:
-        each.attempt("time", lambda run: _conclude(run, rng))
+        each.conclude(screening, rng)
     return process
 
 
 def _process(
-    runs: Sequence[Run], process: int, rng: random.Random
-) -> list[dict[str, case_times.Block]]:
+    contexts: Sequence[StageContext], screening: Screening, process: int, rng: random.Random
+) -> list[dict[str, Block]]:
     """The blocks of one fresh process of each candidate, by case. Raises Lost."""
-    first = runs[0]
+    first = contexts[0]
     first.machine.reaper.wait()
-    workers, found = [], [dict[str, case_times.Block]() for _ in runs]
+    workers, found = [], [dict[str, Block]() for _ in contexts]
     try:
-        for place, run in enumerate(runs):
+        for place, context in enumerate(contexts):
             with interleaved.losing(place):
-                workers.append(start_worker(run))
+                workers.append(start_worker(context))
         for number, case in enumerate(first.cases):
             fraction = 0.5 + 0.4 * min(
                 1.0, (process + number / len(first.cases)) / paired.PROCESSES
             )
             text = (
-                f"{len(runs)} candidates in turn, process {process + 1} of at least "
+                f"{len(contexts)} candidates in turn, process {process + 1} of at least "
                 f"{paired.PROCESSES}, case {case.name}"
             )
             first.tell("time", text, fraction)
-            screened = with_baselines(first, case)
+            screened = screening.of(case)
             measured = interleaved.time_case(
-                screened, runs, workers, paired.strongest(screened), rng
+                screened, contexts, workers, paired.strongest(screened), rng
             )
             for some, block in zip(found, measured, strict=True):
                 some[case.name] = block
@@ -181,12 +216,3 @@ def _process(
     finally:
         for worker in workers:
             worker.close()
-
-
-def _conclude(run: Run, rng: random.Random) -> dict[str, object]:
-    """Results over the baseline, and who does the work. Raises Failure where the figures show a
-    cheat."""
-    for case in run.cases:
-        conclude_case(run, with_baselines(run, case), rng)
-    own_work.examine(run)
-    return {"blocks": {name: blocks.report(times) for name, times in run.times.items()}}

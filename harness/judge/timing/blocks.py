@@ -6,33 +6,33 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from ...types import Case, Signal
+from ..candidate_workers import call_seconds, prepare, set_state
 from ..failures import Failure
 from ..figures import case_times
 from ..processes.worker import Worker
-from ..run import Run, call_seconds, prepare, set_state
+from ..stage_context import StageContext
 from ..tasks.drawer import CONFIRMING_BURSTS, MORE_BURSTS, Drawer
 from . import causes, paired
 
 
-def draw(run: Run, case: Case, candidates: int = 1) -> None:
+def draw(context: StageContext, case: Case, candidates: int = 1) -> None:
     """Draw the sets on which a case is timed in the next process, unless they are there; of
     several candidates each gets its own."""
-    pool = run.task.pools[case.name]
-    pool.ask_for_bits(run.bitwise)
-    run.task.drawer.timing(
+    pool = context.task.pools[case.name]
+    pool.ask_for_bits(context.bitwise)
+    context.task.drawer.timing(
         pool,
         min(case.baselines_us.values()),
-        CONFIRMING_BURSTS if run.confirming else MORE_BURSTS,
+        CONFIRMING_BURSTS if context.confirming else MORE_BURSTS,
         candidates,
     )
 
 
 def time_case(
-    run: Run,
+    context: StageContext,
     case: Case,
     worker: Worker,
     baselines: list[str],
@@ -41,65 +41,63 @@ def time_case(
 ) -> case_times.Block:
     """One block: a candidate process against baselines, on the timing core or on `cores` with a
     thread each."""
-    pool = run.task.pools[case.name]
-    draw(run, case)
-    slots = prepare(run, worker, pool, 1 if pool.one_by_one else pool.calls)
-    run.task.drawer.state(pool, 0)
-    run.task.prepare(case.name, baselines)
+    pool = context.task.pools[case.name]
+    draw(context, case)
+    slots = prepare(context, worker, pool, 1 if pool.one_by_one else pool.calls)
+    context.task.drawer.state(pool, 0)
+    context.task.prepare(case.name, baselines)
     threads: dict[str, Any] = {
         "count": len(cores) or 1,
-        "cpus": list(cores or run.task.timing_cpus),
+        "cpus": list(cores or context.task.timing_cpus),
     }
-    run.task.baseline_worker.ask("threads", seconds=60, **threads)
+    context.task.baseline_worker.ask("threads", seconds=60, **threads)
     seconds, changes = call_seconds(case, pool.calls), len(pool.halves) > 1
 
     def change(name: str, state: int) -> None:
         if name:
             # of all baselines: they share a process
-            Drawer(run.task.baseline_worker).take(pool, state)
+            Drawer(context.task.baseline_worker).take(pool, state)
         else:
             set_state(worker, pool, state)
 
     def measure() -> case_times.Block:
         block = paired.time_process(
-            run.task,
+            context.task,
             case,
             worker,
             slots,
             baselines,
-            run.lock,
-            run.cancel,
+            context.lock,
+            context.cancel,
             rng,
             seconds,
             change,
             one_core=not cores,
-            checked=not run.ablating,
+            checked=not context.ablating,
         )
         if changes:
             change("", 0)
         return block
 
     try:
-        return run.guard(f"case {case.name}, timed", worker, measure)
+        return context.guard(f"case {case.name}, timed", worker, measure)
     except paired.WrongWhenTimed as wrong:
         when = f"wrong with {len(cores)} threads" if cores else "wrong while it was timed"
-        raise wrong_when_timed(run, case, wrong, when) from wrong
+        raise wrong_when_timed(wrong, when) from wrong
     finally:
         pool.release()  # no other process sees these inputs
         if changes:
             change("baselines", 0)
-        run.task.baseline_worker.ask(
+        context.task.baseline_worker.ask(
             "threads", seconds=60, count=1, cpus=sorted(os.sched_getaffinity(0))
         )
 
 
-def wrong_when_timed(run: Run, case: Case, wrong: paired.WrongWhenTimed, when: str) -> Failure:
-    """The failure that ends the evaluation; its case is noted as wrong."""
-    run.results[case.name] = replace(
-        run.results[case.name], correct=False, detail=wrong.finding.detail
-    )
-    text = f"{wrong} (right while it was checked, {when})"
-    return Failure("incorrect", text, (Signal(wrong.finding.signal or "wrong.values", text),))
+def wrong_when_timed(wrong: paired.WrongWhenTimed, when: str) -> Failure:
+    """The failure that ends the evaluation."""
+    text, found = f"{wrong} (right while it was checked, {when})", wrong.finding
+    signal = Signal(found.signal or "wrong.values", text)
+    return Failure("incorrect", text, (signal,), wrong=(wrong.case, found))
 
 
 def report(times: case_times.CaseTimes) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...types import Case
+from ..candidate_workers import call_seconds, prepare, set_state
 from ..correctness.oracle import Finding
 from ..errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from ..exchange.input_sets import Group, Half
@@ -24,7 +25,7 @@ from ..failures import Failure, explain
 from ..figures import case_times
 from ..processes.freezing import Turn, aside, is_gone, turns
 from ..processes.worker import Worker
-from ..run import Run, call_seconds, prepare, set_state
+from ..stage_context import StageContext
 from ..tasks.drawer import BURSTS, Drawer
 from . import blocks, paired
 from .runners import InBursts, OneByOne, Queued, Timed
@@ -48,7 +49,7 @@ class _Side:
     being verified."""
 
     place: int
-    run: Run
+    context: StageContext
     worker: Worker
     slots: Slots
     storage: list[Any] = field(default_factory=list)
@@ -62,24 +63,22 @@ class _Side:
 
 
 def time_case(
-    case: Case, runs: Sequence[Run], workers: Sequence[Worker], baseline: str, rng: random.Random
+    case: Case,
+    contexts: Sequence[StageContext],
+    workers: Sequence[Worker],
+    baseline: str,
+    rng: random.Random,
 ) -> list[case_times.Block]:
     """One block for each candidate, with as many rounds each, all measured in turn. case: with its
     screening. Raises Lost."""
-    task, pool = runs[0].task, runs[0].task.pools[case.name]
-    blocks.draw(runs[0], case, len(runs))
+    task, pool = contexts[0].task, contexts[0].task.pools[case.name]
+    blocks.draw(contexts[0], case, len(contexts))
     sides = []
     try:
-        for place, (run, worker) in enumerate(zip(runs, workers, strict=True)):
-            with _of(case, place, run, worker):
-                sides.append(
-                    _Side(
-                        place,
-                        run,
-                        worker,
-                        prepare(run, worker, pool, 1 if pool.one_by_one else pool.calls),
-                    )
-                )
+        for place, (context, worker) in enumerate(zip(contexts, workers, strict=True)):
+            with _of(case, place, context, worker):
+                slots = prepare(context, worker, pool, 1 if pool.one_by_one else pool.calls)
+                sides.append(_Side(place, context, worker, slots))
         task.drawer.state(pool, 0)
         task.prepare(case.name, [baseline])
         task.baseline_worker.ask("threads", seconds=60, count=1, cpus=list(task.timing_cpus))
@@ -89,7 +88,7 @@ def time_case(
             gone = next((side for side in sides if is_gone(side.worker.root)), None)
             if gone is None:
                 raise
-            with _of(case, gone.place, gone.run, gone.worker):
+            with _of(case, gone.place, gone.context, gone.worker):
                 raise error
     finally:
         pool.release()  # no other process sees these inputs
@@ -108,7 +107,7 @@ class _Block:
     ) -> None:
         self._case, self._candidates, self._baseline, self._rng = case, candidates, baseline, rng
         first = candidates[0]
-        self._task, self._pool = first.run.task, first.run.task.pools[case.name]
+        self._task, self._pool = first.context.task, first.context.task.pools[case.name]
         pool = self._pool
         kind = OneByOne if pool.one_by_one else Queued if pool.shared else InBursts
         seconds = call_seconds(case, pool.calls)
@@ -131,12 +130,12 @@ class _Block:
         self._of_baseline: list[float] = []
 
     def measure(self) -> list[case_times.Block]:
-        task, pool, run = self._task, self._pool, self._candidates[0].run
+        task, pool, context = self._task, self._pool, self._candidates[0].context
         pids = (*(side.worker.pid for side in self._candidates), task.baseline_worker.pid)
         roots = (*(side.worker.root for side in self._candidates), task.baseline_worker.root)
         with self._own(self._baseline):
             self._sides.compile(self._baseline)
-        with run.lock.hold(run.cancel), aside(task.timing_cpus):
+        with context.lock.hold(context.cancel), aside(task.timing_cpus):
             before = task.family.state(pids)
             self._blocks = {
                 name: case_times.Block({}, before, before, calls=pool.calls, warm=pool.warm)
@@ -264,7 +263,7 @@ class _Block:
             if side is None:
                 yield
             else:
-                with _of(self._case, side.place, side.run, side.worker):
+                with _of(self._case, side.place, side.context, side.worker):
                     yield
         except _WORKERS as error:
             raise paired.BaselineLost(
@@ -282,18 +281,23 @@ def losing(place: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _of(case: Case, place: int, run: Run, worker: Worker) -> Iterator[None]:
+def _of(case: Case, place: int, context: StageContext, worker: Worker) -> Iterator[None]:
     """Whatever goes wrong here is this candidate's failure."""
     try:
         with losing(place):
             yield
     except paired.WrongWhenTimed as wrong:
-        raise Lost(
-            place, blocks.wrong_when_timed(run, case, wrong, "wrong while it was timed")
-        ) from wrong
+        raise Lost(place, blocks.wrong_when_timed(wrong, "wrong while it was timed")) from wrong
     except _WORKERS as error:
         where = f"case {case.name}, timed"
         raise Lost(
             place,
-            explain(error, where, worker.log(), worker.flooded, run.builds.records, run.language),
+            explain(
+                error,
+                where,
+                worker.log(),
+                worker.flooded,
+                context.builds.records,
+                context.language,
+            ),
         ) from error

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...types import Case, CaseDuel, Duel, Signal, Verdict
 from ..figures import case_times, statistics
-from ..run import Run
+from ..stage_context import StageContext
 
 
 @dataclass(frozen=True)
@@ -28,22 +28,32 @@ class _Ratio:
     open_us: float
 
 
-def duel(number: int, first: Run, other: int, second: Run, rng: random.Random) -> Duel:
-    """The first candidate against the second, by their numbers. Where the figures call one faster
-    and the judge does not vouch for it, that one's evaluation gets a signal."""
-    found, margin = _ratios(first, second, rng), first.task.family.MARGIN
+@dataclass(frozen=True)
+class Entrant:
+    """A candidate of a comparison, by its number, with what was measured of it."""
+
+    number: int
+    context: StageContext
+    times: Mapping[str, case_times.CaseTimes]
+
+
+def duel(first: Entrant, second: Entrant, rng: random.Random) -> tuple[Duel, dict[int, Signal]]:
+    """The first candidate against the second. Where the figures call one faster and the judge does
+    not vouch for it, that one's number comes with a signal."""
+    found, margin = _ratios(first, second, rng), first.context.task.family.MARGIN
     cases = tuple(_case(r, margin) for r in found)
     verdict, by_figure = _verdict(found, margin), _by_figure(found, margin)
+    doubted = {}
     if verdict == "inconclusive" and by_figure in ("faster", "slower"):
-        winner, loser = (first, other) if by_figure == "faster" else (second, number)
+        winner, loser = (first, second) if by_figure == "faster" else (second, first)
         text = (
-            f"faster than candidate {loser + 1} of the comparison by the figures, but not by more "
-            "than the judge's clock leaves open, or the device was shared or an output known "
-            "beforehand"
+            f"faster than candidate {loser.number + 1} of the comparison by the figures, but not "
+            "by more than the judge's clock leaves open, or the device was shared or an output "
+            "known beforehand"
         )
-        winner.signals.append(Signal("clock_open", text))
+        doubted[winner.number] = Signal("clock_open", text)
     mean, low, high = (math.exp(_mean(found, some)) for some in _columns(found))
-    return Duel(number, other, mean, (low, high), verdict, cases)
+    return Duel(first.number, second.number, mean, (low, high), verdict, cases), doubted
 
 
 def _case(r: _Ratio, margin: float) -> CaseDuel:
@@ -53,34 +63,36 @@ def _case(r: _Ratio, margin: float) -> CaseDuel:
     )
 
 
-def is_settled(first: Run, second: Run, rng: random.Random) -> bool:
+def is_settled(first: Entrant, second: Entrant, rng: random.Random) -> bool:
     """Whether more processes would not change what can be said of the two."""
-    found, margin = _ratios(first, second, rng), first.task.family.MARGIN
+    found, margin = _ratios(first, second, rng), first.context.task.family.MARGIN
     of_figures_alone = any(r.barred for r in found)
     return (
         _by_figure(found, margin) if of_figures_alone else _verdict(found, margin)
     ) != "inconclusive"
 
 
-def _ratios(first: Run, second: Run, rng: random.Random) -> list[_Ratio]:
+def _ratios(first: Entrant, second: Entrant, rng: random.Random) -> list[_Ratio]:
     """Of the cases that decide: all, where none has a weight."""
-    cases = [case for case in first.cases if case.weight > 0] or first.cases
+    judged = first.context.cases
+    cases = [case for case in judged if case.weight > 0] or judged
     return [_ratio(first, second, case, rng) for case in cases]
 
 
-def _ratio(first: Run, second: Run, case: Case, rng: random.Random) -> _Ratio:
-    own, other, family = first.times[case.name], second.times[case.name], first.task.family
+def _ratio(first: Entrant, second: Entrant, case: Case, rng: random.Random) -> _Ratio:
+    own, other, task = first.times[case.name], second.times[case.name], first.context.task
     (baseline,) = own.blocks[0].pairs
     ours, theirs = (
         [[us for _, us in process] for process in times.confirmed(baseline)]
         for times in (own, other)
     )
     processes = [list(zip(b, a, strict=True)) for a, b in zip(ours, theirs, strict=True)]
-    found = statistics.compare(processes, family.MARGIN, rng, process_us=family.PROCESS_US)
+    margin, process_us = task.family.MARGIN, task.family.PROCESS_US
+    found = statistics.compare(processes, margin, rng, process_us=process_us)
     low, high = map(math.log, found.interval)
     (hidden, both_us), (hidden_other, _) = _hidden(own, other, ours), _hidden(other, own, theirs)
     contended = any(block.contended for times in (own, other) for block in times.blocks)
-    barred = contended or bool(first.task.pools[case.name].predictable)
+    barred = contended or bool(task.pools[case.name].predictable)
     return _Ratio(
         case,
         math.log(found.speedup),

@@ -15,7 +15,7 @@ from harness.judge.errors import Refused, WorkerFailed
 from harness.judge.evaluation import pipeline
 from harness.judge.processes import bubblewrap
 from harness.judge.processes.worker import ForkServer, Worker
-from harness.judge.run import begin
+from harness.judge.stage_context import begin
 from harness.judge.tasks.opening import OpenTask, open_task
 from harness.native import find_compiler
 from harness.targets import cpu

@@ -14,7 +14,7 @@ from harness.judge.device.machine import Machine
 from harness.judge.errors import WorkerDied
 from harness.judge.evaluation import pipeline
 from harness.judge.processes.worker import ForkServer, Worker
-from harness.judge.run import begin
+from harness.judge.stage_context import begin
 from harness.judge.tasks.opening import OpenTask, open_task
 from harness.native import find_compiler
 from harness.sandbox.confine import Confinement

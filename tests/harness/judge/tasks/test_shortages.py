@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 import torch
 
+from harness.judge.candidate_workers import address_space, call_seconds
 from harness.judge.device.machine import Machine
 from harness.judge.errors import CancelToken, TaskRefusedError, WorkerDied
 from harness.judge.exchange import bursts, device_link
 from harness.judge.exchange.case_pool import CasePool
 from harness.judge.failures import Failure
 from harness.judge.main import Judge
-from harness.judge.run import Run, address_space, call_seconds
+from harness.judge.stage_context import StageContext
 from harness.judge.tasks.drawer import Drawer
 from harness.judge.tasks.opening import open_task
 from harness.judge.tasks.task_workers import TaskText, TaskWorkers
@@ -86,9 +87,9 @@ def test_who_holds_a_devices_memory_has_crashed(
     def guarded(held: int) -> None:
         ended.clear()
         monkeypatch.setattr(device_link, "free_bytes", lambda: gib + (held if ended else 0))
-        run: Any = SimpleNamespace(task=SimpleNamespace(pools={"only": pool}))
-        run.starved = lambda *how: Run.starved(run, *how)
-        Run.guard(run, "case only", worker, starved)
+        context: Any = SimpleNamespace(task=SimpleNamespace(pools={"only": pool}))
+        context.starved = lambda *how: StageContext.starved(context, *how)
+        StageContext.guard(context, "case only", worker, starved)
 
     with pytest.raises(Failure, match=r"holds 100\.0 GiB") as caught:
         guarded(100 * gib)

@@ -15,6 +15,7 @@ import pytest
 
 from harness.judge.errors import WorkerTimeout
 from harness.judge.figures.case_times import Block, CaseTimes
+from harness.judge.outcomes import Timed, Verified
 from harness.judge.processes.reaping import Reaper
 from harness.judge.timing import blocks, extra_figures, measuring, paired
 from harness.judge.timing.paired import PROCESSES, BaselineLost
@@ -28,7 +29,6 @@ from harness.types import (
     Ceilings,
     EvaluationRequest,
     Policy,
-    Signal,
 )
 from harness.workers import placement
 from tests.harness.conftest import Bench as JudgeBench
@@ -78,16 +78,11 @@ class Bench:
             environment_of=lambda family: SimpleNamespace(allocation="alike"),
             reaper=Reaper(),
         )
-        self.run: Any = SimpleNamespace(
+        self.context: Any = SimpleNamespace(
             cases=[case],
             request=EvaluationRequest(Candidate("x", "cpp"), purpose, cases=("only",)),
             confirming=purpose in ("confirm", "export"),
             ablating=False,
-            times={},
-            results={"only": CaseResult("only", correct=True)},
-            signals=list[Signal](),
-            screened={},
-            loaded=None,
             task=SimpleNamespace(
                 pools=defaultdict(lambda: SimpleNamespace(predictable=[])),
                 family=cpu,
@@ -99,12 +94,12 @@ class Bench:
             tell=lambda stage, text, fraction: self.told.append(text),
         )
 
-        def start(run: Any, cores: Any = ()) -> Any:
+        def start(context: Any, cores: Any = ()) -> Any:
             self.started += 1
             return SimpleNamespace(close=lambda: None)
 
         def time_case(
-            run: Any, case: Case, worker: Any, baselines: list[str], rng: Any, cores: Any = ()
+            context: Any, case: Case, worker: Any, baselines: list[str], rng: Any, cores: Any = ()
         ) -> Block:
             self.cores.append(len(cores))
             self.baselines.append(baselines)
@@ -112,24 +107,27 @@ class Bench:
 
         for module in (measuring, extra_figures):
             monkeypatch.setattr(module, "start_worker", start)
-        monkeypatch.setattr(measuring, "keep_compiled", lambda run: None)
-        monkeypatch.setattr(measuring, "prestart_timed", lambda run: None)
-        monkeypatch.setattr(blocks, "draw", lambda run, case: None)
+        monkeypatch.setattr(measuring, "prestart_timed", lambda context: None)
+        monkeypatch.setattr(blocks, "draw", lambda context, case: None)
         monkeypatch.setattr(measuring, "PAUSE_S", 0)
         monkeypatch.setattr(blocks, "time_case", time_case)
 
+    def time(self) -> Timed:
+        verified = Verified(results={"only": CaseResult("only", correct=True)})
+        return measuring.time_candidate(self.context, verified)
 
-def names(bench: Bench) -> list[str]:
-    return [s.name for s in bench.run.signals]
+
+def names(timed: Timed) -> list[str]:
+    return [s.name for s in timed.signals]
 
 
 def test_a_calm_device_is_measured_once_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, iter([block(CALM)] * PROCESSES))
-    data = measuring.time_candidate(bench.run)
+    timed = bench.time()
     assert bench.started == PROCESSES
-    assert names(bench) == []
-    assert data["blocks"]["only"]["repeated"] == 0
-    found = bench.run.results["only"]
+    assert names(timed) == []
+    assert timed.data["blocks"]["only"]["repeated"] == 0
+    found = timed.results["only"]
     assert (found.latency_us, found.warm_us, found.baseline_warm_us) == (10.0, 5.0, 10.0)
     assert (found.end_to_end_us, found.baseline_end_to_end_us) == (15.0, 25.0)
 
@@ -139,25 +137,25 @@ def test_a_disturbed_block_is_measured_again_by_a_fresh_process(
 ) -> None:
     wrong = block(STRANGER, own=1.0)
     bench = Bench(monkeypatch, iter([wrong, *[block(CALM)] * PROCESSES]))
-    data = measuring.time_candidate(bench.run)
+    timed = bench.time()
     assert bench.started == PROCESSES + 1
-    assert bench.run.results["only"].latency_us == 10.0  # nothing of the disturbed blocks counts
-    assert names(bench) == []
-    assert data["blocks"]["only"]["repeated"] == 1
+    assert timed.results["only"].latency_us == 10.0  # nothing of the disturbed blocks counts
+    assert names(timed) == []
+    assert timed.data["blocks"]["only"]["repeated"] == 1
     assert any("process 9 (train)" in text for text in bench.told)
 
 
 def test_what_does_not_pass_is_bounded_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, iter([block(STRANGER)] * (PROCESSES + measuring.REPEATS)), "confirm")
-    monkeypatch.setattr(extra_figures, "measure", lambda run, rng: None)
-    data = measuring.time_candidate(bench.run)
+    monkeypatch.setattr(extra_figures, "measured", lambda context, case, result, *_: result)
+    timed = bench.time()
     assert bench.started == PROCESSES + measuring.REPEATS
-    (signal,) = bench.run.signals
+    (signal,) = timed.signals
     assert signal.name == "foreign_process"
     assert signal.evidence == {"disturbed": float(PROCESSES), "repeated": float(measuring.REPEATS)}
     assert "process 9 (train)" in signal.message
-    assert len(data["blocks"]["only"]["counted"]) == PROCESSES
-    assert bench.run.results["only"].speedup == 2.0
+    assert len(timed.data["blocks"]["only"]["counted"]) == PROCESSES
+    assert timed.results["only"].speedup == 2.0
 
 
 def test_a_confirmation_goes_on_while_a_case_is_unclear(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,12 +166,12 @@ def test_a_confirmation_goes_on_while_a_case_is_unclear(monkeypatch: pytest.Monk
         "export",
         {"eager": 20.0, "slow": 99.0},
     )
-    data = measuring.time_candidate(bench.run)
-    assert paired.PROCESSES < data["processes"]["only"] < measuring.MOST_PROCESSES
+    timed = bench.time()
+    assert paired.PROCESSES < timed.data["processes"]["only"] < measuring.MOST_PROCESSES
     assert bench.baselines[: paired.PROCESSES + 1] == [["eager", "slow"]] * paired.PROCESSES + [
         ["eager"]
     ]
-    found = bench.run.results["only"]
+    found = timed.results["only"]
     assert found.verdict == "faster"
     assert 1 < found.interval[0] < 20 / 18.2 < found.interval[1]
 
@@ -184,25 +182,27 @@ def test_a_confirmation_ends_where_nothing_decides(monkeypatch: pytest.MonkeyPat
         iter([block(CALM, own=own) for own in (18.0, 22.0)] * measuring.MOST_PROCESSES),
         "export",
     )
-    assert measuring.time_candidate(bench.run)["processes"]["only"] == measuring.MOST_PROCESSES
-    assert bench.run.results["only"].verdict == "inconclusive"
+    timed = bench.time()
+    assert timed.data["processes"]["only"] == measuring.MOST_PROCESSES
+    assert timed.results["only"].verdict == "inconclusive"
     monkeypatch.setattr(cpu, "PATIENCE_S", 0.0)
     bench = Bench(monkeypatch, iter([block(CALM, own=own) for own in (18.0, 22.0)] * 8), "export")
-    assert measuring.time_candidate(bench.run)["processes"]["only"] == paired.PROCESSES
+    assert bench.time().data["processes"]["only"] == paired.PROCESSES
 
 
 def test_a_search_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, iter([block(CALM, own=own) for own in (18.0, 22.0)] * 8))
-    assert measuring.time_candidate(bench.run)["processes"]["only"] == paired.PROCESSES
+    assert bench.time().data["processes"]["only"] == paired.PROCESSES
 
 
 def test_a_search_leaves_what_is_plainly_behind_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, iter([block(CALM)] * PROCESSES))  # 2x
-    bench.run.request = replace(bench.run.request, best=3.0)
-    assert measuring.time_candidate(bench.run)["processes"]["only"] == 1
-    assert names(bench) == ["timed_briefly"]
-    assert "F = 2.000" in bench.run.signals[0].message
-    found = bench.run.results["only"]
+    bench.context.request = replace(bench.context.request, best=3.0)
+    timed = bench.time()
+    assert timed.data["processes"]["only"] == 1
+    assert names(timed) == ["timed_briefly"]
+    assert "F = 2.000" in timed.signals[0].message
+    found = timed.results["only"]
     assert (found.speedup, found.verdict) == (2.0, "inconclusive")
     assert found.interval[0] < 1.8 < 2.2 < found.interval[1]  # one process is not sure of more
 
@@ -212,15 +212,16 @@ def test_what_may_be_the_best_is_timed_to_the_end(
     monkeypatch: pytest.MonkeyPatch, best: float, purpose: str
 ) -> None:
     bench = Bench(monkeypatch, iter([block(CALM)] * PROCESSES), purpose)
-    bench.run.request = replace(bench.run.request, best=best)
-    assert measuring.time_candidate(bench.run)["processes"]["only"] == PROCESSES
-    assert names(bench) == []
+    bench.context.request = replace(bench.context.request, best=best)
+    timed = bench.time()
+    assert timed.data["processes"]["only"] == PROCESSES
+    assert names(timed) == []
 
 
 def test_throttling_has_its_own_word(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, iter([block(HOT_CHIP)] * (PROCESSES + measuring.REPEATS)))
-    measuring.time_candidate(bench.run)
-    assert names(bench) == ["throttled"]
+    timed = bench.time()
+    assert names(timed) == ["throttled"]
 
 
 @pytest.mark.parametrize(
@@ -232,9 +233,9 @@ def test_all_cores_are_shown_and_judged_only_where_there_are_enough(
     scripted = [*[block(CALM)] * PROCESSES, *[block(CALM, own=4.0)] * processes]
     bench = Bench(monkeypatch, iter(scripted), "confirm")
     monkeypatch.setattr(extra_figures.os, "sched_getaffinity", lambda _: set(range(cores)))
-    measuring.time_candidate(bench.run)
+    timed = bench.time()
     assert bench.cores == [0] * PROCESSES + [cores] * processes
-    found = bench.run.results["only"]
+    found = timed.results["only"]
     assert (found.latency_us, found.threads) == (10.0, 1)
     if not processes:
         assert found.all_cores is None

@@ -1,0 +1,220 @@
+"""The confined workers in which a candidate is loaded: how they start, and how a case is made ready
+in them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..sandbox.confine import Confinement
+from ..types import Case
+from ..wire import buffers
+from .device import host_memory
+from .errors import Interfered
+from .exchange import bursts
+from .exchange.case_pool import CasePool
+from .exchange.slots import Slots
+from .processes.worker import ForkServer, Worker
+from .stage_context import StageContext
+
+LOAD_SECONDS = 30.0
+# calls may take 200 times as long as the strongest baseline, and 10 s in any case;
+CALL_FLOOR_SECONDS, CALL_FACTOR = 10.0, 200.0
+SLOW_FACTOR = 20.0  # 20 times where the baseline takes half a second or was not timed
+# as often as what a large case reads and writes a copy of eager may map it, with what its operators
+# hand on
+HELD_TIMES = 24
+
+
+def start_worker(
+    context: StageContext, *, poison: bool = False, cores: Sequence[int] = ()
+) -> Worker:
+    """A fresh confined worker with the candidate loaded: on the timing core with one thread, or on
+    `cores` with a thread each. It cannot leave them, unless it only verifies (`poison`): races are
+    looked for on all cores. The first worker of an evaluation decides what is built for it. One
+    that is timed is a fork of the same
+    process as the reference's: where code and libraries lie is decided there. Equal calls of 11 us
+    differed by 4 % before, by 1 to 2 % since (seen on a CPU)."""
+    pinned = tuple(cores or context.task.timing_cpus)
+    if poison:
+        server, rules, prestarted = (
+            context.place.server,
+            _rules(context),
+            context.machine.prestarted,
+        )
+    else:
+        server, rules = _timed(context, pinned)
+        prestarted = context.machine.prestarted_timed
+    worker = prestarted.take(server, context.place.worker, rules, context.cancel) or server.worker(
+        context.place.worker, rules, context.machine.scratch
+    )
+    worker.cancel, worker.on_build = context.cancel, context.builds.desk()
+    source = buffers.from_bytes("candidate", context.request.candidate.source.encode())
+    try:
+        given = [source] if context.compiled is None else [source, *worker.own(context.compiled)]
+        if context.place.device:
+            context.guard(
+                "loading",
+                worker,
+                lambda: worker.ask("device", seconds=LOAD_SECONDS, **context.place.device),
+            )
+        context.guard(
+            "loading",
+            worker,
+            lambda: worker.ask("load", given, seconds=LOAD_SECONDS, poison=poison),
+        )
+        context.guard(
+            "loading",
+            worker,
+            lambda: worker.ask(
+                "threads",
+                seconds=LOAD_SECONDS,
+                count=len(cores) or 1,
+                cpus=pinned if poison else (),
+            ),
+        )
+        return worker
+    except BaseException:
+        worker.close()
+        raise
+    finally:
+        os.close(source)
+
+
+def _timed(context: StageContext, pinned: tuple[int, ...]) -> tuple[ForkServer, Confinement]:
+    """Where a worker that is timed is forked from, and how it is confined."""
+    family = context.task.family
+    rules = replace(
+        _rules(context), cpus=pinned, forks=context.place.mode == "compile" or family.FORKS
+    )
+    if context.place.mode != "execute":
+        return context.place.server, rules
+    return context.machine.task_server(family, context.task.text.folder, level=context.level), rules
+
+
+def prestart_timed(context: StageContext) -> None:
+    """Begin with the next worker that will be timed on a device, whose context takes as long as
+    drawing inputs does. It has no candidate yet."""
+    family = context.task.family
+    if context.place.mode == "execute" and family.SLOW_START:
+        server, rules = _timed(context, tuple(context.task.timing_cpus))
+        context.machine.prestarted_timed.start(
+            server, context.place.worker, rules, context.machine.scratch, family.TORCH_DEVICE
+        )
+
+
+def _rules(context: StageContext) -> Confinement:
+    """A candidate's confinement, with the address space that the largest case needs."""
+    rules = context.machine.rules(context.level, context.task.family)
+    case_bytes = max(
+        (p.input_bytes + p.slot_bytes + p.state_bytes for p in context.task.pools.values()),
+        default=0,
+    )
+    return replace(
+        rules, memory_bytes=address_space(rules.memory_bytes, case_bytes, host_memory.allowed())
+    )
+
+
+def address_space(granted: int, case_bytes: int, allowed: int) -> int:
+    """Bytes that a candidate may map; granted: by its device family, 0 for any number. More for a
+    large case, whose inputs and outputs are there several times, mapped and fenced, and as often
+    again as its operators hand values on."""
+    return max(granted, min(HELD_TIMES * case_bytes, allowed)) if granted else 0
+
+
+def prestart(context: StageContext) -> None:
+    """Begin with the worker that will check the next candidate."""
+    family = context.task.family
+    if context.place.mode == "execute":
+        context.machine.prestarted.start(
+            context.place.server,
+            context.place.worker,
+            _rules(context),
+            context.machine.scratch,
+            family.TORCH_DEVICE,
+        )
+
+
+def keep_compiled(context: StageContext, worker: Worker) -> int | None:
+    """Spare the timing workers what the checking worker has compiled, where compiling happens at
+    the first launch: a descriptor of it that the caller closes, None where there is nothing."""
+    if not context.task.family.COMPILES_AT_LAUNCH:
+        return None
+    fd = buffers.create("compiled", 0, fixed=False)
+
+    def pack() -> bool:
+        found = worker.data(worker.ask("pack", [fd], seconds=LOAD_SECONDS))
+        if (
+            not isinstance(found, dict)
+            or not isinstance(found.get("bytes"), int)
+            or found["bytes"] <= 0
+        ):
+            return False
+        try:
+            buffers.seal(fd)
+        except OSError as error:
+            raise Interfered(
+                "it keeps hold of the file in which it handed over what it compiled"
+            ) from error
+        return True
+
+    kept = False
+    try:
+        kept = context.guard("handing over what was compiled", worker, pack)
+        return fd if kept else None
+    finally:
+        if not kept:
+            os.close(fd)
+
+
+def prepare(
+    context: StageContext, worker: Worker, pool: CasePool, count: int, before: Slots | None = None
+) -> Slots:
+    """Construct the candidate's model for a case and give it the reference's parameters. before:
+    slots that this worker is done with."""
+    slots = bursts.slots(pool, count, before)
+
+    def prepare() -> None:
+        worker.ask(
+            "case",
+            [*worker.own(pool.init_fd), *slots.fds],
+            seconds=LOAD_SECONDS,
+            key=pool.name,
+            init=pool.describe["init"],
+            outputs=pool.outputs,
+            slots=count,
+            slot_bytes=pool.slot_bytes,
+            state=pool.describe["state"],
+            seed=pool.seed,
+            upstream=pool.upstream,
+            device=context.task.family.TORCH_DEVICE,
+        )
+        set_state(worker, pool, 0)
+
+    context.guard(f"case {pool.name}: construction", worker, prepare)
+    return slots
+
+
+def set_state(worker: Worker, pool: CasePool, seed: int) -> None:
+    if pool.describe["state"]:
+        layout = pool.describe["state_layout"]
+        worker.ask(
+            "state",
+            worker.own(pool.states[seed]),
+            seconds=LOAD_SECONDS,
+            key=pool.name,
+            layout=layout,
+        )
+
+
+def call_seconds(case: Case, calls: int, reference_s: float = 0.0) -> float:
+    """How long so many calls may take. reference_s: one of the reference, which counts where no
+    baseline was timed."""
+    known = min(case.baselines_us.values(), default=0.0) / 1e6
+    one = (
+        min(CALL_FACTOR * known, max(CALL_FLOOR_SECONDS, SLOW_FACTOR * known))
+        if known
+        else SLOW_FACTOR * reference_s
+    )
+    return max(CALL_FLOOR_SECONDS, calls * one)

@@ -1,0 +1,236 @@
+"""What the rounds of a case come to: an interval, a verdict, and what speaks against either."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ...types import Case, CaseResult, Signal
+from ..device import roofline
+from ..failures import Failure
+from ..figures import statistics
+from ..figures.case_times import CaseTimes
+from ..stage_context import StageContext
+from . import blocks
+
+UNCONFIRMED = (
+    "the judge's clock does not reproduce the candidate's own, which said faster: the figure is "
+    "the judge's"
+)
+WAITS = (
+    "a call takes longer by the judge's clock than its process ran: it waits for others, and the "
+    "figure counts that"
+)
+AHEAD = (
+    "calls that are not measured take longer than those that are, by more than the baseline's do: "
+    "the figure counts that ({alone:.4g} us without it)"
+)
+MERGED = (
+    "a call takes longer alone than as one of several, by more than the baseline's does: the "
+    "figure is that of a call alone"
+)
+Times = Mapping[str, CaseTimes]  # by case
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What a timed case comes to."""
+
+    result: CaseResult
+    signals: tuple[Signal, ...] = ()
+    failure: Failure | None = None
+    """The figures show a cheat; the result is then what it was before."""
+
+
+def conclude(
+    context: StageContext, case: Case, result: CaseResult, times: Times, rng: random.Random
+) -> Conclusion:
+    """The result of a timed case over its strongest baseline. case: with its screening. result: of
+    its outputs."""
+    own, family = times[case.name], context.task.family
+    by_judge, best = own.nothing_us is not None, strongest(own)
+    if not by_judge and (failure := _of_clocks(context, case, own)):
+        return Conclusion(result, failure=failure)
+    compared = compare(context, times, case.name, best, rng)
+    latency_us = statistics.median([us for process in own.confirmed(best) for _, us in process])
+    signals = blocks.doubts(case.name, own)
+    if not context.ablating and (failure := _of_speed(context, case, latency_us)):
+        return Conclusion(result, tuple(signals), failure)
+    # what a baseline reached can be reached: a ceiling above it was measured in a busier moment
+    roofline_us = (
+        min([case.roofline_time_us, *medians(own).values()]) if case.roofline_time_us else 0.0
+    )
+    signals += _implausible(case, latency_us, roofline_us)
+    compared, why = _vouched(context, case, compared, times, latency_us)
+    signals += why
+    open_us = left_open_us(context, times, case.name, best)
+    signals += _doubted(case, compared, open_us, latency_us)
+    concluded = replace(
+        result,
+        speedup=compared.speedup,
+        interval=compared.interval,
+        verdict=compared.verdict,
+        baseline=best,
+        baselines=medians(own),
+        latency_us=latency_us,
+        clock="judge" if by_judge else "candidate",
+        open_us=open_us,
+        warm_us=own.median_of("warm_us", ""),
+        baseline_warm_us=own.median_of("warm_us", best),
+        end_to_end_us=own.median_of("end_to_end_us", ""),
+        baseline_end_to_end_us=own.median_of("end_to_end_us", best),
+        dispatch_us=own.median_of("dispatch_us", ""),
+        launch_us=statistics.median(own.all("launch_us")),
+        roofline_fraction=min(roofline_us, latency_us) / latency_us if roofline_us else None,
+        pairs=compared.pairs,
+        detail=_why_raised(context, own, best),
+        page_faults=statistics.median(own.all("faults")),
+        baseline_page_faults=statistics.median(own.all("baseline_faults")),
+        threads=1,
+        allocation=context.machine.environment_of(family).allocation,
+    )
+    return Conclusion(concluded, tuple(signals))
+
+
+def compare(
+    context: StageContext, times: Times, case: str, baseline: str, rng: random.Random
+) -> statistics.Comparison:
+    """Under what is known of this device, and of a search's one baseline process."""
+    family = context.task.family
+    return statistics.compare(
+        times[case].confirmed(baseline),
+        family.MARGIN,
+        rng,
+        baselines=0 if context.confirming else baseline_processes(context, times),
+        process_us=family.PROCESS_US,
+        open_us=left_open_us(context, times, case, baseline),
+    )
+
+
+def left_open_us(context: StageContext, times: Times, case: str, baseline: str) -> float:
+    """By how much a call may be longer than its figure; of what is joined the most, since rounds
+    keep the doubt under which they were measured."""
+    own = times[case]
+    earlier = context.request.earlier.open_us.get(case, {}).get(baseline, 0.0)
+    return max(earlier, own.open_us + own.alone_open_us(baseline))
+
+
+def is_contended(context: StageContext, times: Times, case: str) -> bool:
+    """Whether somebody else had work for the device in rounds of this case."""
+    return case in context.request.earlier.contended or any(b.contended for b in times[case].blocks)
+
+
+def baseline_processes(context: StageContext, times: Times) -> int:
+    """How many processes of the baselines stood beside the candidate's."""
+    earlier = context.request.earlier
+    own = max(len(each.blocks) for each in times.values()) if context.request.renews else 1
+    return own + (earlier.baselines if earlier.rounds else 0)
+
+
+def strongest(times: CaseTimes) -> str:
+    """The baseline with the lowest median."""
+    found = medians(times)
+    return min(found, key=lambda name: found[name])
+
+
+def medians(times: CaseTimes) -> dict[str, float]:
+    """Microseconds of each baseline."""
+    names = list(times.blocks[0].pairs)
+    rounds = {b: [*times.earlier.get(b, ()), *times.pairs(b)] for b in names}
+    return {
+        b: statistics.median([pair[0] for process in some for pair in process])
+        for b, some in rounds.items()
+    }
+
+
+def _of_clocks(context: StageContext, case: Case, times: CaseTimes) -> Failure | None:
+    """Where the candidate's own clock gives the figure, and the judge's disagrees."""
+    copying_us = roofline.copying_us(case, context.machine.ceilings_of(context.task.family))
+    if not times.clock_disagrees(copying_us):
+        return None
+    text = (
+        f"case {case.name}: a burst took at least {times.seen_ns / 1e3:.0f} us by the judge's "
+        f"clock and {times.claimed_ns / 1e3:.0f} us by the candidate's own, and the baseline "
+        "shows no such gap: work is done outside the timed calls"
+    )
+    return Failure("reward_hack", text, (Signal("cheat.clock", text),))
+
+
+def _of_speed(context: StageContext, case: Case, latency_us: float) -> Failure | None:
+    """Where nobody could have written the outputs."""
+    if not case.bytes_written:
+        return None
+    floor_us = roofline.impossible_us(case, context.machine.ceilings_of(context.task.family))
+    if latency_us >= floor_us:
+        return None
+    text = (
+        f"case {case.name}: {latency_us:.2f} us is below {floor_us:.2f} us, the least in which "
+        "this machine can write the outputs"
+    )
+    return Failure("reward_hack", text, (Signal("cheat.impossible_speed", text),))
+
+
+def _implausible(case: Case, latency_us: float, roofline_us: float) -> list[Signal]:
+    if not roofline_us or latency_us >= 0.6 * roofline_us or latency_us <= 1.0:
+        return []
+    text = (
+        f"case {case.name}: {latency_us:.1f} us beats the measured roofline of {roofline_us:.1f} us"
+    )
+    return [Signal("suspect.implausible_speed", text)]
+
+
+def _vouched(
+    context: StageContext,
+    case: Case,
+    compared: statistics.Comparison,
+    times: Times,
+    latency_us: float,
+) -> tuple[statistics.Comparison, list[Signal]]:
+    """The comparison without what cannot be vouched for, and why."""
+    signals = []
+    if numbers := context.task.pools[case.name].predictable:
+        if compared.verdict == "faster":
+            compared = replace(compared, verdict="inconclusive")
+        text = (
+            f"case {case.name}: output {numbers[0]} is the same in every draw, within what it may "
+            "be off by: a number known beforehand would pass for it, so no speed-up is vouched for"
+        )
+        signals.append(Signal("output_predictable", text, {"output": float(numbers[0])}))
+    # what slows the baseline down may be the candidate's; `doubts` tells of it
+    if is_contended(context, times, case.name):
+        screened_us = case.baselines_us[strongest(times[case.name])]
+        known = min(compared.speedup, screened_us / latency_us)
+        compared = replace(
+            compared,
+            verdict="inconclusive" if compared.verdict == "faster" else compared.verdict,
+            speedup=known,
+            interval=(min(compared.interval[0], known), compared.interval[1]),
+        )
+    return compared, signals
+
+
+def _doubted(
+    case: Case, compared: statistics.Comparison, open_us: float, latency_us: float
+) -> list[Signal]:
+    if not compared.doubted:
+        return []
+    text = (
+        f"case {case.name}: the figure is {compared.speedup:.2f}x, but the judge's clock "
+        f"leaves open whether a call takes up to {open_us:.1f} us more than {latency_us:.1f} us, "
+        "so it is not called faster"
+    )
+    return [Signal("clock_open", text, {"open_us": open_us, "latency_us": latency_us})]
+
+
+def _why_raised(context: StageContext, times: CaseTimes, baseline: str) -> str:
+    """Why the figure is not the candidate's own. Below the margin it is raised, too, but that is
+    noise and says nothing of anyone."""
+    family = context.task.family
+    if times.alone_factor(baseline) > times.clock_factor:
+        return MERGED
+    if times.unmeasured_factor(baseline) > family.MARGIN:
+        alone = statistics.median([own for process in times.pairs(baseline) for _, own in process])
+        return AHEAD.format(alone=alone)
+    said = WAITS if family.SYNCHRONOUS else UNCONFIRMED
+    return said if times.clock_factor > family.MARGIN else ""
