@@ -2,24 +2,26 @@
 language model.
 
     python benchmarks/learning.py [--out benchmarks/results] [--join] [--quick] [--seeds 3]
-    [--evaluations 20] [--arms empty,pages,skills,earlier]
+    [--evaluations 10] [--arms empty,pages,left,library]
 
 The offline author searches held-out tasks of four families (row normalizations, softmax losses,
-elementwise chains, lookups) from the same plain kernel, in four conditions:
+elementwise chains, lookups) from the same plain kernel with 54 settings, in four conditions:
 
-* empty: no skill, no earlier session;
+* empty: no skill, no earlier session: it varies the kernel's parameters;
 * pages: the same; asks carry pages, which this author does not read. So it is the control: what
   differs from "empty" is chance;
-* skills: the skills that ship;
-* earlier: the skills, and a home with the sessions on the families' other tasks.
+* left: a home with the sessions on the families' other tasks, which the skills that ship had found
+  kernels for; here no skill ships;
+* library: that home, and the skills that ship.
 
-Each search has a home of its own; those of "earlier" begin as copies of one in which the other
-tasks were searched with the same seed and budget. Best known: the highest fitness that any search
-of the task reached. Counted: evaluations until 95 % of it, the budget plus one where it was not
-reached. Every search is written down at once; --join goes on with the record that is there, of the
-same machine and protocol only. Needs a quiet machine for hours: a line after each search says how
-long the rest will take. --quick: two tiny tasks, to see that it runs; its figures say nothing.
-Writes learning.json, or learning_quick.json.
+Each search has a home of its own; those of the last two begin as copies of one in which the other
+tasks were searched with the same seed and budget. A kernel's fitness is the median over all
+searches that measured it, since one measurement may be lucky; best known is the highest of a task,
+of kernels that at least two searches measured. Counted: evaluations until a kernel of 95 % of it,
+the budget plus one where there was none. Every search is written down at once; --join goes on with
+the record that is there, of the same machine and protocol only. Needs a machine for hours: a line
+after each search says how long the rest will take. --quick: two tiny tasks, to see that it runs;
+its figures say nothing. Writes learning.json, or learning_quick.json.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from typing import Any
 import recording
 from related import FAMILIES, QUICK, Related
 
-from harness.types import PROTOCOL_VERSION, Budget
+from harness.types import PROTOCOL_VERSION, Budget, Candidate
 from kevolve_mcp.executors.local import LocalExecutor
 from kevolve_mcp.sessions import Service
 from kevolve_mcp.sessions.types import Evaluated, JobView, OpenRequest, SubmitRequest, Text
@@ -47,8 +49,9 @@ from kevolve_mcp.settings import Settings
 from kevolve_mcp.synthesis.authors import Exhausted
 from kevolve_mcp.synthesis.authors.offline import OfflineAuthor
 
-ARMS = ("empty", "pages", "skills", "earlier")
-WITHOUT_SKILLS = ("empty", "pages")
+ARMS = ("empty", "pages", "left", "library")
+WITH_SKILLS = ("library",)
+WITH_SESSIONS = ("left", "library")
 SHARE = 0.95
 
 
@@ -95,17 +98,17 @@ async def search(
 ) -> dict[str, Any]:
     """One search: the fitness of each evaluation in order, 0 for what was not proved correct, and
     what it was made from."""
-    author = OfflineAuthor(() if arm in WITHOUT_SKILLS else None)
+    author = OfflineAuthor(() if arm not in WITH_SKILLS else None)
     path = folder / task.name / "task.py"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(task.task)
-    began, fitness, origins = time.monotonic(), [], []
+    began, fitness, origins, kernels = time.monotonic(), [], [], []
     async with Service(Settings(home=home), lambda python, near: executor) as service:
         request = OpenRequest(
             Text(path=str(path)),
             budget=Budget(evaluations=evaluations),
             start=Text(source=task.start),
-            skills=arm not in WITHOUT_SKILLS,
+            skills=arm in WITH_SKILLS,
             seed=seed,
             tune=0.0,  # what is found must not depend on how fast the author answers
             new=True,
@@ -113,7 +116,8 @@ async def search(
         opened = await _done(service, await service.open(request))
         ended = "nothing was left to try"
         while True:
-            batch = await service.next(opened.session_id)
+            # whole asks: this author keeps nothing, so what an ask only refers to is lost on it
+            batch = await service.next(opened.session_id, fresh=True)
             if not batch.asks:
                 ended = batch.ended
                 break
@@ -132,6 +136,7 @@ async def search(
             assert isinstance(result, Evaluated)
             fitness.append(round(result.evaluation.fitness or 0.0, 4))
             origins.append(ask.start.origin if ask.start else ask.role)
+            kernels.append(Candidate(proposal.source, ask.language).digest[:12])
     return {
         "arm": arm,
         "task": task.name,
@@ -139,6 +144,7 @@ async def search(
         "seed": seed,
         "fitness": fitness,
         "origins": origins,
+        "kernels": kernels,
         "ended": ended,
         "seconds": round(time.monotonic() - began, 1),
     }
@@ -161,7 +167,7 @@ async def learn(work: Path, executor: Lasting, plan: Plan, seed: int) -> Path:
         shutil.rmtree(part, ignore_errors=True)
         for task in plan.learned:
             found = await search(
-                part, executor, work / "tasks", task, seed, "earlier", plan.evaluations
+                part, executor, work / "tasks", task, seed, "library", plan.evaluations
             )
             print(
                 f"learned {task.name}, seed {seed}: {max(found['fitness'], default=0.0):.3g} in "
@@ -193,7 +199,7 @@ async def run(plan: Plan, out: Path, name: str, *, join: bool) -> dict[str, Any]
             for number, (seed, task, arm) in enumerate(left, 1):
                 home = work / "home"
                 shutil.rmtree(home, ignore_errors=True)
-                if arm == "earlier":
+                if arm in WITH_SESSIONS:
                     shutil.copytree(await learn(work, executor, plan, seed), home)
                 found = await search(
                     home, executor, work / "tasks", task, seed, arm, plan.evaluations
@@ -226,38 +232,56 @@ def _begun(path: Path, conditions: dict[str, Any], *, join: bool) -> dict[str, A
 
 
 def figures(runs: Sequence[dict[str, Any]], evaluations: int) -> dict[str, Any]:
-    """By arm, over all, and by family: the median of the evaluations to SHARE of the best known,
-    the share of searches that reached it, and the first evaluation's part of the best known."""
-    best = {
-        task: max(max(r["fitness"], default=0.0) for r in runs if r["task"] == task)
-        for task in {r["task"] for r in runs}
-    }
+    """By arm, over all, by family and by seed: the median of the evaluations to SHARE of the best
+    known, the share of searches that reached it, and the first evaluation's part of it."""
+    values = _values(runs)
+    best = {task: _best(values, task) for task in dict.fromkeys(r["task"] for r in runs)}
     found: dict[str, Any] = {}
     for arm in dict.fromkeys(r["arm"] for r in runs):
         own = [r for r in runs if r["arm"] == arm]
-        families = dict.fromkeys(r["family"] for r in own)
-        found[arm] = _figures(own, best, evaluations) | {
-            "by_family": {
-                f: _figures([r for r in own if r["family"] == f], best, evaluations)
-                for f in families
+        found[arm] = _figures(own, values, best, evaluations)
+        for part in ("family", "seed"):
+            groups = {str(r[part]): [o for o in own if o[part] == r[part]] for r in own}
+            found[arm][f"by_{part}"] = {
+                name: _figures(group, values, best, evaluations) for name, group in groups.items()
             }
-        }
     if "empty" in found:
         for arm in found:
             found[arm]["of_empty"] = round(found[arm]["median"] / found["empty"]["median"], 3)
     return found
 
 
+Values = dict[tuple[str, str], list[float]]
+
+
+def _values(runs: Sequence[dict[str, Any]]) -> Values:
+    """All measurements by task and kernel, one of each search: a kernel that came again in a search
+    was not measured again."""
+    found: Values = {}
+    for r in runs:
+        for kernel, fitness in dict(zip(r["kernels"], r["fitness"], strict=True)).items():
+            found.setdefault((r["task"], kernel), []).append(fitness)
+    return found
+
+
+def _best(values: Values, task: str) -> float:
+    """Of kernels that several searches measured, or of all where there is none."""
+    own = [measured for (of, _), measured in values.items() if of == task]
+    several = [measured for measured in own if len(measured) > 1]
+    return max((statistics.median(measured) for measured in several or own), default=0.0)
+
+
 def _figures(
-    runs: Sequence[dict[str, Any]], best: dict[str, float], evaluations: int
+    runs: Sequence[dict[str, Any]], values: Values, best: dict[str, float], evaluations: int
 ) -> dict[str, Any]:
     counts, first = [], []
     for r in runs:
-        enough = SHARE * best[r["task"]]
+        known = best[r["task"]]
+        reached = [statistics.median(values[r["task"], kernel]) for kernel in r["kernels"]]
         counts.append(
-            next((n for n, f in enumerate(r["fitness"], 1) if f >= enough > 0), evaluations + 1)
+            next((n for n, f in enumerate(reached, 1) if f >= SHARE * known > 0), evaluations + 1)
         )
-        first.append(r["fitness"][0] / best[r["task"]] if r["fitness"] and best[r["task"]] else 0.0)
+        first.append(reached[0] / known if reached and known else 0.0)
     return {
         "searches": len(runs),
         "median": statistics.median(counts),
@@ -275,7 +299,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seeds", type=int, default=0, help="default: 3, with --quick 1")
     parser.add_argument(
-        "--evaluations", type=int, default=0, help="of a search; default: 20, with --quick 4"
+        "--evaluations", type=int, default=0, help="of a search; default: 10, with --quick 4"
     )
     parser.add_argument("--arms", default=",".join(ARMS), help=f"of {', '.join(ARMS)}")
     given = parser.parse_args()
@@ -288,13 +312,13 @@ def main() -> None:
         learned=tuple(t for t in tasks if t.learned),
         arms=arms,
         seeds=given.seeds or (1 if given.quick else 3),
-        evaluations=given.evaluations or (4 if given.quick else 20),
+        evaluations=given.evaluations or (4 if given.quick else 10),
     )
     record = asyncio.run(
         run(plan, given.out, "learning_quick" if given.quick else "learning", join=given.join)
     )
     for arm, figure in record["figures"].items():
-        print(f"{arm}: { ({k: v for k, v in figure.items() if k != 'by_family'}) }")
+        print(f"{arm}: { ({k: v for k, v in figure.items() if not k.startswith('by_')}) }")
 
 
 if __name__ == "__main__":

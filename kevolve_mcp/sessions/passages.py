@@ -1,10 +1,10 @@
 """Which pages an ask brings: the query is all that is known, one passage of each kind is taken,
-none that the author had before."""
+none that the author had before; where room is left, a page that one of them links to."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.types import Environment, Target, Task
@@ -23,6 +23,8 @@ CANDIDATES = 40  # hits among which they are chosen
 EARLY = 3
 # added to the score of a page that suits the phase: less than a word or a signal that fits is worth
 PREFERENCE = 0.25
+# passages of full length that an ask has room for; below that a link is followed
+ROOM = 3
 _ROLES: dict[Role, str] = {
     "improve": "bottleneck",
     "repair": "error",
@@ -68,8 +70,8 @@ class Passages:
 def choose(
     library: Library, situation: Situation, had: Container[str], characters: int
 ) -> Passages:
-    """At most one passage for each of SLOTS, of at most `characters` each. had: keys of what was
-    shown, as `synthesis.shown` names it."""
+    """At most one passage for each of SLOTS and one of a page that they link to, of at most
+    `characters` each. had: keys of what was shown, as `synthesis.shown` names it."""
     s = situation
     skills = {skill.id: skill for skill in library.skills()}
     found = library.search(
@@ -82,16 +84,19 @@ def choose(
     wanted = FIXING if s.role == "repair" else SLOTS
     chosen: dict[str, Hit] = {}
     again: list[str] = []
+    suited: dict[str, Hit] = {}
     for hit in ranked:
         page = library.page(hit.id)
         kind = _kind(page)
         if (
             kind not in wanted
-            or kind in chosen
             or hit.score < FAINT
             or _elsewhere(page, s.target)
             or not _fits(skills.get(hit.id), s)
         ):
+            continue
+        suited[hit.id] = hit
+        if kind in chosen:
             continue
         if page_key(hit.id) in had:
             again.append(hit.id)
@@ -103,7 +108,34 @@ def choose(
         )
         for h in chosen.values()
     )
+    if sum(len(excerpt.text) for excerpt in new) <= (ROOM - 1) * characters:
+        new += _linked(library, new, suited, had, characters)
     return Passages(new, tuple(again[:3]))
+
+
+def _linked(
+    library: Library,
+    shown: Sequence[Excerpt],
+    suited: Mapping[str, Hit],
+    had: Container[str],
+    characters: int,
+) -> tuple[Excerpt, ...]:
+    """The first page that a shown text links to, of those that suit the situation and that its
+    reader does not know; () for none."""
+    known = {excerpt.page_id for excerpt in shown}
+    for excerpt in shown:
+        for page_id in library.page(excerpt.page_id).links:
+            hit = suited.get(page_id)
+            if (
+                hit is None
+                or page_id in known
+                or page_key(page_id) in had
+                or f"]({page_id})" not in excerpt.text
+            ):
+                continue
+            text = library.passage(page_id, _section(hit), characters)
+            return (Excerpt(page_id, hit.title, text, f"a link of {excerpt.page_id}"),)
+    return ()
 
 
 def _why(hit: Hit, is_skill: bool) -> str:

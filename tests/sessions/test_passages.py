@@ -108,7 +108,9 @@ def test_each_kind_has_one_place_and_nothing_comes_twice(library: Library) -> No
     for _ in range(4):
         found = choose(library, given, had, 600)
         kinds = [
-            library.page(e.page_id).role or library.page(e.page_id).category for e in found.new
+            library.page(e.page_id).role or library.page(e.page_id).category
+            for e in found.new
+            if not e.why.startswith("a link of")
         ]
         assert len(set(kinds)) == len(kinds)
         assert all(len(e.text) <= 600 for e in found.new)
@@ -116,3 +118,19 @@ def test_each_kind_has_one_place_and_nothing_comes_twice(library: Library) -> No
         assert all(page_key(p) in had for p in found.again)
         had += [page_key(e.page_id) for e in found.new]
     assert len(had) > 4
+
+
+def test_a_link_is_followed_where_room_is_left_and_the_page_suits(library: Library) -> None:
+    given = situation(*NORM, role="repair", signals=("wrong.values",))
+    (first, linked) = choose(library, given, (), 1200).new
+    assert linked.why == f"a link of {first.page_id}"
+    assert linked.page_id in library.page(first.page_id).links
+    known = page_key(linked.page_id)
+    assert linked.page_id not in [e.page_id for e in choose(library, given, [known], 1200).new]
+
+
+def test_full_places_leave_no_room_for_a_link(library: Library) -> None:
+    given = situation(*NORM, signals=("memory_bound", "latency_bound"), depth=6)
+    found = choose(library, given, (), 300).new
+    assert sum(len(e.text) for e in found) > 2 * 300
+    assert not any(e.why.startswith("a link of") for e in found)
