@@ -1,7 +1,7 @@
 """The errors of KEvolve.
 
-KEvolveError            code, message, hint, retryable: what crosses MCP, the command line and the
-                        log
+KEvolveError            code, message, hint, actions, retryable: what crosses MCP, the command line
+                        and the log
 ├── UsageError          the caller can fix it: wrong argument, wrong path, unknown id, bad source
 │   ├── NotFound        an id that does not exist; the hint lists near ones
 │   └── TaskRefused     the task file lacks a part, raises, or cannot be judged honestly
@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import re
 from typing import Any, ClassVar
+
+from .actions import Action
 
 LONGEST_WORD, LONGEST_TEXT = 300, 6000  # characters of a message that a reader is shown
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
@@ -32,22 +34,32 @@ def _cut(text: str, each: int) -> str:
 
 
 class KEvolveError(Exception):
-    """Base. `hint` says what to do next; `retryable` whether the same call may succeed later."""
+    """Something went wrong, and the caller learns what may be done about it."""
 
     code: ClassVar[str] = "error"
     retryable: ClassVar[bool] = False
+    """Whether the same call may succeed later."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", *actions: Action) -> None:
+        """Say what was wrong.
+
+        Args:
+            message: What was wrong, and what is accepted.
+            hint: What to do, in words that name no tool, argument, command or option.
+            actions: The steps that lead on.
+        """
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.actions = actions
 
     def as_dict(self) -> dict[str, Any]:
-        """The form in which errors cross MCP and `--json`."""
+        """Return the form in which errors are stored and cross MCP."""
         return {
             "code": self.code,
             "message": self.message,
             "hint": self.hint,
+            "actions": [action.as_json() for action in self.actions],
             "retryable": self.retryable,
         }
 

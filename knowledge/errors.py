@@ -1,6 +1,6 @@
 """The errors of the knowledge package.
 
-KnowledgeError          message, hint: what was wrong and what to do next
+KnowledgeError          a UsageError: what was wrong and what to do next
 ├── PageError           a file cannot be taken as a page: front matter, heading, category, links;
 │                       names file and field
 ├── PageNotFound        no page has this id; the hint lists near ones
@@ -10,32 +10,15 @@ KnowledgeError          message, hint: what was wrong and what to do next
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
+
+from kevolve_mcp.errors import UsageError
 
 
-class KnowledgeError(Exception):
-    """Base. `hint` says what to do next; no call becomes right by repetition, so `retryable` is
-    always False."""
+class KnowledgeError(UsageError):
+    """Base: the caller can fix it."""
 
     code: ClassVar[str] = "knowledge"
-    retryable: ClassVar[bool] = False
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-
-    def as_dict(self) -> dict[str, Any]:
-        """The form in which errors cross MCP and `--json`."""
-        return {
-            "code": self.code,
-            "message": self.message,
-            "hint": self.hint,
-            "retryable": self.retryable,
-        }
-
-    def __str__(self) -> str:
-        return f"{self.message} {self.hint}".strip()
 
 
 class PageError(KnowledgeError):

@@ -58,12 +58,12 @@ from .tasks.task_workers import TaskText, differing
 REFUSED_HINT = "Fix the task file and open it again."
 MOST_DESCRIPTORS = 1 << 16
 UNFIT_HINT = (
-    "Verify it on a GPU (target cuda), verify a float32 or float16 version here, or compile it for "
-    "one: kernel_compile(target='cuda:sm_90')."
+    "Verify it on a GPU (target cuda), verify a float32 or float16 version here, or only compile "
+    "it for one (target cuda:sm_90)."
 )
 COMPILE_HINT = (
-    "kernel_compile works for it. kernel_check(target='cpu', language='triton') verifies float32 "
-    "and float16 Triton kernels in its interpreter; to measure, use a machine with that device."
+    "Compiling works for it. Float32 and float16 Triton kernels can be checked for target cpu, in "
+    "Triton's interpreter; to measure, use a machine with that device."
 )
 FRESH = ("confirm", "export")  # fresh seeds and processes, used once
 IDLE_SECONDS = 60.0  # without a request: then nothing is kept ready on a device
@@ -475,18 +475,19 @@ class Judge:
 def _family(target: Target) -> DeviceFamily:
     """The device family that evaluates for a target. Raises Unavailable with the reason."""
     family = FAMILIES.get(target.family)
-    hint = "target_describe lists what is here."
     if family is None:
         raise Unavailable(
             f"target {target} cannot be evaluated by this version",
-            f"Targets: {', '.join(FAMILIES)}; {hint}",
+            f"Targets: {', '.join(FAMILIES)}.",
         )
     if reason := family.missing():
-        raise Unavailable(f"target {target} is not here: {reason}", f"Use target cpu; {hint}")
+        raise Unavailable(f"target {target} is not here: {reason}", "Use target cpu.")
     if target.arch and not family.device_key().split(":sm_")[-1].startswith(
         target.arch.removeprefix("sm_")
     ):
-        raise Unavailable(f"target {target} is not the device here ({family.device_key()})", hint)
+        raise Unavailable(
+            f"target {target} is not the device here ({family.device_key()})", "Use that one."
+        )
     return family
 
 

@@ -146,15 +146,11 @@ def gaps(
 
 @contextmanager
 def _documents() -> Iterator[Documents]:
-    """The registrations of this home. Raises UsageError in place of the errors of the knowledge
-    package."""
+    """The registrations of this home."""
     from kevolve_mcp.settings import Settings
-    from knowledge import Documents, KnowledgeError
+    from knowledge import Documents
 
-    try:
-        yield Documents(Settings().home / "documents", recheck_s=0.0)
-    except KnowledgeError as error:
-        raise UsageError(error.message, error.hint) from None
+    yield Documents(Settings().home / "documents", recheck_s=0.0)
 
 
 def _as_json(found: Registered) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from typer.core import TyperCommand
 
 from kevolve_mcp.errors import KEvolveError, UsageError, shortened
 
+from .calls import advice
 from .listing import ListingGroup
-from .spoken import spoken
 from .terminal import settle
 
 EXIT_FAILURE = 1  # the call was right, the outcome was not
@@ -48,7 +48,12 @@ def as_dict(error: BaseException) -> dict[str, Any]:
 
 def _as_dict(error: BaseException) -> dict[str, Any]:
     if isinstance(error, KEvolveError):
-        return {**error.as_dict(), "message": spoken(error.message), "hint": spoken(error.hint)}
+        return {
+            "code": error.code,
+            "message": error.message,
+            "hint": advice(error),
+            "retryable": error.retryable,
+        }
     if isinstance(error, typer.TyperException):
         said = error.format_message().rstrip(".")
         context = getattr(error, "ctx", None)

@@ -14,6 +14,7 @@ from harness.types import Target as TargetName
 from kevolve_mcp.errors import EvaluatorUnavailable, UsageError
 from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent
 
+from .calls import advice
 from .files import find_task, read_text
 from .verdicts import Verdict
 
@@ -119,7 +120,9 @@ async def judge(
     progress = telling(announce)
     for entry in what.entries:
         if isinstance(entry.candidate, UsageError):
-            yield Verdict(entry.label, "unreadable", entry.candidate.message, entry.candidate.hint)
+            yield Verdict(
+                entry.label, "unreadable", entry.candidate.message, advice(entry.candidate)
+            )
             continue
         announce(f"judging {entry.label}")
         request = EvaluationRequest(entry.candidate, purpose=what.purpose, policy=what.policy)
@@ -128,7 +131,7 @@ async def judge(
                 partial(executor.evaluate, task, request, what.target, progress=progress)
             )
         except EvaluatorUnavailable as error:
-            yield Verdict(entry.label, "unavailable", error.message, error.hint)
+            yield Verdict(entry.label, "unavailable", error.message, advice(error))
         else:
             yield Verdict.of(entry.label, evaluation, what.reference_cases)
 

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import typer
 
-from kevolve_mcp.errors import UsageError
-
 if TYPE_CHECKING:
     from kevolve_mcp.driver import Answer, Tools
     from kevolve_mcp.driver.tools import ProgressListener
@@ -79,17 +77,13 @@ class _Here:
     ) -> Answer:
         from kevolve_mcp.driver.tools import Answer
         from kevolve_mcp.server import looking
-        from knowledge import KnowledgeError
 
         looks = {
             "tree_view": looking.tree,
             "knowledge_search": looking.search,
             "knowledge_read": looking.read,
         }
-        try:
-            phrase, reply = await looks[tool](self._service, **arguments)  # type: ignore[operator]
-        except KnowledgeError as error:
-            raise UsageError(error.message, error.hint) from None
+        phrase, reply = await looks[tool](self._service, **arguments)  # type: ignore[operator]
         return Answer(phrase.text, reply.model_dump(mode="json"))
 
 

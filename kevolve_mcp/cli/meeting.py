@@ -22,6 +22,7 @@ from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable
 from kevolve_mcp.executors.base import Executor
 from kevolve_mcp.search import interval
 
+from .calls import advice
 from .judging import Order, telling, tried
 from .verdicts import Verdict, Won
 
@@ -75,7 +76,7 @@ async def meet(
     try:
         found = await tried(call)
     except (EvaluatorUnavailable, Unavailable) as error:
-        why = f"not timed against others: {error.message}. {error.hint}".strip()
+        why = f"not timed against others: {error.message}. {advice(error)}".strip()
         for place in able:
             known[place] = replace(known[place], not_compared=why)
         return Meeting((), notes=_notes(known)), known

@@ -35,6 +35,16 @@ if TYPE_CHECKING:
     from .remote import Remote
 
 REDRAW_PER_S = 4
+# for a command that writes candidates, in its README
+GUIDE = """\
+## Try it first
+
+`kevolve` is on the PATH:
+
+* `kevolve evaluate task.py candidate.py --language {language} --target {target}` builds, verifies
+  and times it
+* `kevolve knowledge search "words"` finds pages; `kevolve tree {session}` shows the search
+"""
 # a first result within minutes; re-validation comes on top
 DEFAULT_BUDGET = Budget(evaluations=40, seconds=75)
 # of authors that need a minute for one candidate
@@ -99,6 +109,7 @@ class Run:
             limit_s=self.author_minutes * 60 if self.author_minutes else None,
             transcripts=Settings().home / "transcripts",
             kevolve=(sys.executable, "-P", "-c", "from kevolve_mcp.cli.main import main; main()"),
+            guide=GUIDE,
             usd_capped=self.usd is not None,
             listen=lambda text: watcher(events.Remark(text)),
         )

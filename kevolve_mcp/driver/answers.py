@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from harness.types import Budget, CaseResult, CodecError, Spent, from_json
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import KEvolveError
 
 T = TypeVar("T")
@@ -162,7 +163,8 @@ def read(cls: type[T], data: object, where: str = "") -> T:
     except CodecError as error:
         raise UnreadableAnswer(
             f"the server's answer{f' to {where}' if where else ''} cannot be read: {error}",
-            "Driver and server are of different versions; `kevolve doctor` shows this one's.",
+            "Driver and server are of different versions.",
+            Action("describe_targets", "shows this one's"),
         ) from None
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 
 from harness.types import Budget
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, KEvolveError
 from kevolve_mcp.synthesis.authors import FREE, AskContext, Cost, Proposal
 
@@ -134,7 +135,7 @@ class SessionClient:
             if done.get("state", "done") == "done":
                 return done.get("result")
         raise Conflict(
-            f"{tool}: its job was {done['state']} {REPEATS} times",
+            f"{what}: the server's job was {done['state']} {REPEATS} times",
             "Somebody cancels this session's jobs; stop that, then resume.",
         )
 
@@ -148,8 +149,9 @@ class SessionClient:
             )
         if answer.data.get("state") == "failed":
             raise KEvolveError(
-                f"{tool} failed: {answer.data.get('verdict', '')}",
-                "`kevolve doctor` shows what works here.",
+                f"{what} failed: {answer.data.get('verdict', '')}",
+                "",
+                Action("describe_targets", "shows what works here"),
             )
         return answer.data
 

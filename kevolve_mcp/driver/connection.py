@@ -19,6 +19,7 @@ from anyio.abc import TaskStatus
 from mcp import Client, MCPError
 from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT, CallToolResult
 
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import KEvolveError, Unavailable
 
 from .failures import from_result
@@ -229,7 +230,8 @@ async def _call(
             raise told from error
         raise KEvolveError(
             f"the server refused the call of {tool}: {error}",
-            "`kevolve doctor` shows what runs here.",
+            "",
+            Action("describe_targets", "shows what runs here"),
         ) from error
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from harness.types import Spent
+from kevolve_mcp.actions import Action
 
 from .answers import NOTHING_SPENT, CaseFacts, Ending, NodeFacts, SessionFacts, SkillFacts, Told
 
@@ -63,6 +64,7 @@ class Remark:
     """Something a reader should know: an author's error, a restarted server, an ask read again."""
 
     text: str
+    actions: tuple[Action, ...] = ()
 
 
 @dataclass(frozen=True)

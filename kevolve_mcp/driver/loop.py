@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import anyio
 
 from harness.types import Budget
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, KEvolveError, UsageError
 from kevolve_mcp.synthesis.authors import (
     FREE,
@@ -112,8 +113,8 @@ class Driver:
         if resumed and not self._options.resume and (other := differences(self._options, session)):
             self._listen(
                 events.Remark(
-                    f"the open session {session.id} was joined although {other}; --new opens "
-                    "another"
+                    f"the open session {session.id} was joined although {other}",
+                    (Action("open_another", "opens another"),),
                 )
             )
         return session

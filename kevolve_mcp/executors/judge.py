@@ -16,6 +16,7 @@ from typing import Any
 
 import harness
 from harness.judge.process_environment import JUDGE_ENVIRONMENT, evaluator_digest
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, TaskRefused, Unavailable
 
 from .base import Progress, ProgressEvent
@@ -145,8 +146,10 @@ class JudgeProcess:
 
 
 def _raised(error: dict[str, str]) -> KEvolveError:
-    kinds: dict[str, type[KEvolveError]] = {"task_refused": TaskRefused, "unavailable": Unavailable}
-    return kinds.get(error["kind"], EvaluatorUnavailable)(error["message"], error["hint"])
+    message, hint = error["message"], error["hint"]
+    if error["kind"] == "unavailable":
+        return Unavailable(message, hint, Action("describe_targets", "lists what is here"))
+    return (TaskRefused if error["kind"] == "task_refused" else EvaluatorUnavailable)(message, hint)
 
 
 def private_copy(cache: Path) -> Path:

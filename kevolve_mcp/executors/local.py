@@ -22,6 +22,7 @@ from harness.types import (
     from_json,
     to_json,
 )
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable, UsageError
 
 from .base import Executor, Progress
@@ -175,7 +176,8 @@ class LocalExecutor(Executor):
                 )
             raise Unavailable(
                 f"no Python that can evaluate was found: {listed}",
-                "Install torch (pip install torch) in one of them, or name another with --python "
-                "or KEVOLVE_PYTHON.",
+                "Install torch (pip install torch) in one of them, or name another by "
+                "KEVOLVE_PYTHON.",
+                Action("give", "names it for this call", setting="interpreter"),
             )
         return chosen.path

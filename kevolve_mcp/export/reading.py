@@ -72,7 +72,7 @@ def _read_manifest(path: Path) -> Manifest:
     if not file.is_file():
         raise NotFound(
             f"{path} is not an exported package: it has no manifest.json",
-            "pass the folder that session_finish named",
+            "Pass the folder that the end of a session named.",
         )
     try:
         data: Any = json.loads(file.read_bytes())

@@ -7,9 +7,11 @@ from typing import Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
+from kevolve_mcp.actions import sentences
 from kevolve_mcp.errors import KEvolveError
-from knowledge import KnowledgeError, Library
+from knowledge import Library
 
+from .calls import call
 from .context import service
 
 WHOLE = 10_000_000  # characters
@@ -59,7 +61,12 @@ async def node_source(session_id: str, node_id: str, ctx: Context[Any]) -> str:
     try:
         return await service(ctx).source(session_id, node_id)
     except KEvolveError as error:
-        raise ResourceNotFoundError(str(error)) from error
+        raise _not_found(error) from error
+
+
+def _not_found(error: KEvolveError) -> ResourceNotFoundError:
+    following = sentences(error.actions, call)
+    return ResourceNotFoundError(" ".join(filter(None, (str(error), following))))
 
 
 async def report(session_id: str, ctx: Context[Any]) -> str:
@@ -67,11 +74,11 @@ async def report(session_id: str, ctx: Context[Any]) -> str:
     try:
         return await service(ctx).report(session_id)
     except KEvolveError as error:
-        raise ResourceNotFoundError(str(error)) from error
+        raise _not_found(error) from error
 
 
 async def _page(page_id: str, ctx: Context[Any]) -> str:
     try:
         return await service(ctx).page(page_id)
-    except KnowledgeError as error:
-        raise ResourceNotFoundError(str(error)) from error
+    except KEvolveError as error:
+        raise _not_found(error) from error

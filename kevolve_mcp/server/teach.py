@@ -20,23 +20,36 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolRequestParams, CallToolResult, TextContent
 from pydantic import ValidationError
 
+from kevolve_mcp.actions import sentences
 from kevolve_mcp.errors import KEvolveError, shortened
-from knowledge.errors import KnowledgeError
+
+from .calls import call
 
 P = ParamSpec("P")
 log = logging.getLogger(__name__)
 
 
-def failure(code: str, message: str, hint: str = "", retryable: bool = False) -> CallToolResult:
-    """The one form of an error: text for a model, the same as an object."""
-    message, hint = shortened(message), shortened(hint)
-    text = f"Error ({code}): {message}" + (f"\nHint: {hint}" if hint else "")
-    if retryable:
+def failure(error: KEvolveError) -> CallToolResult:
+    """Return the one form of an error: text for a model, the same as an object."""
+    message, hint = shortened(error.message), shortened(error.hint)
+    following = shortened(sentences(error.actions, call))
+    text = f"Error ({error.code}): {message}"
+    text += f"\nHint: {hint}" if hint else ""
+    text += f"\nNext: {following}" if following else ""
+    if error.retryable:
         text += "\nThe same call may succeed later."
-    error = {"code": code, "message": message, "hint": hint, "retryable": retryable}
+    data = {**error.as_dict(), "message": message, "hint": hint, "next": following}
     return CallToolResult(
-        is_error=True, content=[TextContent(type="text", text=text)], structured_content=error
+        is_error=True, content=[TextContent(type="text", text=text)], structured_content=data
     )
+
+
+class _AtBorder(KEvolveError):
+    """An error that arises here: of the call itself, or of what no floor below foresaw."""
+
+    def __init__(self, code: str, message: str, hint: str) -> None:
+        super().__init__(message, hint)
+        self.code = code  # type: ignore[misc]
 
 
 def teaching(
@@ -48,22 +61,16 @@ def teaching(
     async def wrapped(*args: P.args, **kwargs: P.kwargs) -> CallToolResult:
         try:
             return await tool(*args, **kwargs)
-        except (KEvolveError, KnowledgeError) as error:
-            return failure(error.code, error.message, error.hint, error.retryable)
+        except KEvolveError as error:
+            return failure(error)
         except OSError as error:
             log.exception("%s failed", tool.__name__)
-            return failure(
-                "io",
-                f"{error.strerror or error}: {error.filename or ''}".strip(": "),
-                "Fix the file or folder named, then call again.",
-            )
+            what = f"{error.strerror or error}: {error.filename or ''}".strip(": ")
+            return failure(_AtBorder("io", what, "Fix the file or folder named, then call again."))
         except Exception as error:
             log.exception("%s failed", tool.__name__)
-            return failure(
-                "internal",
-                f"{type(error).__name__}: {error}",
-                "This is a fault of the server; its log has the trace. Other tools still work.",
-            )
+            hint = "This is a fault of the server; its log has the trace. Other tools still work."
+            return failure(_AtBorder("internal", f"{type(error).__name__}: {error}", hint))
 
     return wrapped
 
@@ -87,11 +94,8 @@ class Teach(Extension):
         tool = self.server._tool_manager.get_tool(params.name)
         if tool is None:
             names = [t.name for t in await self.server.list_tools()]
-            return failure(
-                "unknown_tool",
-                f"There is no tool {params.name!r:.80}.{_near(params.name, names)}",
-                f"Tools: {', '.join(names)}.",
-            )
+            what = f"There is no tool {params.name!r:.80}.{_near(params.name, names)}"
+            return failure(_AtBorder("unknown_tool", what, f"Tools: {', '.join(names)}."))
         known = list(tool.parameters.get("properties", {}))
         arguments = dict(params.arguments or {})
         wrong = [
@@ -104,11 +108,9 @@ class Teach(Extension):
         except ValidationError as error:
             wrong += [_sentence(dict(problem)) for problem in error.errors(include_url=False)]
         if wrong:
-            return failure(
-                "bad_arguments",
-                f"{params.name}: {'; '.join(wrong)}.",
-                f"Arguments of {params.name}: {', '.join(known) or 'none'}.",
-            )
+            hint = f"Arguments of {params.name}: {', '.join(known) or 'none'}."
+            what = f"{params.name}: {'; '.join(wrong)}."
+            return failure(_AtBorder("bad_arguments", what, hint))
         return await call_next(ctx)
 
 

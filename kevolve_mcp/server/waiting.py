@@ -23,7 +23,7 @@ class Failed(KEvolveError):
     """A job that failed, as the error that the caller would have got without waiting in between."""
 
     def __init__(self, error: ErrorView, job_id: str) -> None:
-        super().__init__(error.message, error.hint)
+        super().__init__(error.message, error.hint, *error.actions)
         self.code = error.code  # type: ignore[misc]
         self.retryable = error.retryable  # type: ignore[misc]
         self.job_id = job_id

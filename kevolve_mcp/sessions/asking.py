@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.types import Task
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.search import (
     Ask,
@@ -57,7 +58,8 @@ async def next_asks(shared: Shared, request: NextRequest) -> AskBatch:
     if record.state != "open":
         raise Conflict(
             f"session {record.id} is {record.state}: {record.reason}",
-            "session_open(..., new=true) starts another one.",
+            "",
+            Action("open_another", "starts another one"),
         )
     if request.budget is not None:
         call = replace(
@@ -166,7 +168,9 @@ async def _make(call: _Call, taken: frozenset[str]) -> AskView | None:
             continue  # another process took this seq: look again
         return AskView(built.context.ask, built.pages, "", ask.lease_until)
     raise Conflict(
-        f"session {record.id} is being asked by many at once", "Call session_next again."
+        f"session {record.id} is being asked by many at once",
+        "Ask again.",
+        Action("next_ask", session=record.id),
     )
 
 
@@ -259,6 +263,6 @@ def ask_seq(ask_id: str) -> int:
     """ "a12" -> 12. Raises UsageError."""
     if not (ask_id[:1] == "a" and ask_id[1:].isdigit()):
         raise UsageError(
-            f"{ask_id!r} is no ask id", 'Ask ids look like "a7"; session_next gives them.'
+            f"{ask_id!r} is no ask id", 'Ask ids look like "a7".', Action("next_ask", "gives them")
         )
     return int(ask_id[1:])

@@ -95,7 +95,7 @@ def _kernels(
             if record is None:
                 raise UsageError(
                     f"{text} names a node, and no session was given",
-                    "Give session_id, or paths and texts.",
+                    "Name its session, or give paths and texts.",
                 )
             label, candidate = (
                 text,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.types import Candidate
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import NotFound
 from kevolve_mcp.search import ROOT, Ask, Node, Role, rank
 from kevolve_mcp.store import Store
@@ -38,7 +39,8 @@ def check(store: Store, session: str, parents: tuple[str, ...]) -> None:
         if not (parent[:1] == "n" and parent[1:].isdigit()):
             raise NotFound(
                 f"{parent!r} is no node id",
-                f'Node ids look like "n3"; tree_view(session_id={session!r}) lists them.',
+                'Node ids look like "n3".',
+                Action("view", "lists them", session=session),
             )
         store.nodes.get(session, parent)
 

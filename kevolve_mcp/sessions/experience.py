@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.types import Target, Task
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.search import Expansion
@@ -127,7 +128,9 @@ async def similar(
     try:
         Target.parse(target)
     except ValueError as error:
-        raise UsageError(str(error), "target_describe lists the targets of this machine.") from None
+        raise UsageError(
+            str(error), "", Action("describe_targets", "lists the targets of this machine")
+        ) from None
     loaded = await shared.thread(inputs.load_task, text)
     language = language or inputs.usual_language(target)
     store = await shared.store()

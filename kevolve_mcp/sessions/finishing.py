@@ -19,6 +19,7 @@ from harness.types import (
     from_json,
     to_json,
 )
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, KEvolveError, NotFound
 from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.export import (
@@ -52,8 +53,9 @@ async def finish(shared: Shared, request: FinishRequest) -> JobView:
             raise Conflict(
                 f"session {record.id} is finished with {record.outcome.get('node')}: "
                 f"{request.node_id} cannot be exported any more",
-                "Leave node_id out to read its package again; session_open(..., new=true) starts "
-                "another session.",
+                "",
+                Action("finish", "reads its package again", session=record.id),
+                Action("open_another", "starts another session"),
             )
         return JobView(
             "",
@@ -65,7 +67,8 @@ async def finish(shared: Shared, request: FinishRequest) -> JobView:
     if record.state == "abandoned":
         raise Conflict(
             f"session {record.id} was abandoned: {record.reason}",
-            "session_open(..., new=true) starts another one.",
+            "",
+            Action("open_another", "starts another one"),
         )
     tree = await shared.thread(shared.trees.load, store, record.id)
     choose(record, tree, request.node_id)
@@ -77,7 +80,9 @@ async def finish(shared: Shared, request: FinishRequest) -> JobView:
     if busy:
         raise Conflict(
             f"{', '.join(busy)} of session {record.id} still run",
-            f"Wait for them, job_wait(session_id={record.id!r}), or job_cancel them.",
+            "Wait for them, or cancel them.",
+            Action("wait", session=record.id),
+            Action("cancel", session=record.id),
         )
     payload = {
         "session": record.id,
@@ -102,12 +107,13 @@ def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
         if node.status == "needs_review":
             raise Conflict(
                 f"{node.id} needs a review",
-                f"A person looks at it and runs: kevolve approve {record.id} {node.id}",
+                "",
+                Action("approve", session=record.id, node=node.id),
             )
         if node.status != "correct":
             raise Conflict(
                 f"{node.id} was not proved correct ({node.status})",
-                "Choose a correct node, or leave node_id out for the best.",
+                "Choose a correct node, or none for the best.",
             )
         if record.policy.review and not node.approved_by:
             raise _unreviewed(record, node)
@@ -121,8 +127,9 @@ def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
         raise Conflict(
             "no node can be exported: none is correct, timed and without a regression in a "
             "protected case",
-            "Go on with session_next, name a correct node with node_id, or close it with "
-            "discard=true.",
+            "Go on, or name a correct node.",
+            Action("next_ask", session=record.id),
+            Action("discard", "closes it without an export", session=record.id),
         )
     return found
 
@@ -131,8 +138,8 @@ def _unreviewed(record: SessionRecord, node: Node) -> Conflict:
     return Conflict(
         "the session's policy asks for a review before an export, and nobody has approved "
         f"{node.id}",
-        f"A person looks at it (kevolve show {record.id} {node.id}) and runs: kevolve approve "
-        f"{record.id} {node.id}. Then finish again.",
+        "Then finish again.",
+        Action("approve", session=record.id, node=node.id),
     )
 
 
@@ -214,7 +221,8 @@ class Finishing:
         reasons = "; ".join(f"{name}: {why}" for name, why in rejected.items())
         raise Conflict(
             f"no node was confirmed: {reasons}",
-            "Fix them and go on with session_next, or name another node with node_id.",
+            "Fix them and go on, or name another node.",
+            Action("next_ask", session=record.id),
         )
 
     def _export(
@@ -272,8 +280,8 @@ class Finishing:
             raise Conflict(
                 f"the exported package does not verify: {found.evaluation.status}: "
                 f"{found.evaluation.message} ({found.id})",
-                f"The package is in {exported.path}; the session stays open. "
-                f"tree_view(evaluation_id={found.id!r}) shows more.",
+                f"The package is in {exported.path}; the session stays open.",
+                Action("view", "shows more", evaluation=found.id),
             )
         await self._shared.thread(record_evaluation, exported.path, found.evaluation)
         return found

@@ -10,13 +10,17 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from harness.types import MOST_EFFORT, Candidate, task_digest
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import UsageError
 
 from .types import Text
 
 MAX_BYTES = 2_000_000
+What = Literal["task", "kernel", "start"]
+_NOUNS: dict[What, str] = {"task": "task", "kernel": "kernel", "start": "starting kernel"}
 _MODULES = (".py", ".pyc", ".so")
 # the usual language of a target family
 LANGUAGES = {"cpu": "cpp", "cuda": "triton", "hip": "triton"}
@@ -36,13 +40,12 @@ class Loaded:
 
 def load_task(text: Text) -> Loaded:
     """A task file, or the task.py of a task folder. Raises UsageError."""
-    return _load(text, "task_", "task.py")
+    return _load(text, "task", "task.py")
 
 
-def load_kernel(text: Text, name: str = "") -> Loaded:
-    """A candidate file. name: the prefix of the argument in messages ("start_"). Raises
-    UsageError."""
-    return _load(text, name, "start.py")
+def load_kernel(text: Text, what: Literal["kernel", "start"] = "kernel") -> Loaded:
+    """A candidate file. what: it is to messages. Raises UsageError."""
+    return _load(text, what, "start.py")
 
 
 def digest(task: Loaded, neighbours: Iterable[str]) -> str:
@@ -117,28 +120,31 @@ def candidate(loaded: Loaded, language: str) -> Candidate:
     return Candidate(loaded.source, language)
 
 
-def _load(text: Text, name: str, inside: str) -> Loaded:
+def _load(text: Text, what: What, inside: str) -> Loaded:
+    noun, give = _NOUNS[what], Action("give", setting=what)
     if text.source and text.path:
-        raise UsageError(f"{name}path and {name}source were both given", "Give one of them.")
+        raise UsageError(
+            f"a path and a text of the {noun} were both given", "Give one of them.", give
+        )
     if text.source:
         if "\n" not in text.source and text.source.strip().endswith(".py"):
             raise UsageError(
-                f"{name}source holds a file name, not a text", f"Pass it as {name}path."
+                f"the text of the {noun} is a file's name", "Pass that as its path.", give
             )
         return Loaded(text.source)
     if not text.path:
-        raise UsageError(
-            f"neither {name}path nor {name}source was given",
-            f"Give {name}path (absolute) or {name}source (the text).",
-        )
+        raise UsageError(f"no {noun} was given", "Give its absolute path, or its text.", give)
     if "\0" in text.path:
-        raise UsageError(f"{name}path contains a NUL character", "No file has such a name.")
+        raise UsageError(
+            f"the path of the {noun} contains a NUL character", "No file has such a name."
+        )
     path = Path(text.path)
     if not path.is_absolute():
         raise UsageError(
-            f"{name}path {text.path!r} is not absolute",
+            f"the path {text.path!r} of the {noun} is not absolute",
             f"Give the absolute path on {socket.gethostname()}, where this server runs, or the "
-            f"text as {name}source.",
+            "text.",
+            give,
         )
     if os.path.isdir(path):  # False where Path.is_dir raises: a name that is too long
         if not (path / inside).is_file():
@@ -147,10 +153,10 @@ def _load(text: Text, name: str, inside: str) -> Loaded:
                 f"Name a file in it: {_names(path) or 'it holds no Python file'}.",
             )
         path = path / inside
-    return Loaded(_read(path, name), str(path))
+    return Loaded(_read(path, give), str(path))
 
 
-def _read(path: Path, name: str) -> str:
+def _read(path: Path, give: Action) -> str:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise UsageError(
@@ -168,9 +174,9 @@ def _read(path: Path, name: str) -> str:
         where = f"near: {', '.join(near)}" if near else f"the folder {path.parent} {folder}"
         hint = (
             f"Paths are those of {socket.gethostname()}, where this server runs; otherwise pass "
-            f"the text as {name}source."
+            "the text."
         )
-        raise UsageError(f"there is no file {path} ({where})", hint) from None
+        raise UsageError(f"there is no file {path} ({where})", hint, give) from None
     except UnicodeDecodeError as error:
         raise UsageError(
             f"{path} is not UTF-8 text (byte {error.start})", "Save it as UTF-8."
@@ -178,7 +184,8 @@ def _read(path: Path, name: str) -> str:
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read: {error.strerror}",
-            f"Fix its permissions, or pass its text as {name}source.",
+            "Fix its permissions, or pass its text.",
+            give,
         ) from None
 
 

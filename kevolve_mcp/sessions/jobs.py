@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
+from harness.types import from_json, to_json
 from kevolve_mcp.errors import Conflict, EvaluatorUnavailable, KEvolveError
 from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.store import Job
@@ -283,16 +284,8 @@ class Jobs:
         except Exception as error:
             log.exception("job %s failed", job.id)
             hint = "This is a fault of the server; its log has the trace."
-            await self._end(
-                job,
-                "failed",
-                error={
-                    "code": "internal",
-                    "message": f"{type(error).__name__}: {error}",
-                    "hint": hint,
-                    "retryable": False,
-                },
-            )
+            told = ErrorView("internal", f"{type(error).__name__}: {error}", hint)
+            await self._end(job, "failed", error=to_json(told))
         else:
             with anyio.CancelScope(shield=True):  # done is done, even if a cancellation arrives now
                 await self._end(job, "done", result=result)
@@ -351,18 +344,16 @@ class Jobs:
             created=job.created,
             finished=job.finished,
             result=result,
-            error=ErrorView(**job.error) if job.error else None,
+            error=from_json(ErrorView, job.error) if job.error else None,
         )
 
 
 def _cancelled(job: Job) -> dict[str, Any]:
-    hint = "Call its tool again to start it anew."
-    return {
-        "code": "cancelled",
-        "message": f"job {job.id} was cancelled",
-        "hint": hint,
-        "retryable": True,
-    }
+    hint = "The same call starts it anew."
+    cancelled: dict[str, Any] = to_json(
+        ErrorView("cancelled", f"job {job.id} was cancelled", hint, retryable=True)
+    )
+    return cancelled
 
 
 def session_of(job: Job) -> str:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 
 from harness.types import to_json
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import NotFound, UsageError
 from kevolve_mcp.export import SessionFacts, session_report
 from kevolve_mcp.search import ROOT, Node, Tree, no_winner
@@ -80,7 +81,8 @@ async def look(
     if section == TEMPLATE and (evaluation_id or node_id or diff_base or not session_id):
         raise UsageError(
             "the template belongs to a session, not to a node or an evaluation",
-            'Give session_id and section="template" alone.',
+            "",
+            Action("write_template", "shows it", session=session_id),
         )
     if evaluation_id:
         return await shared.thread(_evaluation, store, evaluation_id, section, cursor)
@@ -88,7 +90,7 @@ async def look(
         if node_id or diff_base:
             raise UsageError(
                 "a node was named without its session",
-                "Give session_id, too: node ids count per session.",
+                "Name the session, too: node ids count per session.",
             )
         return await shared.thread(_sessions, store, shared.trees, cursor)
     record = await shared.thread(store.sessions.get, session_id)
@@ -383,7 +385,11 @@ def _difference(
     store: Store, record: SessionRecord, tree: Tree, node_id: str, diff_base: str, cursor: int
 ) -> TreeView:
     if not node_id:
-        raise UsageError("diff_base needs node_id", 'Example: node_id="n5", diff_base="parent".')
+        raise UsageError(
+            "a difference needs the node that it is of",
+            "",
+            Action("view", session=record.id, node="n5", other="parent"),
+        )
     node = _find(tree, node_id)
     if diff_base == "parent":
         diff_base = node.parents[0] if node.parents else ROOT
@@ -416,7 +422,7 @@ def _find(tree: Tree, node_id: str) -> Node:
     if node_id == ROOT:
         raise NotFound(
             "n0 is the root, the task itself: it has no evaluation",
-            'Name another node; diff_base="n0" compares with the task\'s text.',
+            "Name another node; a difference from n0 compares with the task's text.",
         )
     if node_id not in tree.by_id:
         near = difflib.get_close_matches(node_id, tree.by_id, 3, 0.3) or [

@@ -24,6 +24,7 @@ from harness.types import (
     to_json,
 )
 from kevolve_mcp import synthesis
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, NotFound, Unavailable, UsageError
 from kevolve_mcp.executors.base import Executor, Progress
 from kevolve_mcp.search import Expansion, create_policy
@@ -55,12 +56,14 @@ async def open_session(shared: Shared, request: OpenRequest) -> JobView:
         Target.parse(request.target)
         create_policy(selection)
     except ValueError as error:
-        raise UsageError(str(error), "target_describe lists the targets of this machine.") from None
+        raise UsageError(
+            str(error), "", Action("describe_targets", "lists the targets of this machine")
+        ) from None
     language = request.language or inputs.usual_language(request.target)
     given = request.start or Text(
         path=inputs.companion_start(task.path, language) if task.path else ""
     )
-    start = await shared.thread(inputs.load_kernel, given, "start_") if given else None
+    start = await shared.thread(inputs.load_kernel, given, "start") if given else None
     payload = {
         "source": task.source,
         "path": task.path,
@@ -191,7 +194,8 @@ def check_isolation(report: MachineReport, policy: Policy) -> None:
         raise Unavailable(
             f"the policy asks for isolation {policy.isolation} or stronger, this machine gives "
             f"{level} ({reasons})",
-            f'Enable a stronger level, or accept this one: policy={{"isolation": "{level}"}}.',
+            "Enable a stronger level, or accept this one.",
+            Action("give", "accepts it", setting="isolation", value=level),
         )
 
 
@@ -211,9 +215,13 @@ def check_target(report: MachineReport, target: str, language: str) -> None:
             f"{language} kernels can only be "
             f"{'verified on' if found.mode == 'verify' else 'compiled for'} {target} here: "
             f"{found.reason}",
-            f"A session needs a device to measure on ({able}). "
-            f"{'kernel_check' if found.mode == 'verify' else 'kernel_compile'} works for "
-            f"{language} on {target}.",
+            f"A session needs a device to measure on ({able}).",
+            Action(
+                "check" if found.mode == "verify" else "compile",
+                f"works for {language} on {target}",
+                target=target,
+                language=language,
+            ),
         )
     if found.mode == "execute" and found.languages and language not in found.languages:
         raise Unavailable(
@@ -302,7 +310,7 @@ def _differences(record: SessionRecord, p: dict[str, Any]) -> tuple[str, ...]:
     found = []
     if to_json(record.budget) != p["budget"]:
         found.append(
-            f"its budget is {to_json(record.budget)}; pass new=true for a session with another"
+            f"its budget is {to_json(record.budget)}; another budget needs a session of its own"
         )
     if record.selection != p["selection"]:
         found.append(f"its selection policy is {record.selection}")
@@ -354,11 +362,13 @@ async def check_opened(shared: Shared, session_id: str, opening_is_fine: bool) -
         if not job.over and not opening_is_fine:
             raise Conflict(
                 f"session {session_id} is still being opened by job {job.id}",
-                f"job_wait(job_id={job.id!r}, wait_s=45), then call again.",
+                "Wait for it, then call again.",
+                Action("wait", job=job.id),
             ) from None
         if job.over:
             why = job.error["message"] if job.error else job.state
             raise NotFound(
                 f"session {session_id} was not opened: {why}",
-                "Fix that and call session_open again.",
+                "Fix that and open it again.",
+                Action("open_session"),
             ) from None

@@ -60,7 +60,7 @@ async def name(shared: Shared, request: KernelRequest) -> Named:
         return Named(payload, request.language or inputs.usual_language(target))
     if request.task:
         raise UsageError(
-            "both session_id and a task were given",
+            "both a session and a task were given",
             "Give one of them; the session has its task.",
         )
     store = await shared.store()

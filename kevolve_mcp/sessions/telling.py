@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.types import Candidate
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.search import Ask, Node, Tree
@@ -27,7 +28,8 @@ async def submit(shared: Shared, request: SubmitRequest) -> JobView:
     if record.state != "open":
         raise Conflict(
             f"session {record.id} is {record.state}: {record.reason}",
-            "session_open(..., new=true) starts another one.",
+            "",
+            Action("open_another", "starts another one"),
         )
     ask = (
         await shared.thread(store.asks.get, record.id, asking.ask_seq(request.ask_id))

@@ -21,6 +21,7 @@ from harness.types import (
     TargetReport,
     Verdict,
 )
+from kevolve_mcp.actions import Action
 from kevolve_mcp.search import Meeting
 from kevolve_mcp.synthesis.ask import AskContext
 
@@ -150,6 +151,7 @@ class ErrorView:
     code: str
     message: str
     hint: str = ""
+    actions: tuple[Action, ...] = ()
     retryable: bool = False
 
 

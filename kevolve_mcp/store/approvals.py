@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from sqlalchemy import Connection, insert, select
 
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import NotFound
 
 from . import schema
@@ -31,7 +32,9 @@ class Approvals:
                 select(1).select_from(n).where(n.c.session == session, n.c.seq == seq)
             ).first():
                 raise NotFound(
-                    f"session {session} has no node {node}.", f"kevolve tree {session} lists them."
+                    f"session {session} has no node {node}.",
+                    "",
+                    Action("view", "lists them", session=session),
                 )
             values = {
                 "session": session,

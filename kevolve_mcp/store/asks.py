@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
 
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, NotFound
 from kevolve_mcp.search.tree import Ask, Expansion
 
@@ -157,13 +158,15 @@ class Asks:
             if answer is not None:
                 raise Conflict(
                     f"ask a{seq} was already answered by node n{answer}.",
-                    "Ask for a new one with session_next.",
+                    "Ask for a new one.",
+                    Action("next_ask", session=session),
                 )
             if row.author != author and row.lease_until > now:
                 raise Conflict(
                     f"ask a{seq} is leased to {row.author!r} for another "
                     f"{row.lease_until - now:.0f} s.",
-                    "Ask for one of your own with session_next.",
+                    "Ask for one of your own.",
+                    Action("next_ask", session=session),
                 )
             # a renewal goes on with the same work
             taken = row.taken if row.author == author and row.lease_until > now else now
@@ -241,6 +244,7 @@ def _row(connection: Connection, session: str, seq: int) -> Row[Any]:
         last = next_seq(connection, schema.asks, "session", session) - 1
         raise NotFound(
             f"session {session} has no ask a{seq}.",
-            f"It has a1 to a{last}." if last else "Call session_next first.",
+            f"It has a1 to a{last}." if last else "Ask first.",
+            *(() if last else (Action("next_ask", session=session),)),
         )
     return row

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from sqlalchemy import select
 
 from harness.types import Candidate
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import NotFound, StoreError
 
 from . import schema
@@ -42,7 +43,8 @@ class Candidates:
         if row is None:
             raise NotFound(
                 f"there is no candidate with digest {digest[:12]!r}.",
-                "tree_view shows the nodes and their candidates.",
+                "",
+                Action("view", "shows the nodes and their candidates"),
             )
         candidate = Candidate(self._artifacts.text(row.source), row.language)
         if candidate.digest != digest:

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, Table, insert, select
 
 from harness.types import Environment, Evaluation, from_json, to_json
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import NotFound, StoreError, UsageError
 
 from . import schema
@@ -129,7 +130,9 @@ def get_evaluation(connection: Connection, identifier: str) -> StoredEvaluation:
     found = _load(connection, select(e).where(e.c.id == number(identifier, "e")))
     if not found:
         raise NotFound(
-            f"there is no evaluation {identifier}.", "tree_view names the evaluation of each node."
+            f"there is no evaluation {identifier}.",
+            "",
+            Action("view", "names the evaluation of each node"),
         )
     return found[0]
 

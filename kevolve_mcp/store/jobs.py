@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, insert, select, update
 
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, NotFound
 
 from . import schema
@@ -161,7 +162,8 @@ class Jobs:
             if not changed:
                 raise Conflict(
                     f"job {job} is {found.state} and not lost: there is nothing to claim.",
-                    "Wait for it with job_wait.",
+                    "Wait for it.",
+                    Action("wait", job=job),
                 )
             return found
 
@@ -200,7 +202,7 @@ def _get(connection: Connection, job: str, *, lock: bool = False) -> Job:
     query = select(schema.jobs).where(schema.jobs.c.id == number(job, "j"))
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
-        raise NotFound(f"there is no job {job}.", "job_wait without arguments lists the jobs.")
+        raise NotFound(f"there is no job {job}.", "", Action("list_jobs", "lists the jobs"))
     return _job(row)
 
 

@@ -150,7 +150,7 @@ class Nodes:
         ).first():
             raise NotFound(
                 f"session {session} has no ask a{new.ask}.",
-                "Leave ask_id out to submit without one.",
+                "A node needs no ask: leave it out.",
             )
 
 

@@ -170,5 +170,5 @@ def refused(kind: type[KEvolveError], call: Callable[[], object]) -> KEvolveErro
     except kind as error:
         found = error
     assert found is not None, f"{kind.__name__} was expected"
-    assert found.hint, f"{found!r} has no hint"
+    assert found.hint or found.actions, f"{found!r} does not say what to do"
     return found

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, insert, select, text, update
 
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, NotFound
 
 from . import schema
@@ -229,7 +230,7 @@ def _row(connection: Connection, skill: str, *, lock: bool = False) -> Row[Any]:
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
         raise NotFound(
-            f"there is no skill {skill!r}.", "`kevolve skills list` shows those that exist."
+            f"there is no skill {skill!r}.", "", Action("list_skills", "shows those that exist")
         )
     return row
 

@@ -92,9 +92,8 @@ def find_starts(
     unique = _unique(_experienced(found, similar))
     if not unique:
         notes.append(
-            "no starting kernel was found: give one with start_path or start_source, or write the "
-            'first one from the template (tree_view(session_id=..., section="template"), or in a '
-            "shell `kevolve template TASK`), beginning with a plain correct kernel"
+            "no starting kernel was found: give one, or write the first one from the template, "
+            "beginning with a plain correct kernel"
         )
     if len(unique) > limit:
         notes.append(f"{len(unique) - limit} further starting kernels were left out")

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from filelock import Timeout
 
+from kevolve_mcp.actions import Action
+
 from ..applicability import applicable, target_fit
 from ..errors import DocumentError, PageNotFound
 from ..page import Page
@@ -71,7 +73,9 @@ class Documents:
         if old and (old.folder, old.target) != (source.folder, target):
             raise DocumentError(
                 f"{name!r} is registered for {old.target} with the folder {old.folder}.",
-                f"Choose another --name, or first `kevolve knowledge remove {name}`.",
+                "Choose another name, or remove that first.",
+                Action("give", setting="name"),
+                Action("remove_documents", "forgets it", name=name),
             )
         with _taught(source):
             labels = reviewed(source) if old else {}
@@ -164,7 +168,8 @@ class Documents:
             why = f" ({'; '.join(notes)})" if notes else ""
             raise PageNotFound(
                 f"there is no {one_line(page_id, 160)!r}{why}.",
-                "knowledge_search(target=...) finds passages.",
+                "",
+                Action("search_knowledge", "finds passages"),
             )
         return found
 

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kevolve_mcp.actions import Action
+
 from ..errors import DocumentError
 from ..families import FAMILIES
 from .proposing import Labels
@@ -50,16 +52,20 @@ def target_of(vendor: str, arch: str) -> str:
     if family := _FAMILIES.get(vendor):
         raise DocumentError(
             f"targets of {vendor!r} are spelled {family!r} here.",
-            f"Write --vendor {family}; docs/targets.md lists the targets.",
+            "docs/targets.md lists the targets.",
+            Action("give", setting="vendor", value=family),
         )
     if not _VENDOR.fullmatch(vendor):
         raise DocumentError(
             f"{vendor!r:.60} is no vendor.",
-            "Letters and digits, a letter first: --vendor acme, cpu, cuda, hip …",
+            "Letters and digits, a letter first: acme, cpu, cuda, hip …",
+            Action("give", setting="vendor"),
         )
     if arch and not _ARCH.fullmatch(arch):
         raise DocumentError(
-            f"{arch!r:.60} is no architecture.", "Letters, digits and _: --arch x1, sm_90, gfx942 …"
+            f"{arch!r:.60} is no architecture.",
+            "Letters, digits and _: x1, sm_90, gfx942 …",
+            Action("give", setting="arch"),
         )
     return f"{vendor}:{arch}" if arch else vendor
 
@@ -69,7 +75,8 @@ def check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise DocumentError(
             f"{name!r:.60} is no name.",
-            "Lower case letters, digits, - and _; at most 41: --name x1-manuals.",
+            "Lower case letters, digits, - and _; at most 41: x1-manuals.",
+            Action("give", setting="name"),
         )
     return name
 

@@ -111,7 +111,7 @@ def _kept(source: Source, state: Refreshed) -> Kept:
 
 
 def _notes(source: Source, state: Refreshed) -> tuple[str, ...]:
-    again = f"`kevolve knowledge add {source.folder}` reads it again"
+    again = f"to add {source.folder} once more reads it again"
     if state.folder_gone:
         return (
             (

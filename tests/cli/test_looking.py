@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from kevolve_mcp.cli.spoken import spoken
 from kevolve_mcp.store import Store
 from tests.sessions.conftest import killed
 
@@ -186,7 +185,7 @@ def test_an_evaluation_is_shown_by_its_id(kevolve: Kevolve, session: str) -> Non
     assert f"kevolve tree {session}" in alone.stderr
     gone = kevolve("show", "e99")
     assert gone.exit_code == 2
-    assert "kevolve show" in gone.stderr
+    assert "kevolve tree" in gone.stderr
 
 
 def test_the_root_is_compared_as_the_task_that_it_is(kevolve: Kevolve, session: str) -> None:
@@ -207,18 +206,9 @@ def test_a_long_text_comes_whole_without_the_notes_between_its_pieces(
 def test_errors_speak_of_commands_and_options(kevolve: Kevolve, session: str) -> None:
     other = kevolve("export", session, "n99")
     assert other.exit_code == 1
-    assert "NODE" in other.stderr
+    assert f"`kevolve export {session}` reads its package again" in other.stderr
     for word in ("node_id", "session_open", "session_id"):
         assert word not in other.stderr
-
-
-def test_no_tool_and_no_argument_of_one_is_left_in_an_error() -> None:
-    tools = json.loads((Path(__file__).parents[1] / "server" / "tools.json").read_text())
-    for tool in tools:
-        assert tool["name"] not in spoken(f"Call {tool['name']}(x=1) now, or {tool['name']}.")
-        for argument in tool["inputSchema"].get("properties", {}):
-            if argument.endswith(("_id", "task_path", "start_path")):
-                assert argument not in spoken(f"Give {argument}, too.")
 
 
 def test_a_note_on_a_search_stands_before_the_hits(kevolve: Kevolve) -> None:

@@ -179,7 +179,7 @@ def test_removing_forgets_and_keeps_the_files(documents: Documents, tmp_path: Pa
 @pytest.mark.parametrize(
     ("vendor", "arch", "name", "words"),
     [
-        ("nvidia", "sm_90", "", "--vendor cuda"),
+        ("nvidia", "sm_90", "", "spelled .cuda."),
         ("Ac me", "", "", "no vendor"),
         ("acme", "x/1", "", "no architecture"),
         ("acme", "x1", "../up", "no name"),
@@ -199,7 +199,7 @@ def test_what_cannot_be_registered_leaves_nothing(documents: Documents, tmp_path
         documents.add(folder(tmp_path, image_png=b"x", empty_md="\n"), "acme")
     assert documents.registered() == ((), ())
     documents.add(folder(tmp_path, guide_md=GUIDE), "acme")
-    with pytest.raises(DocumentError, match="Choose another --name"):
+    with pytest.raises(DocumentError, match="Choose another name"):
         documents.add(tmp_path, "acme")
 
 

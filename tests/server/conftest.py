@@ -49,7 +49,14 @@ def refused(result: CallToolResult) -> dict[str, Any]:
     """The error, in the form that all errors have."""
     assert result.is_error, text(result)
     assert isinstance(result.structured_content, dict)
-    assert set(result.structured_content) == {"code", "message", "hint", "retryable"}
+    assert set(result.structured_content) == {
+        "code",
+        "message",
+        "hint",
+        "next",
+        "actions",
+        "retryable",
+    }
     assert result.structured_content["message"] in text(result)
     return result.structured_content
 

@@ -55,7 +55,7 @@ async def test_a_page_of_text_as_an_argument_is_not_repeated(client: Client) -> 
             "job_status": {"job_id": long},
         }.items():
             error = refused(await client.call_tool(name, arguments))
-            assert len(error["message"]) + len(error["hint"]) < 8_000, name
+            assert len(error["message"] + error["hint"] + error["next"]) < 8_000, name
 
 
 async def test_unknown_tools(client: Client) -> None:
@@ -71,13 +71,13 @@ async def test_wrong_paths_and_sources(client: Client, tmp_path: Path) -> None:
     assert "absolute" in error["message"]
     error = refused(await client.call_tool("session_open", {"task_path": str(tmp_path / "tsk.py")}))
     assert "near: task.py" in error["message"]
-    assert "task_source" in error["hint"]
+    assert "task_source" in error["next"]
     error = refused(
         await client.call_tool("session_open", {"task_path": str(tmp_path), "task_source": TASK})
     )
     assert "both given" in error["message"]
     error = refused(await client.call_tool("session_open", {}))
-    assert "task_path" in error["hint"]
+    assert "task_path" in error["next"]
     error = refused(await client.call_tool("session_open", {"task_source": "def nothing(): pass"}))
     assert (error["code"], bool(error["hint"])) == ("task_refused", True)
 
@@ -98,7 +98,7 @@ async def test_unknown_ids(client: Client) -> None:
     ):
         error = refused(await client.call_tool(tool, arguments))
         assert error["code"] == "not_found", tool
-        assert hint in error["hint"], tool
+        assert hint in error["hint"] + error["next"], tool
 
 
 async def test_job_cancel_needs_a_name(client: Client) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.types import Evaluation, EvaluationRequest, Policy, Task
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, EvaluatorUnavailable, NotFound, UsageError
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.executors.fake import FakeExecutor
@@ -57,7 +58,7 @@ async def test_a_node_that_needs_review_counts_once_a_person_let_it_pass(bench: 
         assert told_one.node.fitness == 0.0
         with pytest.raises(Conflict) as error:
             await finish(service, session, node_id="n1")
-        assert f"kevolve approve {session} n1" in error.value.hint
+        assert error.value.actions == (Action("approve", session=session, node="n1"),)
         approved = await service.approve(session, "n1", "R. Viewer", "the library call only copies")
         assert approved.fitness == pytest.approx(2.5)
         assert approved.approved_by == "R. Viewer"
@@ -78,7 +79,7 @@ async def test_a_review_waits_for_a_person(bench: Bench) -> None:
         await told(service, session, kernel(1.5, status="incorrect"))
         with pytest.raises(Conflict, match="review") as error:
             await finish(service, session)
-        assert f"kevolve approve {session} n1" in error.value.hint
+        assert error.value.actions == (Action("approve", session=session, node="n1"),)
         with pytest.raises(Conflict, match="incorrect"):
             await service.approve(session, "n2", "R. Viewer")
         with pytest.raises(NotFound, match="n9"):
@@ -95,7 +96,7 @@ async def test_nothing_to_export_says_what_to_do(bench: Bench) -> None:
         session = await opened(service, OpenRequest(bench.task()))
         with pytest.raises(Conflict) as error:
             await finish(service, session)
-        assert "discard" in error.value.hint
+        assert "discard" in {action.verb for action in error.value.actions}
 
 
 async def test_a_finish_is_read_again(bench: Bench) -> None:

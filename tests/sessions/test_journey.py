@@ -188,7 +188,7 @@ async def test_what_no_candidate_could_satisfy_is_refused_at_once(bench: Bench) 
     async with bench.service(FakeExecutor(isolation="process")) as service:
         job = await service.wait((await service.open(OpenRequest(bench.task()))).id, 20)
         assert job.error is not None
-        assert 'policy={"isolation": "process"}' in job.error.hint
+        assert [(a.setting, a.value) for a in job.error.actions] == [("isolation", "process")]
         assert await opened(service, OpenRequest(bench.task(), policy=Policy(isolation="process")))
 
 

@@ -92,7 +92,7 @@ async def test_wrong_ids_teach(bench: Bench) -> None:
         with pytest.raises(UsageError, match="unknown section") as unknown:
             await service.tree(session, section="templates")
         assert "template" in unknown.value.hint
-        with pytest.raises(UsageError, match="needs node_id"):
+        with pytest.raises(UsageError, match="a difference needs"):
             await service.tree(session, diff_base="parent")
         assert (await service.tree(session, node_id="n1", diff_base="parent")).text.startswith(
             "n0 -> n1: "

@@ -41,7 +41,7 @@ def test_nothing_found_says_what_to_do() -> None:
         pointwise_task("return torch.cumsum(x, 0)", (8, 8)), "cpu", "cpp", skills=SKILLS
     )
     assert starts.found == ()
-    assert "start_path" in starts.notes[-1]
+    assert "give one" in starts.notes[-1]
 
 
 def test_the_limit_is_announced() -> None:

@@ -11,9 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.types import Budget, Spent
+from kevolve_mcp.actions import sentences
 from kevolve_mcp.driver import NodeFacts, SessionFacts, events
 from kevolve_mcp.search import no_winner
 
+from ..calls import command
 from .figures import NOTHING, microseconds, seconds, speedup_text, with_interval
 
 LESSONS_SHOWN = 5
@@ -68,8 +70,8 @@ class Board:
                 return replace(self, best=node)
             case events.Learned(node, text):
                 return replace(self, lessons=(*self.lessons, f"{node}  {text}")[-LESSONS_SHOWN:])
-            case events.Remark(text):
-                return replace(self, lessons=(*self.lessons, text)[-LESSONS_SHOWN:])
+            case events.Remark() as remark:
+                return replace(self, lessons=(*self.lessons, _remark(remark))[-LESSONS_SHOWN:])
             case events.Terminated(reason, _, spent):
                 return replace(
                     self, over=reason, spent=spent, working="re-validating the winner", fraction=0.0
@@ -166,8 +168,8 @@ def plain_line(event: events.Event, board: Board) -> str | None:
         case events.BestImproved(node, previous):
             before = f" (was {speedup_text(previous.fitness)})" if previous else ""
             return f"{node.id} best: {with_interval(node.fitness, node.interval)}{before}"
-        case events.Remark(text):
-            return f"note: {text}"
+        case events.Remark() as remark:
+            return f"note: {_remark(remark)}"
         case events.Terminated(reason, detail):
             return (
                 f"search over: {reason}"
@@ -178,3 +180,7 @@ def plain_line(event: events.Event, board: Board) -> str | None:
             return f"exported {package}"
         case _:
             return None
+
+
+def _remark(remark: events.Remark) -> str:
+    return "; ".join(filter(None, (remark.text, sentences(remark.actions, command))))

@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from harness.types import CodecError, Target, from_json
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.store import NewSkill, SkillEvidence
 from knowledge import PageError, front_matter, sections
@@ -42,10 +43,8 @@ MAX_FIELD = 200  # characters of a text in a piece of evidence
 MAX_SIGNALS = 20
 EXTRA = ("LICENSE", "LICENSE.txt", "LICENSE.md", "README.md")  # may lie there and are not read
 _KERNEL = re.compile(r"\w[\w.-]{0,60}\.py", re.ASCII)
-_HINT = (
-    f"A skill's folder holds {PAGE}, {EVIDENCE} and {ASSETS}/*.py; `kevolve skills export` writes "
-    "one."
-)
+_HINT = f"A skill's folder holds {PAGE}, {EVIDENCE} and {ASSETS}/*.py."
+_EXPORT = Action("export_skill", "writes one")
 
 
 def read(folder: Path, origin: str) -> tuple[NewSkill, tuple[SkillEvidence, ...]]:
@@ -53,12 +52,14 @@ def read(folder: Path, origin: str) -> tuple[NewSkill, tuple[SkillEvidence, ...]
     is wrong with it."""
     texts = _texts(folder)
     if PAGE not in texts:
-        raise UsageError(f"{folder} holds no {PAGE}", _HINT)
+        raise UsageError(f"{folder} holds no {PAGE}", _HINT, _EXPORT)
     try:
         new = _skill(texts, folder.resolve().name)
         evidence = _evidence(texts[EVIDENCE], origin) if EVIDENCE in texts else ()
     except (RecursionError, MemoryError):  # nesting without end, in YAML, JSON or Python
-        raise UsageError(f"{folder}: a file is nested too deeply to be read", _HINT) from None
+        raise UsageError(
+            f"{folder}: a file is nested too deeply to be read", _HINT, _EXPORT
+        ) from None
     return new, evidence
 
 
@@ -66,7 +67,7 @@ def _texts(folder: Path) -> dict[str, str]:
     """The text of every file by its path below the folder. Looks at types before it opens anything:
     a pipe would never end."""
     if folder.is_symlink() or not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder", _HINT)
+        raise UsageError(f"{folder} is not a folder", _HINT, _EXPORT)
     found: dict[str, str] = {}
     for place in (folder, folder / ASSETS):
         if place != folder and not os.path.lexists(place):
@@ -76,14 +77,16 @@ def _texts(folder: Path) -> dict[str, str]:
             if place == folder and entry.name == ASSETS and entry.is_dir(follow_symlinks=False):
                 continue
             if not stat.S_ISREG(entry.stat(follow_symlinks=False).st_mode):
-                raise UsageError(f"{name} in {folder} is a link, a folder or no plain file", _HINT)
+                raise UsageError(
+                    f"{name} in {folder} is a link, a folder or no plain file", _HINT, _EXPORT
+                )
             expected = (
                 name in (PAGE, EVIDENCE, *EXTRA)
                 if place == folder
                 else _KERNEL.fullmatch(entry.name)
             )
             if not expected:
-                raise UsageError(f"{name} does not belong into {folder}", _HINT)
+                raise UsageError(f"{name} does not belong into {folder}", _HINT, _EXPORT)
             if len(found) == MAX_FILES or entry.stat(follow_symlinks=False).st_size > MAX_FILE:
                 raise UsageError(
                     f"{folder} is too large at {name}",
@@ -124,7 +127,7 @@ def _skill(texts: Mapping[str, str], folder: str) -> NewSkill:
         metadata = front_matter.mapping(fields, "metadata", PAGE)
         front_matter.check_names(metadata, METADATA, f"{PAGE}: metadata")
     except PageError as error:
-        raise UsageError(error.message, error.hint) from None
+        raise UsageError(error.message, error.hint, *error.actions) from None
     if name != folder_name(name) or name != folder:
         raise UsageError(
             f"{PAGE}: name is {name!r:.80} and the folder {folder!r:.80}",
@@ -247,9 +250,9 @@ def _json(text: str, where: str) -> Any:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"{where} is not valid JSON: {error}", _HINT) from None
+        raise UsageError(f"{where} is not valid JSON: {error}", _HINT, _EXPORT) from None
     if not isinstance(value, dict):
-        raise UsageError(f"{where} must be an object", _HINT)
+        raise UsageError(f"{where} must be an object", _HINT, _EXPORT)
     return value
 
 
@@ -267,11 +270,11 @@ def _evidence(text: str, origin: str) -> tuple[SkillEvidence, ...]:
 def _row(row: Any, i: int, origin: str) -> SkillEvidence:
     where = f"{EVIDENCE}: evidence[{i}]"
     if not isinstance(row, dict):
-        raise UsageError(f"{where} must be an object", _HINT)
+        raise UsageError(f"{where} must be an object", _HINT, _EXPORT)
     try:
         found = from_json(SkillEvidence, {**row, "origin": origin})
     except CodecError as error:
-        raise UsageError(f"{where}: {error}", _HINT) from None
+        raise UsageError(f"{where}: {error}", _HINT, _EXPORT) from None
     for name, value in vars(found).items():
         if isinstance(value, str) and (
             len(value) > MAX_FIELD or (name != "origin" and wording.is_hostile(value))

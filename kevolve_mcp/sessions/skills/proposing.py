@@ -94,8 +94,8 @@ def propose_from(
         words = wording.plain_sentences(node.hypothesis)[: wording.MAX_TEXT]
         if not words:
             notes.append(
-                f"{node.id}: its hypothesis has no sentence without figures or paths; skill_record "
-                "can word it"
+                f"{node.id}: its hypothesis has no sentence without figures or paths; its author "
+                "can word a skill"
             )
             continue
         title = words.split(". ")[0].rstrip(".")[:MAX_TITLE]

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import NotFound
 from kevolve_mcp.store import SkillState
 
@@ -46,8 +47,11 @@ async def decide(shared: Shared, name: str, verb: Verb, author: str, note: str) 
                 s.id for s in shared.library().skills()
             }:
                 raise
-            hint = "`kevolve skills list` shows which can be decided on."
-            raise NotFound(f"{name} comes with the program and is in use", hint) from None
+            raise NotFound(
+                f"{name} comes with the program and is in use",
+                "",
+                Action("list_skills", "shows which can be decided on"),
+            ) from None
         return views.brief(store, name)
 
     return await shared.thread(work)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, KEvolveError, Unavailable, UsageError
 from kevolve_mcp.synthesis.ask import AskContext
 
@@ -68,8 +69,8 @@ class AuthorError(KEvolveError):
     code = "author_failed"
     retryable = True
 
-    def __init__(self, message: str, hint: str = "", cost: Cost = FREE) -> None:
-        super().__init__(message, hint)
+    def __init__(self, message: str, hint: str = "", cost: Cost = FREE, *actions: Action) -> None:
+        super().__init__(message, hint, *actions)
         self.cost = cost
 
 

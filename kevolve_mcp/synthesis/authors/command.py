@@ -18,12 +18,13 @@ from typing import Any
 import anyio
 from anyio.abc import Process
 
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.synthesis.ask import Allowance, AskContext
 
 from . import leash, scratch
 from .answers import InvalidAnswer, check_source, words
-from .base import Author, AuthorError, AuthorUnusable, Cost, Proposal, starting_kernel
+from .base import FREE, Author, AuthorError, AuthorUnusable, Cost, Proposal, starting_kernel
 from .transcript import Transcript
 
 LIMIT_S = 600.0  # of one run
@@ -57,21 +58,25 @@ class CommandAuthor(Author):
         *,
         transcripts: Path | None = None,
         kevolve: Sequence[str] = (),
+        guide: str = "",
         limit_s: float = LIMIT_S,
         listen: Callable[[str], None] | None = None,
     ) -> None:
-        """transcripts: the folder that keeps them, one folder per session; None keeps none.
-        kevolve: what starts KEvolve's command line, which is then on the command's PATH. limit_s:
-        of one run. listen: hears what a reader should know. Raises UsageError for an empty command,
-        AuthorUnusable where its program is missing."""
+        """Raises UsageError for an empty command, AuthorUnusable where its program is missing.
+
+        Args:
+            transcripts: The folder that keeps them, one folder per session; None keeps none.
+            kevolve: What starts KEvolve's command line, which is then on the command's PATH.
+            guide: How a candidate is tried with it; see `scratch.fill`.
+            limit_s: Of one run.
+            listen: Hears what a reader should know.
+        """
         self._command = command.strip()
         if not self._command:
-            raise UsageError(
-                "--author cmd: names no command", 'Example: --author "cmd: my-agent --batch".'
-            )
+            raise UsageError("the author cmd: names no command", "", _another("cmd: my-agent …"))
         self._check_program()
         self._transcripts = transcripts
-        self._kevolve = tuple(kevolve)
+        self._kevolve, self._guide = tuple(kevolve), guide
         self._limit_s = limit_s
         self._listen = listen or (lambda text: None)
 
@@ -86,7 +91,7 @@ class CommandAuthor(Author):
         base = Path(await anyio.to_thread.run_sync(tempfile.mkdtemp, None, "kevolve-author-"))
         try:
             folder = base / "work"
-            await anyio.to_thread.run_sync(_prepare, base, folder, ask, limit_s, self._kevolve)
+            await anyio.to_thread.run_sync(self._prepare, base, folder, ask, limit_s)
             run = await self._run(folder, base / "bin", limit_s)
             source, data, complaint = await anyio.to_thread.run_sync(scratch.read_back, folder)
             kept = await anyio.to_thread.run_sync(self._keep, ask, run)
@@ -108,7 +113,9 @@ class CommandAuthor(Author):
         if run.status == NO_SUCH_COMMAND and not source:
             raise AuthorUnusable(
                 f"the command was not found: {run.transcript.last_line()}",
-                "Install it, or name another --author.",
+                "Install it, or name another author.",
+                FREE,
+                _another(),
             )
         _check_counted(data, ask.allowance, cost)
         ended = _ended(run)
@@ -164,6 +171,11 @@ class CommandAuthor(Author):
         path = run.transcript.save(self._transcripts / ask.session, ask.id, heading)
         return f"What it printed: {path}"
 
+    def _prepare(self, base: Path, folder: Path, ask: AskContext, limit_s: float) -> None:
+        folder.mkdir()
+        scratch.fill(folder, ask, limit_s, self._guide)
+        scratch.programs(base / "bin", self._kevolve)
+
     def _check_program(self) -> None:
         """A first word that is plainly a program's name must be one; anything cleverer is for the
         shell to find out."""
@@ -175,16 +187,10 @@ class CommandAuthor(Author):
         ):
             raise AuthorUnusable(
                 f"the command {first!r} was not found",
-                'Install it, or name another one: --author "cmd: …" runs any command.',
+                "Install it, or name another one; `cmd:` runs any command.",
+                FREE,
+                _another("cmd: …"),
             )
-
-
-def _prepare(
-    base: Path, folder: Path, ask: AskContext, limit_s: float, kevolve: Sequence[str]
-) -> None:
-    folder.mkdir()
-    scratch.fill(folder, ask, limit_s)
-    scratch.programs(base / "bin", kevolve)
 
 
 async def _let_go(process: Process) -> None:
@@ -228,10 +234,15 @@ def _check_counted(data: dict[str, Any], allowance: Allowance, cost: Cost) -> No
             raise AuthorUnusable(
                 f"the session limits {name}, and the command does not say in {scratch.ANSWER} how "
                 "many it used",
-                f'Let it write "{name}" there, or limit the run by --evaluations and --minutes '
-                "and the command by its own options.",
+                f'Let it write "{name}" there, or limit the run by evaluations and minutes and the '
+                "command by its own options.",
                 cost,
+                Action("give", setting="limits"),
             )
+
+
+def _another(example: str = "") -> Action:
+    return Action("give", "names another author", setting="author", value=example)
 
 
 def _is_builtin(word: str) -> bool:

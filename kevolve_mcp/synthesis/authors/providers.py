@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Unavailable, UsageError
 from kevolve_mcp.settings import API_KEY
 
@@ -45,12 +46,14 @@ class ModelName:
             )
         if base_url and provider != "openai":
             raise UsageError(
-                f"--base-url goes with openai:MODEL, not with {provider}",
+                f"a server's URL goes with openai:MODEL, not with {provider}",
                 "The server must speak OpenAI's chat completions.",
             )
         if base_url and not base_url.startswith(("http://", "https://")):
             raise UsageError(
-                f"--base-url {base_url!r} is no URL", "Example: --base-url http://localhost:8000/v1"
+                f"{base_url!r} is no URL of a server",
+                "",
+                Action("give", setting="base_url", value="http://localhost:8000/v1"),
             )
         return cls(provider, model.strip(), base_url.rstrip("/"))
 
@@ -102,8 +105,7 @@ def open_model(name: ModelName) -> Model:
         raise Unavailable(
             f"the author {name} needs pydantic-ai ({error.name or 'a package of it'} is not "
             "installed)",
-            "Install it: pip install 'kevolve-mcp[llm]'  (or: uvx --from 'kevolve-mcp[llm]' "
-            "kevolve optimize …)",
+            "Install it: pip install 'kevolve-mcp[llm]', or with uvx: --from 'kevolve-mcp[llm]'.",
         ) from None
 
 

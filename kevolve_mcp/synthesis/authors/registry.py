@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import NotFound, UsageError
 
 from .base import Author
@@ -25,8 +26,8 @@ _COMMAND = f"{CommandAuthor.name}:"
 class AuthorOptions:
     """What a run tells its author; each takes what concerns it. skills: whether the offline author
     may instantiate skills. base_url, price_in, price_out (US dollars per million tokens): of a
-    model. limit_s: of one request or run, None for the author's own. transcripts, kevolve: of a
-    command, see CommandAuthor. usd_capped: whether the run limits money. listen: hears what a
+    model. limit_s: of one request or run, None for the author's own. transcripts, kevolve, guide:
+    of a command, see CommandAuthor. usd_capped: whether the run limits money. listen: hears what a
     reader should know."""
 
     skills: bool = True
@@ -36,6 +37,7 @@ class AuthorOptions:
     limit_s: float | None = None
     transcripts: Path | None = None
     kevolve: tuple[str, ...] = ()
+    guide: str = ""
     usd_capped: bool = False
     listen: Callable[[str], None] | None = None
 
@@ -64,8 +66,9 @@ def choose_author(name: str, options: AuthorOptions | None = None) -> Author:
     is_model = name.partition(":")[0] in KEYS
     if not is_model and (o.base_url or o.price_in is not None or o.price_out is not None):
         raise UsageError(
-            f"--base-url, --price-in and --price-out are for models, not for {name!r}",
-            "Example: --author openai:MODEL",
+            f"a server's URL and prices are for models, not for {name!r}",
+            "",
+            Action("give", "names one", setting="author", value="openai:MODEL"),
         )
     limit_s = LIMIT_S if o.limit_s is None else o.limit_s
     if is_model:
@@ -77,7 +80,12 @@ def choose_author(name: str, options: AuthorOptions | None = None) -> Author:
     if name.startswith(_COMMAND) or name in VENDORS:
         command = VENDORS.get(name) or name.removeprefix(_COMMAND)
         return CommandAuthor(
-            command, transcripts=o.transcripts, kevolve=o.kevolve, limit_s=limit_s, listen=o.listen
+            command,
+            transcripts=o.transcripts,
+            kevolve=o.kevolve,
+            guide=o.guide,
+            limit_s=limit_s,
+            listen=o.listen,
         )
     if name == OfflineAuthor.name and not o.skills:
         return OfflineAuthor(skills=())

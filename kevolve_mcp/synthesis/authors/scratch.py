@@ -35,19 +35,17 @@ KEvolve searches for a faster implementation of the task in `task.py` and asks f
   `"tokens"` and `"usd"` may say what writing it used.
 
 What stands there when the command ends, or when its {seconds:.0f} seconds are up, is submitted as the answer to {ask} of session
-{session}: `kernel_submit`, `session_next` and the other calls that `ask.md` mentions are not for you to make.
-
-## Try it first
-
-`kevolve` is on the PATH:
-
-* `kevolve evaluate task.py candidate.py --language {language} --target {target}` builds, verifies and times it
-* `kevolve knowledge search "words"` finds pages; `kevolve tree {session}` shows the search
+{session}: the calls of tools that `ask.md` mentions are not for you to make.
 """  # noqa: E501
 
 
-def fill(folder: Path, ask: AskContext, limit_s: float) -> None:
-    """Write the files of the ask into the empty folder."""
+def fill(folder: Path, ask: AskContext, limit_s: float, guide: str = "") -> None:
+    """Write the files of the ask into the empty folder.
+
+    Args:
+        guide: What is added to its README: how to try a candidate. May name the {language}, the
+            {target} and the {session}.
+    """
     listed = []
     (folder / "ask.md").write_text(ask.text, encoding="utf-8")
     (folder / "task.py").write_text(ask.task.source, encoding="utf-8")
@@ -70,7 +68,7 @@ def fill(folder: Path, ask: AskContext, limit_s: float) -> None:
             "|"
         )
     mark = f" (it uses `{MARKS[ask.language]}`)" if ask.language in MARKS else ""
-    text = _README.format(
+    text = (_README + (f"\n{guide}" if guide else "")).format(
         files="".join(f"{line}\n" for line in listed),
         candidate=CANDIDATE,
         answer=ANSWER,
