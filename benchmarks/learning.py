@@ -44,7 +44,14 @@ from related import FAMILIES, QUICK, Related
 from harness.types import PROTOCOL_VERSION, Budget, Candidate
 from kevolve_mcp.executors.local import LocalExecutor
 from kevolve_mcp.sessions import Service
-from kevolve_mcp.sessions.types import Evaluated, JobView, OpenRequest, SubmitRequest, Text
+from kevolve_mcp.sessions.types import (
+    Evaluated,
+    JobView,
+    SearchOptions,
+    SessionSpec,
+    SubmitRequest,
+    Text,
+)
 from kevolve_mcp.settings import Settings
 from kevolve_mcp.synthesis.authors import Exhausted
 from kevolve_mcp.synthesis.authors.offline import OfflineAuthor
@@ -104,13 +111,12 @@ async def search(
     path.write_text(task.task)
     began, fitness, origins, kernels = time.monotonic(), [], [], []
     async with Service(Settings(home=home), lambda python, near: executor) as service:
-        request = OpenRequest(
+        request = SessionSpec(
             Text(path=str(path)),
             budget=Budget(evaluations=evaluations),
             start=Text(source=task.start),
-            skills=arm in WITH_SKILLS,
-            seed=seed,
-            tune=0.0,  # what is found must not depend on how fast the author answers
+            # what is found must not depend on how fast the author answers
+            search=SearchOptions(skills=arm in WITH_SKILLS, seed=seed, tune=0.0),
             new=True,
         )
         opened = await _done(service, await service.open(request))

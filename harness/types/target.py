@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 _HOST = "cpu"
+_USUAL_LANGUAGES = {_HOST: "cpp", "cuda": "triton", "hip": "triton"}
 Mode = Literal["execute", "verify", "compile", "absent"]
 _PATTERN = re.compile(r"^(cpu|cuda|hip)(?::([a-z0-9_]+))?$")
 
@@ -33,6 +34,11 @@ class Target:
         """Whether it is the processor of the machine itself: no device, and no memory of its
         own."""
         return self.family == _HOST
+
+    @property
+    def usual_language(self) -> str:
+        """What candidates for it are written in where nobody says otherwise."""
+        return _USUAL_LANGUAGES[self.family]
 
     def __str__(self) -> str:
         return f"{self.family}:{self.arch}" if self.arch else self.family

@@ -39,7 +39,7 @@ def evaluate(
         ),
     ] = None,
     target: Target = "cpu",
-    language: Language = "cpp",
+    language: Language = "",
     python: Python = "",
     library_calls: Annotated[
         str,

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.types import Candidate, EvaluationRequest, Policy, Purpose, Task
-from harness.types import Target as TargetName
 from kevolve_mcp.errors import EvaluatorUnavailable, UsageError
 from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent
 
 from .calls import advice
 from .files import find_task, read_text
+from .options import parse_target
 from .verdicts import Verdict
 
 T = TypeVar("T")
@@ -54,12 +54,7 @@ def order_candidates(
 ) -> Order:
     """Files under a task. A file that cannot be read becomes an entry of its own; raises UsageError
     for anything else."""
-    try:
-        TargetName.parse(target)
-    except ValueError as error:
-        raise UsageError(
-            str(error), "`kevolve doctor` lists the targets of this machine."
-        ) from None
+    usual = parse_target(target).usual_language
     if task is None:
         raise UsageError(
             "no task named",
@@ -70,7 +65,7 @@ def order_candidates(
             "no candidate named",
             "kevolve evaluate TASK CANDIDATE...; `kevolve template TASK` writes a first one.",
         )
-    entries = tuple(_entry(path, language) for path in candidates)
+    entries = tuple(_entry(path, language or usual) for path in candidates)
     return Order(find_task(task), entries, policy, target, "search" if quick else "confirm")
 
 

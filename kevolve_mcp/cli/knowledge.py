@@ -115,7 +115,7 @@ def similar(
         Path, typer.Argument(metavar="TASK", help="A task file, or a folder that holds task.py.")
     ],
     target: Target = "cpu",
-    language: Language = "cpp",
+    language: Language = "",
     limit: Annotated[
         int, typer.Option("--limit", min=1, max=50, help="At most so many kernels [default: 5].")
     ] = 5,

@@ -63,4 +63,4 @@ app.command()(template.template)
 
 def main() -> None:
     """The console script."""
-    app()
+    app(prog_name="kevolve")

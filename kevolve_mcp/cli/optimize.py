@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kevolve_mcp.errors import UsageError
 
 from .failures import EXIT_FAILURE, EXIT_INTERRUPTED
-from .options import Json, Language, Python, Server, Target, Token
+from .options import Json, Language, Python, Server, Target, Token, parse_target
 from .terminal import print_json, show
+
+if TYPE_CHECKING:
+    from harness.types import Budget
+    from kevolve_mcp.sessions.types import SessionSpec
 
 # what a session is
 DESCRIBING = (
@@ -42,7 +46,7 @@ def optimize(
         Path | None, typer.Option("--start", metavar="FILE", help="A kernel to start from.")
     ] = None,
     target: Target = "cpu",
-    language: Language = "cpp",
+    language: Language = "",
     goal: Annotated[
         str, typer.Option("--goal", help="best, speedup:2, latency_us:50, roofline:0.8")
     ] = "best",
@@ -165,34 +169,42 @@ def optimize(
     Ctrl-C stops cleanly and keeps everything; --resume goes on. Running the same command again
     joins the open session.
     """
+    from harness.types import Budget
+    from kevolve_mcp.synthesis.authors import AuthorOptions
+
     from . import running
 
     _check(ctx, task, resume)
     running.check_destination(output)
+    named = Budget(evaluations, minutes and minutes * 60, tokens=tokens, usd=usd)
+    session = None
+    if task is not None:
+        chosen = {"selection": selection, "seed": seed, "inject": inject, "tune": tune}
+        session = _session(
+            task,
+            start,
+            target=target,
+            language=language,
+            goal=goal,
+            budget=running.usual_budget(named, author),
+            python=python,
+            search={"skills": not no_skills, **chosen},
+            new=new,
+        )
     run = running.Run(
-        task=task,
-        start=start,
-        target=target,
-        language=language,
-        goal=goal,
-        evaluations=evaluations,
-        minutes=minutes,
-        skills=not no_skills,
-        author=author,
-        base_url=base_url,
-        tokens=tokens,
-        usd=usd,
-        price_in=price_in,
-        price_out=price_out,
-        author_minutes=author_minutes,
-        selection=selection,
-        seed=seed,
-        inject=inject,
-        tune=tune,
-        parallel=parallel,
+        session,
+        author,
+        AuthorOptions(
+            skills=not no_skills,
+            base_url=base_url,
+            price_in=price_in,
+            price_out=price_out,
+            limit_s=author_minutes and author_minutes * 60,
+            usd_capped=usd is not None,
+        ),
         resume=resume,
-        new=new,
-        python=python,
+        more=named,
+        parallel=parallel,
         server=server,
         token=token,
         contents=output is not None,
@@ -219,6 +231,43 @@ def optimize(
         show(report_view(outcome, copied, running.handed_over(outcome)))
     if outcome.ending is None or not outcome.ending.package:
         raise typer.Exit(EXIT_FAILURE)
+
+
+def _session(
+    task: Path,
+    start: Path | None,
+    *,
+    target: str,
+    language: str,
+    goal: str,
+    budget: Budget,
+    python: str,
+    search: dict[str, Any],
+    new: bool,
+) -> SessionSpec:
+    """What to open, by paths on this machine. search: what was not said is None or empty. Raises
+    UsageError."""
+    from harness.types import Goal
+    from kevolve_mcp.sessions.types import SearchOptions, SessionSpec, Text
+
+    from .files import find_task
+
+    parse_target(target)
+    try:
+        parsed = Goal.parse(goal)
+    except ValueError as error:
+        raise UsageError(str(error), "`kevolve optimize --help` shows examples.") from None
+    return SessionSpec(
+        Text(path=str(find_task(task))),
+        target=target,
+        language=language,
+        goal=parsed,
+        budget=budget,
+        start=Text(path=str(start.expanduser().absolute()) if start else ""),
+        python=python,
+        search=SearchOptions(**{k: v for k, v in search.items() if v not in (None, "")}),
+        new=new,
+    )
 
 
 def _check(ctx: typer.Context, task: Path | None, resume: str) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kevolve_mcp import __version__
+from kevolve_mcp.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.types import Target as ParsedTarget
 
 
 def _print_version(ctx: typer.Context, value: bool) -> None:
@@ -26,7 +30,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and not
 Target = Annotated[
     str, typer.Option("--target", help="Where the kernel runs: cpu, cuda, cuda:sm_90, hip:gfx942 …")
 ]
-Language = Annotated[str, typer.Option("--language", help="What candidates are written in.")]
+Language = Annotated[
+    str,
+    typer.Option(
+        "--language", help="What candidates are written in. Default: the target's usual language."
+    ),
+]
 Python = Annotated[
     str,
     typer.Option(
@@ -69,3 +78,15 @@ SessionId = Annotated[
 NodeId = Annotated[
     str, typer.Argument(metavar="NODE", help="A node's id, e.g. n17; see `kevolve tree SESSION`.")
 ]
+
+
+def parse_target(text: str) -> ParsedTarget:
+    """What `--target` names. Raises UsageError naming what is accepted."""
+    from harness.types import Target as ParsedTarget
+
+    try:
+        return ParsedTarget.parse(text)
+    except ValueError as error:
+        raise UsageError(
+            str(error), "`kevolve doctor` lists the targets of this machine."
+        ) from None

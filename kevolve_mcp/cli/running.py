@@ -11,20 +11,22 @@ from contextlib import AbstractAsyncContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import anyio
 
-from harness.types import Budget, Goal
+from harness.types import Budget
 from harness.types import Target as TargetName
 from kevolve_mcp.driver import Connection, Driver, Event, Options, Outcome, connect, events
+from kevolve_mcp.driver.answers import UNLIMITED
 from kevolve_mcp.errors import KEvolveError, UsageError
-from kevolve_mcp.sessions.inputs import companion_start, usual_language
+from kevolve_mcp.sessions.inputs import companion_start
+from kevolve_mcp.sessions.types import SessionSpec, Text
 from kevolve_mcp.settings import Settings
 from kevolve_mcp.synthesis.authors import AuthorOptions, OfflineAuthor, choose_author
 
 from .connect import open_log, running, stdio
-from .files import find_task, read_text
+from .files import read_text
 from .lookup import place
 from .render.board import Board, board_view, plain_line
 from .terminal import err, is_live
@@ -53,120 +55,74 @@ THINKING_BUDGET = Budget(evaluations=40, seconds=1800)
 
 @dataclass(frozen=True)
 class Run:
-    """The arguments of `kevolve optimize`. contents: the package is wanted here."""
+    """What `kevolve optimize` is asked to do."""
 
-    task: Path | None
-    start: Path | None
-    target: str
-    language: str
-    goal: str
-    evaluations: int | None
-    minutes: float | None
-    skills: bool
+    session: SessionSpec | None
+    """What to open, by paths on this machine; None with `resume`."""
     author: str
-    selection: str
-    seed: int | None
-    inject: float | None
-    tune: float | None
-    parallel: int
-    resume: str
-    new: bool
-    python: str
-    debug: bool
+    options: AuthorOptions
+    """What the user said of the author."""
+    resume: str = ""
+    """The id of the session to go on with."""
+    more: Budget = UNLIMITED
+    """With `resume`: what it may spend from now on."""
+    parallel: int = 1
     server: str = ""
     token: str = ""
     contents: bool = False
-    base_url: str = ""
-    tokens: int | None = None
-    usd: float | None = None
-    price_in: float | None = None
-    price_out: float | None = None
-    author_minutes: float | None = None
+    """Whether the package is wanted here."""
+    debug: bool = False
 
-    @property
-    def said(self) -> Budget:
-        """The limits that were named."""
-        seconds = self.minutes * 60 if self.minutes else None
-        return Budget(
-            evaluations=self.evaluations, seconds=seconds, tokens=self.tokens, usd=self.usd
+
+def usual_budget(named: Budget, author: str) -> Budget:
+    """The limits that were named; the usual ones where neither evaluations nor time are."""
+    if named.evaluations is not None or named.seconds is not None:
+        return named
+    usual = DEFAULT_BUDGET if author == OfflineAuthor.name else THINKING_BUDGET
+    return replace(named, evaluations=usual.evaluations, seconds=usual.seconds)
+
+
+def start_beside(spec: SessionSpec) -> SessionSpec:
+    """With the kernel that lies beside the task as its start, where none is named."""
+    language = spec.language or TargetName.parse(spec.target).usual_language
+    found = "" if spec.start else companion_start(spec.task.path, language)
+    return replace(spec, start=Text(path=found)) if found else spec
+
+
+def _sent(spec: SessionSpec, remote: Remote | None) -> SessionSpec:
+    """What the server gets: one that runs already need not see our files, so it gets their texts.
+    Raises UsageError for a file that cannot be read."""
+    start = read_text(Path(spec.start.path), "start") if spec.start else ""
+    if remote is None:
+        return spec
+    task = read_text(Path(spec.task.path), "task")
+    return replace(spec, task=Text(source=task), start=Text(source=start))
+
+
+def _remarks(asked: SessionSpec, spec: SessionSpec, remote: Remote | None) -> list[str]:
+    """What the reader should know of the files that are taken."""
+    remarks = []
+    if spec.start != asked.start:
+        remarks.append(
+            f"starting from {spec.start.path}, which lies beside the task (another one: --start "
+            "FILE)"
         )
+    task = Path(spec.task.path)
+    companion = task.with_name(f"{task.stem}.heldout.py")
+    if remote is not None and companion.exists():
+        remarks.append(f"{companion} is not sent: held-out cases come from the task's own text")
+    return remarks
 
-    @property
-    def budget(self) -> Budget:
-        """What was said; what holds when nothing was said."""
-        if self.evaluations is not None or self.minutes is not None:
-            return self.said
-        usual = DEFAULT_BUDGET if self.author == OfflineAuthor.name else THINKING_BUDGET
-        return replace(self.said, evaluations=usual.evaluations, seconds=usual.seconds)
 
-    def author_options(self, watcher: Watcher) -> AuthorOptions:
-        """What the author is told; what it says on its way is shown as a remark."""
-        return AuthorOptions(
-            skills=self.skills,
-            base_url=self.base_url,
-            price_in=self.price_in,
-            price_out=self.price_out,
-            limit_s=self.author_minutes * 60 if self.author_minutes else None,
-            transcripts=Settings().home / "transcripts",
-            kevolve=(sys.executable, "-P", "-c", "from kevolve_mcp.cli.main import main; main()"),
-            guide=GUIDE,
-            usd_capped=self.usd is not None,
-            listen=lambda text: watcher(events.Remark(text)),
-        )
-
-    def options(self, remote: Remote | None = None) -> tuple[Options, list[str]]:
-        """What the driver is asked, and remarks for the reader. remote: the server need not see our
-        files: it gets their texts. Raises UsageError for what the user can fix."""
-        contents = self.contents and remote is not None
-        if self.resume:
-            return Options(
-                resume=self.resume, budget=self.said, parallel=self.parallel, contents=contents
-            ), []
-        assert self.task is not None
-        remarks: list[str] = []
-        task = find_task(self.task)
-        try:
-            Goal.parse(self.goal)
-            TargetName.parse(self.target)
-        except ValueError as error:
-            raise UsageError(str(error), "`kevolve optimize --help` shows examples.") from None
-        start = self.start.expanduser().absolute() if self.start else None
-        if start is None and (
-            beside := companion_start(str(task), self.language or usual_language(self.target))
-        ):
-            start = Path(beside)
-            remarks.append(
-                f"starting from {start}, which lies beside the task (another one: --start FILE)"
-            )
-        if remote is not None and (companion := task.with_name(f"{task.stem}.heldout.py")).exists():
-            remarks.append(f"{companion} is not sent: held-out cases come from the task's own text")
-        task_text = read_text(task, "task") if remote is not None else ""
-        start_text = read_text(start, "start") if start is not None else ""
-        policy: dict[str, Any] = {} if self.skills else {"skills": False}
-        if self.selection:
-            policy["selection"] = self.selection
-        if self.seed is not None:
-            policy["seed"] = self.seed
-        if self.inject is not None:
-            policy["inject"] = self.inject
-        if self.tune is not None:
-            policy["tune"] = self.tune
-        options = Options(
-            task_path=str(task) if remote is None else "",
-            start_path=str(start or "") if remote is None else "",
-            task_source=task_text,
-            start_source=start_text if remote is not None else "",
-            target=self.target,
-            language=self.language,
-            goal=self.goal,
-            budget=self.budget,
-            python=self.python,
-            policy=policy,
-            new=self.new,
-            parallel=self.parallel,
-            contents=contents,
-        )
-        return options, remarks
+def _author_options(run: Run, watcher: Watcher) -> AuthorOptions:
+    """What the author is told; what it says on its way is shown as a remark."""
+    return replace(
+        run.options,
+        transcripts=Settings().home / "transcripts",
+        kevolve=(sys.executable, "-P", "-c", "from kevolve_mcp.cli.main import main; main()"),
+        guide=GUIDE,
+        listen=lambda text: watcher(events.Remark(text)),
+    )
 
 
 class Watcher:
@@ -217,15 +173,25 @@ class Watcher:
 def execute(run: Run, watcher: Watcher) -> Outcome:
     """The whole run. Raises KEvolveError, and KeyboardInterrupt once everything is stopped."""
     remote = place(run.server, run.token)
-    options, remarks = run.options(remote)
-    for remark in remarks:
-        watcher.say(remark)
+    session = run.session
+    if run.session is not None:
+        spec = start_beside(run.session)
+        for remark in _remarks(run.session, spec, remote):
+            watcher.say(remark)
+        session = _sent(spec, remote)
+    options = Options(
+        session,
+        resume=run.resume,
+        more=run.more,
+        parallel=run.parallel,
+        contents=run.contents and remote is not None,
+    )
     with ExitStack() as stack:
         connection = _connection(run, remote, watcher, stack)
         stack.enter_context(watcher)
 
         async def drive() -> Outcome:
-            author = choose_author(run.author, run.author_options(watcher))
+            author = choose_author(run.author, _author_options(run, watcher))
             try:
                 async with connection as server:
                     return await Driver(server, author, options, watcher).run()

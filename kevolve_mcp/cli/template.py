@@ -9,7 +9,7 @@ import typer
 
 from kevolve_mcp.errors import UsageError
 
-from .options import Json, Language, Python, Target, TaskPath
+from .options import Json, Language, Python, Target, TaskPath, parse_target
 from .terminal import print_json
 
 
@@ -20,7 +20,7 @@ def template(
         typer.Option("-o", "--output", metavar="FILE", help="Write it there instead of to stdout."),
     ] = None,
     target: Target = "cpu",
-    language: Language = "cpp",
+    language: Language = "",
     python: Python = "",
     json: Json = False,
 ) -> None:
@@ -33,6 +33,7 @@ def template(
     from .executors import open_executor
     from .files import find_task, read_text
 
+    language = language or parse_target(target).usual_language
     path = find_task(task)
     source = read_text(path, "task")
     if output is not None and output.exists():

@@ -31,7 +31,7 @@ from .answers import UNLIMITED, Ending, NodeFacts, SessionFacts, Told
 from .client import SessionClient
 from .decisions import Again, GiveUp, GoOn, Pause, Standing, Stop
 from .learned import lesson
-from .options import Options, differences, extended
+from .options import Options, differences, extended, open_arguments
 from .purse import Purse
 from .tools import Tools
 
@@ -100,17 +100,18 @@ class Driver:
             raise
 
     async def _open(self) -> SessionFacts:
-        if self._options.resume:
+        spec = self._options.session
+        if spec is None:
             session, resumed = await self._server.view(self._options.resume), True
-            if session.state == "open" and self._options.budget != UNLIMITED:
-                self._budget = extended(session.budget, session.spent, self._options.budget)
+            if session.state == "open" and self._options.more != UNLIMITED:
+                self._budget = extended(session.budget, session.spent, self._options.more)
                 session, self._extended = replace(session, budget=self._budget), True
         else:
-            session, resumed = await self._server.open(self._options.open_arguments())
+            session, resumed = await self._server.open(open_arguments(spec))
         self._best, self._purse = session.best, Purse(session.budget, session.spent)
         self._listen(events.Opened(session, resumed))
         self._listen(events.Baseline(session.cases, session.notes))
-        if resumed and not self._options.resume and (other := differences(self._options, session)):
+        if resumed and spec is not None and (other := differences(spec, session)):
             self._listen(
                 events.Remark(
                     f"the open session {session.id} was joined although {other}",

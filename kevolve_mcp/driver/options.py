@@ -2,57 +2,59 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
-from harness.types import Budget, Spent
+from harness.types import Budget, Policy, Spent
 
 from .answers import UNLIMITED, SessionFacts
+
+if TYPE_CHECKING:
+    from kevolve_mcp.sessions.types import SearchOptions, SessionSpec
 
 
 @dataclass(frozen=True)
 class Options:
-    """task_path/start_path: absolute on the server's machine; task_source/start_source: the texts
-    instead. goal: as Goal.parse takes it. policy: what session_open takes under `policy`. resume: a
-    session's id; then what describes a session is taken from it, and `budget` is what it may spend
-    on top of what it has spent (nothing named: its own budget holds).
-    new: open another session even where an equal one is open. parallel: asks in flight at once.
-    wait_s: how long one call may wait for a job before it is made again. contents: the outcome
-    holds the package's files, too."""
+    """What a run is asked to do: to open a session, or to go on with one."""
 
-    task_path: str = ""
-    start_path: str = ""
-    target: str = "cpu"
-    language: str = "cpp"
-    goal: str = "best"
-    budget: Budget = UNLIMITED
-    python: str = ""
-    policy: dict[str, Any] = field(default_factory=dict)
+    session: SessionSpec | None = None
+    """What to open, by paths on the server's machine or by texts; None with `resume`."""
     resume: str = ""
-    new: bool = False
+    """The id of the session to go on with."""
+    more: Budget = UNLIMITED
+    """With `resume`: what may be spent on top of what it has spent; nothing named: its own budget
+    holds."""
     parallel: int = 1
+    """Asks in flight at once."""
     wait_s: float = 20.0
-    task_source: str = ""
-    start_source: str = ""
+    """How long one call may wait for a job before it is made again."""
     contents: bool = False
+    """Whether the outcome holds the package's files, too."""
 
-    def open_arguments(self) -> dict[str, Any]:
-        """The arguments of session_open; what was not said is left out, so that the server's
-        defaults hold."""
-        said: dict[str, Any] = {
-            "task_path": self.task_path,
-            "task_source": self.task_source,
-            "target": self.target,
-            "language": self.language,
-            "goal": self.goal,
-            "budget": limits(self.budget),
-            "start_path": self.start_path,
-            "start_source": self.start_source,
-            "python": self.python,
-            "policy": self.policy,
-            "new": self.new,
-        }
-        return {name: value for name, value in said.items() if value not in ("", {}, False)}
+
+def open_arguments(spec: SessionSpec) -> dict[str, Any]:
+    """The arguments of session_open that say this; what is as usual is left out."""
+    said: dict[str, Any] = {
+        "task_path": spec.task.path,
+        "task_source": spec.task.source,
+        "target": spec.target,
+        "language": spec.language,
+        "goal": str(spec.goal),
+        "budget": limits(spec.budget),
+        "start_path": spec.start.path,
+        "start_source": spec.start.source,
+        "python": spec.python,
+        "policy": _unusual(spec.policy) | _unusual(spec.search),
+        "new": spec.new,
+    }
+    return {name: value for name, value in said.items() if value not in ("", {}, False)}
+
+
+def _unusual(options: Policy | SearchOptions) -> dict[str, Any]:
+    """The fields that differ from their defaults."""
+    return {
+        f.name: value for f in fields(options) if (value := getattr(options, f.name)) != f.default
+    }
 
 
 def limits(budget: Budget) -> dict[str, Any]:
@@ -71,14 +73,13 @@ def extended(budget: Budget, spent: Spent, more: Budget) -> Budget:
     )
 
 
-def differences(options: Options, session: SessionFacts) -> str:
+def differences(spec: SessionSpec, session: SessionFacts) -> str:
     """In what a joined session is not what was asked for, as a phrase; "" where it is."""
     found = []
     for f in fields(Budget):
-        asked, has = getattr(options.budget, f.name), getattr(session.budget, f.name)
+        asked, has = getattr(spec.budget, f.name), getattr(session.budget, f.name)
         if asked != has:
             found.append(f"its limit of {f.name} is {'none' if has is None else f'{has:g}'}")
-    selection = options.policy.get("selection")
-    if selection and selection != session.selection:
+    if spec.search.selection and spec.search.selection != session.selection:
         found.append(f"its selection policy is {session.selection}")
     return ", ".join(found)

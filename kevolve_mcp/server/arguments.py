@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from dataclasses import fields
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
 from harness.types import Budget, CodecError, Goal, Policy, Spent, Target, from_json
 from kevolve_mcp.errors import UsageError
+from kevolve_mcp.sessions.types import SearchOptions
 
 T = TypeVar("T")
 Wait = Annotated[float, Field(ge=0, description="Seconds to wait, at most 45")]
@@ -21,28 +22,6 @@ TargetName = Annotated[str, Field(description="cpu, cuda, cuda:sm_90 ...")]
 Effort = Annotated[float, Field(ge=1, le=8, description="Times the usual measuring")]
 Repeat = Annotated[bool, Field(description="Measure again, joining earlier samples")]
 Language = Annotated[str, Field(description="cpp, triton ...")]
-
-
-@dataclass(frozen=True)
-class PolicyOptions:
-    """What a session permits, and how it searches. selection: a selection policy's name; skills:
-    whether skills lend starts; seed: of the search's random choices (default: from the session's
-    id); inject: how often an ask shows a kernel of a similar task, 0..1; tune: the share of the
-    budget in which parameters are searched while authors think; the rest as in
-    harness.types.Policy."""
-
-    selection: str = ""
-    library_calls: Literal["flag", "allow", "reject"] = "flag"
-    isolation: Literal["namespaces", "bubblewrap", "landlock", "process"] = "landlock"
-    tolerance: Literal["default", "bitwise"] = "default"
-    review: bool = False
-    skills: bool = True
-    seed: int | None = None
-    inject: float = 0.1
-    tune: float = 0.2
-
-    def policy(self) -> Policy:
-        return Policy(self.library_calls, self.isolation, self.tolerance, self.review)
 
 
 PolicyArgument = Annotated[
@@ -89,10 +68,23 @@ def parse_usage(given: dict[str, float] | None) -> Spent:
     return Spent(tokens=round(data.get("tokens", 0)), usd=float(data.get("usd", 0.0)))
 
 
-def parse_policy(given: dict[str, str | bool | int | float] | str | None) -> PolicyOptions:
-    """A word is the selection policy. Raises UsageError naming what is accepted."""
+def parse_policy(
+    given: dict[str, str | bool | int | float] | str | None,
+) -> tuple[Policy, SearchOptions]:
+    """What candidates may do, and how the session searches. A word is the selection policy. Raises
+    UsageError naming what is accepted."""
     data = {"selection": given} if isinstance(given, str) else given or {}
-    return _decoded(PolicyOptions, data, "policy", 'Example: policy={"selection": "evolutionary"}.')
+    example = 'Example: policy={"selection": "evolutionary"}.'
+    accepted = {f.name: cls for cls in (Policy, SearchOptions) for f in fields(cls)}
+    if unknown := sorted(data.keys() - accepted.keys()):
+        known = ", ".join(sorted(accepted))
+        raise UsageError(f"policy: unknown field {unknown[0]!r}; known: {known}", example)
+    rules = {name: value for name, value in data.items() if accepted[name] is Policy}
+    search = {name: value for name, value in data.items() if accepted[name] is SearchOptions}
+    return (
+        _decoded(Policy, rules, "policy", example),
+        _decoded(SearchOptions, search, "policy", example),
+    )
 
 
 def parse_budget(given: dict[str, float] | None) -> Budget:

@@ -132,7 +132,7 @@ async def similar(
             str(error), "", Action("describe_targets", "lists the targets of this machine")
         ) from None
     loaded = await shared.thread(inputs.load_task, text)
-    language = language or inputs.usual_language(target)
+    language = language or Target.parse(target).usual_language
     store = await shared.store()
     executor = shared.pool.get(python, Path(loaded.path).parent if loaded.path else None)
     task = await executor.open_task(

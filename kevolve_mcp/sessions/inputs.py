@@ -22,8 +22,6 @@ MAX_BYTES = 2_000_000
 What = Literal["task", "kernel", "start"]
 _NOUNS: dict[What, str] = {"task": "task", "kernel": "kernel", "start": "starting kernel"}
 _MODULES = (".py", ".pyc", ".so")
-# the usual language of a target family
-LANGUAGES = {"cpu": "cpp", "cuda": "triton", "hip": "triton"}
 
 
 @dataclass(frozen=True)
@@ -105,10 +103,6 @@ def check_effort(effort: float) -> None:
             f"effort {effort:g} is not accepted",
             f"Give 1 to {MOST_EFFORT:g}: times the usual measuring.",
         )
-
-
-def usual_language(target: str) -> str:
-    return LANGUAGES[target.partition(":")[0]]
 
 
 def candidate(loaded: Loaded, language: str) -> Candidate:

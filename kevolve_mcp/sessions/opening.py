@@ -34,33 +34,33 @@ from kevolve_mcp.store import Job, NewAsk, NewSession, SessionRecord, SimilarKer
 from . import experience, gathering, inputs, looking
 from .gathering import Reader
 from .shared import Shared
-from .types import JobView, Opened, OpenRequest, Text
+from .types import JobView, Opened, SessionSpec, Text
 
 
-async def open_session(shared: Shared, request: OpenRequest) -> JobView:
+async def open_session(shared: Shared, spec: SessionSpec) -> JobView:
     """Check what can be checked at once, join an equal open session, or start the job that opens
     one."""
-    task = await shared.thread(inputs.load_task, request.task)
-    selection = request.selection or DEFAULT
-    if not 0 <= request.inject <= 1:
+    task = await shared.thread(inputs.load_task, spec.task)
+    selection = spec.search.selection or DEFAULT
+    if not 0 <= spec.search.inject <= 1:
         raise UsageError(
-            f"inject={request.inject}: a probability lies between 0 and 1",
+            f"inject={spec.search.inject}: a probability lies between 0 and 1",
             "0.1 is the default; 0 shows nothing.",
         )
-    if not 0 <= request.tune <= 1:
+    if not 0 <= spec.search.tune <= 1:
         raise UsageError(
-            f"tune={request.tune}: a share of the budget lies between 0 and 1",
+            f"tune={spec.search.tune}: a share of the budget lies between 0 and 1",
             "0.2 is the default; 0 searches no parameters without an author.",
         )
     try:
-        Target.parse(request.target)
+        Target.parse(spec.target)
         create_policy(selection)
     except ValueError as error:
         raise UsageError(
             str(error), "", Action("describe_targets", "lists the targets of this machine")
         ) from None
-    language = request.language or inputs.usual_language(request.target)
-    given = request.start or Text(
+    language = spec.language or Target.parse(spec.target).usual_language
+    given = spec.start or Text(
         path=inputs.companion_start(task.path, language) if task.path else ""
     )
     start = await shared.thread(inputs.load_kernel, given, "start") if given else None
@@ -68,21 +68,21 @@ async def open_session(shared: Shared, request: OpenRequest) -> JobView:
         "source": task.source,
         "path": task.path,
         "beside": await shared.thread(inputs.beside, task),
-        "target": request.target,
+        "target": spec.target,
         "language": language,
-        "goal": str(request.goal),
-        "budget": to_json(request.budget),
-        "policy": to_json(request.policy),
+        "goal": str(spec.goal),
+        "budget": to_json(spec.budget),
+        "policy": to_json(spec.policy),
         "selection": selection,
         "start": start.source if start else "",
-        "python": request.python,
-        "skills": request.skills,
-        "seed": request.seed,
-        "inject": request.inject,
-        "tune": request.tune,
-        "new": request.new,
+        "python": spec.python,
+        "skills": spec.search.skills,
+        "seed": spec.search.seed,
+        "inject": spec.search.inject,
+        "tune": spec.search.tune,
+        "new": spec.new,
     }
-    if not request.new and (found := await _joinable(shared, payload)) is not None:
+    if not spec.new and (found := await _joinable(shared, payload)) is not None:
         return await _joined(shared, found, payload)
     same = hashlib.sha256(repr(sorted(payload.items())).encode()).hexdigest()
     name = _slug(task.path)

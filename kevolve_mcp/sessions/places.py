@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-from harness.types import Candidate, EvaluationRequest, Policy, Purpose, Stage, Task
+from harness.types import Candidate, EvaluationRequest, Policy, Purpose, Stage, Target, Task
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.executors.base import Executor, Progress
 from kevolve_mcp.store import SessionRecord
@@ -57,7 +57,7 @@ async def name(shared: Shared, request: KernelRequest) -> Named:
             "target": target,
             "python": request.python,
         }
-        return Named(payload, request.language or inputs.usual_language(target))
+        return Named(payload, request.language or Target.parse(target).usual_language)
     if request.task:
         raise UsageError(
             "both a session and a task were given",

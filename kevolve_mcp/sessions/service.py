@@ -45,7 +45,7 @@ from .types import (
     MachineView,
     NextRequest,
     NodeView,
-    OpenRequest,
+    SessionSpec,
     SimilarView,
     SubmitRequest,
     Text,
@@ -116,10 +116,10 @@ class Service:
         """What can be evaluated here, why not the rest, and how to get it."""
         return await describing.describe(self._shared, target, python)
 
-    async def open(self, request: OpenRequest) -> JobView:
+    async def open(self, spec: SessionSpec) -> JobView:
         """A session for the task; its id is in the answer at once. Joins an equal open session
         unless `new`."""
-        return await opening.open_session(self._shared, request)
+        return await opening.open_session(self._shared, spec)
 
     async def next(
         self,

@@ -48,28 +48,42 @@ class Text:
 
 
 @dataclass(frozen=True)
-class OpenRequest:
-    """selection: the selection policy's name. policy: what candidates may do. skills: whether
-    skills lend starts. seed: of the search's random choices; None derives it from the session's id.
-    inject: the probability that an ask shows a kernel of a similar task. tune: the share of the
-    budget in which parameters are searched while authors think, 0 for none. new: open another
-    session even where an equal one is open."""
+class SearchOptions:
+    """How a session searches."""
+
+    selection: str = ""
+    """The selection policy's name; empty for the default one."""
+    skills: bool = True
+    """Whether skills lend starts."""
+    seed: int | None = None
+    """Of the search's random choices; None derives it from the session's id."""
+    # kept the variety of the search and most of the gain, of those that Meta's engineers measured
+    inject: float = 0.1
+    """The probability that an ask shows a kernel of a similar task."""
+    tune: float = 0.2
+    """The share of the budget in which parameters are searched while authors think."""
+
+
+@dataclass(frozen=True)
+class SessionSpec:
+    """What a session is to be: built where a caller says it, by a tool or a command, and passed
+    whole."""
 
     task: Text
     target: str = "cpu"
     language: str = ""
+    """What candidates are written in; empty for the target's usual one."""
     goal: Goal = field(default_factory=Goal)
     budget: Budget = field(default_factory=Budget)
     start: Text = field(default_factory=Text)
+    """A kernel to start from; empty for the one beside the task, if any."""
     python: str = ""
+    """The interpreter that evaluates; empty to look for one near the task."""
     policy: Policy = field(default_factory=Policy)
-    selection: str = ""
-    skills: bool = True
-    seed: int | None = None
-    # kept the variety of the search and most of the gain, of those that Meta's engineers measured
-    inject: float = 0.1
-    tune: float = 0.2
+    """What candidates may do."""
+    search: SearchOptions = field(default_factory=SearchOptions)
     new: bool = False
+    """Open another session even where an equal one is open."""
 
 
 @dataclass(frozen=True)

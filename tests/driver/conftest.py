@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -16,6 +17,8 @@ from mcp import Client, StdioServerParameters, stdio_client
 from harness.types import Budget
 from kevolve_mcp.driver import Driver, Event, Options, Outcome, connect
 from kevolve_mcp.driver.events import Remark
+from kevolve_mcp.driver.options import open_arguments
+from kevolve_mcp.sessions.types import SearchOptions, SessionSpec, Text
 from kevolve_mcp.synthesis.authors import AskContext, Author, Proposal
 
 from .fake_server import fake_server
@@ -72,18 +75,34 @@ class Runner:
     def of(self, kind: type) -> list[Event]:
         return [e for e in self.events if isinstance(e, kind)]
 
+    def changed(self, **changes: Any) -> Options:
+        """The options with these fields, of the session or of the run."""
+        if "resume" in changes:
+            return replace(self.options, session=None, **changes)
+        assert self.options.session is not None
+        names = {f.name for f in fields(SessionSpec)}
+        session = {name: value for name, value in changes.items() if name in names}
+        run = {name: value for name, value in changes.items() if name not in names}
+        return replace(self.options, session=replace(self.options.session, **session), **run)
+
+    def opening(self, **changes: Any) -> dict[str, Any]:
+        """The arguments of session_open of such a run."""
+        spec = self.changed(**changes).session
+        assert spec is not None
+        return open_arguments(spec)
+
     async def drive(
-        self, author: Author | None = None, *, process: bool = False, **changes: object
+        self, author: Author | None = None, *, process: bool = False, **changes: Any
     ) -> Outcome:
         """process: the server is a process of its own, which ends with the run; else it lives in
         this one."""
         opened = stdio if process else lambda: Client(fake_server())
         async with connect(opened, lambda text: self.events.append(Remark(text))) as server:
-            options = replace(self.options, **changes)  # type: ignore[arg-type]
+            options = self.changed(**changes)
             return await Driver(server, author or Steady(), options, self.events.append).run()
 
     def run(
-        self, author: Author | None = None, *, process: bool = False, **changes: object
+        self, author: Author | None = None, *, process: bool = False, **changes: Any
     ) -> Outcome:
         async def body() -> Outcome:
             return await self.drive(author, process=process, **changes)
@@ -120,9 +139,11 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
     task = write_task(tmp_path / "scale")
     return Runner(
         Options(
-            task_path=str(task),
-            budget=Budget(evaluations=6),
-            policy={"skills": False, "tune": 0},
+            SessionSpec(
+                Text(path=str(task)),
+                budget=Budget(evaluations=6),
+                search=SearchOptions(skills=False, tune=0),
+            ),
             wait_s=2,
         )
     )

@@ -8,11 +8,12 @@ import pytest
 from harness.types import Budget
 from kevolve_mcp.driver import events
 from kevolve_mcp.sessions import background
+from kevolve_mcp.sessions.types import SearchOptions
 from kevolve_mcp.synthesis.authors import AskContext, Exhausted, Proposal
 
 from .conftest import Runner, Steady
 
-TUNED = {"skills": False, "tune": 0.5}
+TUNED = SearchOptions(skills=False, tune=0.5)
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +58,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> anyio.Event:
 
 def test_the_author_is_told_what_was_found_meanwhile(runner: Runner, measured: anyio.Event) -> None:
     author = Slow(measured)
-    outcome = runner.run(author, policy=TUNED, budget=Budget(evaluations=4))
+    outcome = runner.run(author, search=TUNED, budget=Budget(evaluations=4))
     assert outcome.session.spent.evaluations == 4
     assert outcome.ending is not None
     assert outcome.session.nodes > outcome.nodes  # so many are its author's
@@ -65,7 +66,7 @@ def test_the_author_is_told_what_was_found_meanwhile(runner: Runner, measured: a
 
 
 def test_a_dry_author_ends_the_search_without_waiting(runner: Runner) -> None:
-    outcome = runner.run(Slow(), policy=TUNED, budget=Budget(evaluations=40))
+    outcome = runner.run(Slow(), search=TUNED, budget=Budget(evaluations=40))
     assert outcome.reason == "author exhausted"
     assert outcome.ending is not None
     assert outcome.ending.package

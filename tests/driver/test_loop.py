@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
 from mcp import Client
 
-from harness.types import Budget, Spent
+from harness.types import Budget, Goal, Spent
 from kevolve_mcp.driver import Outcome, connect, events
 from kevolve_mcp.driver.client import SessionClient
 from kevolve_mcp.driver.options import extended
 from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, NotFound, TaskRefused, UsageError
+from kevolve_mcp.sessions.types import Text
 from kevolve_mcp.synthesis.authors import AskContext, Author, Exhausted, OfflineAuthor, Proposal
 
 from .conftest import START, Runner, Steady, write_task
@@ -46,7 +46,7 @@ def test_the_budget_is_respected_and_named_as_the_reason(runner: Runner) -> None
 
 
 def test_a_goal_that_is_reached_ends_the_search(runner: Runner) -> None:
-    outcome = runner.run(goal="speedup:1.1")
+    outcome = runner.run(goal=Goal("speedup", 1.1))
     assert outcome.reason == "goal_reached"
     assert outcome.nodes < 6
 
@@ -96,7 +96,7 @@ def test_joining_an_open_session_goes_on_with_it(runner: Runner) -> None:
 def test_joining_a_session_with_another_budget_is_said(runner: Runner) -> None:
     async def leave_open() -> None:
         async with connect(lambda: Client(fake_server())) as server:
-            await server.call("session_open", {**runner.options.open_arguments(), "wait_s": 20})
+            await server.call("session_open", {**runner.opening(), "wait_s": 20})
 
     anyio.run(leave_open)
     runner.run(budget=Budget(evaluations=9))
@@ -115,7 +115,7 @@ def test_resume_after_the_driver_was_cancelled_in_the_middle(
     async def interrupted() -> None:
         nonlocal session
         async with anyio.create_task_group() as group:
-            group.start_soon(_driven, runner, {"task_path": str(slow)})
+            group.start_soon(_driven, runner, {"task": Text(path=str(slow))})
             while len(told(runner)) < 2:
                 await anyio.sleep(0.02)
             session = next(e.session.id for e in runner.events if isinstance(e, events.Opened))
@@ -124,7 +124,7 @@ def test_resume_after_the_driver_was_cancelled_in_the_middle(
 
     anyio.run(interrupted)
     before = [e.told.node.id for e in told(runner)]
-    outcome = runner.run(process=True, resume=session, budget=Budget())
+    outcome = runner.run(process=True, resume=session, more=Budget())
     after = [e.told.node.id for e in told(runner)][len(before) :]
     assert not set(before) & set(after)
     assert outcome.session.id == session
@@ -159,13 +159,11 @@ def test_resume_goes_on_where_the_budget_was_spent(runner: Runner) -> None:
     async def body() -> tuple[str, Outcome]:
         async with connect(lambda: Client(fake_server()), lambda text: None) as server:
             client = SessionClient(server, lambda event: None, 2)
-            opened, _ = await client.open(
-                replace(runner.options, budget=Budget(evaluations=1)).open_arguments()
-            )
+            opened, _ = await client.open(runner.opening(budget=Budget(evaluations=1)))
             (ask,) = (await client.next(opened.id)).asks
             await client.submit(ask, await Steady().propose(ask))
             assert (await client.next(opened.id)).ended == "budget_spent"
-        return opened.id, await runner.drive(resume=opened.id, budget=Budget(evaluations=2))
+        return opened.id, await runner.drive(resume=opened.id, more=Budget(evaluations=2))
 
     session, outcome = anyio.run(body)
     assert (outcome.session.id, outcome.session.nodes, outcome.reason) == (
@@ -182,18 +180,14 @@ def test_more_time_than_for_no_node_is_asked_for(runner: Runner) -> None:
     async def body() -> str:
         async with connect(lambda: Client(fake_server()), lambda text: None) as server:
             client = SessionClient(server, lambda event: None, 2)
-            opened, _ = await client.open(
-                replace(runner.options, budget=Budget(evaluations=3)).open_arguments()
-            )
+            opened, _ = await client.open(runner.opening(budget=Budget(evaluations=3)))
             for _ in range(3):  # the start, and two that take their time
                 (ask,) = (await client.next(opened.id)).asks
                 await client.submit(ask, await Steady("seconds=0.5").propose(ask))
         with pytest.raises(UsageError, match="no node fits") as caught:
-            await runner.drive(resume=opened.id, budget=Budget(seconds=0.1))
+            await runner.drive(resume=opened.id, more=Budget(seconds=0.1))
         assert "Allow more" in caught.value.hint
-        assert (
-            await runner.drive(resume=opened.id, budget=Budget(evaluations=1))
-        ).session.nodes == 4
+        assert (await runner.drive(resume=opened.id, more=Budget(evaluations=1))).session.nodes == 4
         return opened.id
 
     anyio.run(body)
@@ -208,7 +202,7 @@ def test_resuming_an_unknown_session_is_an_error_with_a_hint(runner: Runner) -> 
 def test_a_refused_task_is_raised_with_its_fix(runner: Runner, tmp_path: Path) -> None:
     task = write_task(tmp_path / "bad", markers=["refused=line 3: get_inputs is missing"])
     with pytest.raises(TaskRefused, match="get_inputs is missing"):
-        runner.run(task_path=str(task))
+        runner.run(task=Text(path=str(task)))
 
 
 class Dry(Author):
@@ -251,7 +245,7 @@ def test_a_broken_evaluator_ends_the_run_but_not_the_session(
 ) -> None:
     task = write_task(tmp_path / "broken", START + "# fake: unavailable=99\n")
     with pytest.raises(EvaluatorUnavailable):
-        runner.run(Steady("unavailable=99"), task_path=str(task))
+        runner.run(Steady("unavailable=99"), task=Text(path=str(task)))
     assert not told(runner)
 
 
@@ -259,7 +253,7 @@ def test_failures_are_nodes_and_a_search_without_a_winner_says_so(
     runner: Runner, tmp_path: Path
 ) -> None:
     task = write_task(tmp_path / "wrong", START + "# fake: status=incorrect\n")
-    outcome = runner.run(Steady("status=incorrect"), task_path=str(task))
+    outcome = runner.run(Steady("status=incorrect"), task=Text(path=str(task)))
     assert outcome.nodes > 0
     assert {e.told.node.status for e in told(runner)} == {"incorrect"}
     assert outcome.ending is None
@@ -270,6 +264,6 @@ def test_a_winner_that_its_re_validation_refutes_is_not_exported(
     runner: Runner, tmp_path: Path
 ) -> None:
     task = write_task(tmp_path / "refuted", START + "# fake: confirm=incorrect\n")
-    outcome = runner.run(Steady("confirm=incorrect"), task_path=str(task))
+    outcome = runner.run(Steady("confirm=incorrect"), task=Text(path=str(task)))
     assert outcome.ending is None
     assert "no node was confirmed" in outcome.reason

@@ -16,7 +16,7 @@ from kevolve_mcp.sessions.types import (
     Evaluated,
     FinishRequest,
     JobView,
-    OpenRequest,
+    SessionSpec,
     SubmitRequest,
     Text,
 )
@@ -54,7 +54,7 @@ class Bench:
         return Text(path=str(path))
 
 
-async def opened(service: Service, request: OpenRequest) -> str:
+async def opened(service: Service, request: SessionSpec) -> str:
     """The id of the session, once it is open."""
     job = await service.open(request)
     job = await service.wait(job.id, 20) if job.id else job

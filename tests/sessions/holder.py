@@ -10,7 +10,7 @@ import anyio
 
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.sessions import Service
-from kevolve_mcp.sessions.types import OpenRequest, SubmitRequest, Text
+from kevolve_mcp.sessions.types import SessionSpec, SubmitRequest, Text
 from kevolve_mcp.settings import Settings
 
 from .conftest import kernel, opened, told
@@ -18,7 +18,7 @@ from .conftest import kernel, opened, told
 
 async def main(home: Path, task: str, seconds: str) -> None:
     async with Service(Settings(home=home), lambda python, near: FakeExecutor()) as service:
-        session = await opened(service, OpenRequest(Text(path=task)))
+        session = await opened(service, SessionSpec(Text(path=task)))
         await told(service, session, kernel(1.3))
         ask = (await service.next(session)).asks[0].context
         source = kernel(1.8, seconds=seconds)

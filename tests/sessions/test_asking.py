@@ -8,7 +8,7 @@ from harness.types import Budget, Goal
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
 from kevolve_mcp.search import Expansion
 from kevolve_mcp.sessions import leases
-from kevolve_mcp.sessions.types import OpenRequest, SubmitRequest, Text
+from kevolve_mcp.sessions.types import SessionSpec, SubmitRequest, Text
 from kevolve_mcp.store import Store
 from kevolve_mcp.synthesis import AskContext
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_lost_ask_is_read_again_word_for_word(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         await told(service, session, kernel(1.2))
         first = (await service.next(session)).asks[0]
         await told(service, session, kernel(1.4))
@@ -32,7 +32,7 @@ async def test_a_lost_ask_is_read_again_word_for_word(bench: Bench) -> None:
 
 async def test_unknown_ids_teach(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         with pytest.raises(UsageError, match="no ask id"):
             await service.next(session, ask_id="seven")
         with pytest.raises(NotFound, match="a9"):
@@ -44,7 +44,7 @@ async def test_unknown_ids_teach(bench: Bench) -> None:
 
 async def test_several_asks_at_once_differ(bench: Bench) -> None:
     async with bench.service() as one, bench.service() as two:
-        session = await opened(one, OpenRequest(bench.task()))
+        session = await opened(one, SessionSpec(bench.task()))
         batch = (await one.next(session, count=3)).asks + (await two.next(session, count=2)).asks
         assert [a.context.id for a in batch] == ["a1", "a2", "a3", "a4", "a5"]
         assert len({a.context.seed for a in batch}) == 5
@@ -52,7 +52,7 @@ async def test_several_asks_at_once_differ(bench: Bench) -> None:
 
 async def test_the_ask_of_a_dead_process_is_given_again(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         # this pid, but started at another time
         dead = leases.holder("agent").rsplit(" ", 1)[0] + " 1"
         with Store.open(bench.home / "home") as store:
@@ -64,7 +64,7 @@ async def test_the_ask_of_a_dead_process_is_given_again(bench: Bench) -> None:
 
 async def test_an_ask_that_its_author_went_on_without_is_not_given_again(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         draft = (await service.next(session)).asks[0].context
         await told(service, session, kernel(1.4))
         with Store.open(bench.home / "home") as store:
@@ -77,7 +77,7 @@ async def test_an_ask_that_its_author_went_on_without_is_not_given_again(bench: 
 
 async def test_an_ask_that_is_being_evaluated_is_not_given_again(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         await service.next(session)
         job = await service.submit(
             SubmitRequest(session, Text(source=kernel(1.4, seconds=5)), "a1")
@@ -88,7 +88,7 @@ async def test_an_ask_that_is_being_evaluated_is_not_given_again(bench: Bench) -
 
 async def test_each_author_has_asks_of_its_own(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         first = [
             (await service.next(session, author=name)).asks[0].context for name in ("one", "two")
         ]
@@ -107,7 +107,7 @@ async def test_the_search_ends_with_a_reason(bench: Bench) -> None:
     async with bench.service() as service:
         session = await opened(
             service,
-            OpenRequest(bench.task(), goal=Goal("speedup", 1.5), budget=Budget(evaluations=2)),
+            SessionSpec(bench.task(), goal=Goal("speedup", 1.5), budget=Budget(evaluations=2)),
         )
         await told(service, session, kernel(1.6))
         batch = await service.next(session)
@@ -117,7 +117,7 @@ async def test_the_search_ends_with_a_reason(bench: Bench) -> None:
 
 async def test_the_budget_is_not_overdrawn_by_open_asks(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task(), budget=Budget(evaluations=2)))
+        session = await opened(service, SessionSpec(bench.task(), budget=Budget(evaluations=2)))
         batch = await service.next(session, count=4)
         assert len(batch.asks) == 2
         others = await service.next(session, author="somebody else")
@@ -128,7 +128,7 @@ async def test_the_budget_is_not_overdrawn_by_open_asks(bench: Bench) -> None:
 
 async def test_the_context_stays_inside_its_budget(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         for step in range(5):
             await told(service, session, kernel(1.1 + step / 10, extra="#" * 3000))
         ask = (await service.next(session, max_tokens=2000)).asks[0]
@@ -138,7 +138,7 @@ async def test_the_context_stays_inside_its_budget(bench: Bench) -> None:
 
 async def test_a_finished_session_is_not_asked(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         from .conftest import finish
 
         await finish(service, session, discard=True)

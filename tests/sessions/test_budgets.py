@@ -6,7 +6,7 @@ import pytest
 
 from harness.types import Budget
 from kevolve_mcp.errors import Conflict
-from kevolve_mcp.sessions.types import Finished, KernelRequest, OpenRequest, Text
+from kevolve_mcp.sessions.types import Finished, KernelRequest, SessionSpec, Text
 
 from .conftest import Bench, finish, kernel, opened, told
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_only_nodes_are_charged_as_evaluations(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task(), budget=Budget(evaluations=2)))
+        session = await opened(service, SessionSpec(bench.task(), budget=Budget(evaluations=2)))
         for call in (service.compile, service.check, service.profile):
             job = await call(KernelRequest(Text(source=kernel(1.2)), session))
             await service.wait(job.id, 20)
@@ -27,7 +27,7 @@ async def test_only_nodes_are_charged_as_evaluations(bench: Bench) -> None:
 
 async def test_another_budget_lets_a_spent_session_go_on(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task(), budget=Budget(evaluations=1)))
+        session = await opened(service, SessionSpec(bench.task(), budget=Budget(evaluations=1)))
         await told(service, session, kernel(1.2))
         assert (await service.next(session)).ended == "budget_spent"
         more = await service.next(session, budget=Budget(evaluations=2))
@@ -43,7 +43,7 @@ async def test_another_budget_lets_a_spent_session_go_on(bench: Bench) -> None:
 
 async def test_an_equal_node_is_no_new_best(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         assert (await told(service, session, kernel(1.2))).new_best
         assert not (await told(service, session, kernel(1.2) + "# the same\n")).new_best
         assert (await told(service, session, kernel(1.4))).new_best

@@ -9,7 +9,7 @@ from kevolve_mcp.errors import Unavailable, UsageError
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.sessions import Service
-from kevolve_mcp.sessions.types import Compared, CompareRequest, Finished, OpenRequest, Text
+from kevolve_mcp.sessions.types import Compared, CompareRequest, Finished, SessionSpec, Text
 
 from .conftest import Bench, finish, finished, kernel, opened, told
 
@@ -24,7 +24,7 @@ async def compared(service: Service, request: CompareRequest) -> Compared:
 
 async def test_nodes_and_texts_are_compared_without_a_node(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         await told(service, session, kernel(1.5))
         await told(service, session, kernel(1.2))
         found = await compared(
@@ -70,7 +70,7 @@ async def test_who_is_not_correct_takes_no_part(bench: Bench) -> None:
 
 async def test_what_cannot_be_compared_is_refused_with_the_reason(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         await told(service, session, kernel(1.5))
         one = Text(source=kernel(1.5))
         for against, told_ in (
@@ -90,7 +90,7 @@ async def test_what_cannot_be_compared_is_refused_with_the_reason(bench: Bench) 
 
 async def test_a_comparison_is_paid_for(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         await told(service, session, kernel(1.5, seconds=0.1))
         before = (await service.tree(session)).session
         await compared(
@@ -124,7 +124,7 @@ class Busy(FakeExecutor):
 async def test_the_finish_confirms_who_won_head_to_head(bench: Bench) -> None:
     executor = Busy()
     async with bench.service(executor) as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         await told(service, session, kernel(1.52, compared=1.5))
         await told(service, session, kernel(1.51, compared=1.7))
         await told(service, session, kernel(1.2))
@@ -141,7 +141,7 @@ async def test_the_finish_confirms_who_won_head_to_head(bench: Bench) -> None:
 
 async def test_who_lost_in_the_search_is_not_compared_again(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         await told(service, session, kernel(1.52, compared=1.5))
         await told(service, session, kernel(1.51, compared=1.7))
         job = await finish(service, session)
@@ -156,7 +156,7 @@ async def test_who_lost_in_the_search_is_not_compared_again(bench: Bench) -> Non
 async def test_equal_contenders_keep_their_order(bench: Bench) -> None:
     """One that was not told apart from the best is not the best, however high its figure is."""
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         await told(service, session, kernel(1.51))
         await told(service, session, kernel(1.52))
         job = await finish(service, session)
@@ -168,7 +168,7 @@ async def test_equal_contenders_keep_their_order(bench: Bench) -> None:
 
 async def test_a_finish_survives_a_comparison_that_cannot_be(bench: Bench) -> None:
     async with bench.service(Busy()) as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         await told(service, session, kernel(1.51))
         await told(service, session, kernel(1.52))
         job = await finish(service, session)

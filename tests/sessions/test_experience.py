@@ -9,7 +9,14 @@ import pytest
 
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.sessions import Service
-from kevolve_mcp.sessions.types import JobView, Opened, OpenRequest, SimilarView, Text
+from kevolve_mcp.sessions.types import (
+    JobView,
+    Opened,
+    SearchOptions,
+    SessionSpec,
+    SimilarView,
+    Text,
+)
 from kevolve_mcp.store import NewNode, NewSession, Store
 from kevolve_mcp.store.samples import sample_candidate, sample_evaluation, sample_task
 
@@ -25,14 +32,14 @@ ORDERS = (
 
 async def earlier(service: Service, bench: Bench, extra: str = "") -> str:
     """A finished session on the task that the others resemble."""
-    session = await opened(service, OpenRequest(bench.task(), seed=1))
+    session = await opened(service, SessionSpec(bench.task(), search=SearchOptions(seed=1)))
     await told(service, session, kernel(1.9, extra))
     await finish(service, session)
     return session
 
 
 async def named(service: Service, task: Text, **options: object) -> tuple[SimilarView, ...]:
-    job: JobView = await service.open(OpenRequest(task, **options))  # type: ignore[arg-type]
+    job: JobView = await service.open(SessionSpec(task, **options))  # type: ignore[arg-type]
     job = await service.wait(job.id, 20) if job.id else job
     assert isinstance(job.result, Opened)
     return job.result.session.similar
@@ -59,7 +66,7 @@ async def test_a_related_task_is_named_with_figure_device_session_and_node(bench
 
 async def test_unrelated_tasks_and_failed_kernels_are_not_named(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         await told(service, session, kernel(status="incorrect"))
         assert await named(service, bench.task(RELATED, "rescale.py")) == ()
         await told(service, session, kernel(1.4))
@@ -95,7 +102,10 @@ async def _asks(home: Path, inject: float, count: int) -> list[tuple[str, object
     bench = Bench(home)
     async with bench.service() as service:
         session = await opened(
-            service, OpenRequest(bench.task(RELATED, "rescale.py"), seed=7, inject=inject)
+            service,
+            SessionSpec(
+                bench.task(RELATED, "rescale.py"), search=SearchOptions(seed=7, inject=inject)
+            ),
         )
         for step in range(count):
             ask = (await service.next(session)).asks[0].context
@@ -131,7 +141,10 @@ async def test_what_is_injected_follows_from_the_seed_and_is_recorded(bench: Ben
 async def test_an_ask_read_again_shows_the_same_kernel(bench: Bench) -> None:
     async with bench.service() as service:
         await earlier(service, bench)
-        session = await opened(service, OpenRequest(bench.task(RELATED, "rescale.py"), inject=1.0))
+        session = await opened(
+            service,
+            SessionSpec(bench.task(RELATED, "rescale.py"), search=SearchOptions(inject=1.0)),
+        )
         await told(
             service, session, kernel(1.2), ask_id=(await service.next(session)).asks[0].context.id
         )
@@ -143,7 +156,10 @@ async def test_an_ask_read_again_shows_the_same_kernel(bench: Bench) -> None:
 async def test_text_of_an_earlier_session_is_quoted_line_by_line(bench: Bench) -> None:
     async with bench.service() as service:
         await earlier(service, bench, ORDERS)
-        session = await opened(service, OpenRequest(bench.task(RELATED, "rescale.py"), inject=1.0))
+        session = await opened(
+            service,
+            SessionSpec(bench.task(RELATED, "rescale.py"), search=SearchOptions(inject=1.0)),
+        )
         start = (await service.next(session)).asks[0].context
         await told(service, session, kernel(1.2), ask_id=start.id)
         for text in (start.text, (await service.next(session)).asks[0].context.text):
@@ -160,5 +176,5 @@ async def test_text_of_an_earlier_session_is_quoted_line_by_line(bench: Bench) -
 async def test_a_probability_outside_its_range_is_refused(bench: Bench) -> None:
     async with bench.service() as service:
         with pytest.raises(UsageError, match=r"inject=1\.5") as error:
-            await service.open(OpenRequest(bench.task(), inject=1.5))
+            await service.open(SessionSpec(bench.task(), search=SearchOptions(inject=1.5)))
         assert "0.1" in error.value.hint

@@ -13,7 +13,7 @@ from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.export import read_package
 from kevolve_mcp.sessions.skill_types import SkillRequest
-from kevolve_mcp.sessions.types import Finished, OpenRequest, SubmitRequest, Text
+from kevolve_mcp.sessions.types import Finished, SessionSpec, SubmitRequest, Text
 
 from .conftest import Bench, finish, kernel, opened, told
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_winner_that_is_not_confirmed_gives_way(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         await told(service, session, kernel(1.3))
         await told(service, session, kernel(2.5, confirm="incorrect"))
         job = await finish(service, session)
@@ -34,7 +34,7 @@ async def test_a_winner_that_is_not_confirmed_gives_way(bench: Bench) -> None:
 
 async def test_a_named_node_does_not(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         await told(service, session, kernel(1.3))
         await told(service, session, kernel(2.5, confirm="incorrect"))
         await told(service, session, kernel(status="crashed"))
@@ -52,7 +52,7 @@ async def test_a_named_node_does_not(bench: Bench) -> None:
 
 async def test_a_node_that_needs_review_counts_once_a_person_let_it_pass(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         told_one = await told(service, session, kernel(2.5, status="needs_review"))
         assert told_one.node is not None
         assert told_one.node.fitness == 0.0
@@ -74,7 +74,7 @@ async def test_a_node_that_needs_review_counts_once_a_person_let_it_pass(bench: 
 
 async def test_a_review_waits_for_a_person(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task(), policy=Policy(review=True)))
+        session = await opened(service, SessionSpec(bench.task(), policy=Policy(review=True)))
         await told(service, session, kernel(1.3))
         await told(service, session, kernel(1.5, status="incorrect"))
         with pytest.raises(Conflict, match="review") as error:
@@ -93,7 +93,7 @@ async def test_a_review_waits_for_a_person(bench: Bench) -> None:
 
 async def test_nothing_to_export_says_what_to_do(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         with pytest.raises(Conflict) as error:
             await finish(service, session)
         assert "discard" in {action.verb for action in error.value.actions}
@@ -102,7 +102,7 @@ async def test_nothing_to_export_says_what_to_do(bench: Bench) -> None:
 async def test_a_finish_is_read_again(bench: Bench) -> None:
     async with bench.service() as service:
         session = await opened(
-            service, OpenRequest(bench.task("# fake: held_out=edge\nclass Model: pass\n"))
+            service, SessionSpec(bench.task("# fake: held_out=edge\nclass Model: pass\n"))
         )
         await told(service, session, kernel(1.3))
         first = await finish(service, session)
@@ -143,7 +143,7 @@ async def test_a_finish_that_broke_off_goes_on(bench: Bench) -> None:
 
     executor = Breaks()
     async with bench.service(executor) as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         await told(service, session, kernel(1.3))
         job = await finish(service, session)
         assert job.error is not None
@@ -158,7 +158,7 @@ async def test_a_finish_that_broke_off_goes_on(bench: Bench) -> None:
 
 async def test_abandoning_stops_the_jobs(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         running = await service.submit(SubmitRequest(session, Text(source=kernel(seconds=60))))
         await told(service, session, kernel(1.2))
         with pytest.raises(Conflict, match=running.id):
@@ -171,7 +171,7 @@ async def test_abandoning_stops_the_jobs(bench: Bench) -> None:
 
 async def test_a_skill_needs_a_certain_effect(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         await told(service, session, kernel(1.0))
         await told(service, session, kernel(1.005), parents=("n1",))
         await told(service, session, kernel(1.5), parents=("n1",))

@@ -10,7 +10,7 @@ from kevolve_mcp.errors import Conflict, NotFound
 from kevolve_mcp.executors.base import ProgressEvent
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.sessions import Service, jobs
-from kevolve_mcp.sessions.types import OpenRequest, SubmitRequest, Text
+from kevolve_mcp.sessions.types import SessionSpec, SubmitRequest, Text
 from kevolve_mcp.settings import Settings
 from kevolve_mcp.store import Store
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_a_wait_is_bounded_and_told_about(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         job = await service.submit(SubmitRequest(session, Text(source=kernel(seconds=1.5))))
         events: list[ProgressEvent] = []
         job = await service.wait(job.id, 0.4, progress=events.append)
@@ -36,7 +36,7 @@ async def test_a_wait_is_bounded_and_told_about(bench: Bench) -> None:
 
 async def test_a_cancelled_wait_leaves_the_job_running(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         job = await service.submit(SubmitRequest(session, Text(source=kernel(seconds=0.6))))
         with anyio.move_on_after(0.1) as scope:
             await service.wait(job.id, 20)
@@ -46,7 +46,7 @@ async def test_a_cancelled_wait_leaves_the_job_running(bench: Bench) -> None:
 
 async def test_cancelling_kills_the_worker_and_leaves_no_node(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         job = await service.submit(SubmitRequest(session, Text(source=kernel(seconds=60))))
         await service.wait(job.id, 0.3)
         (stopped,) = await service.cancel(session_id=session)
@@ -61,7 +61,7 @@ async def test_cancelling_kills_the_worker_and_leaves_no_node(bench: Bench) -> N
 
 async def test_the_same_call_joins_the_running_job(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         request = SubmitRequest(session, Text(source=kernel(seconds=0.5)))
         first = await service.submit(request)
         assert (await service.submit(request)).id == first.id
@@ -78,8 +78,8 @@ async def test_the_same_call_joins_the_running_job(bench: Bench) -> None:
 async def test_two_services_share_a_home(bench: Bench) -> None:
     mine, theirs = FakeExecutor(), FakeExecutor()
     async with bench.service(mine) as one, bench.service(theirs) as two:
-        session = await opened(one, OpenRequest(bench.task()))
-        assert await opened(two, OpenRequest(bench.task())) == session
+        session = await opened(one, SessionSpec(bench.task()))
+        assert await opened(two, SessionSpec(bench.task())) == session
         slow = await one.submit(SubmitRequest(session, Text(source=kernel(seconds=0.6))))
         quick = await two.submit(SubmitRequest(session, Text(source=kernel(1.2))))
         assert result(await two.wait(slow.id, 20)).node is not None  # of the other service
@@ -93,7 +93,7 @@ async def test_two_services_share_a_home(bench: Bench) -> None:
 async def test_a_job_of_another_service_can_be_cancelled(bench: Bench) -> None:
     mine = FakeExecutor()
     async with bench.service(mine) as one, bench.service() as two:
-        session = await opened(one, OpenRequest(bench.task()))
+        session = await opened(one, SessionSpec(bench.task()))
         job = await one.submit(SubmitRequest(session, Text(source=kernel(seconds=60))))
         (stopped,) = await two.cancel(job_id=job.id)
         assert stopped.state == "cancelled"
@@ -139,7 +139,7 @@ async def test_a_fault_in_one_job_is_told_and_spares_the_others(bench: Bench) ->
             raise RuntimeError("unforeseen")
 
     async with bench.service(Faulty()) as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         job = await service.wait(
             (await service.submit(SubmitRequest(session, Text(source=kernel())))).id, 20
         )

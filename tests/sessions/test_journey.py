@@ -10,7 +10,14 @@ import pytest
 from harness.types import Budget, Goal, Policy
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
 from kevolve_mcp.executors.fake import FakeExecutor
-from kevolve_mcp.sessions.types import Finished, Opened, OpenRequest, SubmitRequest, Text
+from kevolve_mcp.sessions.types import (
+    Finished,
+    Opened,
+    SearchOptions,
+    SessionSpec,
+    SubmitRequest,
+    Text,
+)
 
 from .conftest import TASK, Bench, finish, finished, kernel, opened, result, told
 
@@ -23,7 +30,7 @@ async def test_the_whole_journey(bench: Bench) -> None:
         kernel(1.1, extra='TUNABLES = {"A": [1, 2]}\nPARAMS = {"A": 1}')
     )
     async with bench.service() as service:
-        job = await service.open(OpenRequest(Text(path=str(bench.home / "scale"))))
+        job = await service.open(SessionSpec(Text(path=str(bench.home / "scale"))))
         assert job.session_id.startswith("scale-")
         job = await service.wait(job.id, 20)
         assert isinstance(job.result, Opened)
@@ -77,7 +84,7 @@ async def test_the_whole_journey(bench: Bench) -> None:
 
 async def test_opening_again_joins(bench: Bench) -> None:
     async with bench.service() as service:
-        request = OpenRequest(bench.task())
+        request = SessionSpec(bench.task())
         session = await opened(service, request)
         again = await service.open(request)
         assert isinstance(again.result, Opened)
@@ -94,7 +101,7 @@ async def test_opening_again_joins(bench: Bench) -> None:
 async def test_another_helper_or_companion_is_another_session(bench: Bench) -> None:
     """Of equal texts: in another folder, and after an edit in place."""
     text = TASK + "# fake: imports=helper.py\n"
-    one, other = (OpenRequest(bench.task(text, f"{name}/task.py")) for name in ("one", "other"))
+    one, other = (SessionSpec(bench.task(text, f"{name}/task.py")) for name in ("one", "other"))
     for name in ("one", "other"):
         (bench.home / name / "helper.py").write_text(f"# {name}\n")
     async with bench.service() as service:
@@ -125,17 +132,17 @@ async def test_another_helper_or_companion_is_another_session(bench: Bench) -> N
 
 async def test_a_task_given_as_text_is_joined_as_text(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(Text(source=TASK)))
-        assert await opened(service, OpenRequest(Text(source=TASK))) == session
+        session = await opened(service, SessionSpec(Text(source=TASK)))
+        assert await opened(service, SessionSpec(Text(source=TASK))) == session
         assert len(bench.executor.opened) == 1
         # equal once it is examined
-        assert await opened(service, OpenRequest(bench.task())) == session
+        assert await opened(service, SessionSpec(bench.task())) == session
         assert len(bench.executor.opened) == 2
 
 
 async def test_the_id_is_known_while_the_task_is_opened(bench: Bench) -> None:
     async with bench.service() as service:
-        request = OpenRequest(bench.task(TASK + "# fake: seconds=0.5\n"))
+        request = SessionSpec(bench.task(TASK + "# fake: seconds=0.5\n"))
         job = await service.open(request)
         assert (await service.open(request)).id == job.id  # joins the running job
         with pytest.raises(Conflict, match="still being opened"):
@@ -147,7 +154,7 @@ async def test_the_id_is_known_while_the_task_is_opened(bench: Bench) -> None:
 async def test_a_refused_task_says_why_and_leaves_no_session(bench: Bench) -> None:
     async with bench.service() as service:
         job = await service.open(
-            OpenRequest(
+            SessionSpec(
                 bench.task("# fake: refused=line 3: get_inputs is missing\nclass Model: pass\n")
             )
         )
@@ -167,38 +174,38 @@ async def test_a_refused_task_says_why_and_leaves_no_session(bench: Bench) -> No
 async def test_a_target_without_device_is_refused(bench: Bench) -> None:
     async with bench.service(FakeExecutor()) as service:
         job = await service.wait(
-            (await service.open(OpenRequest(bench.task(), target="cuda"))).id, 20
+            (await service.open(SessionSpec(bench.task(), target="cuda"))).id, 20
         )
         assert job.error is not None
         assert "cpu" in job.error.hint
         with pytest.raises(UsageError, match="unknown target"):
-            await service.open(OpenRequest(bench.task(), target="abacus"))
+            await service.open(SessionSpec(bench.task(), target="abacus"))
         with pytest.raises(UsageError, match="unknown selection policy"):
-            await service.open(OpenRequest(bench.task(), selection="luck"))
+            await service.open(SessionSpec(bench.task(), search=SearchOptions(selection="luck")))
 
 
 async def test_what_no_candidate_could_satisfy_is_refused_at_once(bench: Bench) -> None:
     async with bench.service() as service:
         job = await service.wait(
-            (await service.open(OpenRequest(bench.task(), language="fortran"))).id, 20
+            (await service.open(SessionSpec(bench.task(), language="fortran"))).id, 20
         )
         assert job.error is not None
         assert "cpp" in job.error.hint
 
     async with bench.service(FakeExecutor(isolation="process")) as service:
-        job = await service.wait((await service.open(OpenRequest(bench.task()))).id, 20)
+        job = await service.wait((await service.open(SessionSpec(bench.task()))).id, 20)
         assert job.error is not None
         assert [(a.setting, a.value) for a in job.error.actions] == [("isolation", "process")]
-        assert await opened(service, OpenRequest(bench.task(), policy=Policy(isolation="process")))
+        assert await opened(service, SessionSpec(bench.task(), policy=Policy(isolation="process")))
 
 
 async def test_a_finished_kernel_starts_the_next_session_of_a_similar_task(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         await told(service, session, kernel(1.9))
         await finish(service, session)
         other = await opened(
-            service, OpenRequest(bench.task(TASK.replace("scale", "rescale"), "rescale.py"))
+            service, SessionSpec(bench.task(TASK.replace("scale", "rescale"), "rescale.py"))
         )
         ask = (await service.next(other)).asks[0].context
         assert ask.start is not None

@@ -6,7 +6,7 @@ import pytest
 
 from kevolve_mcp.errors import NotFound, UsageError
 from kevolve_mcp.sessions import looking
-from kevolve_mcp.sessions.types import OpenRequest
+from kevolve_mcp.sessions.types import SessionSpec
 
 from .conftest import Bench, finish, kernel, opened, told
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 async def test_views(bench: Bench) -> None:
     async with bench.service() as service:
         assert (await service.tree()).kind == "sessions"
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         ask = (await service.next(session)).asks[0].context
         await told(service, session, kernel(1.2), ask_id=ask.id, hypothesis="first try")
         await told(
@@ -61,7 +61,7 @@ async def test_views(bench: Bench) -> None:
 async def test_long_texts_come_in_pieces(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looking, "PIECE", 100)
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         source = kernel(extra="\n".join(f"# line {i}" for i in range(40)))
         await told(service, session, source)
         text, cursor = "", 0
@@ -77,7 +77,7 @@ async def test_long_texts_come_in_pieces(bench: Bench, monkeypatch: pytest.Monke
 
 async def test_wrong_ids_teach(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         await told(service, session, kernel(1.2))
         with pytest.raises(NotFound) as error:
             await service.tree(session, node_id="n11")

@@ -7,7 +7,7 @@ import pytest
 from harness.types import Policy
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.sessions import Service
-from kevolve_mcp.sessions.types import Evaluated, KernelRequest, OpenRequest, Text
+from kevolve_mcp.sessions.types import Evaluated, KernelRequest, SessionSpec, Text
 
 from .conftest import Bench, finished, kernel, opened, result, told
 
@@ -22,7 +22,7 @@ async def profiled(service: Service, session: str, **arguments: object) -> Evalu
 
 async def test_a_repeated_profile_joins_what_was_measured(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         first = await profiled(service, session)
         again = await profiled(service, session, repeat=True)
         assert not again.cached
@@ -37,7 +37,7 @@ async def test_a_repeated_profile_joins_what_was_measured(bench: Bench) -> None:
 
 async def test_an_effort_measures_only_what_is_missing(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         await profiled(service, session)
         await profiled(service, session, effort=4)
         request = bench.executor.requests[-1]
@@ -52,7 +52,7 @@ async def test_an_effort_measures_only_what_is_missing(bench: Bench) -> None:
 
 async def test_a_node_that_is_submitted_again_has_all_samples(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         first = await told(service, session, SOURCE)
         other = await told(service, session, SOURCE, repeat=True)
         assert first.node is not None
@@ -68,12 +68,12 @@ async def test_a_node_that_is_submitted_again_has_all_samples(bench: Bench) -> N
 
 async def test_another_session_does_not_change_a_node(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         first = await told(service, session, SOURCE)
-        other = await opened(service, OpenRequest(bench.task(), new=True))
+        other = await opened(service, SessionSpec(bench.task(), new=True))
         await told(service, other, SOURCE, repeat=True)
         strict = await opened(
-            service, OpenRequest(bench.task(), policy=Policy(library_calls="reject"), new=True)
+            service, SessionSpec(bench.task(), policy=Policy(library_calls="reject"), new=True)
         )
         await told(service, strict, SOURCE, repeat=True)
         assert bench.executor.requests[-1].earlier.processes == 0  # another key
@@ -83,7 +83,7 @@ async def test_another_session_does_not_change_a_node(bench: Bench) -> None:
 
 async def test_a_failure_is_looked_at_again_without_joining(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         failing = kernel(status="crashed")
         await told(service, session, failing)
         again = await told(service, session, failing, repeat=True)

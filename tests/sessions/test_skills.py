@@ -9,7 +9,7 @@ import pytest
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
 from kevolve_mcp.sessions import Service
 from kevolve_mcp.sessions.skill_types import SkillRequest
-from kevolve_mcp.sessions.types import AskView, Finished, OpenRequest
+from kevolve_mcp.sessions.types import AskView, Finished, SearchOptions, SessionSpec
 from kevolve_mcp.settings import Settings
 from knowledge import Library
 
@@ -44,7 +44,12 @@ def task(name: str, operators: str = ROWS) -> str:
 async def pair(bench: Bench, service: Service, name: str, operators: str = ROWS) -> str:
     """A session with n1 and its faster child n2."""
     session = await opened(
-        service, OpenRequest(bench.task(task(name, operators), f"{name}.py"), skills=True, new=True)
+        service,
+        SessionSpec(
+            bench.task(task(name, operators), f"{name}.py"),
+            search=SearchOptions(skills=True),
+            new=True,
+        ),
     )
     await told(service, session, kernel(1.0, f"# {name}"))
     await told(
@@ -150,7 +155,10 @@ async def test_an_accepted_skill_is_shown_where_it_fits_and_counted(bench: Bench
         skill = await accepted(bench, service, SCAN)
         page = f"skills/learned/{skill}"
         session = await opened(
-            service, OpenRequest(bench.task(task("third", SCAN), "third.py"), skills=False)
+            service,
+            SessionSpec(
+                bench.task(task("third", SCAN), "third.py"), search=SearchOptions(skills=False)
+            ),
         )
         await told(service, session, kernel(1.0, signals="memory_bound"))
         ask = await improve(service, session)
@@ -164,7 +172,10 @@ async def test_an_accepted_skill_is_shown_where_it_fits_and_counted(bench: Bench
         assert (counts.uses, counts.sessions, counts.gained) == (2, 1, 1)
         other = await opened(
             service,
-            OpenRequest(bench.task(task("sorted", "aten.sort.default"), "sorted.py"), skills=False),
+            SessionSpec(
+                bench.task(task("sorted", "aten.sort.default"), "sorted.py"),
+                search=SearchOptions(skills=False),
+            ),
         )
         await told(service, other, kernel(1.0, signals="memory_bound"))
         assert page not in (await improve(service, other)).knowledge
@@ -176,7 +187,10 @@ async def test_a_skill_that_keeps_failing_sinks_and_is_contradicted(bench: Bench
         standing = []
         for i in range(5):
             session = await opened(
-                service, OpenRequest(bench.task(task(f"t{i}"), f"t{i}.py"), skills=False)
+                service,
+                SessionSpec(
+                    bench.task(task(f"t{i}"), f"t{i}.py"), search=SearchOptions(skills=False)
+                ),
             )
             await told(service, session, kernel(1.0, f"# {i}"))
             await told(
@@ -198,7 +212,7 @@ async def test_a_skill_that_keeps_failing_sinks_and_is_contradicted(bench: Bench
         ).state == "accepted"
         await finish(
             service,
-            await opened(service, OpenRequest(bench.task(task("later"), "later.py"))),
+            await opened(service, SessionSpec(bench.task(task("later"), "later.py"))),
             discard=True,
         )
         # what came before its new chance does not count
@@ -211,7 +225,8 @@ async def test_a_finish_distils_words_without_figures_and_evidence(
     async with bench.service() as service:
         skill = await accepted(bench, service)
         session = await opened(
-            service, OpenRequest(bench.task(task("deep"), "deep.py"), skills=False)
+            service,
+            SessionSpec(bench.task(task("deep"), "deep.py"), search=SearchOptions(skills=False)),
         )
         await told(service, session, kernel(1.0))
         steps = (
@@ -235,7 +250,10 @@ async def test_what_two_finished_searches_found_is_accepted(bench: Bench) -> Non
     async with bench.service() as service:
         for name in ("first", "second"):
             session = await opened(
-                service, OpenRequest(bench.task(task(name), f"{name}.py"), skills=False)
+                service,
+                SessionSpec(
+                    bench.task(task(name), f"{name}.py"), search=SearchOptions(skills=False)
+                ),
             )
             await told(service, session, kernel(1.0, f"# {name}"))
             hypothesis = "Keep the row in registers between both passes"
@@ -295,7 +313,10 @@ async def test_what_a_known_number_would_pass_for_proves_no_skill(
 ) -> None:
     async with bench.service() as service:
         session = await opened(
-            service, OpenRequest(bench.task(task("first"), "first.py"), skills=True, new=True)
+            service,
+            SessionSpec(
+                bench.task(task("first"), "first.py"), search=SearchOptions(skills=True), new=True
+            ),
         )
         for speedup, name in ((1.0, "parent"), (1.5, "child")):
             marked = {"signals": "output_predictable"} if name == predictable else {}
@@ -329,7 +350,8 @@ async def test_what_a_skill_may_not_say_is_told(bench: Bench) -> None:
 async def test_a_shipped_skill_is_counted_once_for_a_session(bench: Bench) -> None:
     async with bench.service() as service:
         session = await opened(
-            service, OpenRequest(bench.task(task("rows"), "rows.py"), skills=False)
+            service,
+            SessionSpec(bench.task(task("rows"), "rows.py"), search=SearchOptions(skills=False)),
         )
         tuned = 'TUNABLES = {"A": [1, 2]}\nPARAMS = {"A": %d}'
         await told(

@@ -8,7 +8,7 @@ import pytest
 
 from kevolve_mcp.errors import NotFound, UsageError
 from kevolve_mcp.executors.fake import FakeExecutor
-from kevolve_mcp.sessions.types import KernelRequest, OpenRequest, SubmitRequest, Text
+from kevolve_mcp.sessions.types import KernelRequest, SessionSpec, SubmitRequest, Text
 
 from .conftest import Bench, finished, kernel, opened, result, told
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_an_equal_key_answers_from_the_store(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         profiled = result(
             await finished(
                 service,
@@ -40,7 +40,7 @@ async def test_what_was_timed_briefly_is_timed_again_where_it_is_not_far_behind(
 ) -> None:
     behind = kernel(speedup=0.5, signals="timed_briefly")
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         await told(service, session, kernel(speedup=2.0))
         await told(service, session, behind)
         best = (await service.tree(session)).nodes[0]
@@ -62,7 +62,7 @@ async def test_another_evaluator_judges_anew_and_leaves_the_old_verdict_readable
         newer.environment, toolchain=f"{newer.environment.toolchain}, evaluator 2"
     )
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         request = KernelRequest(Text(source=kernel()), session_id=session)
         first = result(await finished(service, await service.profile(request)))
         await told(service, session, kernel())
@@ -76,7 +76,7 @@ async def test_another_evaluator_judges_anew_and_leaves_the_old_verdict_readable
 
 async def test_a_check_is_not_answered_by_a_compile(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         request = KernelRequest(Text(source=kernel(status="incorrect")), session_id=session)
         assert (
             result(await finished(service, await service.compile(request))).evaluation.status
@@ -99,7 +99,7 @@ async def test_a_kernel_is_checked_without_a_session(bench: Bench) -> None:
 
 async def test_the_evaluator_is_tried_three_times(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         assert (await told(service, session, kernel(unavailable=2))).evaluation.status == "correct"
         job = await finished(
             service,
@@ -115,7 +115,7 @@ async def test_the_evaluator_is_tried_three_times(bench: Bench) -> None:
 
 async def test_failures_are_nodes_with_signals(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         for status in ("build_failed", "crashed", "timed_out", "incorrect"):
             found = await told(service, session, kernel(status=status))
             assert found.node is not None
@@ -127,7 +127,7 @@ async def test_failures_are_nodes_with_signals(bench: Bench) -> None:
 
 async def test_root_is_assumed_and_said(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         first = await told(service, session, kernel(1.5))
         assert first.assumed_root
         child = await told(service, session, kernel(1.2), parents=("n1",))
@@ -142,7 +142,7 @@ async def test_root_is_assumed_and_said(bench: Bench) -> None:
 
 async def test_other_parameters_of_a_known_text_descend_from_it(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         await told(service, session, kernel(1.5, extra='PARAMS = {"A": 1}'))
         await told(service, session, kernel(1.4, extra='PARAMS = {"A": 1}'))
         varied = await told(service, session, kernel(1.5, extra='PARAMS = {"A": 2}'))
@@ -153,7 +153,7 @@ async def test_other_parameters_of_a_known_text_descend_from_it(bench: Bench) ->
 
 async def test_wrong_arguments_teach(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         ask = (await service.next(session)).asks[0].context
         with pytest.raises(UsageError, match="wants a kernel"):
             await service.submit(SubmitRequest(session, ask_id=ask.id))
@@ -171,7 +171,7 @@ async def test_wrong_arguments_teach(bench: Bench) -> None:
 
 async def test_one_ask_may_be_answered_twice(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(service, OpenRequest(bench.task()))
+        session = await opened(service, SessionSpec(bench.task()))
         ask = (await service.next(session)).asks[0].context
         one = await told(service, session, kernel(status="incorrect"), ask_id=ask.id)
         two = await told(service, session, kernel(1.4), ask_id=ask.id)

@@ -9,7 +9,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from harness.types import to_json
-from kevolve_mcp.sessions.types import FinishRequest, OpenRequest
+from kevolve_mcp.sessions.types import FinishRequest, SessionSpec
 
 from .. import arguments as a
 from ..answer import answer
@@ -56,8 +56,8 @@ async def session_open(
     with the session id. Repeated with the same task, target and language it joins the open session.
     A task that cannot be judged honestly is refused with the line and the fix. Then call
     session_next."""
-    options = a.parse_policy(policy)
-    request = OpenRequest(
+    rules, search = a.parse_policy(policy)
+    spec = SessionSpec(
         task=await reach(ctx).text(task_path, task_source, "task_"),
         target=a.parse_target(target),
         language=language,
@@ -65,15 +65,11 @@ async def session_open(
         budget=a.parse_budget(budget),
         start=await reach(ctx).text(start_path, start_source, "start_"),
         python=reach(ctx).python(python),
-        policy=options.policy(),
-        selection=options.selection,
-        skills=options.skills,
-        seed=options.seed,
-        inject=options.inject,
-        tune=options.tune,
+        policy=rules,
+        search=search,
         new=new,
     )
-    return open_answer(checked(await wait(ctx, await service(ctx).open(request), wait_s)))
+    return open_answer(checked(await wait(ctx, await service(ctx).open(spec), wait_s)))
 
 
 async def session_next(
