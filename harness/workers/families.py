@@ -11,9 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+_WIDE = ("float64", "float32", "bfloat16", "float16")
+_INDICES = ("int64", "int32", "int16", "uint8")
 SHIFT = 20.0  # standard deviations
 # elements that are raised, at most, and to how many times the largest
 FEW, FACTORS = 64, {"uneven": 1000.0, "raised": 8.0}
+# of a named value, over the logarithm of the sum of the others' exponentials
+LEAST_LIKELY, MOST_LIKELY = 0.0, 1.5
 FAMILIES: dict[str, str] = {
     "dense": "as get_inputs() gives them",
     "scaled": "multiplied by 3 to 100",
@@ -23,6 +27,9 @@ FAMILIES: dict[str, str] = {
     "spike": "one element, anywhere, a hundred times the largest, and one far below all",
     "uneven": "up to 64 elements, anywhere, so much larger that they decide a sum over all",
     "raised": "the same, eight times the largest",
+    "named": (
+        "of each row the value that an integer input names so large that it has most of the softmax"
+    ),
     "edges": (
         "first and last index of each axis several times as large; indices at the ends of their "
         "range"
@@ -93,6 +100,8 @@ def vary(inputs: list[Any], family: str, seed: int) -> list[Any]:
         return inputs
     device = next((v.device for v in inputs if hasattr(v, "data_ptr")), "cpu")
     generator = torch.Generator(device).manual_seed(seed)
+    if family == "named":
+        return _named(inputs, generator)
     chosen = set(range(len(inputs)))
     if family == "special":
         floating = [
@@ -112,10 +121,8 @@ def _vary(tensor: Any, family: str, generator: Any) -> Any:
     import torch
 
     base = tensor[tuple(slice(0, 1) if step == 0 else slice(None) for step in tensor.stride())]
-    if base.numel() > 1 + sum(
-        (n - 1) * step for n, step in zip(base.shape, base.stride(), strict=True)
-    ):
-        return tensor  # overlapping windows: one element is several
+    if _overlaps(base):
+        return tensor
     values = base.clone(memory_format=torch.contiguous_format)
     if base.dtype == torch.bool:
         _mask(values, family)
@@ -125,6 +132,72 @@ def _vary(tensor: Any, family: str, generator: Any) -> Any:
         values = _integers(values, family, generator)
     out = torch.empty_strided(base.shape, base.stride(), dtype=base.dtype, device=base.device)
     return out.copy_(values).expand(tensor.shape)
+
+
+def names(leaves: Sequence[tuple[Sequence[int], str]]) -> bool:
+    """Whether one of these tensors, by shape and dtype, may hold for each row of another, along
+    some axis, the index of one of its values, as targets of a loss do."""
+    return bool(
+        [
+            axis
+            for shape, dtype in leaves
+            for other, kind in leaves
+            if dtype in _WIDE and kind in _INDICES
+            for axis in _named_axes(shape, other)
+        ]
+    )
+
+
+def _named_axes(shape: Sequence[int], other: Sequence[int]) -> list[int]:
+    """The axes without which the first shape is the second one."""
+    shape, other = list(shape), list(other)
+    return [
+        axis
+        for axis, extent in enumerate(shape)
+        if extent > 1
+        and other in (shape[:axis] + shape[axis + 1 :], [*shape[:axis], 1, *shape[axis + 1 :]])
+    ]
+
+
+def _named(inputs: list[Any], generator: Any) -> list[Any]:
+    """A model that has learned gives the target the most: the loss is small, and decided to a part
+    of itself by the sum of all the others, which a loss of a dozen in 16 bits hides. Indices out of
+    range, of rows that do not count, change nothing."""
+    import torch
+
+    found = list(inputs)
+    tensors = [(at, v) for at, v in enumerate(inputs) if hasattr(v, "data_ptr") and v.numel()]
+    for at, tensor in tensors:
+        pairs = [
+            (axis, other)
+            for _, other in tensors
+            if str(tensor.dtype).removeprefix("torch.") in _WIDE
+            and str(other.dtype).removeprefix("torch.") in _INDICES
+            for axis in _named_axes(tensor.shape, other.shape)
+        ]
+        if not pairs or _overlaps(tensor):
+            continue
+        axis, other = pairs[_index(len(pairs), generator)]
+        count = tensor.shape[axis]
+        index = other.reshape([*tensor.shape[:axis], 1, *tensor.shape[axis + 1 :]]).long()
+        inside = (index >= 0) & (index < count)
+        index = index.clamp(0, count - 1)
+        wide = tensor if tensor.dtype == torch.float64 else tensor.float()
+        others = wide.scatter(axis, index, -torch.inf).logsumexp(axis, keepdim=True)
+        draw = torch.rand(index.shape, generator=generator, device=index.device)
+        likely = others + LEAST_LIKELY + (MOST_LIKELY - LEAST_LIKELY) * draw
+        likely = torch.where(inside, likely, wide.gather(axis, index)).to(tensor.dtype)
+        room = torch.empty_strided(
+            tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
+        )
+        found[at] = room.copy_(tensor).scatter_(axis, index, likely)
+    return found
+
+
+def _overlaps(tensor: Any) -> bool:
+    """Whether one element is several, as in an expanded tensor or in windows."""
+    reach = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return bool(tensor.numel() > 1 + reach)
 
 
 def _draw(generator: Any) -> float:

@@ -36,6 +36,9 @@ _OPEN_TIES = frozenset(
 )
 
 
+_OSCILLATING = frozenset({"sin", "cos", "tan", "sinc", "remainder", "fmod", "frac"})
+
+
 def is_exact(names: Iterable[str]) -> bool:
     """Whether operators with these names can only have one right result, bit for bit up to the sign
     of zero."""
@@ -45,6 +48,11 @@ def is_exact(names: Iterable[str]) -> bool:
 def leaves_ties_open(names: Iterable[str]) -> bool:
     """Whether one of these operators may order equal values as it likes."""
     return any(name.split(".")[1] in _OPEN_TIES for name in names)
+
+
+def oscillates(names: Iterable[str]) -> bool:
+    """Whether one of these operators multiplies what its argument is off by, with either sign."""
+    return any(name.split(".")[1] in _OSCILLATING for name in names)
 
 
 def is_free(name: str) -> bool:

@@ -23,6 +23,7 @@ BLOCK = 1 << 17  # elements: both sides in float64 fit into the second-level cac
 DEVICE_BLOCK = 1 << 26
 TINY_SQUARES = 1e-250  # below it squares may have vanished
 MANY = 1 << 20  # elements that are worth a thread of their own
+NEIGHBOURS = 32  # along a row, which share the error of a sum over it
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,30 @@ def rms_of(combine: Callable[..., torch.Tensor], *tensors: torch.Tensor) -> floa
     if not 0.0 < top < math.inf:
         return top
     return top * math.sqrt(_squares(combine, own, top) / count)
+
+
+def apart(value: torch.Tensor, reference: torch.Tensor) -> float:
+    """Of the norm-wise relative error what neighbours along the last axis do not share: their
+    differences less what an offset and a factor, the best ones for each NEIGHBOURS of them,
+    explain. The error of a sum that enters a whole row is of that kind, along a scan as well."""
+
+    width = reference.shape[-1] // NEIGHBOURS * NEIGHBOURS if reference.dim() else 0
+    top = float(reference.abs().max()) if width and reference.numel() else 0.0
+    if top == 0.0:
+        return 0.0
+    left = total = 0.0
+    chunks = (t[..., :width].reshape(-1, NEIGHBOURS) for t in (value, reference))
+    for stretches in blocks(*chunks):
+        own, wanted = (s.reshape(-1, NEIGHBOURS).double() / top for s in stretches)
+        off = own.sub_(wanted)
+        total += float(wanted.square().sum())
+        wanted.sub_(wanted.mean(1, keepdim=True))
+        off.sub_(off.mean(1, keepdim=True))
+        spread = wanted.square().sum(1, keepdim=True).clamp_(min=1e-300)
+        off.addcmul_(wanted, (off * wanted).sum(1, keepdim=True) / spread, value=-1)
+        left += float(off.square().sum())
+    # an offset and a factor take two degrees of freedom of each
+    return math.sqrt(left / (1 - 2 / NEIGHBOURS) / total) if total else 0.0
 
 
 def blocks(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from . import error_map
-from .distance import all_finite, blocks, measure, rms, rms_of, same_bits
+from .distance import all_finite, apart, blocks, measure, rms, rms_of, same_bits
 from .small_values import Faint, lost
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ CAP_FACTOR = 8.0
 # by how much chance may make a draw smaller than usual: of one normal value some 1 in 1,000 is; and
 # times what a quarter of the draws are below, the most that is usual
 MOST_LOOSENED, ALIKE = 1e3, 64.0
+# where few rows are allowed so many times the floor, an error that neighbours do not share is
+# measured by itself; the relative difference of two draws' sizes that are not so by chance
+MOST_APART, ALIKE_SIZES = 4.0, 0.02
 SAMPLED = 1 << 16  # elements that tell most fakes
 # elements of stacked outputs that are looked at together; one by one beyond
 STACKED, STACKED_ON_DEVICE = 1 << 18, 1 << 24
@@ -69,7 +72,7 @@ class Allowance:
     norm, row: relative, of the whole and of a row. element: times (|r| + rms(r)), of one element;
     least: absolute, what one element may be off by in any case. rule: "integers" allows an element
     its own rounding, "equal" nothing. faint: elements that none of these limits would miss, see
-    there.
+    there. apart: as norm, of what neighbours along a row do not share.
     """
 
     norm: float
@@ -79,6 +82,7 @@ class Allowance:
     framework_error: float
     rule: Rule = "rounding"
     faint: tuple[Faint, ...] = ()
+    apart: float = math.inf
 
 
 def floor(dtype: str, reduction: int, growth: float = 1.0) -> float:
@@ -107,6 +111,18 @@ def are_steady(one: torch.Tensor, other: torch.Tensor) -> bool:
     matter."""
     one, other = real(one), real(other)
     return rms_of(lambda a, b: a - b, one, other) <= 0.1 * rms_of(lambda a, b: a + b, one, other)
+
+
+def single_growth(one: torch.Tensor, other: torch.Tensor) -> float:
+    """What an output allows errors that neighbours do not share: as many rows do, where it has few
+    and each has the same size in two draws. Then no size is small by chance, and what is large
+    beside it comes from sums over a row, which all of it shares. Infinite for others."""
+    one, other = real(one), real(other)
+    if few_rows(one.shape) <= MOST_APART or one.dim() < 2 or not one.is_floating_point():
+        return math.inf
+    sizes = [t.reshape(-1, t.shape[-1]).double().square().mean(1).sqrt() for t in (one, other)]
+    alike = (sizes[0] - sizes[1]).abs() <= ALIKE_SIZES * sizes[0]
+    return 1.0 if bool(alike.all()) else math.inf
 
 
 def are_predictable(draws: Sequence[torch.Tensor], allowed: Allowance) -> bool:
@@ -141,24 +157,30 @@ def allowance(
     *,
     steady: bool = False,
     pointwise: bool = False,
+    single: float = math.inf,
+    times: float = math.inf,
 ) -> Allowance:
     """Measure the framework's error for an output and derive what a candidate may be off by.
 
     rule: asked for; it holds only where the framework itself is exact. growth: see floor(). relief:
     multiplies the floor, where the inputs were scaled down and what matters is the error at the
     task's own scale. steady: its size is not small by chance, see there. pointwise: each element
-    stands for itself, so that what is few are elements and not rows.
+    stands for itself, so that what is few are elements and not rows. single: the growth, where it
+    is less, that holds for errors which neighbours do not share. times: at
+    most so many times the framework's error, where an output has so many elements alike that it
+    says what others make.
     """
     expected, framework = real(expected), real(framework)
     if not framework.is_floating_point():
         return Allowance(0.0, 0.0, 0.0, 0.0, 0.0)
     import torch
 
-    dtype = _dtype(framework)
+    dtype, own_growth = _dtype(framework), max(growth, single)
     growth = max(
         growth, 1.0 if steady else few_rows((expected.numel(), 1) if pointwise else expected.shape)
     )
-    base, factor = floor(dtype, reduction, growth) * relief, framework_factor(dtype)
+    base = floor(dtype, reduction, growth) * relief
+    factor = min(times, framework_factor(dtype))
     if not (all_finite(expected) and all_finite(framework)):
         finite = torch.isfinite(expected) & torch.isfinite(framework)
         expected, framework = expected.masked_fill(~finite, 0), framework.masked_fill(~finite, 0)
@@ -171,6 +193,9 @@ def allowance(
         factor * found.worst,
         found.error,
         rule if found.worst == 0.0 else "rounding",
+        apart=max(factor * apart(framework, expected), floor(dtype, reduction, own_growth) * relief)
+        if own_growth < growth
+        else math.inf,
     )
 
 
@@ -185,6 +210,7 @@ def of_timed_call(allowed: Allowance, expected: torch.Tensor, usual: float) -> A
         norm=allowed.norm * factor + unit,
         row=allowed.row * factor + 2 * unit,
         element=allowed.element * factor,
+        apart=allowed.apart * factor + unit,
     )
 
 
@@ -197,6 +223,7 @@ def widened(a: Allowance, factor: float = 2.0) -> Allowance:
         element=factor * a.element,
         least=factor * a.least,
         faint=(),
+        apart=factor * a.apart,
     )
 
 
@@ -320,7 +347,7 @@ def surely_right(
         (usual / size).clamp(1.0, MOST_LOOSENED) if usual else 1.0,
     )
     cap = factor * min(allowed.row / 2, allowed.element)
-    fits = (off <= (factor * allowed.norm + unit) * size) & (
+    fits = (off <= (factor * min(allowed.norm, allowed.apart) + unit) * size) & (
         difference.abs_().amax(1) <= cap * size
     )
     return bool(fits.all())
@@ -389,6 +416,8 @@ def _judge(
         )
     row_wrong = distance.rows > allowed.row
     fits = distance.error <= allowed.norm and not bool(row_wrong.any())
+    if fits and distance.error > allowed.apart:
+        fits = apart(candidate, expected) <= allowed.apart
     right = Finding(None, distance.error, allowed.framework_error, allowed.norm, "", equal)
     if fits and (drowned := lost(candidate, expected, allowed.faint)):
         return _drowned(candidate, expected, drowned, explain)

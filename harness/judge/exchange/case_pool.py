@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...wire import buffers
-from ...workers import operators
+from ...workers import families, operators
 from ..correctness import oracle
 from .input_sets import Group, Half, InputSet
 
@@ -54,6 +54,8 @@ class CasePool:
     of_family: dict[str, list[oracle.Allowance]] = field(default_factory=dict)
     # of each output: whether draws resemble each other in size
     steady: list[bool] = field(default_factory=list)
+    # of each output: what few rows allow errors that neighbours do not share, see the oracle
+    single: list[float] = field(default_factory=list)
     # outputs that a constant would pass for on the task's own inputs
     predictable: list[int] = field(default_factory=list)
     families: list[str] = field(default_factory=list)
@@ -136,6 +138,27 @@ class CasePool:
     def pointwise(self) -> bool:
         """Whether the reference never lets two elements of one tensor meet."""
         return bool(self.describe["pointwise"])
+
+    def alone_along(self, number: int) -> bool:
+        """Whether one input or parameter alone differs along the rows of an output: what a row
+        shares enters its elements as their own values say, and not by others' (weights, say), nor
+        by functions that oscillate."""
+        shape = self.outputs["leaves"][number]["shape"]
+        given = [leaf["shape"] for leaf in self.describe["inputs"]["leaves"] if "value" not in leaf]
+        given += [shape for shape, _ in self.describe["state"].values()]
+        wide = sum(_count(each) >= shape[-1] for each in given) if shape else 0
+        return wide == 1 and not operators.oscillates(self.describe["operators"])
+
+    @property
+    def names(self) -> bool:
+        """Whether an integer input may name one value of each row of another input."""
+        return families.names(
+            [
+                (leaf["shape"], leaf["dtype"])
+                for leaf in self.describe["inputs"]["leaves"]
+                if "value" not in leaf
+            ]
+        )
 
     @property
     def results(self) -> int:

@@ -65,6 +65,11 @@ SETS_SHARE = 0.4  # of a device's free memory, for checking sets: workers need s
 UNEVEN = ("uneven", "raised")
 UNEVEN_FACTOR = 4.0  # on their limits, which one draw gave and others are held to
 UNEVEN_SHARE = 0.5  # of timed sets
+# Where an input names a value of each row, most timed sets are so that it has most of the softmax,
+# which one look tells: who does the work in these alone has done it in most. Their limits hold for
+# other draws as they are if an output has so many elements, each with a likelihood of its own, and
+# of 16 bits at so many times the framework's error (those of 128 losses differ by a tenth).
+NAMED, NAMED_SHARE, NAMED_UNEVEN_SHARE, MANY_NAMED, NAMED_TIMES = "named", 0.6, 0.25, 64, 1.5
 # per process of a device: calls that are a burst of their own, fewer where a set is large
 ALONE = 8
 
@@ -143,7 +148,7 @@ class Drawer:
             held = self._checked(pool, family)
             if held is not None:
                 pool.checking.append((0, held))
-                if family in UNEVEN:
+                if family in (*UNEVEN, NAMED):
                     pool.of_family[family] = of_others(pool, held)
         # who gives one set's outputs for another's shows with two
         if len(pool.checking) < 2 and (held := self._checked(pool, "dense")) is not None:
@@ -263,6 +268,10 @@ class Drawer:
             pool.steady = [
                 oracle.are_steady(*both) for both in zip(held.expected, again, strict=True)
             ]
+            pool.single = [
+                oracle.single_growth(*both) if pool.alone_along(number) else math.inf
+                for number, both in enumerate(zip(held.expected, again, strict=True))
+            ]
         held.allowed = _allowances(pool, held)
         reason = _unbearable(pool, held)
         if reason and family != "dense":
@@ -377,24 +386,34 @@ class Drawer:
 
 
 def of_others(pool: CasePool, held: InputSet) -> list[oracle.Allowance]:
-    """What other draws of an uneven family may be off by, from one of them and the plain ones."""
-    both = zip(pool.allowances, held.allowed, strict=True)
-    return [oracle.widened(_wider(*pair), UNEVEN_FACTOR) for pair in both]
+    """What other draws of a family of timed sets may be off by, from one of them and, of uneven
+    ones, from the plain ones."""
+    both = zip(pool.allowances, held.allowed, held.expected, strict=True)
+    if held.family == NAMED:
+        return [
+            oracle.widened(own, 1.0 if wanted.numel() >= MANY_NAMED else UNEVEN_FACTOR)
+            for _, own, wanted in both
+        ]
+    return [oracle.widened(_wider(plain, own), UNEVEN_FACTOR) for plain, own, _ in both]
 
 
 def timed_families(borne: Sequence[str], count: int) -> list[str]:
-    """Of so many timed sets: most are plain, and nobody knows which. Each family that is borne is
-    among them, if a plain one is left: who is wrong in one alone is found by each process (of 12
-    sets 1 in 30 draws had none of one)."""
+    """Of so many timed sets: nobody knows which is what. Each family that is borne is among them,
+    and the plain one, if one of the most frequent is left: who is wrong in one alone is found by
+    each process (of 12 sets 1 in 30 draws had none of one)."""
     chance = secrets.SystemRandom()
-    found = [
-        chance.choice(borne) if borne and chance.random() < UNEVEN_SHARE else "dense"
-        for _ in range(count)
-    ]
-    plain = [place for place, family in enumerate(found) if family == "dense"]
-    missing = [family for family in borne if family not in found]
+    uneven = [family for family in borne if family != NAMED]
+    share = (NAMED_UNEVEN_SHARE if NAMED in borne else UNEVEN_SHARE) if uneven else 0.0
+    shares = {family: share / len(uneven) for family in uneven}
+    if NAMED in borne:
+        shares[NAMED] = NAMED_SHARE
+    shares["dense"] = 1.0 - sum(shares.values())
+    most = max(shares, key=lambda family: (shares[family], family == "dense"))
+    found = chance.choices(list(shares), list(shares.values()), k=count)
+    places = [place for place, family in enumerate(found) if family == most]
+    missing = [family for family in shares if family not in found]
     chance.shuffle(missing)
-    for place, family in zip(chance.sample(plain, max(0, len(plain) - 1)), missing, strict=False):
+    for place, family in zip(chance.sample(places, max(0, len(places) - 1)), missing, strict=False):
         found[place] = family
     return found
 
@@ -420,13 +439,13 @@ def _note_faint(pool: CasePool, plain: Sequence[InputSet], again: Sequence[torch
 def _families(pool: CasePool) -> list[str]:
     """The families to try besides the plain one; for large inputs the one that truncated work does
     not survive, and two at random."""
-    found = [f for f in FAMILIES if f != "dense"]
+    found = [f for f in FAMILIES if f != "dense" and (f != NAMED or pool.names)]
     if operators.leaves_ties_open(pool.describe["operators"]):
         for family in ("zeros", "ties", "exact"):
             found.remove(family)
             pool.dropped[family] = "the reference may order equal values as it likes"
     if pool.input_bytes > LARGE_BYTES:
-        always = ["uneven", "edges", "raised"]
+        always = ["uneven", "edges", "raised", *([NAMED] if pool.names else [])]
         return [*always, secrets.choice([f for f in found if f not in always])]
     return found
 
@@ -446,12 +465,17 @@ def _allowances(pool: CasePool, held: InputSet) -> list[oracle.Allowance]:
             relief,
             steady=steady,
             pointwise=pool.pointwise,
+            single=single,
+            times=NAMED_TIMES
+            if held.family == NAMED and wanted.numel() >= MANY_NAMED
+            else math.inf,
         )
-        for wanted, own, terms, steady, relief in zip(
+        for wanted, own, terms, steady, single, relief in zip(
             held.expected,
             held.framework,
             pool.reductions,
             pool.steady,
+            pool.single,
             _reliefs(pool, held),
             strict=True,
         )
@@ -465,12 +489,13 @@ def _growth(terms: int, family: str) -> float:
     little is left, and all of its rounding (1 of 27 draws of an honest gate was refused). Uneven
     ones do so by far more: where two of the large terms nearly cancel before such a function, its
     rounding is theirs (1 in 200 draws of a plain LSTM step was refused; of 2,400 none now, which
-    used up to a third of the limits). Shifted values: sums are off in proportion to the
-    shift (one pass for mean and variance by its square: that shows)."""
+    used up to a third of the limits). Where a named value lies near the sum that it is taken from,
+    the roundings of both are large beside what is left. Shifted values: sums are off in proportion
+    to the shift (one pass for mean and variance by its square: that shows)."""
     repeated = max(1.0, terms**0.5 / 2)
     growths = {
         "shifted": 1.5 * SHIFT, "negative": 4.0, "scaled": 4.0, "dense": 1.0, "special": 1.0,
-        "uneven": max(64.0, repeated),
+        "uneven": max(64.0, repeated), "named": max(64.0, repeated),
     }  # fmt: skip
     return float(growths.get(family, repeated))
 
@@ -542,4 +567,5 @@ def _wider(a: oracle.Allowance, b: oracle.Allowance) -> oracle.Allowance:
         max(a.framework_error, b.framework_error),
         a.rule if a.rule == b.rule else "rounding",
         a.faint,
+        max(a.apart, b.apart),
     )

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from harness.workers import operators
-from harness.workers.families import FAMILIES, vary
+from harness.workers.families import FAMILIES, names, vary
 
 
 def drawn() -> list[object]:
@@ -14,6 +14,7 @@ def drawn() -> list[object]:
     dense = torch.randn(16, 24, generator=generator)
     return [
         dense,
+        torch.randint(0, 24, (16,), generator=generator),
         torch.randn(24, 16, generator=generator).T,
         torch.randn(16, 48, generator=generator)[:, ::2],
         torch.randn(1, 24, generator=generator).expand(16, 24),
@@ -60,6 +61,37 @@ def test_a_family_changes_values_and_not_the_original(family: str) -> None:
 def test_sorted_integers_stay_as_they_are() -> None:
     for family in FAMILIES:
         assert torch.equal(vary([torch.arange(0, 50, 5)], family, 3)[0], torch.arange(0, 50, 5))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("shape", "target"), [((32, 50), (32,)), ((32, 50), (32, 1)), ((4, 50, 3, 2), (4, 3, 2))]
+)
+def test_a_named_value_has_most_of_its_row(
+    shape: tuple[int, ...], target: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    generator = torch.Generator().manual_seed(4)
+    logits = torch.randn(shape, generator=generator).to(dtype)
+    named = torch.randint(0, 50, target, generator=generator)
+    found, _ = vary([logits, named], "named", 7)
+    wide, index = found.double(), named if named.dim() == logits.dim() else named.unsqueeze(1)
+    losses = wide.logsumexp(1, keepdim=True) - wide.gather(1, index)
+    assert 0.18 < float(losses.min()) < float(losses.max()) < 0.75
+    assert int((found != logits).sum()) == named.numel()
+
+
+def test_what_names_nothing_of_its_row_changes_nothing() -> None:
+    logits = torch.randn(8, 50)
+    outside = torch.full((8,), -100)
+    assert torch.equal(vary([logits, outside], "named", 7)[0], logits)
+    assert torch.equal(vary([logits, torch.zeros(9).long()], "named", 7)[0], logits)
+
+
+def test_inputs_that_may_name_values_are_known_by_their_forms() -> None:
+    assert names([([8, 50], "bfloat16"), ([8], "int64")])
+    assert names([([8, 50], "float32"), ([8, 1], "int32")])
+    assert not names([([8, 50], "float32"), ([9], "int64")])
+    assert not names([([8, 50], "float32"), ([8], "float32")])
 
 
 def test_overlapping_windows_stay_as_they_are() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -410,3 +413,32 @@ def test_a_row_of_elements_that_never_meet_is_no_sum() -> None:
         ).signal
         is None
     )
+
+
+def _less_its_mean(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """A function of one long row, and that less its mean."""
+    generator = torch.Generator().manual_seed(seed)
+    found = torch.lgamma(20 * torch.rand(1, 1 << 16, generator=generator, dtype=torch.float64) + 1)
+    return found, found - found.mean()
+
+
+def test_few_rows_allow_elements_no_more_than_many_do() -> None:
+    """A sum may be off by more, and all of its row with it; a table of values may not."""
+    (values, wanted), (_, other) = _less_its_mean(9), _less_its_mean(10)
+    single = oracle.single_growth(wanted, other)
+    allowed = oracle.allowance(wanted, wanted.float(), 1 << 16, single=single)
+    mean_is_off = wanted + 1e-4 * values.mean()
+    assert oracle.compare(mean_is_off.float(), wanted, allowed).signal is None
+    noise = torch.randn(wanted.shape, generator=torch.Generator().manual_seed(11))
+    table = (wanted + 1e-4 * values.mean() * noise).float()
+    assert oracle.compare(table, wanted, allowed).signal is not None
+    assert oracle.compare(table, wanted, replace(allowed, apart=math.inf)).signal is None
+    stacked = torch.stack([table, mean_is_off.float()])
+    assert not oracle.surely_right(stacked, wanted.expand(2, 1, -1), allowed, 0.0)
+
+
+def test_sizes_that_chance_decides_leave_few_rows_as_they_are() -> None:
+    terms = torch.randn(2, 1, 4096, dtype=torch.float64) + torch.tensor([1.0, 5.0])[:, None, None]
+    assert math.isinf(oracle.single_growth(*terms))
+    assert math.isinf(oracle.single_growth(terms[0, 0], terms[0, 0]))
+    assert math.isinf(oracle.single_growth(rows(), rows()))

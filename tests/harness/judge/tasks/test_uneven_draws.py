@@ -56,3 +56,9 @@ def test_each_family_is_among_the_timed_sets_of_a_process(count: int, least: int
         assert len({*found} & {*borne}) >= least
         assert count < 12 or "dense" in found
     assert drawer.timed_families([], count) == ["dense"] * count
+
+
+def test_most_timed_sets_are_named_where_a_look_tells_them() -> None:
+    found = drawer.timed_families(["uneven", "raised", "named"], 2000)
+    assert found.count("named") > 1000
+    assert len({*drawer.timed_families(["uneven", "raised", "named"], 32)}) == 4
