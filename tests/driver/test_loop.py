@@ -100,8 +100,9 @@ def test_joining_a_session_with_another_budget_is_said(runner: Runner) -> None:
 
     anyio.run(leave_open)
     runner.run(budget=Budget(evaluations=9))
-    remarks = [e.text for e in runner.events if isinstance(e, events.Remark)]
-    assert "its limit of evaluations is 6; --new opens another" in remarks[0]
+    remarks = [e for e in runner.events if isinstance(e, events.Remark)]
+    assert remarks[0].text.endswith("although its limit of evaluations is 6")
+    assert [action.verb for action in remarks[0].actions] == ["open_another"]
 
 
 def test_resume_after_the_driver_was_cancelled_in_the_middle(
