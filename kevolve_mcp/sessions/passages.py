@@ -1,5 +1,6 @@
 """Which pages an ask brings: the query is all that is known, one passage of each kind is taken,
-none that the author had before; where room is left, a page that one of them links to."""
+none that the author had before; where room is left, a page of any kind that one of them links
+to."""
 
 from __future__ import annotations
 
@@ -70,8 +71,8 @@ class Passages:
 def choose(
     library: Library, situation: Situation, had: Container[str], characters: int
 ) -> Passages:
-    """At most one passage for each of SLOTS and one of a page that they link to, of at most
-    `characters` each. had: keys of what was shown, as `synthesis.shown` names it."""
+    """At most one passage for each of SLOTS and, whatever its kind, one of a page that they link
+    to, of at most `characters` each. had: keys of what was shown, as `synthesis.shown` names it."""
     s = situation
     skills = {skill.id: skill for skill in library.skills()}
     found = library.search(
