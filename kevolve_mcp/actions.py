@@ -97,6 +97,13 @@ Say = Callable[[Action], str]
 """How a surface names a call."""
 
 
+def plainly(action: Action) -> str:
+    """Return the action in words of no surface: "view (session s-1, node n3)"."""
+    given = {k: v for k, v in action.as_json().items() if k not in ("verb", "purpose")}
+    known = ", ".join(f"{name} {value}" for name, value in given.items())
+    return action.verb.replace("_", " ") + (f" ({known})" if known else "")
+
+
 def read_actions(data: object) -> tuple[Action, ...]:
     """Return the actions among `data`, a list from JSON.
 

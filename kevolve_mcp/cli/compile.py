@@ -40,7 +40,6 @@ def compile(
     proves nothing."""
     from .connect import work
     from .files import find_task, read_text
-    from .looking import for_people
     from .lookup import place
 
     task, candidate = _task_and_candidate(paths, session)
@@ -73,7 +72,7 @@ def compile(
     if json:
         print_json({"candidate": str(candidate), **evaluation, "facts": result.get("facts", {})})
     else:
-        typer.echo(for_people(answer.text))
+        typer.echo(answer.text)
     if evaluation.get("status") != "correct":
         raise typer.Exit(EXIT_FAILURE)
 

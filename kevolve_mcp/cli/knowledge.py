@@ -50,7 +50,6 @@ def search(
     json: Json = False,
 ) -> None:
     """Find pages by words, by the signals of an evaluation, or both."""
-    from .looking import for_people
     from .lookup import look_up, place
 
     words = " ".join(query or ())
@@ -76,12 +75,10 @@ def search(
             }
         )
         return
-    lines = for_people(answer.text).splitlines()
-    if answer.data.get("next_cursor") and lines:
-        # instead of the cursor, which is for agents
-        count = lines[-1].partition(":")[0]
-        lines[-1] = f"{count}: " + (f"--limit {MOST}" if limit < MOST else "use more words")
-    typer.echo("\n".join(lines))
+    typer.echo(answer.text)
+    if answer.data.get("next_cursor"):
+        more = answer.data["total"] - answer.data["next_cursor"]
+        typer.echo(f"{more} more: " + (f"--limit {MOST}" if limit < MOST else "use more words"))
 
 
 @app.command()
@@ -97,16 +94,14 @@ def read(
     json: Json = False,
 ) -> None:
     """Print one page, whole."""
-    from .looking import for_people
     from .lookup import look_through, place
 
     answers = look_through("knowledge_read", {"page_id": page}, place(server, token))
-    parts = [for_people(answer.text).partition("\n") for answer in answers]
-    text = "\n".join(part.strip("\n") for _, _, part in parts)
+    text = "\n".join(answer.body.strip("\n") for answer in answers)
     if json:
         print_json({"page": page, "text": text})
     else:
-        typer.echo(f"{parts[-1][0]}\n\n{text}")
+        typer.echo(f"{answers[0].data['verdict']}\n\n{text}")
 
 
 @app.command()

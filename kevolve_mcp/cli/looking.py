@@ -14,6 +14,8 @@ from .terminal import print_json
 from .terminal import show as show_view
 
 if TYPE_CHECKING:
+    from kevolve_mcp.driver import Answer
+
     from .remote import Remote
 
 # no session's id looks like that: they end in a dash and four digits of a hash
@@ -132,25 +134,17 @@ def pages(
 def _show(arguments: dict[str, Any], remote: Remote | None, json: bool) -> None:
     from .lookup import look_up
 
+    given = {name: value for name, value in arguments.items() if value}
+    pieces: list[Answer] = []
     cursor = 0
-    text: list[str] = []
-    data: dict[str, Any] = {}
-    while True:
-        answer = look_up(
-            "tree_view", {**{k: v for k, v in arguments.items() if v}, "cursor": cursor}, remote
-        )
-        said = for_people(answer.text)
-        text.append(said.partition("\n")[2] if cursor else said)  # each piece has the heading again
-        data = data or dict(answer.data["data"])
-        cursor = answer.data.get("next_cursor") or 0
-        if not cursor:
-            break
-        text[-1] = text[-1].rpartition("\n")[0]  # the note that there is more
-    if json:
-        return print_json({**data, "text": "\n".join(text)})
-    if arguments.get("section") == "cases" and data.get("evaluation"):
-        return _show_cases(text[0].partition("\n")[0], data["evaluation"])
-    return typer.echo("\n".join(text))
+    while not pieces or cursor:
+        pieces.append(look_up("tree_view", {**given, "cursor": cursor}, remote))
+        cursor = pieces[-1].data.get("next_cursor") or 0
+    heading, data = str(pieces[0].data["verdict"]), dict(pieces[0].data["data"])
+    if not json and arguments.get("section") == "cases" and data.get("evaluation"):
+        return _show_cases(heading, data["evaluation"])
+    text = "\n".join([heading, *(piece.body for piece in pieces)])
+    return print_json({**data, "text": text}) if json else typer.echo(text)
 
 
 def _show_cases(heading: str, evaluation: dict[str, Any]) -> None:
@@ -165,9 +159,3 @@ def _show_cases(heading: str, evaluation: dict[str, Any]) -> None:
     details = (f"{c.name}: {c.detail}" for c in cases if c.detail)
     for text in filter(None, (*details, unclear_note(cases))):
         typer.echo(text)
-
-
-def for_people(text: str) -> str:
-    """A tool's text without its last line, which names the next tool to call."""
-    lines = text.rstrip().splitlines()
-    return "\n".join(lines[:-1] if lines and lines[-1].startswith("Next: ") else lines).rstrip()

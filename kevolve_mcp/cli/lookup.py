@@ -84,7 +84,7 @@ class _Here:
             "knowledge_read": looking.read,
         }
         phrase, reply = await looks[tool](self._service, **arguments)  # type: ignore[operator]
-        return Answer(phrase.text, reply.model_dump(mode="json"))
+        return Answer(reply.model_dump(mode="json"), phrase.body)
 
 
 @asynccontextmanager

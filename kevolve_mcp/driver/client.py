@@ -19,8 +19,6 @@ from .events import Working
 from .options import limits
 from .tools import Answer, ProgressListener, Tools
 
-# how the verdict of session_next begins; what follows is the reason
-ENDED = "The search has ended: "
 REPEATS = 3  # how often a job that was lost or cancelled under our feet is started again
 
 
@@ -76,13 +74,13 @@ class SessionClient:
         answer = await self._tools.call("session_next", arguments)
         session = read(SessionFacts, answer.data.get("session"), "session_next")
         asks = tuple(
-            AskContext.parse(a["context"], answer.text) for a in answer.data.get("asks", ())
+            AskContext.parse(a["context"], answer.body) for a in answer.data.get("asks", ())
         )
         return Batch(
             session,
             asks,
             str(answer.data.get("ended", "")),
-            str(answer.data.get("verdict", "")).removeprefix(ENDED),
+            str(answer.data.get("ended_detail", "")),
         )
 
     async def submit(self, ask: AskContext, proposal: Proposal, spent: Cost = FREE) -> Told:

@@ -201,11 +201,12 @@ async def connect(
 
 def read_result(result: CallToolResult) -> Answer:
     """Raises the KEvolveError that an error result carries."""
-    text = "\n".join(block.text for block in result.content if block.type == "text")
+    texts = [block.text for block in result.content if block.type == "text"]
     data = result.structured_content if isinstance(result.structured_content, dict) else {}
     if result.is_error:
-        raise from_result(text, data)
-    return Answer(text, data)
+        raise from_result("\n".join(texts), data)
+    # the first is the verdict, the last what to do now: both are in the data as well
+    return Answer(data, "\n".join(texts[1:-1]))
 
 
 async def _call(

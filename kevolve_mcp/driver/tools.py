@@ -21,7 +21,14 @@ class Tools(Protocol):
 
 @dataclass(frozen=True)
 class Answer:
-    """text: what a person would read, verdict first. data: the structured content."""
+    """What a tool said."""
 
-    text: str
     data: dict[str, Any]
+    """The structured content."""
+    body: str = ""
+    """What a person would read after the verdict."""
+
+    @property
+    def text(self) -> str:
+        """Join verdict and body."""
+        return "\n".join(filter(None, (str(self.data.get("verdict", "")), self.body)))

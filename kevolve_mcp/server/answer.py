@@ -9,11 +9,11 @@ from .phrase import Phrase
 from .results import Reply
 
 
-def answer(phrase: Phrase, reply: Reply, *, whole: str | None = None) -> CallToolResult:
-    """`whole` replaces the phrase's text where the caller has chosen its size (max_tokens)."""
-    content: list[ContentBlock] = [
-        TextContent(type="text", text=whole if whole is not None else phrase.text)
-    ]
+def answer(phrase: Phrase, reply: Reply) -> CallToolResult:
+    """Return a block for the verdict, one for what follows where something does, and one for what
+    to do now, so that a reader takes what it needs and cuts nothing."""
+    texts = (phrase.verdict, phrase.body, f"Next: {phrase.next}")
+    content: list[ContentBlock] = [TextContent(type="text", text=text) for text in texts if text]
     content += [
         ResourceLink(type="resource_link", uri=uri, name=name, mime_type=kind)
         for uri, name, kind in phrase.links

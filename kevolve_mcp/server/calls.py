@@ -104,7 +104,9 @@ _CALLS: dict[Verb, Callable[[Action], str]] = {
     "view": _view,
     "view_sessions": lambda action: _spell("tree_view", action, "cursor"),
     "write_template": _in_session("tree_view", more='section="template"'),
-    "search_knowledge": lambda action: _spell("knowledge_search", action, "target", more="..."),
+    "search_knowledge": lambda action: _spell(
+        "knowledge_search", action, "target", "cursor", more="..."
+    ),
     "read_page": _read,
     # a person's: what a home holds is no agent's to change
     "add_documents": _nothing,

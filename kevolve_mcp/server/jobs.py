@@ -12,7 +12,7 @@ from kevolve_mcp.sessions.types import Compared, Evaluated, Finished, JobView, O
 
 from .answer import answer
 from .phrase import Phrase
-from .results import EvaluationReply, FinishReply, JobsReply, SessionReply
+from .results import EvaluationReply, FinishReply, JobsReply, SessionReply, said
 from .wording import comparisons, kernels, rest, sessions, tuning
 
 
@@ -70,8 +70,7 @@ def phrased(job: JobView) -> Phrase:
 
 def _common(job: JobView, phrase: Phrase) -> dict[str, Any]:
     return {
-        "verdict": phrase.verdict,
-        "next": phrase.next,
+        **said(phrase),
         "state": job.state,
         "job_id": job.id,
         "session_id": job.session_id,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.types import to_json
+from kevolve_mcp.actions import Action
 from kevolve_mcp.sessions import Service
+from kevolve_mcp.sessions.types import TreeView
 
 from .phrase import Phrase
-from .results import KnowledgeReply, ViewReply
+from .results import KnowledgeReply, ViewReply, said
 from .wording import rest
 
 
@@ -31,23 +33,37 @@ async def tree(
         "section": section,
     }
     view = await service.tree(**given, cursor=cursor, detailed=response_format == "detailed")
-    verdict, _, more = view.text.partition("\n")
-    call = "none"
+    actions: tuple[Action, ...] = ()
     if view.next_cursor:
-        named = ", ".join(f"{name}={value!r}" for name, value in given.items() if value)
-        call = f"tree_view({named}{', ' if named else ''}cursor={view.next_cursor}) for the rest"
+        actions = (_rest_of(view, given),)
     elif view.kind == "tree" and view.session is not None and view.session.state == "open":
-        call = f"session_next(session_id={view.session.id!r})"
+        actions = (Action("next_ask", session=view.session.id),)
     elif view.kind == "template":
-        call = f"fill it in, then kernel_check(session_id={session_id!r}, source=...)"
+        actions = (Action("check", session=session_id),)
+    advice = "fill it in" if view.kind == "template" and not view.next_cursor else ""
+    phrase = Phrase(view.heading, [view.text] if view.text else [], actions, advice)
     data = to_json(view)
-    for name in ("text", "next_cursor", "kind"):
+    for name in ("heading", "text", "next_cursor", "remaining", "kind"):
         data.pop(name)
     data = {name: value for name, value in data.items() if value}
-    reply = ViewReply(
-        verdict=verdict, next=call, kind=view.kind, data=data, next_cursor=view.next_cursor
+    reply = ViewReply(**said(phrase), kind=view.kind, data=data, next_cursor=view.next_cursor)
+    return phrase, reply
+
+
+def _rest_of(view: TreeView, given: dict[str, str]) -> Action:
+    purpose = f"for the rest ({view.remaining:,} characters)"
+    if view.kind == "sessions":
+        return Action("view_sessions", purpose, cursor=view.next_cursor)
+    return Action(
+        "view",
+        purpose,
+        session=given["session_id"],
+        node=given["node_id"],
+        evaluation=given["evaluation_id"],
+        other=given["diff_base"],
+        section=given["section"],
+        cursor=view.next_cursor,
     )
-    return Phrase(verdict, call, [more] if more else []), reply
 
 
 async def search(
@@ -70,9 +86,9 @@ async def search(
     )
     phrase = rest.hits(found)
     reply = KnowledgeReply(
-        verdict=phrase.verdict,
-        next=phrase.next,
+        **said(phrase),
         hits=[to_json(h) for h in found.hits],
+        total=found.total,
         note=found.note,
         fits=found.fits,
         next_cursor=found.next_cursor,
@@ -84,7 +100,5 @@ async def read(service: Service, page_id: str, offset: int = 0) -> tuple[Phrase,
     """knowledge_read."""
     view = await service.read(page_id, offset=offset)
     phrase = rest.page(view)
-    reply = KnowledgeReply(
-        verdict=phrase.verdict, next=phrase.next, page_id=view.id, next_cursor=view.next_offset
-    )
+    reply = KnowledgeReply(**said(phrase), page_id=view.id, next_cursor=view.next_offset)
     return phrase, reply

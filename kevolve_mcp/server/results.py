@@ -1,8 +1,8 @@
 """The shapes of structured content: small, shared, stable. Inner objects are the dataclasses of
 `kevolve_mcp.sessions.types`.
 
-Every answer has `verdict` (its first line) and `next` (the call to make now). A slow tool adds
-`state` and `job_id`.
+Every answer has `verdict` (its first line), `next` (the calls to make now) and `actions` (the same
+as values). A slow tool adds `state` and `job_id`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,24 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from .phrase import Phrase
+
 Obj = dict[str, Any]
 
 
 class Reply(BaseModel):
     verdict: str
     next: str
+    actions: list[Obj] = []
+
+
+def said(phrase: Phrase) -> dict[str, Any]:
+    """Return the fields of every answer."""
+    return {
+        "verdict": phrase.verdict,
+        "next": phrase.next,
+        "actions": [action.as_json() for action in phrase.actions],
+    }
 
 
 class JobReply(Reply):
@@ -43,11 +55,12 @@ class SessionReply(JobReply):
 
 class AsksReply(Reply):
     """asks: AskView each, `context` as AskContext.parse reads it (its text is the content); ended:
-    why to stop, "" to go on."""
+    why to stop, "" to go on; ended_detail: the same in a sentence."""
 
     session: Obj
     asks: list[Obj]
     ended: str = ""
+    ended_detail: str = ""
 
 
 class EvaluationReply(JobReply):
@@ -69,7 +82,8 @@ class FinishReply(JobReply):
 
 
 class ViewReply(Reply):
-    """kind: sessions, tree, node, evaluation or diff; data: what the text shows, as objects."""
+    """kind: sessions, tree, node, evaluation, diff or template; data: what the text shows, as
+    objects."""
 
     kind: str
     data: Obj
@@ -77,12 +91,14 @@ class ViewReply(Reply):
 
 
 class KnowledgeReply(Reply):
-    """hits: of a search; note: what of the search was not understood; fits: false when there is no
-    page on this; page_id and next_offset: of a page, whose text is the content."""
+    """hits: of a search, of `total` in all; note: what of the search was not understood; fits:
+    false when there is no page on this; page_id and next_cursor: of a page, whose text is the
+    content."""
 
     hits: list[Obj] = []
     note: str = ""
     fits: bool = True
+    total: int = 0
     page_id: str = ""
     next_cursor: int | None = None
 

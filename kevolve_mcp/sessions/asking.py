@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.types import Task
-from kevolve_mcp.actions import Action
+from kevolve_mcp.actions import Action, Say
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.search import (
     Ask,
@@ -42,6 +42,7 @@ class _Call:
     holder: str
     whole: bool
     max_tokens: int | None
+    say: Say
 
 
 async def next_asks(shared: Shared, request: NextRequest) -> AskBatch:
@@ -52,7 +53,8 @@ async def next_asks(shared: Shared, request: NextRequest) -> AskBatch:
     task = await shared.thread(store.tasks.get, record.task)
     several = request.fresh or request.count > 1
     share = None if request.max_tokens is None else request.max_tokens // request.count
-    call = _Call(shared, store, record, task, leases.holder(request.author), several, share)
+    holder = leases.holder(request.author)
+    call = _Call(shared, store, record, task, holder, several, share, request.say)
     if request.ask_id:
         return await _reread(call, ask_seq(request.ask_id))
     if record.state != "open":
@@ -195,7 +197,7 @@ async def _reread(call: _Call, seq: int) -> AskBatch:
     ask = await call.shared.thread(call.store.asks.get, call.record.id, seq)
     tree = await call.shared.thread(call.shared.trees.load, call.store, call.record.id)
     if call.whole or call.max_tokens is not None or ask.author != call.holder:
-        view = await _written(call, tree, ask, Reader(None, call.max_tokens))
+        view = await _written(call, tree, ask, Reader(None, call.max_tokens, call.say))
     else:
         view = await _stored(call, tree, ask)
     return AskBatch(await looking.session(call.shared, call.record), (view,))
@@ -231,11 +233,11 @@ async def _written(call: _Call, tree: Tree, ask: Ask, reader: Reader) -> AskView
 
 async def _reader(call: _Call, tree: Tree, seq: int, *, earlier: bool = False) -> Reader:
     if call.whole:
-        return Reader(None, call.max_tokens)
+        return Reader(None, call.max_tokens, call.say)
     given = await call.shared.thread(
         gathering.had, call.store, tree, call.record.id, call.holder, seq=seq, earlier=earlier
     )
-    return Reader(given, call.max_tokens)
+    return Reader(given, call.max_tokens, call.say)
 
 
 def _then(tree: Tree, ask: Ask) -> Tree:

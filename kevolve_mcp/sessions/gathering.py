@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from harness.types import Candidate, Environment, MachineReport, Task
+from kevolve_mcp.actions import Say, plainly
 from kevolve_mcp.search import Ask, Expansion, Node, Tree, history, searched
 from kevolve_mcp.search.tree import AUTHOR
 from kevolve_mcp.store import SessionRecord, Store
@@ -42,10 +43,11 @@ Had = Mapping[str, str]
 class Reader:
     """Who will read the ask. had: what it was given before, see `synthesis.shown`; None for one who
     has seen nothing and may not be the one who asks again. max_tokens: of text and data together;
-    None for the usual size."""
+    None for the usual size. say: how it names a call."""
 
     had: Had | None = None
     max_tokens: int | None = None
+    say: Say = plainly
 
     @property
     def text_tokens(self) -> int:
@@ -149,6 +151,7 @@ async def build(
         pages_again=gathered.passages.again,
         similar=gathered.similar,
         had=reader.had,
+        say=reader.say,
     )
     if reader.max_tokens is None:
         material, _ = _within(material, reader.text_tokens // 2)

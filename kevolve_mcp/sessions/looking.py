@@ -151,20 +151,19 @@ async def report(shared: Shared, session_id: str) -> str:
     return await shared.thread(work)
 
 
-def piece(text: str, cursor: int, head: str) -> tuple[str, int]:
-    """`head` and the part of the text from `cursor` on; where the rest begins, 0 at the end."""
+def piece(text: str, cursor: int) -> tuple[str, int, int]:
+    """The part of the text from `cursor` on; where the rest begins and how many characters it has,
+    0 at the end."""
     if cursor > len(text):
         raise UsageError(
-            f"cursor {cursor} lies behind the end ({len(text)} characters)",
-            "Begin with 0 and pass on next_cursor.",
+            f"a cursor of {cursor} lies behind the end ({len(text)} characters)",
+            "Begin with 0, and go on where the last answer says that the rest begins.",
         )
     part = text[cursor : cursor + PIECE]
     if cursor + len(part) < len(text) and (cut := part.rfind("\n")) > 0:
         part = part[: cut + 1]
-    end = cursor + len(part)
-    following = end if end < len(text) else 0
-    note = f"\n[{len(text) - end} characters more: cursor={end}]" if following else ""
-    return f"{head}\n{part.rstrip()}{note}", following
+    remaining = len(text) - cursor - len(part)
+    return part.rstrip(), cursor + len(part) if remaining else 0, remaining
 
 
 def _sessions(store: Store, trees: Trees, cursor: int) -> TreeView:
@@ -181,13 +180,10 @@ def _sessions(store: Store, trees: Trees, cursor: int) -> TreeView:
             f"{r.id}: {r.state}, {s.task_name} on {r.target} in {r.language}, goal {r.goal}, "
             f"{s.nodes} nodes, {best}"
         )
-    text, following = piece(
-        "\n".join(lines), cursor, f"{number(len(found), 'session')}, the newest first"
-    )
     return TreeView(
         "sessions",
-        text,
-        following,
+        f"{number(len(found), 'session')}, the newest first",
+        *piece("\n".join(lines), cursor),
         sessions=tuple(_session(store, trees, s.session) for s in found[:20]),
     )
 
@@ -198,8 +194,7 @@ def _template(store: Store, record: SessionRecord, cursor: int) -> TreeView:
         f"Template for {record.id} in {record.language}: right in form, and fails verification "
         "until its body is filled in"
     )
-    text, following = piece(source, cursor, head)
-    return TreeView("template", text, following)
+    return TreeView("template", head, *piece(source, cursor))
 
 
 def _tree(view: SessionView, tree: Tree, cursor: int, detailed: bool) -> TreeView:
@@ -227,11 +222,10 @@ def _tree(view: SessionView, tree: Tree, cursor: int, detailed: bool) -> TreeVie
         f"{view.id}: {state}; {len(tree.nodes)} nodes, {figure}{exported}; {view.open_asks} open "
         "asks (* best, + its lineage)"
     )
-    text, following = piece("\n".join(lines), cursor, head)
     return TreeView(
         "tree",
-        text,
-        following,
+        head,
+        *piece("\n".join(lines), cursor),
         session=view,
         nodes=tuple(shown) if detailed else tuple(shown[-50:]),
     )
@@ -285,11 +279,10 @@ def _node(
             f"sections: {', '.join(SECTIONS[1:])}",
         ]
         body = "\n".join(facts)
-    text, following = piece(body, cursor, f"{node.id} of {record.id}: {_line(view, False)}")
     return TreeView(
         "node",
-        text,
-        following,
+        f"{node.id} of {record.id}: {_line(view, False)}",
+        *piece(body, cursor),
         nodes=(view,),
         evaluation=views.evaluation_view(found.id, found.evaluation, held_out=False),
     )
@@ -316,9 +309,8 @@ def _evaluation(store: Store, evaluation_id: str, section: str, cursor: int) -> 
     else:
         body = _section(found, section or "summary")
     head = f"{found.id}: {e.status}, {e.purpose} through {e.through}, {e.target}"
-    text, following = piece(body, cursor, head)
     shown = views.evaluation_view(found.id, e, held_out=e.purpose in ("confirm", "export"))
-    return TreeView("evaluation", text, following, evaluation=shown)
+    return TreeView("evaluation", head, *piece(body, cursor), evaluation=shown)
 
 
 def _section(found: StoredEvaluation, section: str) -> str:
@@ -412,9 +404,11 @@ def _difference(
     )
     added = sum(1 for line in lines if line.startswith("+") and not line.startswith("+++"))
     removed = sum(1 for line in lines if line.startswith("-") and not line.startswith("---"))
-    text, following = piece(body, cursor, f"{diff_base} -> {node.id}: +{added} -{removed} lines")
     return TreeView(
-        "diff", text, following, nodes=tuple(views.node_view(tree, n) for n in (*others, node))
+        "diff",
+        f"{diff_base} -> {node.id}: +{added} -{removed} lines",
+        *piece(body, cursor),
+        nodes=tuple(views.node_view(tree, n) for n in (*others, node)),
     )
 
 

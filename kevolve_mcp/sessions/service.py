@@ -10,6 +10,7 @@ from typing import Literal, Self
 import anyio
 
 from harness.types import Budget
+from kevolve_mcp.actions import Say, plainly
 from kevolve_mcp.executors.base import Executor, Progress
 from kevolve_mcp.settings import Settings
 from kevolve_mcp.store import SkillState
@@ -131,11 +132,13 @@ class Service:
         max_tokens: int | None = None,
         author: str = "",
         budget: Budget | None = None,
+        say: Say = plainly,
     ) -> AskBatch:
         """What to write next, or why the search has ended. See NextRequest for the arguments."""
         await self._check_opened(session_id)
         return await asking.next_asks(
-            self._shared, NextRequest(session_id, ask_id, count, fresh, max_tokens, budget, author)
+            self._shared,
+            NextRequest(session_id, ask_id, count, fresh, max_tokens, budget, author, say),
         )
 
     async def similar(

@@ -21,7 +21,7 @@ from harness.types import (
     TargetReport,
     Verdict,
 )
-from kevolve_mcp.actions import Action
+from kevolve_mcp.actions import Action, Say, plainly
 from kevolve_mcp.search import Meeting
 from kevolve_mcp.synthesis.ask import AskContext
 
@@ -92,7 +92,7 @@ class NextRequest:
     for an author who has seen nothing of this session: another ask than the one that is open, with
     nothing left out. max_tokens: of text and data together; None for the usual size. budget: the
     session's from now on. author: who asks; equal names are one author, who has read what it was
-    given."""
+    given. say: how the ask names a call."""
 
     session_id: str
     ask_id: str = ""
@@ -101,6 +101,7 @@ class NextRequest:
     max_tokens: int | None = None
     budget: Budget | None = None
     author: str = ""
+    say: Say = plainly
 
 
 @dataclass(frozen=True)
@@ -514,12 +515,16 @@ class AskBatch:
 
 @dataclass(frozen=True)
 class TreeView:
-    """kind: "sessions", "tree", "node", "evaluation", "diff" or "template". text: the page for a
-    person or a model; next_cursor: where the rest begins (0: there is none)."""
+    """A page for a person or a model, and the same as values."""
 
-    kind: str
+    kind: Literal["sessions", "tree", "node", "evaluation", "diff", "template"]
+    heading: str
+    """What is shown, in one line."""
     text: str
     next_cursor: int = 0
+    """Where the rest begins; 0: there is none."""
+    remaining: int = 0
+    """Characters of the rest."""
     session: SessionView | None = None
     sessions: tuple[SessionView, ...] = ()
     nodes: tuple[NodeView, ...] = ()

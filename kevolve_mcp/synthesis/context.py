@@ -22,6 +22,7 @@ from harness.types import (
     Spent,
     Task,
 )
+from kevolve_mcp.actions import Say, plainly
 from kevolve_mcp.search.parameters import Searched
 from kevolve_mcp.search.tree import Ask, Node
 
@@ -53,7 +54,7 @@ class Material:
     excerpts and similar: best first. seed: derived from the session's seed and the ask's seq. had:
     what its author was given before, key -> ask (see `shown`), and pages_again: pages among it that
     are of use again; None for an author who is not the one of later asks, so that nothing is said
-    of these.
+    of these. say: how the text names a call.
     """
 
     session: str
@@ -77,6 +78,7 @@ class Material:
     similar: tuple[SimilarKernel, ...] = ()
     pages_again: tuple[str, ...] = ()
     had: Mapping[str, str] | None = field(default_factory=dict)
+    say: Say = plainly
 
 
 @dataclass(frozen=True)
@@ -176,15 +178,20 @@ def _row(node: Node) -> HistoryRow:
 
 def _sections(m: Material) -> list[Section]:
     """In the order of use; what the author had before is only referred to."""
-    built: list[Section | None] = [sections.task(m.task), sections.machine(m.machine, m.target)]
+    built: list[Section | None] = [
+        sections.task(m.task),
+        sections.machine(m.machine, m.target, m.say),
+    ]
     for index, parent in enumerate(m.parents):
-        built.append(sections.diagnosis(parent.node, parent.evaluation, m.session))
-        built.append(sections.source(parent.node, parent.candidate, m.session, first=index == 0))
+        built.append(sections.diagnosis(parent.node, parent.evaluation, m.session, m.say))
+        built.append(
+            sections.source(parent.node, parent.candidate, m.session, m.say, first=index == 0)
+        )
     built.append(sections.start_source(m.start))
-    built.append(sections.history(m.history, m.ask, m.session))
-    built.extend(sections.excerpt(e, rank) for rank, e in enumerate(m.excerpts))
-    built.extend(sections.similar(kernel, rank) for rank, kernel in enumerate(m.similar))
-    built.append(sections.rules(m.language))
+    built.append(sections.history(m.history, m.ask, m.session, m.say))
+    built.extend(sections.excerpt(e, rank, m.say) for rank, e in enumerate(m.excerpts))
+    built.extend(sections.similar(kernel, rank, m.say) for rank, kernel in enumerate(m.similar))
+    built.append(sections.rules(m.language, m.say))
     had, present = m.had or {}, [s for s in built if s is not None]
     first = sections.request(
         m.session,
@@ -199,8 +206,10 @@ def _sections(m: Material) -> list[Section]:
         m.searched,
     )
     rest = [
-        shown.references([s for s in present if s.key in had], m.pages_again, had, m.session),
-        sections.answer(m.ask, m.session, bool(m.parents)),
+        shown.references(
+            [s for s in present if s.key in had], m.pages_again, had, m.session, m.say
+        ),
+        sections.answer(m.ask, m.session, bool(m.parents), m.say),
     ]
     return [first, *(s for s in present if s.key not in had), *(s for s in rest if s is not None)]
 

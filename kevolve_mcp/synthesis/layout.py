@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 # the usual rule of thumb for English and code; an estimate, not a tokenizer
 CHARACTERS_PER_TOKEN = 4
-MORE = "read the ask again with a larger max_tokens"
+MORE = "read the ask again with room for more tokens"
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,8 @@ def _joined(kept: Iterable[str], cuts: Iterable[str]) -> str:
     body = "\n\n".join(k for k in kept if k)
     lines = list(cuts)
     return body + (
-        "\n\n## Left out to stay inside max_tokens\n" + "\n".join(f"- {line}" for line in lines)
+        "\n\n## Left out to stay inside the size that was asked for\n"
+        + "\n".join(f"- {line}" for line in lines)
         if lines
         else ""
     )

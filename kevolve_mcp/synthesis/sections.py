@@ -17,6 +17,7 @@ from harness.types import (
     Target,
     Task,
 )
+from kevolve_mcp.actions import Action, Say, sentences
 from kevolve_mcp.search.fitness import ratio
 from kevolve_mcp.search.parameters import Searched
 from kevolve_mcp.search.policies.moves import WHY
@@ -139,7 +140,7 @@ def task(task: Task) -> Section:
     return Section(f"Task {task.name}", body, give=2, least=600, key="task")
 
 
-def machine(report: MachineReport | None, target: str) -> Section | None:
+def machine(report: MachineReport | None, target: str, say: Say) -> Section | None:
     if report is None:
         return None
     env = report.environment
@@ -172,7 +173,7 @@ def machine(report: MachineReport | None, target: str) -> Section | None:
         "Machine",
         "\n".join(lines),
         give=5,
-        rest=f'target_describe(target="{target}")',
+        rest=say(Action("describe_targets", target=target)),
         key="machine",
     )
 
@@ -207,14 +208,18 @@ def ranked(signals: Sequence[Signal]) -> list[Signal]:
     return sorted(signals, key=rank)
 
 
-def diagnosis(node: Node, evaluation: Evaluation | None, session: str) -> Section:
+def diagnosis(node: Node, evaluation: Evaluation | None, session: str, say: Say) -> Section:
     fitness = "not timed" if node.fitness is None else f"F = {node.fitness:.3f}"
     lines = [f"{node.status}, {fitness}{_hypothesis(node)}"]
     lines += [f"Head-to-head: {met_line(node.id, node.met)}."] if node.met else []
     if evaluation is None:
         lines.append(f"Signals: {', '.join(node.signals) or 'none'}.")
         return Section(
-            f"Parent {node.id}", "\n".join(lines), give=1, least=400, rest=_view(session, node.id)
+            f"Parent {node.id}",
+            "\n".join(lines),
+            give=1,
+            least=400,
+            rest=say(Action("view", session=session, node=node.id)),
         )
     lines.append(evaluation.message)
     signals = ranked(evaluation.signals)
@@ -238,13 +243,8 @@ def diagnosis(node: Node, evaluation: Evaluation | None, session: str) -> Sectio
         "\n".join(lines),
         give=1,
         least=700,
-        rest=_view(session, node.id, "log"),
+        rest=say(Action("view", session=session, node=node.id, section="log")),
     )
-
-
-def _view(session: str, node: str, section: str = "") -> str:
-    part = f', section="{section}"' if section else ""
-    return f'tree_view(session_id="{session}", node_id="{node}"{part})'
 
 
 def _hypothesis(node: Node) -> str:
@@ -273,8 +273,9 @@ def _case_table(cases: Sequence[CaseResult]) -> list[str]:
     return rows
 
 
-def source(node: Node, candidate: Candidate, session: str, *, first: bool) -> Section:
-    rest, key = _view(session, node.id, "source"), source_key(node.id)
+def source(node: Node, candidate: Candidate, session: str, say: Say, *, first: bool) -> Section:
+    rest = say(Action("view", session=session, node=node.id, section="source"))
+    key = source_key(node.id)
     # a text that was had may differ in these alone
     params = f" (with {settings(node.params)})" if node.params else ""
     title, body = f"Source of {node.id}{params}", _fenced(candidate.source)
@@ -296,7 +297,7 @@ def start_source(start: Start | None) -> Section | None:
     return Section("Starting kernel", body, give=3, least=400, key=START)
 
 
-def history(nodes: Sequence[Node], ask: Ask, session: str) -> Section | None:
+def history(nodes: Sequence[Node], ask: Ask, session: str, say: Say) -> Section | None:
     shown = [n for n in nodes if n.id not in ask.parents]
     if not shown:
         return None
@@ -310,7 +311,7 @@ def history(nodes: Sequence[Node], ask: Ask, session: str) -> Section | None:
             "Correct, fastest first:",
             *(_line(n) for n in in_order(good)),
         ]
-    rest = f'tree_view(session_id="{session}")'
+    rest = say(Action("view", session=session))
     return Section(f"Tried before (memory: {ask.memory})", "\n".join(lines), give=4, rest=rest)
 
 
@@ -332,21 +333,19 @@ _MATERIAL = (
 )
 
 
-def excerpt(passage: Excerpt, rank: int) -> Section:
+def excerpt(passage: Excerpt, rank: int, say: Say) -> Section:
     """One passage; its title names the page, so that the rest can be read. What other sessions
     worded is quoted."""
     why = f"Found through {passage.why}.\n" if passage.why else ""
-    title, rest = (
-        f"Known: {one_line(passage.title)} ({passage.page_id})",
-        f'knowledge_read(page_id="{passage.page_id}")',
-    )
+    title = f"Known: {one_line(passage.title)} ({passage.page_id})"
+    rest = say(Action("read_page", page=passage.page_id))
     text = passage.text.strip()
     if passage.page_id.startswith(LEARNED):
         text = f"{_MATERIAL}\n{quoted(text)}"
     return Section(title, why + text, give=10 + rank, rest=rest, key=page_key(passage.page_id))
 
 
-def similar(kernel: SimilarKernel, rank: int) -> Section:
+def similar(kernel: SimilarKernel, rank: int, say: Say) -> Section:
     """A kernel of another session: its text is somebody else's, so it is quoted and said to be
     material only."""
     reached = "" if kernel.fitness is None else f", where it reached F = {kernel.fitness:.2f}"
@@ -361,28 +360,29 @@ def similar(kernel: SimilarKernel, rank: int) -> Section:
         "From a similar task",
         f"{head}\n{quoted(kernel.candidate.source)}",
         give=30 + rank,
-        rest="tree_view lists all sessions",
+        rest=sentences((Action("view_sessions", "lists all sessions"),), say),
     )
 
 
-def answer(ask: Ask, session: str, has_parents: bool) -> Section:
+def answer(ask: Ask, session: str, has_parents: bool, say: Say) -> Section:
+    submit, check = Action("submit", session=session, ask=ask.id), Action("check", session=session)
     reply = (
-        f'Answer with kernel_submit(session_id="{session}", ask_id="{ask.id}", source or path, '
-        "hypothesis = the one change and why it helps, predicted_speedup = how many times the "
-        f"speed of {'its parent' if has_parents else 'the strongest baseline'}, rationale). "
-        "kernel_check tells whether a text builds and is correct without spending a node."
+        f"Answer with {say(submit)}. The hypothesis is the one change and why it helps, the "
+        "predicted speed-up how many times the speed of "
+        f"{'its parent' if has_parents else 'the strongest baseline'}; a rationale may follow. "
+        f"{say(check)} tells whether a text builds and is correct without spending a node."
     )
     return Section("What to answer", reply, give=1, least=10_000)
 
 
-def rules(language: str) -> Section:
+def rules(language: str, say: Say) -> Section:
     body = "\n".join(f"- {rule}" for rule in format_rules(language))
     return Section(
         "Rules for candidates",
         body,
         give=1,
         least=500,
-        rest='knowledge_read(page_id="constraints/correctness")',
+        rest=say(Action("read_page", page="constraints/correctness")),
         key="rules",
     )
 

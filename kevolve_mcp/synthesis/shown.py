@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kevolve_mcp.actions import Action, Say
+
 from .layout import Section
 
 MARK = "Given above, and only referred to in later asks: "
@@ -42,7 +44,11 @@ def holds(text: str) -> tuple[str, ...]:
 
 
 def references(
-    sections: Iterable[Section], pages: Iterable[str], had: Mapping[str, str], session: str
+    sections: Iterable[Section],
+    pages: Iterable[str],
+    had: Mapping[str, str],
+    session: str,
+    say: Say,
 ) -> Section | None:
     """In place of the sections and pages that an author `had` (key -> id of the ask that held it,
     or OWN): where they stand."""
@@ -54,7 +60,7 @@ def references(
             given.setdefault(had[section.key], []).append(section)
     lines = [
         f"- in ask {ask}: {'; '.join(s.title for s in held)}. "
-        + _again(held, f'session_next(session_id="{session}", ask_id="{ask}")')
+        + _again(held, say(Action("next_ask", session=session, ask=ask)))
         for ask, held in given.items()
     ]
     if own:
@@ -64,7 +70,7 @@ def references(
     known = [f"{page} (ask {had[page_key(page)]})" for page in pages]
     if known:
         lines.append(
-            f"- pages that still apply: {', '.join(known)}. knowledge_read(page_id=...) shows one "
+            f"- pages that still apply: {', '.join(known)}. {say(Action('read_page'))} shows one "
             "again."
         )
     return Section("Not repeated here", "\n".join(lines), give=1, least=10_000) if lines else None

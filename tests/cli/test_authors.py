@@ -175,7 +175,7 @@ AGENT = """
 import json, pathlib, re, subprocess, sys
 folder = pathlib.Path('.')
 text = (folder / 'ask.md').read_text()
-ask = re.search(r'"(a\\d+)"', text)[1]
+ask = re.search(r'Ask (a\\d+)', text)[1]
 assert (folder / 'task.py').exists() and 'class Model' in (folder / 'task.py').read_text()
 version = subprocess.check_output(['kevolve', '--version'], text=True)
 print('working on', ask, 'with', version)

@@ -144,9 +144,9 @@ async def test_what_an_author_had_is_referred_to(client: Client) -> None:
     assert not any(part in second for part in (REFERENCE, RULE, "## Machine", "wide_row[70]"))
     assert context["task"]["source"] == context["parents"][0]["source"] == ""
     assert "- in ask a1: Task norm; Machine; Rules for candidates." in second
-    assert f'session_next(session_id="{session}", ask_id="a1") shows them again.' in second
+    assert f"session_next(session_id='{session}', ask_id='a1') shows them again." in second
     assert (
-        f'Source of n1. tree_view(session_id="{session}", node_id="n1", section="source") shows it '
+        f"Source of n1. tree_view(session_id='{session}', node_id='n1', section='source') shows it "
         "again."
     ) in second
     # the calls that it names do what it says

@@ -57,7 +57,7 @@ async def test_sizes_and_hints(client: Client) -> None:
         [t.model_dump(by_alias=True, exclude_none=True, mode="json") for t in tools],
         separators=(",", ":"),
     )
-    assert len(listed) < 22_000
+    assert len(listed) < 24_000
     for tool in tools:
         assert tool.title
         assert tool.description
@@ -66,7 +66,7 @@ async def test_sizes_and_hints(client: Client) -> None:
         assert tool.annotations.read_only_hint is not None
         assert tool.annotations.open_world_hint is False
         assert tool.output_schema is not None
-        assert {"verdict", "next"} <= set(tool.output_schema["properties"])
+        assert {"verdict", "next", "actions"} <= set(tool.output_schema["properties"])
         assert "ctx" not in tool.input_schema["properties"]
     reads = {t.name for t in tools if t.annotations is not None and t.annotations.read_only_hint}
     assert reads == {

@@ -41,7 +41,7 @@ async def test_the_whole_journey(client: Client) -> None:
         .splitlines()[0]
         .startswith("n1 is correct (e1): 1.1x [1.09, 1.11] over the strongest baseline")
     )
-    assert submitted.content[1].type == "resource_link"
+    assert submitted.content[-1].type == "resource_link"
 
     again = await client.call_tool("session_next", {"session_id": session, "ask_id": "a1"})
     assert "answered already by n1" in text(again)

@@ -53,7 +53,7 @@ async def test_nodes_and_texts_are_compared_without_a_node(bench: Bench) -> None
         )
         assert len((await service.tree(session)).nodes) == 2
         view = await service.tree(session, evaluation_id=found.evaluations[0].id)
-        assert "compare" in view.text
+        assert "compare" in view.heading
 
 
 async def test_who_is_not_correct_takes_no_part(bench: Bench) -> None:

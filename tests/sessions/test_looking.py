@@ -34,9 +34,9 @@ async def test_views(bench: Bench) -> None:
         assert tree.session.best is not None
         assert tree.session.best.id == "n2"
         lines = tree.text.splitlines()
-        assert lines[1].startswith("+ n1 1.2x")
-        assert lines[2].startswith("  * n2 1.5x")
-        assert lines[3].startswith("  - n3 crashed")
+        assert lines[0].startswith("+ n1 1.2x")
+        assert lines[1].startswith("  * n2 1.5x")
+        assert lines[2].startswith("  - n3 crashed")
         assert "wider" in (await service.tree(session, detailed=True)).text
         assert session in (await service.tree()).text
 
@@ -64,12 +64,14 @@ async def test_long_texts_come_in_pieces(bench: Bench, monkeypatch: pytest.Monke
         session = await opened(service, SessionSpec(bench.task()))
         source = kernel(extra="\n".join(f"# line {i}" for i in range(40)))
         await told(service, session, source)
-        text, cursor = "", 0
-        while True:
-            view = await service.tree(session, node_id="n1", section="source", cursor=cursor)
-            text += view.text.split("\n", 1)[1].split("\n[")[0] + "\n"
-            if not (cursor := view.next_cursor):
-                break
+        pieces = [await service.tree(session, node_id="n1", section="source")]
+        while cursor := pieces[-1].next_cursor:
+            assert pieces[-1].remaining == len(source) - cursor
+            pieces.append(
+                await service.tree(session, node_id="n1", section="source", cursor=cursor)
+            )
+        text = "\n".join(piece.text for piece in pieces)
+        assert {piece.heading for piece in pieces} == {pieces[0].heading}
         assert text.split() == source.split()
         with pytest.raises(UsageError, match="behind the end"):
             await service.tree(session, node_id="n1", section="source", cursor=10_000)
@@ -94,6 +96,6 @@ async def test_wrong_ids_teach(bench: Bench) -> None:
         assert "template" in unknown.value.hint
         with pytest.raises(UsageError, match="a difference needs"):
             await service.tree(session, diff_base="parent")
-        assert (await service.tree(session, node_id="n1", diff_base="parent")).text.startswith(
+        assert (await service.tree(session, node_id="n1", diff_base="parent")).heading.startswith(
             "n0 -> n1: "
         )

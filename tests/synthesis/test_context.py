@@ -138,7 +138,7 @@ def test_it_holds_what_an_author_needs() -> None:
         "wrong.tail",
         "Use simd.",
         "other0",
-        'kernel_submit(session_id="sample-1a2b", ask_id="a7"',
+        "Answer with submit (session sample-1a2b, ask a7).",
         "ModelNew",
     ):
         assert part in text, part
@@ -170,7 +170,7 @@ def test_cuts_are_announced_with_how_to_read_the_rest() -> None:
     )
     built = build_context(material(excerpts=pages, similar=2), 3000)
     assert built.tokens <= 3000
-    assert 'knowledge_read(page_id="guidance/p3")' in built.text
+    assert "read page (page guidance/p3)" in built.text
     assert built.cuts
     assert all(line in built.text for line in built.cuts)
     assert "PARAMS = " in built.text, "the parent's source outlives knowledge pages"

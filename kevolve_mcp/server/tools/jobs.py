@@ -9,6 +9,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from harness.types import to_json
+from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.sessions.types import JobState, JobView
 
@@ -17,7 +18,7 @@ from ..answer import answer
 from ..context import app, service
 from ..jobs import job_answer
 from ..phrase import Phrase
-from ..results import JobsReply
+from ..results import JobsReply, said
 from ..waiting import checked, told, wait
 from ..wording import rest
 
@@ -59,7 +60,7 @@ async def job_cancel(
     leaves no node."""
     if not job_id and not session_id:
         raise UsageError(
-            "job_cancel needs job_id or session_id", "job_wait() without arguments lists the jobs."
+            "job_cancel needs job_id or session_id", "", Action("list_jobs", "lists the jobs")
         )
     jobs = await service(ctx).cancel(job_id=job_id, session_id=session_id)
     return _list(rest.cancelled(jobs), jobs)
@@ -72,6 +73,4 @@ def _list(phrase: Phrase, jobs: tuple[JobView, ...]) -> CallToolResult:
         data.pop("result")
         objects.append(data)
     state: JobState = jobs[0].state if len(jobs) == 1 else "done"
-    return answer(
-        phrase, JobsReply(verdict=phrase.verdict, next=phrase.next, state=state, jobs=objects)
-    )
+    return answer(phrase, JobsReply(**said(phrase), state=state, jobs=objects))

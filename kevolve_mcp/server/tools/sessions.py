@@ -13,9 +13,10 @@ from kevolve_mcp.sessions.types import FinishRequest, SessionSpec
 
 from .. import arguments as a
 from ..answer import answer
+from ..calls import call
 from ..context import caller, reach, service, told_apart
 from ..jobs import finish_answer, open_answer
-from ..results import AsksReply, FinishReply, SessionReply
+from ..results import AsksReply, FinishReply, SessionReply, said
 from ..waiting import checked, wait
 from ..wording import sessions as wording
 
@@ -117,19 +118,17 @@ async def session_next(
         max_tokens=max_tokens,
         author=caller(ctx),
         budget=None if budget is None else a.parse_budget(budget),
+        say=call,
     )
     phrase = wording.asked(batch)
     reply = AsksReply(
-        verdict=phrase.verdict,
-        next=phrase.next,
+        **said(phrase),
         session=to_json(batch.session),
         asks=[a_json(x) for x in batch.asks],
         ended=batch.ended,
+        ended_detail=batch.ended_detail,
     )
-    if not batch.asks:
-        return answer(phrase, reply)
-    texts = "\n\n---\n\n".join(wording.ask_text(ask) for ask in batch.asks)
-    return answer(phrase, reply, whole=f"{phrase.verdict}\n\n{texts}\n\nNext: {phrase.next}")
+    return answer(phrase, reply)
 
 
 def a_json(ask: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from kevolve_mcp.sessions.skill_types import SkillRequest
 from .. import arguments as a
 from ..answer import answer
 from ..context import author, service
-from ..results import SkillReply
+from ..results import SkillReply, said
 from ..wording import rest
 
 
@@ -62,4 +62,4 @@ async def skill_record(
     )
     view = await service(ctx).record_skill(request, author=author(ctx))
     phrase = rest.skill(view)
-    return answer(phrase, SkillReply(verdict=phrase.verdict, next=phrase.next, skill=to_json(view)))
+    return answer(phrase, SkillReply(**said(phrase), skill=to_json(view)))

@@ -13,7 +13,7 @@ from harness.types import to_json
 from ..answer import answer
 from ..arguments import parse_target
 from ..context import service
-from ..results import MachineReply
+from ..results import MachineReply, said
 from ..waiting import told
 from ..wording import rest
 
@@ -27,6 +27,4 @@ async def target_describe(
     name = parse_target(target) if target else ""
     view = await told(ctx, lambda progress: service(ctx).describe(name))
     phrase = rest.machine(view, name)
-    return answer(
-        phrase, MachineReply(verdict=phrase.verdict, next=phrase.next, machine=to_json(view))
-    )
+    return answer(phrase, MachineReply(**said(phrase), machine=to_json(view)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kevolve_mcp.actions import Action
 from kevolve_mcp.sessions.types import Compared, DuelView, Finished
 from kevolve_mcp.synthesis.wording import met_line
 
@@ -41,16 +42,11 @@ def compared(result: Compared) -> Phrase:
         ]
         verdict = f"{first} could not be compared: {', '.join(out)}"
     inconclusive = any(d.verdict == "inconclusive" for d in own)
-    following = (
-        "kernel_profile(..., effort=4) with the same kernels measures longer"
-        if inconclusive
-        else "kernel_submit(...)"
-    )
-    return Phrase(
-        verdict,
-        following if own else "fix what is not correct and call kernel_profile again",
-        lines,
-    )
+    if not own:
+        again = Action("profile", "compares again")
+        return Phrase(verdict, lines, (again,), "fix what is not correct")
+    longer = Action("profile", "with the same kernels and effort=4 measures longer")
+    return Phrase(verdict, lines, (longer if inconclusive else Action("submit"),))
 
 
 def contest_lines(result: Finished) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kevolve_mcp.actions import Action, Verb
 from kevolve_mcp.sessions.types import Evaluated
 from kevolve_mcp.synthesis.likeness import LIKE
 from kevolve_mcp.synthesis.wording import met_line
@@ -42,7 +43,8 @@ def evaluated(result: Evaluated) -> Phrase:
     lines += _placed(result)
     if result.knowledge:
         lines.append(f"Worth reading (knowledge_read): {', '.join(result.knowledge)}")
-    return Phrase(_verdict(result), _next(result), lines, _links(result))
+    actions, advice = _next(result)
+    return Phrase(_verdict(result), lines, actions, advice, _links(result))
 
 
 def _verdict(result: Evaluated) -> str:
@@ -188,35 +190,38 @@ def _kernels(data: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _next(result: Evaluated) -> str:
+_VERBS: dict[str, Verb] = {"compile": "compile", "check": "check", "submit": "submit"}
+_DEEPER: dict[str, Verb] = {"compile": "check", "check": "profile", "profile": "submit"}
+
+
+def _next(result: Evaluated) -> tuple[tuple[Action, ...], str]:
+    """What may be done now, and what is to be done before."""
+    session, evaluation = result.session_id, result.evaluation
     if result.depth == "submit":
-        return f"session_next(session_id={result.session_id!r})"
-    if result.depth == "ablation" and any(
-        c.latency_us is not None for c in result.evaluation.cases
-    ):
-        return "compare its times with those of the whole kernel, then go on with that one"
-    if result.evaluation.status != "correct":
-        log = f'tree_view(evaluation_id={result.evaluation.id!r}, section="log") shows the log'
-        return f"fix the kernel and call kernel_{result.depth} again; {log}"
+        return (Action("next_ask", session=session),), ""
+    if result.depth == "ablation" and any(c.latency_us is not None for c in evaluation.cases):
+        return (), "compare its times with those of the whole kernel, then go on with that one"
+    if evaluation.status != "correct":
+        again = Action(_VERBS.get(result.depth, "profile"), "tries it again", session=session)
+        log = Action("view", "shows the log", evaluation=evaluation.id, section="log")
+        return (again, log), "fix the kernel"
     if result.depth == "compile" and result.facts.get("build", {}).get("kernels"):
         return (
-            f'tree_view(evaluation_id={result.evaluation.id!r}, section="assembly") for the '
-            "listings; kernel_check(target='cpu', language='triton', ...) verifies float32 and "
-            "float16 Triton kernels in its interpreter; CUDA C++ is verified on a device"
-        )
-    if result.depth == "check" and result.evaluation.device.endswith("triton-interpreter"):
-        return (
-            "kernel_compile(target='cuda:sm_90', ...) for registers, spills and occupancy; only a "
-            "device can time it"
-        )
-    deeper = {"compile": "kernel_check", "check": "kernel_profile", "profile": "kernel_submit"}[
-        result.depth
-    ]
-    return (
-        f"{deeper}(...)"
-        if result.depth != "profile" or result.session_id
-        else "session_open(...) to search for a faster one"
-    )
+            Action("view", "for the listings", evaluation=evaluation.id, section="assembly"),
+            Action(
+                "check",
+                "verifies float32 and float16 Triton kernels in its interpreter; CUDA C++ is "
+                "verified on a device",
+                target="cpu",
+                language="triton",
+            ),
+        ), ""
+    if result.depth == "check" and evaluation.device.endswith("triton-interpreter"):
+        why = "for registers, spills and occupancy; only a device can time it"
+        return (Action("compile", why, target="cuda:sm_90"),), ""
+    if result.depth == "profile" and not session:
+        return (Action("open_session", "to search for a faster one"),), ""
+    return (Action(_DEEPER[result.depth], session=session),), ""
 
 
 def _links(result: Evaluated) -> list[tuple[str, str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kevolve_mcp.actions import Action
 from kevolve_mcp.sessions.skill_types import SkillView
 from kevolve_mcp.sessions.types import (
     JobView,
@@ -41,14 +42,13 @@ def machine(view: MachineView, asked: str = "") -> Phrase:
         for i in view.interpreters
     ]
     lines += [f"missing: {text}" for text in view.missing]
-    call = (
-        f"session_open(task_path=..., target={able[0].target!r})"
-        if able
-        else "target_describe() without a target lists what works here"
-        if asked
-        else "fix what is missing, then target_describe() again"
-    )
-    return Phrase(word, call, lines)
+    if able:
+        return Phrase(word, lines, (Action("open_session", target=able[0].target),))
+    if asked:
+        all_targets = Action("describe_targets", "without a target lists what works here")
+        return Phrase(word, lines, (all_targets,))
+    again = Action("describe_targets", "looks again")
+    return Phrase(word, lines, (again,), "fix what is missing")
 
 
 def running(job: JobView) -> Phrase:
@@ -56,7 +56,7 @@ def running(job: JobView) -> Phrase:
     if job.state == "cancelled":
         return Phrase(
             f"Job {job.id} ({job.kind}) was cancelled; it left nothing",
-            "call its tool again to start it anew",
+            advice="call its tool again to start it anew",
         )
     eta = f", about {job.eta_s:.0f} s left" if job.eta_s is not None else ""
     queue = f", {job.queue} before it" if job.queue else ""
@@ -64,7 +64,7 @@ def running(job: JobView) -> Phrase:
     session = f" for {job.session_id}" if job.session_id else ""
     return Phrase(
         f"Job {job.id} ({job.kind}{session}) is running{stage}{eta}{queue}",
-        f"job_wait(job_id={job.id!r}, wait_s=45)",
+        actions=(Action("wait", job=job.id),),
     )
 
 
@@ -74,8 +74,8 @@ def listed(jobs: tuple[JobView, ...]) -> Phrase:
     count = sum(j.state == "running" for j in jobs)
     return Phrase(
         f"{count} running, {len(jobs) - count} ended",
-        f"job_wait(job_id={first.id!r}, wait_s=45)" if first else "none",
         lines,
+        (Action("wait", job=first.id),) if first else (),
     )
 
 
@@ -83,9 +83,7 @@ def cancelled(jobs: tuple[JobView, ...]) -> Phrase:
     stopped = [j for j in jobs if j.state == "cancelled"]
     others = [f"- {_line(j)}: left as it is" for j in jobs if j.state != "cancelled"]
     return Phrase(
-        f"{len(stopped)} job(s) cancelled: {', '.join(j.id for j in stopped) or 'none'}",
-        "none",
-        others,
+        f"{len(stopped)} job(s) cancelled: {', '.join(j.id for j in stopped) or 'none'}", others
     )
 
 
@@ -104,32 +102,30 @@ def hits(found: KnowledgeHits) -> Phrase:
     lines += [
         f"- {h.id}: {h.title} ({h.category}; {h.why})\n  {_place(h)}{h.snippet}" for h in found.hits
     ]
-    if found.next_cursor is not None:
-        lines.append(f"{found.total - found.next_cursor} more: cursor={found.next_cursor}")
+    index = Action("read_page", "lists all pages", page="index")
     if not found.hits:
-        return Phrase("No page matches", 'knowledge_read(page_id="index") lists all pages', lines)
+        return Phrase("No page matches", lines, (index,))
     if not found.fits:
-        return Phrase(
-            "No page on this; the nearest follow",
-            'knowledge_read(page_id="index") lists all pages',
-            lines,
-        )
+        return Phrase("No page on this; the nearest follow", lines, (index,))
+    actions = [Action("read_page", page=found.hits[0].id)]
+    if found.next_cursor is not None:
+        more = f"with the same arguments has {found.total - found.next_cursor} more"
+        actions.append(Action("search_knowledge", more, cursor=found.next_cursor))
     links = [(f"kevolve://knowledge/{h.id}", h.title, "text/markdown") for h in found.hits[:3]]
     return Phrase(
         f"{number(found.total, 'page')}; reference material, best first",
-        f"knowledge_read(page_id={found.hits[0].id!r})",
         lines,
-        links,
+        tuple(actions),
+        links=links,
     )
 
 
 def page(view: KnowledgePage) -> Phrase:
-    call = (
-        f"knowledge_read(page_id={view.id!r}, offset={view.next_offset})"
-        if view.next_offset is not None
-        else "none"
+    more = view.next_offset is not None
+    actions = (Action("read_page", "goes on", page=view.id, cursor=view.next_offset or 0),)
+    return Phrase(
+        f"{view.id}: {view.title} (reference material)", [view.text], actions if more else ()
     )
-    return Phrase(f"{view.id}: {view.title} (reference material)", call, ["", view.text])
 
 
 def skill(view: SkillView) -> Phrase:
@@ -141,10 +137,10 @@ def skill(view: SkillView) -> Phrase:
         )
     else:
         word = f"Skill {view.id} proposed: {view.title}{measured}"
-    waits = (
-        "none: it is used in other sessions once it was measured on a second task or device, or a "
-        "person accepted it"
+    state = (
+        "It is used in other sessions once it was measured on a second task or device, or a person "
+        "accepted it."
+        if view.state == "proposed"
+        else f"It is {view.state}."
     )
-    return Phrase(
-        word, waits if view.state == "proposed" else f"none: it is {view.state}", [view.evidence]
-    )
+    return Phrase(word, [view.evidence, state])

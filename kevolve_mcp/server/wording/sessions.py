@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from kevolve_mcp.actions import Action
 from kevolve_mcp.search import no_winner
 from kevolve_mcp.sessions.types import AskBatch, AskView, Finished, Opened, SessionView, SimilarView
 from kevolve_mcp.synthesis.templates import LANGUAGES as TEMPLATE_LANGUAGES
 from kevolve_mcp.synthesis.wording import one_line
 
+from ..calls import call
 from ..phrase import Phrase
 from .comparisons import contest_lines
 from .figures import budget_left, case_line, node_line, times
@@ -33,12 +35,12 @@ def opened(result: Opened) -> Phrase:
     if session.state == "open" and session.language in TEMPLATE_LANGUAGES:
         lines.append(
             "A candidate file in the right form, its body to be filled in: "
-            f'tree_view(session_id={session.id!r}, section="template").'
+            f"{call(Action('write_template', session=session.id))}."
         )
     return Phrase(
         f"Session {session.id} {word}: {session.task} on {session.target} in {session.language}",
-        _ask(session),
         lines,
+        (Action("next_ask" if session.state == "open" else "view", session=session.id),),
     )
 
 
@@ -72,25 +74,27 @@ def session_line(session: SessionView) -> str:
 
 
 def asked(batch: AskBatch) -> Phrase:
-    """The verdict and the next call; the asks' own texts are appended by `ask_text`."""
+    """The asks' own texts, or why there are none any more."""
     session = batch.session
     if not batch.asks:
         return Phrase(
             f"The search has ended: {batch.ended_detail or batch.ended}",
-            f"session_finish(session_id={session.id!r})"
+            [session_line(session)],
+            (Action("finish", session=session.id),)
             if session.best
             else (
-                f"session_finish(session_id={session.id!r}, discard=true), or submit a node with "
-                "parents=[...]"
+                Action("discard", "closes it", session=session.id),
+                Action("submit", "with parents=[...] adds a node", session=session.id),
             ),
-            [session_line(session)],
         )
     ids = ", ".join(a.context.id for a in batch.asks)
     first = batch.asks[0]
     again = ", still open: it was given to you before" if first.repeated else ""
     return Phrase(
         f"{len(batch.asks)} ask(s): {ids} ({first.context.role}) for {session.id}{again}",
-        _submit(first),
+        ["\n\n---\n\n".join(map(ask_text, batch.asks))],
+        (_submit(first),),
+        whole=True,
     )
 
 
@@ -102,9 +106,7 @@ def ask_text(ask: AskView) -> str:
 def finished(result: Finished) -> Phrase:
     session = result.session
     if result.state == "abandoned":
-        return Phrase(
-            f"Session {session.id} abandoned; its tree stays readable", "none", [result.reason]
-        )
+        return Phrase(f"Session {session.id} abandoned; its tree stays readable", [result.reason])
     lines = [f"Ended because: {result.reason}", *result.unmet_goals]
     if result.measured is not None:
         lines += [
@@ -142,28 +144,18 @@ def finished(result: Finished) -> Phrase:
     ]
     return Phrase(
         f"Session {session.id} finished: {node}, {figure}, exported to {result.package}",
-        "none",
         lines,
-        links,
+        links=links,
     )
 
 
-def _ask(session: SessionView) -> str:
-    return (
-        f"session_next(session_id={session.id!r})"
-        if session.state == "open"
-        else f"tree_view(session_id={session.id!r})"
-    )
-
-
-def _submit(ask: AskView) -> str:
+def _submit(ask: AskView) -> Action:
     context = ask.context
     if context.role == "start":
-        return (
-            f"kernel_submit(session_id={context.session!r}, ask_id={context.id!r}) evaluates this "
-            "start as it is"
+        return Action(
+            "submit_start",
+            "evaluates this start as it is",
+            session=context.session,
+            ask=context.id,
         )
-    return (
-        f"kernel_submit(session_id={context.session!r}, ask_id={context.id!r}, path=..., "
-        "hypothesis=..., predicted_speedup=...)"
-    )
+    return Action("submit", session=context.session, ask=context.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kevolve_mcp.actions import Action
 from kevolve_mcp.sessions.types import TrialView, Tuned
 
 from ..phrase import Phrase
@@ -22,8 +23,8 @@ def tuned(result: Tuned) -> Phrase:
     if not best.fitness:
         return Phrase(
             f"{len(result.trials)} choices tried, none is correct and timed",
-            "fix the kernel, then tune it again",
             lines,
+            advice="fix the kernel, then tune it again",
         )
     word = "the file as it is" if best.given else f"PARAMS = {best.params}"
     verdict = (
@@ -32,8 +33,9 @@ def tuned(result: Tuned) -> Phrase:
     )
     return Phrase(
         verdict,
-        f"write PARAMS = {best.params} and call kernel_submit(...), which answers from the store",
         lines,
+        (Action("submit", "answers from the store"),),
+        f"write PARAMS = {best.params}",
     )
 
 
