@@ -24,6 +24,7 @@ from kevolve_mcp.synthesis.ask import AskContext
 
 from . import experience, gathering, leases, looking
 from .gathering import Reader
+from .parameters import SubmitParameters
 from .shared import Shared
 from .types import AskBatch, AskView, NextRequest
 
@@ -187,8 +188,8 @@ def _counted(
 
 async def _under_way(shared: Shared, session: str) -> frozenset[int]:
     """The asks whose answers are being evaluated."""
-    running = [j for j in await shared.jobs.list(session) if not j.over]
-    return frozenset(j.payload["ask"] for j in running if j.payload.get("ask") is not None)
+    running = await shared.jobs.running(session, SubmitParameters)
+    return frozenset(p.ask for p in running if p.ask is not None)
 
 
 async def _reread(call: _Call, seq: int) -> AskBatch:

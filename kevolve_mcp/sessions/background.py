@@ -23,6 +23,7 @@ from kevolve_mcp.store import SessionRecord
 from kevolve_mcp.synthesis.tuning import Choice, Exhausted
 
 from . import places, recording, tuning
+from .parameters import SubmitParameters
 from .shared import Shared
 
 # before the first setting: an author that answers at once is not to wait for a worker's end
@@ -114,7 +115,7 @@ class Background:
         async with self._turn:
             if self._quiet or await self._busy(session):
                 return False
-            await recording.record(shared, place, _payload(session, node, choice), _silent)
+            await recording.record(shared, place, _parameters(session, node, choice), _silent)
         return True
 
     async def _next(self, record: SessionRecord, tree: Tree) -> Node | None:
@@ -141,23 +142,19 @@ class Background:
         return any(not job.over for job in await self._shared.jobs.list(session))
 
 
-def _payload(session: str, node: Node, choice: Choice) -> dict[str, object]:
-    """As of a kernel that is handed in; see `telling.submit`."""
+def _parameters(session: str, node: Node, choice: Choice) -> SubmitParameters:
+    """As of a kernel that is handed in."""
     changed = ", ".join(
         f"{name}={value}" for name, value in choice.params.items() if node.params.get(name) != value
     )
-    return {
-        "depth": "submit",
-        "session": session,
-        "candidate": choice.candidate.digest,
-        "ask": None,
-        "parents": [node.id],
-        "role": "tune",
-        "author": AUTOMATIC,
-        "hypothesis": f"{node.id} with {changed} ({choice.method})",
-        "predicted_speedup": None,
-        "rationale": "",
-    }
+    return SubmitParameters(
+        session=session,
+        candidate=choice.candidate.digest,
+        parents=(node.id,),
+        role="tune",
+        author=AUTOMATIC,
+        hypothesis=f"{node.id} with {changed} ({choice.method})",
+    )
 
 
 def _silent(event: ProgressEvent) -> None:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from harness.types import (
     MOST_COMPARED,
     Candidate,
     ComparisonRequest,
     Duel,
-    from_json,
-    to_json,
 )
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.executors.base import Progress
-from kevolve_mcp.store import Job, SessionRecord, Store
+from kevolve_mcp.store import SessionRecord, Store
 
 from . import evaluating, inputs, places, views
+from .job import Job
+from .parameters import CompareParameters
 from .shared import Shared
 from .types import Compared, CompareRequest, DuelView, JobView
 
@@ -31,51 +30,38 @@ async def compare(shared: Shared, request: CompareRequest) -> JobView:
     _check(kernels)
     for candidate in kernels.values():
         await shared.thread(store.candidates.put, candidate)
-    payload = {
-        "depth": "compare",
-        "effort": request.effort,
-        **named.payload,
-        "candidates": [c.digest for c in kernels.values()],
-        "labels": list(kernels),
-    }
-    session = named.payload.get("session")
-    return await shared.jobs.start("compare", session, payload, places.same(*payload.values()))
+    parameters = CompareParameters(
+        where=named.where,
+        candidates=tuple(c.digest for c in kernels.values()),
+        labels=tuple(kernels),
+        effort=request.effort,
+    )
+    return await shared.jobs.start("compare", parameters)
 
 
-class Comparing:
-    """The handler of "compare" jobs."""
+class CompareJob(Job[CompareParameters, Compared]):
+    kind = "compare"
+    parameters = CompareParameters
+    result = Compared
+    usual_s = 30.0
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
 
-    async def run(self, job: Job, progress: Progress) -> dict[str, Any]:
-        shared, p = self._shared, job.payload
+    async def run(self, parameters: CompareParameters, progress: Progress) -> Compared:
+        shared, p = self._shared, parameters
         store = await shared.store()
-        candidates = [
-            await shared.thread(store.candidates.get, digest) for digest in p["candidates"]
-        ]
-        place = await places.find(shared, p, progress)
-        request = ComparisonRequest(tuple(candidates), place.policy, p["effort"])
+        candidates = [await shared.thread(store.candidates.get, digest) for digest in p.candidates]
+        place = await places.find(shared, p.where, progress)
+        request = ComparisonRequest(tuple(candidates), place.policy, p.effort)
         found, kept = await evaluating.compared(
             shared, place.task, request, place.target, place.executor, place.session, progress
         )
-        return {
-            "session": p.get("session", ""),
-            "evaluations": list(kept),
-            "duels": to_json(found.in_order()),
-            "processes": found.processes,
-        }
-
-    async def show(self, job: Job) -> Compared:
-        store, r = await self._shared.store(), job.result
-        assert r is not None
-        labels = tuple(job.payload["labels"])
-        kept = [
-            await self._shared.thread(store.evaluations.get, number) for number in r["evaluations"]
-        ]
-        shown = tuple(views.evaluation_view(e.id, e.evaluation, held_out=False) for e in kept)
-        duels = tuple(duel_view(from_json(Duel, duel), labels) for duel in r["duels"])
-        return Compared(r["session"], labels, shown, duels, r["processes"])
+        evaluations = tuple(
+            views.evaluation_view(number, evaluation, held_out=False) for number, evaluation in kept
+        )
+        duels = tuple(duel_view(duel, p.labels) for duel in found.in_order())
+        return Compared(p.session, p.labels, evaluations, duels, found.processes)
 
 
 def duel_view(duel: Duel, labels: tuple[str, ...]) -> DuelView:

@@ -13,6 +13,7 @@ from kevolve_mcp.search import ROOT, Ask, Node, Role, rank
 from kevolve_mcp.store import Store
 from kevolve_mcp.synthesis.likeness import Likeness, nearest
 
+from .parameters import SubmitParameters
 from .types import SubmitRequest
 
 
@@ -47,7 +48,7 @@ def check(store: Store, session: str, parents: tuple[str, ...]) -> None:
 
 def find(
     store: Store,
-    p: dict[str, Any],
+    p: SubmitParameters,
     ask: Ask | None,
     candidate: Candidate,
     structure: str,
@@ -56,11 +57,11 @@ def find(
     """The parents that were named. Without any: those of the same text handed in before; the best
     node of the same structure, for a text that differs from it in PARAMS alone; the node whose text
     is most like it, if that is like enough. A start comes from elsewhere and is compared by
-    structure only. p: the payload of the job."""
-    given = tuple(p["parents"])
+    structure only."""
+    given = p.parents
     if given:
         return Descent(given, ask.role if ask else "improve")
-    others = list(store.nodes.tree(p["session"]).nodes)
+    others = list(store.nodes.tree(p.session).nodes)
     again = next(
         (n for n in others if n.candidate == candidate.digest and n.ask is None and ask is None),
         None,
@@ -76,7 +77,7 @@ def find(
     if family:
         best = rank(family)[0]
         return Descent((best.id,), ask.role if ask else "tune", _likeness(store, candidate, [best]))
-    if p.get("root_named") or (ask is not None and ask.role == "start"):
+    if p.root_named or (ask is not None and ask.role == "start"):
         return Descent((), ask.role if ask else "draft")
     found = _likeness(store, candidate, others)
     if found is None or not found.enough:

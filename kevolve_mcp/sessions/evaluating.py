@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import anyio
 
@@ -24,6 +24,8 @@ from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent
 from kevolve_mcp.store import SessionRecord, StoredEvaluation
 
 from . import listings, samples
+from .inputs import Loaded
+from .parameters import Location
 from .shared import Shared
 
 RETRIES = 2
@@ -163,9 +165,9 @@ async def compared(
     executor: Executor,
     session: str | None,
     progress: Progress,
-) -> tuple[HeadToHead, tuple[str, ...]]:
-    """Candidates against each other, measured now, and the ids under which each one's evaluation is
-    kept. session: who pays."""
+) -> tuple[HeadToHead, tuple[tuple[str, Evaluation], ...]]:
+    """Candidates against each other, measured now, and each one's evaluation as it is kept, with
+    its id. session: who pays."""
     found = await _tried(
         lambda: executor.compare(task, request, target, progress=progress), progress
     )
@@ -173,9 +175,8 @@ async def compared(
     kept = []
     for candidate, evaluation in zip(request.candidates, found.evaluations, strict=True):
         await shared.thread(store.candidates.put, candidate)
-        kept.append(
-            await shared.thread(store.evaluations.put, await _detached(shared, evaluation), session)
-        )
+        detached = await _detached(shared, evaluation)
+        kept.append((await shared.thread(store.evaluations.put, detached, session), detached))
     return found, tuple(kept)
 
 
@@ -187,18 +188,17 @@ def place(shared: Shared, record: SessionRecord, task: Task) -> tuple[Task, Exec
 
 
 async def opened(
-    shared: Shared, p: dict[str, Any], progress: Progress, *, timed: bool
+    shared: Shared, where: Location, task: Loaded, progress: Progress, *, timed: bool
 ) -> tuple[Task, Executor]:
-    """A task outside of any session, from a job's payload. Raises what Executor.open_task
-    raises."""
-    executor = shared.pool.get(p["python"], Path(p["path"]).parent if p["path"] else None)
-    task = await executor.open_task(
-        p["source"], p["path"], p["target"], timed=timed, progress=progress
+    """A task outside of any session. Raises what Executor.open_task raises."""
+    executor = shared.pool.get(where.python, task.folder)
+    found = await executor.open_task(
+        task.source, task.path, where.target, timed=timed, progress=progress
     )
     report = await shared.pool.report(executor)
     store = await shared.store()
-    await shared.thread(store.tasks.put, task, report.environment if timed else None)
-    return task, executor
+    await shared.thread(store.tasks.put, found, report.environment if timed else None)
+    return found, executor
 
 
 async def _tried(ask: Callable[[], Awaitable[T]], progress: Progress, attempt: int = 0) -> T:

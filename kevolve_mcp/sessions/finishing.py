@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from harness.types import (
     Candidate,
@@ -31,10 +30,12 @@ from kevolve_mcp.export import (
     record_evaluation,
 )
 from kevolve_mcp.search import Node, Tree, figures, rank, terminate, unmet_goals
-from kevolve_mcp.store import Approval, Job, SessionRecord, Store, StoredEvaluation
+from kevolve_mcp.store import Approval, SessionRecord, Store, StoredEvaluation
 
 from . import contests, evaluating, looking, skills, views
 from .evaluating import Order
+from .job import Job
+from .parameters import FinishParameters
 from .shared import Shared
 from .types import DuelView, Finished, FinishRequest, JobView
 
@@ -72,11 +73,7 @@ async def finish(shared: Shared, request: FinishRequest) -> JobView:
         )
     tree = await shared.thread(shared.trees.load, store, record.id)
     choose(record, tree, request.node_id)
-    busy = [
-        j.id
-        for j in await shared.jobs.list(record.id)
-        if not j.over and j.kind in ("evaluate", "compare", "tune")
-    ]
+    busy = [j.id for j in await shared.jobs.list(record.id) if not j.over and j.kind != "finish"]
     if busy:
         raise Conflict(
             f"{', '.join(busy)} of session {record.id} still run",
@@ -84,14 +81,10 @@ async def finish(shared: Shared, request: FinishRequest) -> JobView:
             Action("wait", session=record.id),
             Action("cancel", session=record.id),
         )
-    payload = {
-        "session": record.id,
-        "node": request.node_id,
-        "include_files": request.include_files,
-    }
-    return await shared.jobs.start(
-        "finish", record.id, payload, f"finish {record.id} {request.node_id}"
+    parameters = FinishParameters(
+        session=record.id, node=request.node_id, include_files=request.include_files
     )
+    return await shared.jobs.start("finish", parameters)
 
 
 def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
@@ -143,22 +136,29 @@ def _unreviewed(record: SessionRecord, node: Node) -> Conflict:
     )
 
 
-class Finishing:
-    """The handler of "finish" jobs. Run again after a crash, it finds confirmation and measurement
-    in the store."""
+class FinishJob(Job[FinishParameters, Finished]):
+    """Run again after a crash, it finds confirmation and measurement in the store."""
+
+    kind = "finish"
+    parameters = FinishParameters
+    result = Finished
+    usual_s = 60.0
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
 
-    async def run(self, job: Job, progress: Progress) -> dict[str, Any]:
-        shared, p = self._shared, job.payload
+    def same(self, parameters: FinishParameters) -> object:
+        return parameters.session, parameters.node
+
+    async def run(self, parameters: FinishParameters, progress: Progress) -> Finished:
+        shared, p = self._shared, parameters
         store = await shared.store()
-        record = await shared.thread(store.sessions.get, p["session"])
+        record = await shared.thread(store.sessions.get, p.session)
         if record.state == "finished":
-            return {"session": record.id}
+            return await finished(shared, record, p.include_files)
         tree = await shared.thread(shared.trees.load, store, record.id)
         task = await shared.thread(store.tasks.get, record.task)
-        chosen = choose(record, tree, p["node"])
+        chosen = choose(record, tree, p.node)
         contest = await contests.hold(shared, record, task, chosen, _part(progress, 0.0, 0.2))
         first = contest.order[:MAX_TRIES]
         node, candidate, confirmed, rejected = await self._confirm(
@@ -173,7 +173,7 @@ class Finishing:
         )
         progress(ProgressEvent("finish", "proposing skills", 0.97))
         proposed, notes = await shared.thread(_learn, shared, store, record, task, tree, node)
-        reason = await self._reason(store, record, tree, node, named=bool(p["node"]))
+        reason = await self._reason(store, record, tree, node, named=bool(p.node))
         outcome = {
             "node": node.id,
             "confirmed": confirmed.id,
@@ -186,13 +186,8 @@ class Finishing:
             "contest": to_json(contest.duels),
             "contest_note": contest.note,
         }
-        await shared.thread(store.sessions.finish, record.id, "finished", reason, outcome)
-        return {"session": record.id}
-
-    async def show(self, job: Job) -> Finished:
-        store = await self._shared.store()
-        record = await self._shared.thread(store.sessions.get, job.payload["session"])
-        return await finished(self._shared, record, bool(job.payload["include_files"]))
+        ended = await shared.thread(store.sessions.finish, record.id, "finished", reason, outcome)
+        return await finished(shared, ended, p.include_files)
 
     async def _confirm(
         self,

@@ -6,51 +6,31 @@ from __future__ import annotations
 import logging
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
 
-from harness.types import from_json, to_json
+from harness.types import CodecError, from_json, to_json
 from kevolve_mcp.errors import Conflict, EvaluatorUnavailable, KEvolveError
 from kevolve_mcp.executors.base import Progress, ProgressEvent
-from kevolve_mcp.store import Job
+from kevolve_mcp.store import JobRecord
 
+from .job import Job, encoded, of_another_version
+from .parameters import OpenParameters, Parameters
 from .shared import Shared
-from .types import Compared, ErrorView, Evaluated, Finished, JobKind, JobView, Opened, Tuned
+from .types import ErrorView, JobKind, JobView, Opened
 
 HEARTBEAT_S = 3.0
 MAX_ATTEMPTS = 3  # a job that has ended so many processes is not given a further one
 # how often a job of another process is looked at; also how often waiting callers see progress
 POLL_S = 0.3
-USUAL_S = {
-    "open": 30.0,
-    "compile": 3.0,
-    "check": 8.0,
-    "profile": 20.0,
-    "ablation": 20.0,
-    "submit": 20.0,
-    "compare": 30.0,
-    "tune": 120.0,
-    "finish": 60.0,
-}  # until measured
 log = logging.getLogger(__name__)
 
-Result = Opened | Evaluated | Compared | Tuned | Finished
-
-
-@dataclass(frozen=True)
-class Handler:
-    """run: does the job and returns ids, enough for `show`. show: builds the result from the store,
-    in any process.
-
-    run must be repeatable: a job whose process died is run again by another one.
-    """
-
-    run: Callable[[Job, Progress], Awaitable[dict[str, Any]]]
-    show: Callable[[Job], Awaitable[Result]]
+P = TypeVar("P", bound=Parameters)
+WAITING = ProgressEvent("queue", "waiting", 0.0)
 
 
 @dataclass
@@ -74,13 +54,13 @@ class Jobs:
         self,
         shared: Shared,
         group: TaskGroup,
-        handlers: dict[str, Handler],
+        kinds: Iterable[Job[Any, Any]],
         *,
         looks_only: bool = False,
     ) -> None:
         self._shared = shared
         self._group = group
-        self._handlers = handlers
+        self._kinds: dict[str, Job[Any, Any]] = {kind.kind: kind for kind in kinds}
         self._looks_only = looks_only
         self._local: dict[str, _Local] = {}
         self._starting = anyio.Lock()
@@ -93,10 +73,8 @@ class Jobs:
         """Whether this process runs a job."""
         return bool(self._local)
 
-    async def start(
-        self, kind: JobKind, session: str | None, payload: dict[str, Any], same: str
-    ) -> JobView:
-        """Start it, or join the running one with equal `same`: a call that is repeated after a
+    async def start(self, kind: JobKind, parameters: Parameters) -> JobView:
+        """Start it, or join the running one that does the same: a call that is repeated after a
         time-out costs nothing."""
         if self._looks_only:
             raise Conflict(
@@ -108,20 +86,39 @@ class Jobs:
             running = await self._shared.thread(
                 store.jobs.list, states=("running", "lost"), limit=1000
             )
-            job = next(
-                (
-                    j
-                    for j in running
-                    if j.kind == kind and j.payload.get("same") == same and not j.cancel_requested
-                ),
-                None,
-            )
+            job = next((j for j in running if self._is_same(j, kind, parameters)), None)
             if job is None:
                 job = await self._shared.thread(
-                    store.jobs.start, kind, session, {**payload, "same": same}
+                    store.jobs.start, kind, parameters.session or None, encoded(parameters)
                 )
                 self._run(job)
         return await self.view(job.id)
+
+    def _is_same(self, record: JobRecord, kind: JobKind, parameters: Parameters) -> bool:
+        if record.kind != kind or record.cancel_requested:
+            return False
+        job = self._kinds[kind]
+        try:
+            return job.same(job.read(record)) == job.same(parameters)
+        except Conflict:
+            return False
+
+    async def running(self, session: str, parameters: type[P]) -> tuple[P, ...]:
+        """What the session's jobs that are not over and take such parameters were started with."""
+        found = []
+        for record in await self.list(session):
+            job = self._kinds.get(record.kind)
+            if job is None or job.parameters is not parameters or record.over:
+                continue
+            try:
+                found.append(job.read(record))
+            except Conflict:
+                continue  # whoever takes it over says so
+        return tuple(found)
+
+    async def opening(self, session: str) -> JobRecord | None:
+        """The newest job that was to open a session of this name."""
+        return next((j for j in await self.list(session) if self._opens(j) == session), None)
 
     async def wait(self, job_id: str, wait_s: float, progress: Progress | None = None) -> JobView:
         """At most `wait_s` seconds. Cancelling the wait leaves the job alone. Raises NotFound."""
@@ -129,7 +126,7 @@ class Jobs:
         job = await self._get(job_id)
         while not job.over and (left := deadline - time.monotonic()) > 0:
             local = self._local.get(job_id)
-            event = local.event if local else _stored(job)
+            event = local.event if local else _progress(job)
             if progress is not None:
                 progress(event)
             if local is not None:
@@ -173,7 +170,7 @@ class Jobs:
                 local.scope.cancel()
         return tuple([await self.wait(job_id, 3 * HEARTBEAT_S) for job_id in job_ids])
 
-    async def list(self, session: str = "") -> tuple[Job, ...]:
+    async def list(self, session: str = "") -> tuple[JobRecord, ...]:
         """The newest first; an open job belongs to the session that it is opening."""
         store = await self._shared.store()
         jobs = await self._shared.thread(lambda: [store.jobs.seen(j) for j in store.jobs.list()])
@@ -182,7 +179,7 @@ class Jobs:
         own = await self._shared.thread(
             lambda: [store.jobs.seen(j) for j in store.jobs.list(session=session)]
         )
-        opening = [j for j in jobs if j.session is None and session_of(j) == session]
+        opening = [j for j in jobs if j.session is None and self._opens(j) == session]
         return tuple(sorted((*own, *opening), key=lambda j: -int(j.id[1:])))
 
     async def views(self, session: str = "") -> tuple[JobView, ...]:
@@ -192,9 +189,30 @@ class Jobs:
     async def view(self, job_id: str) -> JobView:
         """With its result, where it has one. Raises NotFound."""
         job = await self._get(job_id)
-        result = await self._handlers[job.kind].show(job) if job.state == "done" else None
+        result = self._kind(job).shown(job) if job.state == "done" else None
         eta = None if job.over else await self._eta(job)
         return self._plain(job, eta, result)
+
+    def _kind(self, record: JobRecord) -> Job[Any, Any]:
+        """Raises Conflict for one of another version."""
+        if (kind := self._kinds.get(record.kind)) is None:
+            raise of_another_version(record, f"it knows {', '.join(self._kinds)}")
+        return kind
+
+    def _opens(self, record: JobRecord) -> str:
+        """The name that a session opened by this job gets, "" for another job."""
+        job = self._kinds.get(record.kind)
+        if job is None or job.parameters is not OpenParameters:
+            return ""
+        try:
+            parameters: OpenParameters = job.read(record)
+        except Conflict:
+            return ""
+        return parameters.name
+
+    def _session(self, record: JobRecord) -> str:
+        """The session it belongs to, also while it is still being opened."""
+        return record.session or self._opens(record)
 
     async def reclaim(self) -> None:
         """Run the jobs of dead processes again; of several servers that try, each job goes to
@@ -212,8 +230,9 @@ class Jobs:
                 async with self._shared.background.quiet():
                     await self._take_over(job)
 
-    async def _take_over(self, job: Job) -> None:
-        """Run it again, unless somebody wanted it stopped or it has ended too many processes."""
+    async def _take_over(self, job: JobRecord) -> None:
+        """Run it again, unless somebody wanted it stopped, it has ended too many processes, or
+        another version of KEvolve wrote it."""
         if job.cancel_requested:
             await self._end(job, "cancelled", error=_cancelled(job))
         elif job.attempts > MAX_ATTEMPTS:
@@ -243,10 +262,8 @@ class Jobs:
 
     async def _beat(self, job_id: str, local: _Local) -> None:
         store = await self._shared.store()
-        event = local.event
-        progress = {"stage": event.stage, "message": event.message, "fraction": event.fraction}
         try:
-            job = await self._shared.thread(store.jobs.heartbeat, job_id, progress)
+            job = await self._shared.thread(store.jobs.heartbeat, job_id, encoded(local.event))
         except Conflict:
             # given up for dead and taken over: what this process still does must not count
             if job_id in self._local:
@@ -256,11 +273,11 @@ class Jobs:
             local.cancelled = True
             local.scope.cancel()
 
-    def _run(self, job: Job) -> None:
+    def _run(self, job: JobRecord) -> None:
         self._local[job.id] = local = _Local()
         self._group.start_soon(self._perform, job, local)
 
-    async def _perform(self, job: Job, local: _Local) -> None:
+    async def _perform(self, job: JobRecord, local: _Local) -> None:
         """Run to an end. When the service closes, the row stays "running": the next server finds
         its owner dead and goes on."""
         try:
@@ -273,11 +290,12 @@ class Jobs:
             self._local.pop(job.id, None)
             local.over.set()
             if not self.busy:  # until its author has read the answer
-                self._shared.background.resume(session_of(job))
+                self._shared.background.resume(self._session(job))
 
-    async def _attempt(self, job: Job, local: _Local) -> None:
+    async def _attempt(self, job: JobRecord, local: _Local) -> None:
         try:
-            result = await self._handlers[job.kind].run(job, local.tell)
+            kind = self._kind(job)
+            result = await kind.run(kind.read(job), local.tell)
         except KEvolveError as error:
             await self._end(job, "failed", error=error.as_dict())
         # the caller must learn of it, whatever it is, and the other jobs must go on
@@ -293,47 +311,54 @@ class Jobs:
 
     async def _end(
         self,
-        job: Job,
-        state: Any,
+        job: JobRecord,
+        state: Literal["done", "failed", "cancelled"],
         *,
-        result: dict[str, Any] | None = None,
+        result: object = None,
         error: dict[str, Any] | None = None,
     ) -> None:
         store = await self._shared.store()
+        # a job that opened a session belongs to it from now on
+        session = result.session.id if isinstance(result, Opened) else None
+        data = None if result is None else encoded(result)
         try:
-            await self._shared.thread(store.jobs.finish, job.id, state, result=result, error=error)
+            await self._shared.thread(
+                store.jobs.finish, job.id, state, result=data, error=error, session=session
+            )
         except Conflict:
             log.warning("job %s was taken over by another process; its end here is dropped", job.id)
 
-    async def _get(self, job_id: str) -> Job:
+    async def _get(self, job_id: str) -> JobRecord:
         store = await self._shared.store()
         return await self._shared.thread(lambda: store.jobs.seen(store.jobs.get(job_id)))
 
-    async def _eta(self, job: Job) -> float:
+    async def _eta(self, job: JobRecord) -> float:
         """Seconds left: the median of the last jobs of the kind, times those before it, less what
         has passed."""
         store = await self._shared.store()
         done = await self._shared.thread(store.jobs.list, states=("done",))
         took = [
-            j.finished - j.created
-            for j in done
-            if _sort(j) == _sort(job) and j.finished is not None
+            j.finished - j.created for j in done if j.kind == job.kind and j.finished is not None
         ][:10]
-        usual = statistics.median(took) if took else USUAL_S[_sort(job)]
+        usual = statistics.median(took) if took else self._usual_s(job)
         return max(1.0, usual * (1 + self._before(job)) - (time.time() - job.created))
 
-    def _before(self, job: Job) -> int:
+    def _usual_s(self, record: JobRecord) -> float:
+        kind = self._kinds.get(record.kind)
+        return kind.usual_s if kind else 0.0
+
+    def _before(self, job: JobRecord) -> int:
         ids = list(self._local)
         return ids.index(job.id) if job.id in ids else 0
 
-    def _plain(self, job: Job, eta: float | None, result: Result | None = None) -> JobView:
+    def _plain(self, job: JobRecord, eta: float | None, result: Any = None) -> JobView:
         local = self._local.get(job.id)
-        event = local.event if local else _stored(job)
+        event = local.event if local else _progress(job)
         return JobView(
             id=job.id,
-            kind=_kind(job),
+            kind=job.kind,  # type: ignore[arg-type]
             state="running" if job.state == "lost" and result is None else job.state,
-            session_id=session_of(job),
+            session_id=self._session(job),
             stage=event.stage,
             message="its process died; it will be run again"
             if job.state == "lost"
@@ -348,34 +373,13 @@ class Jobs:
         )
 
 
-def _cancelled(job: Job) -> dict[str, Any]:
+def _cancelled(job: JobRecord) -> dict[str, Any]:
     hint = "The same call starts it anew."
-    cancelled: dict[str, Any] = to_json(
-        ErrorView("cancelled", f"job {job.id} was cancelled", hint, retryable=True)
-    )
-    return cancelled
+    return encoded(ErrorView("cancelled", f"job {job.id} was cancelled", hint, retryable=True))
 
 
-def session_of(job: Job) -> str:
-    """The session it belongs to, also while it is still being opened."""
-    if job.result is not None and "session" in job.result:
-        return str(job.result["session"])
-    return job.session or str(job.payload.get("session") or "")
-
-
-def _kind(job: Job) -> JobKind:
-    assert job.kind in ("open", "evaluate", "compare", "tune", "finish")
-    return job.kind  # type: ignore[return-value]
-
-
-def _sort(job: Job) -> str:
-    return str(job.payload.get("depth", job.kind))
-
-
-def _stored(job: Job) -> ProgressEvent:
-    p = job.progress
-    return ProgressEvent(
-        str(p.get("stage", "queue")),
-        str(p.get("message", "waiting")),
-        float(p.get("fraction", 0.0)),
-    )
+def _progress(job: JobRecord) -> ProgressEvent:
+    try:
+        return from_json(ProgressEvent, job.progress)
+    except CodecError:  # nothing yet
+        return WAITING

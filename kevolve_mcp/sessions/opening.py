@@ -3,24 +3,19 @@ first asks."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from harness.types import (
     ISOLATION_LEVELS,
-    Budget,
     Candidate,
-    CodecError,
-    Goal,
     MachineReport,
     Policy,
     Target,
     Task,
-    from_json,
     to_json,
 )
 from kevolve_mcp import synthesis
@@ -29,10 +24,12 @@ from kevolve_mcp.errors import Conflict, NotFound, Unavailable, UsageError
 from kevolve_mcp.executors.base import Executor, Progress
 from kevolve_mcp.search import Expansion, create_policy
 from kevolve_mcp.search.policies import DEFAULT
-from kevolve_mcp.store import Job, NewAsk, NewSession, SessionRecord, SimilarKernel, Store
+from kevolve_mcp.store import NewAsk, NewSession, SessionRecord, SimilarKernel, Store
 
 from . import experience, gathering, inputs, looking
 from .gathering import Reader
+from .job import Job
+from .parameters import OpenParameters
 from .shared import Shared
 from .types import JobView, Opened, SessionSpec, Text
 
@@ -64,89 +61,75 @@ async def open_session(shared: Shared, spec: SessionSpec) -> JobView:
         path=inputs.companion_start(task.path, language) if task.path else ""
     )
     start = await shared.thread(inputs.load_kernel, given, "start") if given else None
-    payload = {
-        "source": task.source,
-        "path": task.path,
-        "beside": await shared.thread(inputs.beside, task),
-        "target": spec.target,
-        "language": language,
-        "goal": str(spec.goal),
-        "budget": to_json(spec.budget),
-        "policy": to_json(spec.policy),
-        "selection": selection,
-        "start": start.source if start else "",
-        "python": spec.python,
-        "skills": spec.search.skills,
-        "seed": spec.search.seed,
-        "inject": spec.search.inject,
-        "tune": spec.search.tune,
-        "new": spec.new,
-    }
-    if not spec.new and (found := await _joinable(shared, payload)) is not None:
-        return await _joined(shared, found, payload)
-    same = hashlib.sha256(repr(sorted(payload.items())).encode()).hexdigest()
-    name = _slug(task.path)
-    return await shared.jobs.start(
-        "open", None, {**payload, "session": f"{name}-{secrets.token_hex(2)}"}, same
+    parameters = OpenParameters(
+        name=f"{_slug(task.path)}-{secrets.token_hex(2)}",
+        task=task,
+        neighbours=tuple(await shared.thread(inputs.beside, task)),
+        spec=replace(
+            spec,
+            task=Text(path=task.path),
+            language=language,
+            start=Text(source=start.source if start else ""),
+            search=replace(spec.search, selection=selection),
+        ),
     )
+    if not spec.new and (found := await _joinable(shared, parameters)) is not None:
+        joined = await _opened(shared, found, parameters, joined=True)
+        return JobView("", "open", "done", found.id, result=joined)
+    return await shared.jobs.start("open", parameters)
 
 
-class Opening:
-    """The handler of "open" jobs."""
+class OpenJob(Job[OpenParameters, Opened]):
+    kind = "open"
+    parameters = OpenParameters
+    result = Opened
+    usual_s = 30.0
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
 
-    async def run(self, job: Job, progress: Progress) -> dict[str, Any]:
-        shared, p = self._shared, job.payload
+    def same(self, parameters: OpenParameters) -> OpenParameters:
+        """Whatever the session would be called."""
+        return replace(parameters, name="")
+
+    async def run(self, parameters: OpenParameters, progress: Progress) -> Opened:
+        shared, p, spec = self._shared, parameters, parameters.spec
         store = await shared.store()
-        executor = shared.pool.get(p["python"], Path(p["path"]).parent if p["path"] else None)
+        executor = shared.pool.get(spec.python, p.task.folder)
         report = await shared.pool.report(executor)
-        check_target(report, p["target"], p["language"])
-        check_isolation(report, _decoded(Policy, p["policy"]))
-        task = await executor.open_task(p["source"], p["path"], p["target"], progress=progress)
+        check_target(report, spec.target, spec.language)
+        check_isolation(report, spec.policy)
+        task = await executor.open_task(p.task.source, p.task.path, spec.target, progress=progress)
         await shared.thread(store.tasks.put, task, report.environment)
-        python = await self._python(executor, p["python"])
+        python = await self._python(executor, spec.python)
         similar = await shared.thread(
-            store.similar, task, p["target"], p["language"], experience.NAMED
+            store.similar, task, spec.target, spec.language, experience.NAMED
         )
         starts = await shared.thread(find_starts, shared, task, p, similar)
         new = NewSession(
             task=task.digest,
-            target=p["target"],
-            language=p["language"],
-            goal=Goal.parse(p["goal"]),
-            budget=_decoded(Budget, p["budget"]),
-            policy=_decoded(Policy, p["policy"]),
-            selection=p["selection"],
-            seed=int(p["session"].rsplit("-", 1)[-1], 16) if p["seed"] is None else p["seed"],
+            target=spec.target,
+            language=spec.language,
+            goal=spec.goal,
+            budget=spec.budget,
+            policy=spec.policy,
+            selection=spec.search.selection,
+            seed=_seed(p),
             python=python,
             options={
                 "notes": [] if starts.found else list(starts.notes),
-                "skills": p["skills"],
-                "path": p["path"],
-                "beside": p["beside"],
-                # a job that an earlier release left has neither
-                "inject": p.get("inject", 0.0),
-                "tune": p.get("tune", 0.0),
-                "similar": to_json(experience.named(similar, task, p["target"], p["language"])),
+                "skills": spec.search.skills,
+                "path": p.task.path,
+                "beside": list(p.neighbours),
+                "inject": spec.search.inject,
+                "tune": spec.search.tune,
+                "similar": to_json(experience.named(similar, task, spec.target, spec.language)),
             },
         )
-        record, joined = await shared.thread(_created, store, new, p["session"], p["new"])
+        record, joined = await shared.thread(_created, store, new, p.name, spec.new)
         if not joined:
             await self._add_starts(store, record, task, starts, report)
-        return {"session": record.id, "joined": joined}
-
-    async def show(self, job: Job) -> Opened:
-        assert job.result is not None
-        store = await self._shared.store()
-        record = await self._shared.thread(store.sessions.get, job.result["session"])
-        view = await looking.session(self._shared, record)
-        return Opened(
-            view,
-            bool(job.result["joined"]),
-            _differences(record, job.payload) if job.result["joined"] else (),
-        )
+        return await _opened(shared, record, p, joined=joined)
 
     async def _python(self, executor: Executor, asked: str) -> str:
         """The interpreter that evaluates, by path, so that every server of this session takes the
@@ -236,40 +219,41 @@ def check_target(report: MachineReport, target: str, language: str) -> None:
 
 
 def find_starts(
-    shared: Shared, task: Task, p: dict[str, Any], similar: Sequence[SimilarKernel]
+    shared: Shared, task: Task, p: OpenParameters, similar: Sequence[SimilarKernel]
 ) -> synthesis.Starts:
     """The user's kernel, skills that match, kernels of similar tasks."""
+    spec = p.spec
     return synthesis.find_starts(
         task,
-        p["target"],
-        p["language"],
-        user=Candidate(p["start"], p["language"]) if p["start"] else None,
+        spec.target,
+        spec.language,
+        user=Candidate(spec.start.source, spec.language) if spec.start.source else None,
         skills=sorted(shared.library().skills(), key=lambda s: -s.page.standing)
-        if p["skills"]
+        if spec.search.skills
         else (),
-        similar=[experience.lent(s) for s in similar if s.candidate.language == p["language"]][
+        similar=[experience.lent(s) for s in similar if s.candidate.language == spec.language][
             : experience.LENT
         ],
     )
 
 
-async def _joinable(shared: Shared, p: dict[str, Any]) -> SessionRecord | None:
+async def _joinable(shared: Shared, p: OpenParameters) -> SessionRecord | None:
     """The open session of the same task, target and language, found without examining the task
     again: one of the same file, where the text, the held-out companion and all that was loaded from
     the folder are as they were. Others may turn out to be the same once examined."""
-    store = await shared.store()
+    store, spec = await shared.store(), p.spec
 
     def find() -> SessionRecord | None:
         for summary in store.sessions.list("open"):
             record = summary.session
-            same = (record.target, record.language, str(record.goal)) == (
-                p["target"],
-                p["language"],
-                p["goal"],
+            same = (record.target, record.language, record.goal) == (
+                spec.target,
+                spec.language,
+                spec.goal,
             )
             if (
                 not same
-                or to_json(record.policy) != p["policy"]
+                or record.policy != spec.policy
                 or not _unchanged(store.tasks.get(record.task), record, p)
             ):
                 continue
@@ -281,20 +265,22 @@ async def _joinable(shared: Shared, p: dict[str, Any]) -> SessionRecord | None:
     return await shared.thread(find)
 
 
-def _unchanged(task: Task, record: SessionRecord, p: dict[str, Any]) -> bool:
+def _unchanged(task: Task, record: SessionRecord, p: OpenParameters) -> bool:
     """Whether to examine the task would find the one of this session again."""
     if (task.source, record.options.get("path"), record.options.get("beside")) != (
-        p["source"],
-        p["path"],
-        p["beside"],
+        p.task.source,
+        p.task.path,
+        list(p.neighbours),
     ):
         return False
-    return inputs.digest(inputs.Loaded(p["source"], p["path"]), task.neighbours) == task.digest
+    return inputs.digest(p.task, task.neighbours) == task.digest
 
 
-async def _joined(shared: Shared, record: SessionRecord, p: dict[str, Any]) -> JobView:
-    result = Opened(await looking.session(shared, record), True, _differences(record, p))
-    return JobView("", "open", "done", record.id, result=result)
+async def _opened(
+    shared: Shared, record: SessionRecord, p: OpenParameters, *, joined: bool
+) -> Opened:
+    view = await looking.session(shared, record)
+    return Opened(view, joined, _differences(record, p) if joined else ())
 
 
 def _created(store: Store, new: NewSession, name: str, fresh: bool) -> tuple[SessionRecord, bool]:
@@ -306,30 +292,29 @@ def _created(store: Store, new: NewSession, name: str, fresh: bool) -> tuple[Ses
     return record, there and record.id != name
 
 
-def _differences(record: SessionRecord, p: dict[str, Any]) -> tuple[str, ...]:
-    found = []
-    if to_json(record.budget) != p["budget"]:
+def _differences(record: SessionRecord, p: OpenParameters) -> tuple[str, ...]:
+    found, spec = [], p.spec
+    if record.budget != spec.budget:
         found.append(
             f"its budget is {to_json(record.budget)}; another budget needs a session of its own"
         )
-    if record.selection != p["selection"]:
+    if record.selection != spec.search.selection:
         found.append(f"its selection policy is {record.selection}")
-    if (inject := record.options.get("inject", 0.0)) != p.get("inject", 0.0):
+    if (inject := record.options.get("inject", 0.0)) != spec.search.inject:
         found.append(
             f"its asks show a kernel of a similar task with a probability of {inject or 0:g}"
         )
-    if (tune := record.options.get("tune", 0.0)) != p.get("tune", 0.0):
+    if (tune := record.options.get("tune", 0.0)) != spec.search.tune:
         found.append(f"its parameters are searched in {tune or 0:g} of its budget")
-    if p["python"] and record.python != p["python"]:
+    if spec.python and record.python != spec.python:
         found.append(f"it evaluates with {record.python}")
     return tuple(found)
 
 
-def _decoded(cls: type[Any], data: Any) -> Any:
-    try:
-        return from_json(cls, data)
-    except CodecError as error:
-        raise UsageError(str(error), "Give only the fields that it names.") from None
+def _seed(p: OpenParameters) -> int:
+    """One that follows from the session's name, unless one was given."""
+    given = p.spec.search.seed
+    return int(p.name.rsplit("-", 1)[-1], 16) if given is None else given
 
 
 def _slug(path: str) -> str:
@@ -349,14 +334,7 @@ async def check_opened(shared: Shared, session_id: str, opening_is_fine: bool) -
     try:
         await shared.thread(store.sessions.get, session_id)
     except NotFound:
-        job = next(
-            (
-                j
-                for j in await shared.jobs.list()
-                if j.kind == "open" and j.payload.get("session") == session_id
-            ),
-            None,
-        )
+        job = await shared.jobs.opening(session_id)
         if job is None:
             raise
         if not job.over and not opening_is_fine:

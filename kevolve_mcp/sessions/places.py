@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
-from typing import Any
 
 from harness.types import Candidate, EvaluationRequest, Policy, Purpose, Stage, Target, Task
 from kevolve_mcp.errors import UsageError
@@ -13,6 +11,7 @@ from kevolve_mcp.store import SessionRecord
 
 from . import evaluating, inputs
 from .evaluating import Order
+from .parameters import Location, MeasureParameters, SubmitParameters
 from .shared import Shared
 from .types import Depth, KernelRequest
 
@@ -28,10 +27,9 @@ STAGES: dict[Depth, tuple[Purpose, Stage]] = {
 
 @dataclass(frozen=True)
 class Named:
-    """What a request names. payload: the part of a job's payload that `find` reads. record: the
-    session, None where a task was given."""
+    """What a request names. record: the session, None where a task was given."""
 
-    payload: dict[str, Any]
+    where: Location
     language: str
     record: SessionRecord | None = None
 
@@ -51,13 +49,8 @@ async def name(shared: Shared, request: KernelRequest) -> Named:
     """Raises UsageError where both session and task were given, or neither; NotFound."""
     if not request.session_id:
         task, target = await shared.thread(inputs.load_task, request.task), request.target or "cpu"
-        payload = {
-            "source": task.source,
-            "path": task.path,
-            "target": target,
-            "python": request.python,
-        }
-        return Named(payload, request.language or Target.parse(target).usual_language)
+        where = Location("", task, target, request.python)
+        return Named(where, request.language or Target.parse(target).usual_language)
     if request.task:
         raise UsageError(
             "both a session and a task were given",
@@ -65,26 +58,19 @@ async def name(shared: Shared, request: KernelRequest) -> Named:
         )
     store = await shared.store()
     record = await shared.thread(store.sessions.get, request.session_id)
-    payload = {"session": record.id, "target": request.target or record.target}
-    return Named(payload, request.language or record.language, record)
+    where = Location(record.id, target=request.target or record.target)
+    return Named(where, request.language or record.language, record)
 
 
-def same(*parts: object) -> str:
-    """Equal for calls that ask for the same; see `Jobs.start`."""
-    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()
-
-
-async def find(
-    shared: Shared, payload: dict[str, Any], progress: Progress, *, timed: bool = True
-) -> Place:
-    """The place that a job's payload names; a task outside of a session is opened for it. Raises
-    what Executor.open_task raises."""
-    if "session" in payload:
+async def find(shared: Shared, where: Location, progress: Progress, *, timed: bool = True) -> Place:
+    """The place that a job names; a task outside of a session is opened for it. Raises what
+    Executor.open_task raises."""
+    if where.task is None:
         store = await shared.store()
-        record = await shared.thread(store.sessions.get, payload["session"])
-        return await of_session(shared, record, payload.get("target", ""))
-    task, executor = await evaluating.opened(shared, payload, progress, timed=timed)
-    return Place(task, executor, payload["target"], Policy())
+        record = await shared.thread(store.sessions.get, where.session)
+        return await of_session(shared, record, where.target)
+    task, executor = await evaluating.opened(shared, where, where.task, progress, timed=timed)
+    return Place(task, executor, where.target, Policy())
 
 
 async def of_session(shared: Shared, record: SessionRecord, target: str = "") -> Place:
@@ -96,12 +82,13 @@ async def of_session(shared: Shared, record: SessionRecord, target: str = "") ->
     return Place(task, executor, target or record.target, record.policy, record.id)
 
 
-def order(place: Place, candidate: Candidate, p: dict[str, Any], best: float = 0.0) -> Order:
-    """How a candidate is measured there. p: a job's payload; one that an earlier release started
-    lacks some of it. best: F of the best node, for a kernel that is told."""
-    purpose, through = STAGES[p["depth"]]
-    effort = float(p.get("effort", 1.0))
-    request = EvaluationRequest(candidate, purpose, through, place.policy, (), best, effort)
-    return Order(
-        place.task, request, place.target, place.executor, place.session, bool(p.get("repeat"))
-    )
+def order(
+    place: Place,
+    candidate: Candidate,
+    p: MeasureParameters | SubmitParameters,
+    best: float = 0.0,
+) -> Order:
+    """How a candidate is measured there. best: F of the best node, for a kernel that is told."""
+    purpose, through = STAGES[p.depth if isinstance(p, MeasureParameters) else "submit"]
+    request = EvaluationRequest(candidate, purpose, through, place.policy, (), best, p.effort)
+    return Order(place.task, request, place.target, place.executor, place.session, p.repeat)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any
+from dataclasses import dataclass
 
 from harness.types import Candidate, CandidateError, Evaluation
 from kevolve_mcp.executors.base import Progress
@@ -12,22 +12,34 @@ from kevolve_mcp.search.tree import AUTHOR, AUTOMATIC
 from kevolve_mcp.store import NewNode, Store, StoredEvaluation
 from kevolve_mcp.store.meetings import annotated
 from kevolve_mcp.synthesis import structure_digest
+from kevolve_mcp.synthesis.likeness import Likeness
 
 from . import descent, evaluating, meetings, places, precision, skills
 from .evaluating import Order
+from .parameters import SubmitParameters
 from .shared import Shared
 
 
-async def order(shared: Shared, place: places.Place, p: dict[str, Any]) -> Order:
-    """How the candidate of a payload is evaluated, beside the best node of its session."""
-    assert place.session is not None
+@dataclass(frozen=True)
+class Recorded:
+    """A node and its evaluation. cached: the store knew the answer. likeness: to the most alike of
+    the earlier nodes, where nobody had named a parent."""
+
+    node: str
+    evaluation: StoredEvaluation
+    cached: bool
+    likeness: Likeness | None = None
+
+
+async def order(shared: Shared, place: places.Place, p: SubmitParameters) -> Order:
+    """How a candidate is evaluated, beside the best node of its session."""
     store = await shared.store()
-    best = (await shared.thread(shared.trees.load, store, place.session)).best()
-    candidate = await shared.thread(store.candidates.get, p["candidate"])
+    best = (await shared.thread(shared.trees.load, store, p.session)).best()
+    candidate = await shared.thread(store.candidates.get, p.candidate)
     return places.order(place, candidate, p, best.assured if best else 0.0)
 
 
-async def at_once(shared: Shared, place: places.Place, p: dict[str, Any]) -> dict[str, Any] | None:
+async def at_once(shared: Shared, place: places.Place, p: SubmitParameters) -> Recorded | None:
     """What `record` returns, where the store knows the answer and nothing is left to measure."""
     asked = await order(shared, place, p)
     found = await evaluating.known(shared, asked)
@@ -42,11 +54,11 @@ async def at_once(shared: Shared, place: places.Place, p: dict[str, Any]) -> dic
 
 
 async def record(
-    shared: Shared, place: places.Place, p: dict[str, Any], progress: Progress
-) -> dict[str, Any]:
-    """The node of a payload's candidate, which is evaluated first: longer where its interval says
-    nothing, and against the best node where it may be as good. Done again after a crash, it finds
-    what was measured in the store."""
+    shared: Shared, place: places.Place, p: SubmitParameters, progress: Progress
+) -> Recorded:
+    """The node of a candidate, which is evaluated first: longer where its interval says nothing,
+    and against the best node where it may be as good. Done again after a crash, it finds what was
+    measured in the store."""
     asked = await order(shared, place, p)
     # the node may be there already: its evaluation is not inserted with it
     if asked.repeat or asked.request.effort > 1:
@@ -55,13 +67,13 @@ async def record(
     measured = await evaluating.measure(shared, asked, progress)
     cached = isinstance(measured, StoredEvaluation)
     # a setting that nobody waits for is one of many: its meeting with the best one says enough
-    by_author = p.get("author") != AUTOMATIC
+    by_author = p.author != AUTOMATIC
     useless = by_author and precision.wanted(measured.evaluation, asked.request.best)
     if useless and not await _is_node(shared, p):
         left_s = await _left(shared, p)
         measured = await precision.sharpened(shared, asked, measured, left_s, progress)
         cached = False
-    async with shared.telling(p["session"]):
+    async with shared.telling(p.session):
         best = await _rival(shared, p, measured.evaluation)
         if best is None:
             return await _inserted(shared, p, asked, measured, cached=cached)
@@ -70,53 +82,51 @@ async def record(
         return await _inserted(shared, p, asked, measured, cached=cached, met=met)
 
 
-async def _is_node(shared: Shared, p: dict[str, Any]) -> bool:
+async def _is_node(shared: Shared, p: SubmitParameters) -> bool:
     """Whether the tree has the same text."""
     store = await shared.store()
-    tree = await shared.thread(shared.trees.load, store, p["session"])
-    return any(node.candidate == p["candidate"] for node in tree.nodes)
+    tree = await shared.thread(shared.trees.load, store, p.session)
+    return any(node.candidate == p.candidate for node in tree.nodes)
 
 
-async def _rival(shared: Shared, p: dict[str, Any], evaluation: Evaluation) -> Node | None:
+async def _rival(shared: Shared, p: SubmitParameters, evaluation: Evaluation) -> Node | None:
     store = await shared.store()
-    tree = await shared.thread(shared.trees.load, store, p["session"])
+    tree = await shared.thread(shared.trees.load, store, p.session)
     return meetings.rival(tree, evaluation, await _left(shared, p))
 
 
-async def _left(shared: Shared, p: dict[str, Any]) -> float:
+async def _left(shared: Shared, p: SubmitParameters) -> float:
     """Seconds that the session has."""
     store = await shared.store()
-    record = await shared.thread(store.sessions.get, p["session"])
+    record = await shared.thread(store.sessions.get, p.session)
     return record.budget.seconds_left(await shared.thread(store.sessions.spent, record.id))
 
 
 async def _inserted(
     shared: Shared,
-    p: dict[str, Any],
+    p: SubmitParameters,
     asked: Order,
     found: StoredEvaluation | evaluating.Fresh,
     *,
     cached: bool,
     met: Meeting | None = None,
-) -> dict[str, Any]:
-    """The result of the job; what it names is in the store from now on."""
+) -> Recorded:
+    """What it names is in the store from now on."""
     store, candidate = await shared.store(), asked.request.candidate
-    result = await shared.thread(_insert, store, p, candidate, found, met)
-    return {**result, "cached": cached}
+    return await shared.thread(_insert, store, p, candidate, found, met, cached)
 
 
 def _insert(
     store: Store,
-    p: dict[str, Any],
+    p: SubmitParameters,
     candidate: Candidate,
     found: StoredEvaluation | evaluating.Fresh,
     met: Meeting | None,
-) -> dict[str, Any]:
+    cached: bool,
+) -> Recorded:
     """The checkpoint: evaluation and node in one transaction; told twice, the node that is
     there."""
-    session, ask = p["session"], None
-    if p["ask"] is not None:
-        ask = store.asks.get(session, p["ask"])
+    ask = None if p.ask is None else store.asks.get(p.session, p.ask)
     try:
         params, structure = candidate.params(), structure_digest(candidate)
     except CandidateError:  # it is invalid for that, which is worth a node
@@ -124,39 +134,35 @@ def _insert(
     placed = descent.find(store, p, ask, candidate, structure, params)
     origin = _origin(ask, candidate, store)
     node = store.nodes.add(
-        session,
+        p.session,
         NewNode(
             candidate=candidate.digest,
             evaluation=found.id if isinstance(found, StoredEvaluation) else found.evaluation,
             parents=placed.parents,
-            ask=p["ask"],
-            role=p.get("role") or placed.role,
+            ask=p.ask,
+            role=p.role or placed.role,
             origin=origin,
-            hypothesis=p["hypothesis"] or _start_note(ask, candidate),
-            predicted_speedup=p["predicted_speedup"],
-            rationale=p["rationale"],
+            hypothesis=p.hypothesis or _start_note(ask, candidate),
+            predicted_speedup=p.predicted_speedup,
+            rationale=p.rationale,
             annotations={
                 **(ask.annotations if ask else {}),
-                AUTHOR: p.get("author", ""),
+                AUTHOR: p.author,
                 **annotated(met),
             },
             params=params,
             structure=structure,
-            tokens=p.get("tokens", 0),  # a job that an earlier release started has none
-            usd=p.get("usd", 0.0),
+            tokens=p.tokens,
+            usd=p.usd,
             skills=skills.used_by(
-                store, session, p["ask"], origin, f"{p['hypothesis']}\n{p['rationale']}"
+                store, p.session, p.ask, origin, f"{p.hypothesis}\n{p.rationale}"
             ),
         ),
     )
-    likeness = [placed.likeness.node, placed.likeness.share] if placed.likeness else None
-    return {
-        "depth": "submit",
-        "session": session,
-        "evaluation": node.evaluation,
-        "node": node.id,
-        "likeness": likeness,
-    }
+    # told twice, it keeps the evaluation that it has
+    if not isinstance(found, StoredEvaluation) or found.id != node.evaluation:
+        found = store.evaluations.get(node.evaluation)
+    return Recorded(node.id, found, cached, placed.likeness)
 
 
 def _origin(ask: Ask | None, candidate: Candidate, store: Store) -> str | None:

@@ -30,7 +30,7 @@ from . import (
     tuning,
 )
 from .background import Background
-from .jobs import Handler, Jobs
+from .jobs import Jobs
 from .pool import ExecutorFactory
 from .shared import Shared
 from .skill_types import SkillCounts, SkillDetail, SkillRequest, SkillView
@@ -87,13 +87,14 @@ class Service:
         self._shared.jobs = Jobs(
             self._shared,
             self._group,
-            {
-                "open": _handler(opening.Opening(self._shared)),
-                "evaluate": _handler(telling.Evaluating(self._shared)),
-                "compare": _handler(comparing.Comparing(self._shared)),
-                "tune": _handler(tuning.Tuning(self._shared)),
-                "finish": _handler(finishing.Finishing(self._shared)),
-            },
+            (
+                opening.OpenJob(self._shared),
+                *telling.measure_jobs(self._shared),
+                telling.SubmitJob(self._shared),
+                comparing.CompareJob(self._shared),
+                tuning.TuneJob(self._shared),
+                finishing.FinishJob(self._shared),
+            ),
             looks_only=self._looks_only,
         )
         self._group.start_soon(self._shared.jobs.tend)
@@ -342,13 +343,3 @@ class Service:
         return LocalExecutor(
             python or None, cache=self.settings.cache, near=near, configured=self.settings.python
         )
-
-
-def _handler(
-    worker: opening.Opening
-    | telling.Evaluating
-    | comparing.Comparing
-    | tuning.Tuning
-    | finishing.Finishing,
-) -> Handler:
-    return Handler(worker.run, worker.show)

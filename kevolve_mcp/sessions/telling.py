@@ -10,10 +10,12 @@ from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.search import Ask, Node, Tree
-from kevolve_mcp.store import Job, SessionRecord, Store, StoredEvaluation
+from kevolve_mcp.store import SessionRecord, Store, StoredEvaluation
 from knowledge.families import of_operators
 
 from . import asking, descent, evaluating, inputs, leases, listings, places, recording, views
+from .job import Job
+from .parameters import Location, MeasureParameters, SubmitParameters
 from .shared import Shared
 from .types import Depth, Evaluated, JobView, KernelRequest, SubmitRequest
 
@@ -41,36 +43,27 @@ async def submit(shared: Shared, request: SubmitRequest) -> JobView:
     parents, assumed = descent.named(request, ask)
     await shared.thread(descent.check, store, record.id, parents)
     await shared.thread(store.candidates.put, candidate)
-    payload = {
-        "depth": "submit",
-        "session": record.id,
-        "candidate": candidate.digest,
-        "ask": ask.seq if ask else None,
-        "parents": list(parents),
-        "assumed_root": assumed,
-        "root_named": bool(request.parents) and not parents,
-        "author": leases.holder(request.author),
-        "hypothesis": request.hypothesis,
-        "predicted_speedup": request.predicted_speedup,
-        "rationale": request.rationale,
-        "tokens": request.tokens,
-        "usd": request.usd,
-        "repeat": request.repeat,
-        "effort": request.effort,
-    }
-    place = await places.of_session(shared, record)
-    if (done := await recording.at_once(shared, place, payload)) is not None:
-        shared.background.wake(record.id)
-        return await _at_once(shared, payload, done)
-    same = places.same(
-        "submit",
-        record.id,
-        candidate.digest,
-        ask.seq if ask else parents,
-        request.repeat,
-        request.effort,
+    parameters = SubmitParameters(
+        session=record.id,
+        candidate=candidate.digest,
+        ask=ask.seq if ask else None,
+        parents=parents,
+        assumed_root=assumed,
+        root_named=bool(request.parents) and not parents,
+        author=leases.holder(request.author),
+        hypothesis=request.hypothesis,
+        predicted_speedup=request.predicted_speedup,
+        rationale=request.rationale,
+        tokens=request.tokens,
+        usd=request.usd,
+        repeat=request.repeat,
+        effort=request.effort,
     )
-    return await shared.jobs.start("evaluate", record.id, payload, same)
+    place = await places.of_session(shared, record)
+    if (done := await recording.at_once(shared, place, parameters)) is not None:
+        shared.background.wake(record.id)
+        return _at_once("submit", record.id, await _told(shared, parameters, done))
+    return await shared.jobs.start("submit", parameters)
 
 
 async def kernel(shared: Shared, request: KernelRequest, depth: Depth) -> JobView:
@@ -81,50 +74,111 @@ async def kernel(shared: Shared, request: KernelRequest, depth: Depth) -> JobVie
     named = await places.name(shared, request)
     candidate = inputs.candidate(loaded, named.language)
     await shared.thread(store.candidates.put, candidate)
-    payload = {
-        "depth": depth,
-        "repeat": request.repeat,
-        "effort": request.effort,
-        **named.payload,
-        "candidate": candidate.digest,
-    }
-    session = named.record.id if named.record else None
+    parameters = MeasureParameters(
+        depth=depth,
+        where=named.where,
+        candidate=candidate.digest,
+        repeat=request.repeat,
+        effort=request.effort,
+    )
     if named.record is not None:
-        place = await places.of_session(shared, named.record, payload["target"])
-        order = places.order(place, candidate, payload)
+        place = await places.of_session(shared, named.record, named.where.target)
+        order = places.order(place, candidate, parameters)
         if (found := await evaluating.known(shared, order)) is not None:
-            return await _at_once(shared, payload, _measured(payload, found, cached=True))
-    return await shared.jobs.start("evaluate", session, payload, places.same(*payload.values()))
+            result = await _measured(shared, parameters, found, cached=True)
+            return _at_once(depth, named.record.id, result)
+    return await shared.jobs.start(depth, parameters)
 
 
-class Evaluating:
-    """The handler of "evaluate" jobs."""
+class SubmitJob(Job[SubmitParameters, Evaluated]):
+    kind = "submit"
+    parameters = SubmitParameters
+    result = Evaluated
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
 
-    async def run(self, job: Job, progress: Progress) -> dict[str, Any]:
-        shared, p = self._shared, job.payload
-        timed = p["depth"] in ("profile", "ablation", "submit")
-        place = await places.find(shared, p, progress, timed=timed)
-        if p["depth"] == "submit":
-            return await recording.record(shared, place, p, progress)
+    def same(self, parameters: SubmitParameters) -> object:
+        """Whatever its author says of it."""
+        p = parameters
+        place: object = p.parents if p.ask is None else p.ask
+        return p.session, p.candidate, place, p.repeat, p.effort
+
+    async def run(self, parameters: SubmitParameters, progress: Progress) -> Evaluated:
+        place = await places.find(self._shared, Location(parameters.session), progress)
+        found = await recording.record(self._shared, place, parameters, progress)
+        return await _told(self._shared, parameters, found)
+
+
+class MeasureJob(Job[MeasureParameters, Evaluated]):
+    """One for each depth but that of a node. timed: whether the task's baselines are needed."""
+
+    parameters = MeasureParameters
+    result = Evaluated
+
+    def __init__(self, shared: Shared, kind: Depth, usual_s: float, *, timed: bool) -> None:
+        self._shared = shared
+        self.kind, self.usual_s, self._timed = kind, usual_s, timed
+
+    async def run(self, parameters: MeasureParameters, progress: Progress) -> Evaluated:
+        shared, p = self._shared, parameters
         store = await shared.store()
-        candidate = await shared.thread(store.candidates.get, p["candidate"])
+        place = await places.find(shared, p.where, progress, timed=self._timed)
+        candidate = await shared.thread(store.candidates.get, p.candidate)
         order = places.order(place, candidate, p)
         found, cached = await evaluating.stored(shared, order, progress)
-        return _measured(p, found, cached=cached)
-
-    async def show(self, job: Job) -> Evaluated:
-        assert job.result is not None
-        return await evaluated(self._shared, job.payload, job.result)
+        return await _measured(shared, p, found, cached=cached)
 
 
-async def evaluated(shared: Shared, p: dict[str, Any], result: dict[str, Any]) -> Evaluated:
-    """The view of a finished evaluation, built from the store."""
+def measure_jobs(shared: Shared) -> tuple[MeasureJob, ...]:
+    return (
+        MeasureJob(shared, "compile", 3.0, timed=False),
+        MeasureJob(shared, "check", 8.0, timed=False),
+        MeasureJob(shared, "profile", 20.0, timed=True),
+        MeasureJob(shared, "ablation", 20.0, timed=True),
+    )
+
+
+async def _measured(
+    shared: Shared, p: MeasureParameters, found: StoredEvaluation, *, cached: bool
+) -> Evaluated:
+    """An evaluation that makes no node, beside the best node of its session."""
+    plain = await _plain(shared, p.depth, found, cached=cached)
+    if not p.session:
+        return plain
     store = await shared.store()
-    found = await shared.thread(store.evaluations.get, result["evaluation"])
-    evaluation = found.evaluation
+    tree = await shared.thread(shared.trees.load, store, p.session)
+    spent = await shared.thread(store.sessions.spent, p.session)
+    return replace(plain, session_id=p.session, best=views.best_view(tree), spent=spent)
+
+
+async def _told(shared: Shared, p: SubmitParameters, found: recording.Recorded) -> Evaluated:
+    """A node, beside what its session has reached with it."""
+    plain = await _plain(shared, "submit", found.evaluation, cached=found.cached)
+    store = await shared.store()
+    tree = await shared.thread(shared.trees.load, store, p.session)
+    spent = await shared.thread(store.sessions.spent, p.session)
+    node, best = tree.by_id[found.node], tree.best()
+    return replace(
+        plain,
+        session_id=p.session,
+        node=views.node_view(tree, node),
+        best=views.best_view(tree),
+        new_best=best is not None and node.id == best.id and _leads(tree, best),
+        assumed_root=p.assumed_root and not node.parents,
+        nearest=found.likeness.node if found.likeness else "",
+        likeness=found.likeness.share if found.likeness else None,
+        predicted_speedup=node.predicted_speedup,
+        observed=views.observed(tree, node),
+        spent=spent,
+    )
+
+
+async def _plain(
+    shared: Shared, depth: Depth, found: StoredEvaluation, *, cached: bool
+) -> Evaluated:
+    """The evaluation alone, with the pages to which its signals lead."""
+    store, evaluation = await shared.store(), found.evaluation
     view = views.evaluation_view(found.id, evaluation, held_out=False)
     facts: dict[str, Any] = {
         s.stage: listings.brief(s.data)
@@ -140,30 +194,12 @@ async def evaluated(shared: Shared, p: dict[str, Any], result: dict[str, Any]) -
     hits = await shared.thread(
         _pages, shared, names, evaluation.target, evaluation.language, tuple(task.operators)
     )
-    plain = Evaluated(
-        result["depth"], view, cached=bool(result["cached"]), facts=facts, knowledge=hits
-    )
-    if not result["session"]:
-        return plain
-    tree = await shared.thread(shared.trees.load, store, result["session"])
-    spent = await shared.thread(store.sessions.spent, result["session"])
-    node = tree.by_id.get(result["node"])
-    best = tree.best()
-    # a job that an earlier release finished has none
-    near, share = result.get("likeness") or ("", None)
-    return replace(
-        plain,
-        session_id=result["session"],
-        node=views.node_view(tree, node) if node else None,
-        best=views.node_view(tree, best) if best else None,
-        new_best=bool(node and best and node.id == best.id and _leads(tree, best)),
-        assumed_root=bool(p.get("assumed_root") and node and not node.parents),
-        nearest=near,
-        likeness=share,
-        predicted_speedup=node.predicted_speedup if node else None,
-        observed=views.observed(tree, node) if node else None,
-        spent=spent,
-    )
+    return Evaluated(depth, view, cached=cached, facts=facts, knowledge=hits)
+
+
+def _at_once(kind: Depth, session: str, result: Evaluated) -> JobView:
+    """Answered from the store: no job, no worker."""
+    return JobView("", kind, "done", session, result=result)
 
 
 def _leads(tree: Tree, best: Node) -> bool:
@@ -173,23 +209,6 @@ def _leads(tree: Tree, best: Node) -> bool:
         return True
     others = max((n.score for n in tree.nodes if n.eligible and n.id != best.id), default=0.0)
     return f"{best.score:.2f}" != f"{others:.2f}"
-
-
-async def _at_once(shared: Shared, p: dict[str, Any], result: dict[str, Any]) -> JobView:
-    """Answered from the store: no job, no worker."""
-    return JobView("", "evaluate", "done", p["session"], result=await evaluated(shared, p, result))
-
-
-def _measured(p: dict[str, Any], found: StoredEvaluation, *, cached: bool) -> dict[str, Any]:
-    """The result of a job that makes no node."""
-    session = p.get("session", "")
-    return {
-        "depth": p["depth"],
-        "session": session,
-        "evaluation": found.id,
-        "node": "",
-        "cached": cached,
-    }
 
 
 async def _candidate(

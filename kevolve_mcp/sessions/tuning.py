@@ -10,12 +10,14 @@ from harness.types import Candidate, CandidateError, EvaluationRequest
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.search import Node, figures, interval
-from kevolve_mcp.store import Job, StoredEvaluation
+from kevolve_mcp.store import StoredEvaluation
 from kevolve_mcp.synthesis import HistoryRow, next_choice, structure_digest
 from kevolve_mcp.synthesis.tuning import Choice, Exhausted
 
 from . import evaluating, inputs, places
 from .evaluating import Order
+from .job import Job
+from .parameters import TuneParameters
 from .shared import Shared
 from .types import JobView, KernelRequest, TrialView, Tuned
 
@@ -36,9 +38,8 @@ async def tune(shared: Shared, request: KernelRequest, count: int) -> JobView:
     candidate = inputs.candidate(loaded, named.language)
     _check(candidate)
     await shared.thread(store.candidates.put, candidate)
-    payload = {"depth": "tune", "count": count, **named.payload, "candidate": candidate.digest}
-    session = named.payload.get("session")
-    return await shared.jobs.start("tune", session, payload, places.same(*payload.values()))
+    parameters = TuneParameters(where=named.where, candidate=candidate.digest, count=count)
+    return await shared.jobs.start("tune", parameters)
 
 
 def _check(candidate: Candidate) -> None:
@@ -70,28 +71,27 @@ def row(node: Node) -> HistoryRow:
     )
 
 
-class Tuning:
-    """The handler of "tune" jobs. Run again after a crash, it finds what was evaluated in the
-    store."""
+class TuneJob(Job[TuneParameters, Tuned]):
+    """Run again after a crash, it finds what was evaluated in the store."""
+
+    kind = "tune"
+    parameters = TuneParameters
+    result = Tuned
+    usual_s = 120.0
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
 
-    async def run(self, job: Job, progress: Progress) -> dict[str, Any]:
-        shared, p = self._shared, job.payload
+    async def run(self, parameters: TuneParameters, progress: Progress) -> Tuned:
+        shared, count = self._shared, parameters.count
         store = await shared.store()
-        candidate = await shared.thread(store.candidates.get, p["candidate"])
-        place = await places.find(shared, p, progress)
-        tried, history, trial = [], list[HistoryRow](), candidate
+        candidate = await shared.thread(store.candidates.get, parameters.candidate)
+        place = await places.find(shared, parameters.where, progress)
+        trials, history, trial = list[TrialView](), list[HistoryRow](), candidate
         structure = structure_digest(candidate)
-        for number in range(p["count"] + 1):
-            progress(
-                ProgressEvent(
-                    "tune",
-                    f"choice {number} of {p['count']}: {trial.params()}",
-                    number / (p["count"] + 1),
-                )
-            )
+        for number in range(count + 1):
+            message = f"choice {number} of {count}: {trial.params()}"
+            progress(ProgressEvent("tune", message, number / (count + 1)))
             order = Order(
                 place.task,
                 EvaluationRequest(trial, policy=place.policy),
@@ -100,7 +100,7 @@ class Tuning:
                 place.session,
             )
             found, _ = await evaluating.stored(shared, order, _silent)
-            tried.append(found.id)
+            trials.append(_row(found, trial.params(), given=number == 0))
             e = found.evaluation
             history.append(
                 HistoryRow(
@@ -111,21 +111,8 @@ class Tuning:
                 trial = (await shared.thread(choose, candidate, history)).candidate
             except Exhausted:
                 break
-        return {"session": p.get("session", ""), "tried": tried}
-
-    async def show(self, job: Job) -> Tuned:
-        store = await self._shared.store()
-        assert job.result is not None
-        rows = []
-        for place, identifier in enumerate(job.result["tried"]):
-            found = await self._shared.thread(store.evaluations.get, identifier)
-            params = (
-                await self._shared.thread(store.candidates.get, found.evaluation.candidate)
-            ).params()
-            rows.append(_row(found, params, given=place == 0))
-        return Tuned(
-            job.result["session"], tuple(sorted(rows, key=lambda row: -(row.fitness or 0.0)))
-        )
+        best_first = sorted(trials, key=lambda row: -(row.fitness or 0.0))
+        return Tuned(parameters.session, tuple(best_first))
 
 
 def _row(found: StoredEvaluation, params: dict[str, Any], *, given: bool) -> TrialView:

@@ -28,8 +28,10 @@ from kevolve_mcp.synthesis.ask import AskContext
 from .skill_types import SkillView
 
 JobState = Literal["running", "done", "failed", "cancelled", "lost"]
-JobKind = Literal["open", "evaluate", "compare", "tune", "finish"]
 Depth = Literal["compile", "check", "profile", "ablation", "submit"]
+JobKind = Literal[
+    "open", "compile", "check", "profile", "ablation", "submit", "compare", "tune", "finish"
+]
 
 
 # requests -----------------------------------------------------------------------------------------
@@ -361,10 +363,10 @@ class Opened:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The result of an "evaluate" job. cached: an equal key answered. assumed_root: neither ask nor
-    parents were given, and it hangs at the root. nearest, likeness: where nobody named a parent,
-    the earlier node most like it and the share of its lines found there (0..1); it hangs under that
-    node where the share is large enough.
+    """The result of a job of any Depth. cached: an equal key answered. assumed_root: neither ask
+    nor parents were given, and it hangs at the root. nearest, likeness: where nobody named a
+    parent, the earlier node most like it and the share of its lines found there (0..1); it hangs
+    under that node where the share is large enough. best, spent: of the session when it ended.
 
     observed: the node's fitness over its parents' (or itself at the root), to compare with
     predicted_speedup.

@@ -7,7 +7,7 @@ database library.
 
 from .records import (
     Approval,
-    Job,
+    JobRecord,
     JobState,
     NewAsk,
     NewNode,
@@ -31,7 +31,7 @@ from .store import Store
 
 __all__ = [
     "Approval",
-    "Job",
+    "JobRecord",
     "JobState",
     "NewAsk",
     "NewNode",

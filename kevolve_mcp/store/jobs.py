@@ -14,7 +14,7 @@ from kevolve_mcp.errors import Conflict, NotFound
 from . import schema
 from .engine import Database
 from .owner import alive, this_process
-from .records import Job, JobState, Owner
+from .records import JobRecord, JobState, Owner
 from .rows import number, session_row
 
 # without a heartbeat for so long, an owner that cannot be seen from here counts as dead
@@ -37,7 +37,7 @@ class Jobs:
 
     def start(
         self, kind: str, session: str | None = None, payload: dict[str, Any] | None = None
-    ) -> Job:
+    ) -> JobRecord:
         """A running job of this process. payload: all that another process needs in order to run it
         again."""
         owner, now = this_process(), self._clock()
@@ -60,7 +60,7 @@ class Jobs:
             (identifier,) = result.inserted_primary_key or (0,)
             return _get(connection, f"j{identifier}")
 
-    def get(self, job: str) -> Job:
+    def get(self, job: str) -> JobRecord:
         """Raises NotFound."""
         with self._database.read() as connection:
             return _get(connection, job)
@@ -71,7 +71,7 @@ class Jobs:
         session: str | None = None,
         states: Sequence[JobState] | None = None,
         limit: int = 100,
-    ) -> tuple[Job, ...]:
+    ) -> tuple[JobRecord, ...]:
         """The newest first."""
         j = schema.jobs
         query = select(j).order_by(j.c.id.desc()).limit(limit)
@@ -82,12 +82,12 @@ class Jobs:
         with self._database.read() as connection:
             return tuple(map(_job, connection.execute(query)))
 
-    def seen(self, job: Job) -> Job:
+    def seen(self, job: JobRecord) -> JobRecord:
         """The job as it is, whoever has noticed: lost, where its owner is dead and the row does not
         say so yet. Writes nothing."""
         return replace(job, state="lost") if job.state == "running" and self._is_dead(job) else job
 
-    def heartbeat(self, job: str, progress: dict[str, Any] | None = None) -> Job:
+    def heartbeat(self, job: str, progress: dict[str, Any] | None = None) -> JobRecord:
         """Say that this process still works on it; look at `cancel_requested` of the answer. Raises
         Conflict when the job is no longer its own."""
         values = {"heartbeat": self._clock()} | ({} if progress is None else {"progress": progress})
@@ -100,16 +100,16 @@ class Jobs:
         *,
         result: dict[str, Any] | None = None,
         error: dict[str, Any] | None = None,
-    ) -> Job:
-        """End it. error: KEvolveError.as_dict(). Raises Conflict when the job is no longer this
-        process's own."""
+        session: str | None = None,
+    ) -> JobRecord:
+        """End it. error: KEvolveError.as_dict(). session: of a job that had none, the one to which
+        it belongs from now on. Raises Conflict when the job is no longer this process's own."""
         now = self._clock()
-        return self._change_own(
-            job,
-            {"state": state, "result": result, "error": error, "heartbeat": now, "finished": now},
-        )
+        values = {"state": state, "result": result, "error": error, "heartbeat": now}
+        belongs = {} if session is None else {"session": session}
+        return self._change_own(job, {**values, **belongs, "finished": now})
 
-    def request_cancel(self, job: str) -> Job:
+    def request_cancel(self, job: str) -> JobRecord:
         """Ask the owner to stop, whichever process it is; a lost job is cancelled at once, one that
         is over stays as it is."""
         j, identifier = schema.jobs, number(job, "j")
@@ -124,7 +124,7 @@ class Jobs:
             )
             return _get(connection, job)
 
-    def reclaim_lost(self) -> tuple[Job, ...]:
+    def reclaim_lost(self) -> tuple[JobRecord, ...]:
         """Mark the running jobs of dead owners as lost; all lost jobs, the oldest first."""
         j = schema.jobs
         with self._database.read() as connection:
@@ -144,7 +144,7 @@ class Jobs:
                     )
         return tuple(reversed(self.list(states=("lost",), limit=10_000)))
 
-    def claim(self, job: str) -> Job:
+    def claim(self, job: str) -> JobRecord:
         """Make a lost job a running one of this process, to be run again. Exactly one of those who
         try it gets it; the others get Conflict."""
         j, owner = schema.jobs, this_process()
@@ -167,11 +167,11 @@ class Jobs:
                 )
             return found
 
-    def _is_dead(self, job: Job) -> bool:
+    def _is_dead(self, job: JobRecord) -> bool:
         living = alive(job.owner)
         return self._clock() - job.heartbeat > STALE_S if living is None else not living
 
-    def _change_own(self, job: str, values: dict[str, Any]) -> Job:
+    def _change_own(self, job: str, values: dict[str, Any]) -> JobRecord:
         j, owner = schema.jobs, this_process()
         with self._database.write() as connection:
             row = _get(connection, job, lock=True)
@@ -198,7 +198,7 @@ def _owned(owner: Owner, heartbeat: float) -> dict[str, Any]:
     }
 
 
-def _get(connection: Connection, job: str, *, lock: bool = False) -> Job:
+def _get(connection: Connection, job: str, *, lock: bool = False) -> JobRecord:
     query = select(schema.jobs).where(schema.jobs.c.id == number(job, "j"))
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
@@ -206,8 +206,8 @@ def _get(connection: Connection, job: str, *, lock: bool = False) -> Job:
     return _job(row)
 
 
-def _job(row: Row[Any]) -> Job:
-    return Job(
+def _job(row: Row[Any]) -> JobRecord:
+    return JobRecord(
         id=f"j{row.id}",
         kind=row.kind,
         session=row.session,

@@ -148,7 +148,7 @@ class Owner:
 
 
 @dataclass(frozen=True)
-class Job:
+class JobRecord:
     """id: "j12". attempts: how often it was started; above 1 after its owner died.
     cancel_requested: the owner should stop. error: the form of KEvolveError.as_dict()."""
 

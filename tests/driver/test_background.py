@@ -58,8 +58,9 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> anyio.Event:
 
 def test_the_author_is_told_what_was_found_meanwhile(runner: Runner, measured: anyio.Event) -> None:
     author = Slow(measured)
-    outcome = runner.run(author, search=TUNED, budget=Budget(evaluations=4))
-    assert outcome.session.spent.evaluations == 4
+    outcome = runner.run(author, search=TUNED, budget=Budget(evaluations=6))
+    # one more where a setting was under way when the author asked
+    assert outcome.session.spent.evaluations in (6, 7)
     assert outcome.ending is not None
     assert outcome.session.nodes > outcome.nodes  # so many are its author's
     assert any("Parameter search meanwhile: tuned n1: " in ask.text for ask in author.asked)

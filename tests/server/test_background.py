@@ -172,7 +172,7 @@ async def test_a_server_that_ends_leaves_nodes_and_the_next_one_goes_on(
         await client.call_tool("session_next", {"session_id": session})
         assert len(await searched(client, session, 3)) == 3
         jobs = data(await client.call_tool("job_wait", {}))["jobs"]
-        assert {job["kind"] for job in jobs} == {"open", "evaluate"}
+        assert {job["kind"] for job in jobs} == {"open", "submit"}
 
 
 async def test_the_share_of_the_budget_bounds_it(client: Client) -> None:

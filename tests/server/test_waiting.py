@@ -26,13 +26,13 @@ async def test_a_slow_tool_hands_over_a_job(client: Client) -> None:
     assert data(running)["state"] == "running"
     assert data(running)["eta_s"] > 0
     assert data(running)["next"] == f"job_wait(job_id={job!r}, wait_s=45)"
-    assert text(running).startswith(f"Job {job} (evaluate for {session}) is running")
+    assert text(running).startswith(f"Job {job} (submit for {session}) is running")
     assert data(await client.call_tool("kernel_submit", arguments))["job_id"] == job
     assert (
         data(await client.call_tool("job_wait", {"job_id": job, "wait_s": 0}))["state"] == "running"
     )
     done = await client.call_tool("job_wait", {"session_id": session})
-    assert (data(done)["state"], data(done)["kind"]) == ("done", "evaluate")
+    assert (data(done)["state"], data(done)["kind"]) == ("done", "submit")
     assert data(done)["result"]["node"]["id"] == "n1"
     assert text(await client.call_tool("job_wait", {"job_id": job})) == text(done)
     assert [j["id"] for j in data(await client.call_tool("job_wait", {}))["jobs"]] == [job, "j1"]

@@ -3,6 +3,9 @@ behind."""
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import anyio
 import pytest
 
@@ -131,6 +134,23 @@ async def test_a_killed_process_loses_nothing_that_was_finished(bench: Bench) ->
         )
         assert len(mine.evaluated) + len(theirs.evaluated) == 1
         assert [n.id for n in (await two.tree(session)).nodes] == ["n1", "n2"]
+
+
+async def test_a_job_of_another_version_is_refused(bench: Bench) -> None:
+    _, job_id, _ = killed(bench.home / "home", bench.task().path)
+    with closing(sqlite3.connect(bench.home / "home" / "kevolve.db")) as database:
+        database.execute('update jobs set payload = \'{"of": "yore"}\' where id = ?', (job_id[1:],))
+        database.execute("update jobs set result = '{\"of\": \"yore\"}' where state = 'done'")
+        database.commit()
+    async with bench.service() as service:
+        job = await service.wait(job_id, 20)
+        assert (job.state, job.error and job.error.code) == ("failed", "conflict")
+        assert job.error is not None
+        assert "written by another version" in job.error.message
+        assert len(await service.jobs()) == 3
+        with pytest.raises(Conflict, match="another version"):
+            await service.job("j1")
+    assert bench.executor.started == []
 
 
 async def test_a_fault_in_one_job_is_told_and_spares_the_others(bench: Bench) -> None:
