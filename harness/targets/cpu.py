@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from .. import native
-from ..types import Ceilings, Device
+from ..types import Ceilings, Device, Target
 from . import ceilings_cache
 from .state import DeviceState, stolen_ns, waited_ns
 
 # of this process as it started: a thread that times keeps off one
 CORES = tuple(sorted(os.sched_getaffinity(0)))
-NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cpu", "cpu", 1.02, 8 << 30
+NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cpu", "cpu", Target("cpu").margin, 8 << 30
 PATIENCE_S, PROCESS_US = 18.0, 0.0
 BEHIND = 0.75  # single pairs of equal kernels came to 0.93 to 1.12 on two noisy cores
 SYNCHRONOUS, ONE_BY_ONE, LAUNCH_US, EXTRA_FIGURES = True, True, 0.0, True

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import native
-from ..types import Ceilings, Device
+from ..types import Ceilings, Device, Target
 from . import ceilings_cache, cpu, framework, nvml
 from .state import DeviceState, is_foreign, program
 
-NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cuda", "cuda:0", 1.01, 0
+NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cuda", "cuda:0", Target("cuda").margin, 0
 # A launch takes 0.15 us more in some processes than in others, wherever data and code lie: another
 # stream of the same process differs as well (seen on an H200). The ratios of a kernel of 3.6 us
 # scatter by 3 %, so that 1 % takes three dozen processes.

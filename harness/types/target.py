@@ -9,6 +9,8 @@ from typing import Literal
 _HOST = "cpu"
 _USUAL_LANGUAGES = {_HOST: "cpp", "cuda": "triton", "hip": "triton"}
 Mode = Literal["execute", "verify", "compile", "absent"]
+# a ratio nearer to 1 than this is no difference: what remains between two timings of one kernel
+_MARGINS = {_HOST: 1.02, "cuda": 1.01}
 _PATTERN = re.compile(r"^(cpu|cuda|hip)(?::([a-z0-9_]+))?$")
 
 
@@ -39,6 +41,11 @@ class Target:
     def usual_language(self) -> str:
         """What candidates for it are written in where nobody says otherwise."""
         return _USUAL_LANGUAGES[self.family]
+
+    @property
+    def margin(self) -> float:
+        """Of the timing verdicts there; for a family that nobody can time yet, the widest."""
+        return _MARGINS.get(self.family, max(_MARGINS.values()))
 
     def __str__(self) -> str:
         return f"{self.family}:{self.arch}" if self.arch else self.family

@@ -3,26 +3,19 @@ asks, a random source and the spend, it answers what to expand next, what the au
 tree, how nodes compare and whether the search is over. Nothing here reads a clock, a file or a
 database; everything is derived from nodes and asks."""
 
-from .fitness import (
-    MARGIN,
+from .comparison import (
     Change,
-    Figures,
-    Prediction,
-    against_parent,
+    Comparison,
     compare,
-    dominates,
-    eligible,
-    figures,
-    fitness,
-    interval,
     meeting,
-    prediction,
+    observed,
     progress,
     rank,
-    ratio,
     stalled_for,
     undominated,
+    versus_parent,
 )
+from .fitness import Figures, eligible, figures, fitness, interval
 from .memory import PATIENCE, History, decide, history
 from .parameters import Searched, affordable, next_to_tune, searched
 from .policies import SelectionPolicy, ask_random, create_policy, policy_names
@@ -31,20 +24,19 @@ from .tree import ROOT, Ask, Expansion, Meeting, MemoryOperator, Node, Role, Tre
 from .unmet_goals import unmet_goals
 
 __all__ = [
-    "MARGIN",
     "PATIENCE",
     "ROOFLINE",
     "ROOT",
     "STALL_AFTER",
     "Ask",
     "Change",
+    "Comparison",
     "Expansion",
     "Figures",
     "History",
     "Meeting",
     "MemoryOperator",
     "Node",
-    "Prediction",
     "Reason",
     "Role",
     "Searched",
@@ -52,13 +44,11 @@ __all__ = [
     "Termination",
     "Tree",
     "affordable",
-    "against_parent",
     "apart",
     "ask_random",
     "compare",
     "create_policy",
     "decide",
-    "dominates",
     "eligible",
     "figures",
     "fitness",
@@ -67,15 +57,15 @@ __all__ = [
     "meeting",
     "next_to_tune",
     "no_winner",
+    "observed",
     "policy_names",
-    "prediction",
     "progress",
     "rank",
-    "ratio",
     "room",
     "searched",
     "stalled_for",
     "terminate",
     "undominated",
     "unmet_goals",
+    "versus_parent",
 ]

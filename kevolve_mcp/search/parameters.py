@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from harness.types import Budget, Spent
 
-from .fitness import rank
+from .comparison import rank
 from .termination import room
 from .tree import Ask, Node, Tree
 

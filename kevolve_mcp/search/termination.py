@@ -8,7 +8,8 @@ from typing import Literal
 
 from harness.types import Budget, Goal, Spent
 
-from .fitness import MARGIN, Figures, progress, stalled_for
+from .comparison import progress, stalled_for
+from .fitness import Figures
 from .tree import Ask, Node, Tree
 
 Reason = Literal["goal_reached", "roofline_reached", "stalled", "budget_spent"]
@@ -44,13 +45,12 @@ def terminate(
     open_asks: Sequence[Ask] = (),
     stall_after: int | None = STALL_AFTER,
     roofline_fraction: float | None = ROOFLINE,
-    margin: float = MARGIN,
 ) -> Termination | None:
     """Whether the search is over; None while it is not.
 
     best: `fitness.figures` of the evaluation of `tree.best()`; without it latency and roofline
-    goals are never reached. stall_after: evaluated nodes without progress beyond noise (`margin`),
-    failures included; None to go on for ever. roofline_fraction: the achieved fraction of the
+    goals are never reached. stall_after: evaluated nodes without progress beyond noise, failures
+    included; None to go on for ever. roofline_fraction: the achieved fraction of the
     ceiling, in every case, at which any goal is done; None for never. Open asks do not keep a
     search alive; the sentence mentions them, and what they yield is still recorded.
 
@@ -63,7 +63,7 @@ def terminate(
         found = _goal(node, goal, best or Figures()) or _roofline(
             node, best or Figures(), roofline_fraction
         )
-    found = found or _stall(tree, node, stall_after, margin) or _budget(tree, node, budget, spent)
+    found = found or _stall(tree, node, stall_after) or _budget(tree, node, budget, spent)
     if found is None or not open_asks:
         return found
     count = len(open_asks)
@@ -133,14 +133,14 @@ def _roofline(node: Node, best: Figures, threshold: float | None) -> Termination
     return Termination("roofline_reached", text)
 
 
-def _stall(tree: Tree, node: Node | None, after: int | None, margin: float) -> Termination | None:
-    idle = stalled_for(tree.nodes, margin)
+def _stall(tree: Tree, node: Node | None, after: int | None) -> Termination | None:
+    idle = stalled_for(tree.nodes)
     if after is None or idle < after:
         return None
     if node is None:
         text = f"Progress stalled after {idle} candidates. {_no_winner(tree)}"
     else:
-        last = progress(tree.nodes, margin)[-1]
+        last = progress(tree.nodes)[-1]
         text = (
             f"Progress stalled: none of the last {idle} candidates was faster than {last.id} "
             f"beyond noise. Best: {_name(node)}."

@@ -6,19 +6,19 @@ tree loaded from the store after a crash is the tree that was.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from harness.types import Status, Verdict
+from harness.types import Status, Target, Verdict
 
 ROOT = "n0"  # the task itself: its baseline, fitness 1; it exists in every tree and is never stored
 
 AUTHOR = "author"  # under which a node's annotations name who handed it in
 AUTOMATIC = "parameter search"  # that author, where nobody did
+MARGIN = Target("cpu").margin  # of a node whose device is not known: the widest one
 
 MemoryOperator = Literal["none", "parent", "siblings", "both"]
 Role = Literal["start", "draft", "improve", "repair", "tune", "crossover"]
@@ -56,7 +56,8 @@ class Node:
     parent's (on 1 without a parent). tunables: the choices that the candidate's TUNABLES name, {}
     where none are known. seconds/device_seconds: what the evaluation cost. approved_by: who let it
     pass; one that needs a review then counts as correct. met: the comparison with the best node of
-    the moment, None where none was needed.
+    the moment, None where none was needed. margin: of the device that timed it; ratios nearer to 1
+    are no progress.
     """
 
     id: str
@@ -85,6 +86,7 @@ class Node:
     device_seconds: float = 0.0
     approved_by: str = ""
     met: Meeting | None = None
+    margin: float = MARGIN
 
     @property
     def failed(self) -> bool:
@@ -193,20 +195,6 @@ class Tree:
             current = self.by_id.get(current.parents[0]) if current.parents else None
         return tuple(reversed(path))
 
-    def siblings(self, node_id: str) -> tuple[Node, ...]:
-        """The other children of this node's parents, in the order of insertion; of a root: the
-        other roots."""
-        node = self.by_id.get(node_id)
-        if node is None:
-            return ()
-        found = {
-            s.id: s
-            for parent in node.parents or (ROOT,)
-            for s in self.children(parent)
-            if s.id != node_id
-        }
-        return tuple(sorted(found.values(), key=lambda n: n.seq))
-
     def depth(self, node_id: str) -> int:
         """Edges between ROOT and the node along first parents: 0 for ROOT, 1 for drafts and
         starts."""
@@ -234,10 +222,6 @@ class Tree:
         """The nodes worth building on: every correct one, as `in_order`."""
         return in_order(n for n in self.nodes if not n.failed)
 
-    def failures(self) -> tuple[Node, ...]:
-        """Negative memory: every node that was not proved correct, in the order of insertion."""
-        return tuple(n for n in self.nodes if n.failed)
-
     def untried(self, node_id: str) -> int | None:
         """How many settings of the node's TUNABLES no node of its structure has tried.
 
@@ -260,36 +244,6 @@ class Tree:
         if ask is not None and name in ask.annotations:
             return ask.annotations[name]
         return node.annotations.get(name)
-
-    def defects(self) -> tuple[str, ...]:
-        """What contradicts an insert-only history, one sentence each; () for every tree that a
-        store may return."""
-        found = []
-        for what, seqs in (
-            ("node", [n.seq for n in self.nodes]),
-            ("ask", [a.seq for a in self.asks]),
-        ):
-            if any(b <= a for a, b in itertools.pairwise(seqs)):
-                found.append(f"{what}s are not in strictly increasing order of seq: {seqs}")
-        if len(self.by_id) != len(self.nodes) or ROOT in self.by_id:
-            found.append(f"node ids must be unique and differ from {ROOT}")
-        seen: set[str] = set()
-        for node in self.nodes:
-            found += [
-                f"{node.id} names the parent {p}, which no earlier node is"
-                for p in node.parents
-                if p not in seen
-            ]
-            if node.ask is not None and node.ask not in self.asks_by_seq:
-                found.append(f"{node.id} answers ask {node.ask}, which does not exist")
-            seen.add(node.id)
-        for ask in self.asks:
-            found += [
-                f"{ask.id} names the parent {p}, which does not exist"
-                for p in ask.parents
-                if p not in self.by_id
-            ]
-        return tuple(found)
 
     def best(self) -> Node | None:
         """The first of the eligible nodes `in_order`, None without one."""

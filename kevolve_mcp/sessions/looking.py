@@ -11,7 +11,7 @@ from harness.types import to_json
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import NotFound, UsageError
 from kevolve_mcp.export import SessionFacts, session_report
-from kevolve_mcp.search import ROOT, Node, Tree, no_winner
+from kevolve_mcp.search import ROOT, Node, Tree, no_winner, observed
 from kevolve_mcp.store import SessionRecord, Store, StoredEvaluation
 from kevolve_mcp.synthesis import template_candidate
 from kevolve_mcp.synthesis.wording import met_line, number, settings
@@ -293,7 +293,7 @@ def _foretold(tree: Tree, node: Node) -> list[str]:
     figure stands above."""
     if not node.predicted_speedup:
         return []
-    found = views.observed(tree, node)
+    found = observed(tree, node)
     of = "the strongest baseline" if node.parents in ((), (ROOT,)) else "its parent"
     measured = f"measured: {found:.3g}x" if found else "nothing was measured"
     return [f"predicted: {node.predicted_speedup:.3g}x the speed of {of}; {measured}"]

@@ -9,7 +9,7 @@ from harness.types import Candidate
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.executors.base import Progress
-from kevolve_mcp.search import Ask, Node, Tree
+from kevolve_mcp.search import Ask, Node, Tree, observed
 from kevolve_mcp.store import SessionRecord, Store, StoredEvaluation
 from knowledge.families import of_operators
 
@@ -169,7 +169,7 @@ async def _told(shared: Shared, p: SubmitParameters, found: recording.Recorded) 
         nearest=found.likeness.node if found.likeness else "",
         likeness=found.likeness.share if found.likeness else None,
         predicted_speedup=node.predicted_speedup,
-        observed=views.observed(tree, node),
+        observed=observed(tree, node),
         spent=spent,
     )
 

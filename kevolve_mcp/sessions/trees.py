@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.types import CandidateError
+from harness.types import CandidateError, Target
 from kevolve_mcp.search import Node, Tree, interval
 from kevolve_mcp.store import Store
 from kevolve_mcp.store.meetings import noted
@@ -18,6 +18,7 @@ class _Measured:
     interval: tuple[float, float] | None
     seconds: float
     device_seconds: float
+    margin: float
 
 
 class Trees:
@@ -42,7 +43,9 @@ class Trees:
             )
         if measured is None:
             e = store.evaluations.get(node.evaluation).evaluation
-            measured = _Measured(interval(e.cases), e.seconds, e.device_seconds)
+            measured = _Measured(
+                interval(e.cases), e.seconds, e.device_seconds, Target.parse(e.target).margin
+            )
         if tunables is None:
             tunables = _tunables(store, node.candidate)
         with self._lock:
@@ -52,6 +55,7 @@ class Trees:
             interval=measured.interval if node.fitness else None,
             seconds=measured.seconds,
             device_seconds=measured.device_seconds,
+            margin=measured.margin,
             tunables=dict(tunables),
             met=noted(node.annotations),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.types import CaseResult, Evaluation, Spent, Task, from_json
-from kevolve_mcp.search import ROOT, Node, Tree, against_parent, interval, meeting, rank
+from kevolve_mcp.search import Node, Tree, interval, versus_parent
 from kevolve_mcp.search.tree import AUTOMATIC
 from kevolve_mcp.store import SessionRecord
 
@@ -25,9 +25,8 @@ from .types import (
 def node_view(tree: Tree, node: Node) -> NodeView:
     """With its effect on the best of its parents, and "improved" or "regressed" among the signals
     where that is certain."""
-    effect, between = versus_parent(tree, node)
-    change = against_parent(tree, node)
-    told = (change,) if change in ("improved", "regressed") and change not in node.signals else ()
+    found = versus_parent(tree, node)
+    certain = found.change in ("improved", "regressed") and found.change not in node.signals
     return NodeView(
         id=node.id,
         parents=node.parents,
@@ -39,9 +38,9 @@ def node_view(tree: Tree, node: Node) -> NodeView:
         origin=node.origin,
         hypothesis=node.hypothesis,
         predicted_speedup=node.predicted_speedup,
-        versus_parent=effect,
-        versus_parent_interval=between,
-        signals=(*told, *node.signals),
+        versus_parent=found.ratio,
+        versus_parent_interval=found.interval,
+        signals=(*((found.change,) if certain else ()), *node.signals),
         params=dict(node.params),
         structure=node.structure,
         evaluation_id=node.evaluation,
@@ -52,26 +51,6 @@ def node_view(tree: Tree, node: Node) -> NodeView:
         met=node.met,
         provenance=AUTOMATIC if node.automatic else "",
     )
-
-
-def versus_parent(tree: Tree, node: Node) -> tuple[float | None, tuple[float, float] | None]:
-    """F over the F of its best parent, with the interval of that ratio; (None, None) without two
-    figures."""
-    parents = [tree.by_id[p] for p in node.parents if p in tree.by_id and tree.by_id[p].score > 0]
-    return effect(node, rank(parents)[0]) if parents else (None, None)
-
-
-def effect(node: Node, other: Node) -> tuple[float | None, tuple[float, float] | None]:
-    """F(node) / F(other), from the same rounds where they met in some. Otherwise the interval
-    divides bound by opposite bound: never too narrow, whatever the correlation."""
-    if node.score <= 0 or other.score <= 0:
-        return None, None
-    if (met := meeting(node, other)) is not None:
-        return met.ratio, met.interval
-    between = None
-    if node.interval is not None and other.interval is not None and other.interval[0] > 0:
-        between = (node.interval[0] / other.interval[1], node.interval[1] / other.interval[0])
-    return node.score / other.score, between
 
 
 def best_view(tree: Tree) -> NodeView | None:
@@ -166,14 +145,6 @@ def exported_view(node: str, measured: Evaluation) -> ExportedView:
 def lineage(tree: Tree, node: Node) -> tuple[NodeView, ...]:
     """Root to node along first parents."""
     return tuple(node_view(tree, n) for n in tree.trajectory(node.id))
-
-
-def observed(tree: Tree, node: Node) -> float | None:
-    """What a prediction is held against: the effect on the best parent, or F itself where the
-    parent is the baseline."""
-    if not node.parents or node.parents == (ROOT,):
-        return node.fitness or None
-    return versus_parent(tree, node)[0]
 
 
 def _case_result(case: CaseResult) -> CaseResultView:

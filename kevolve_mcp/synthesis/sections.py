@@ -18,7 +18,7 @@ from harness.types import (
     Task,
 )
 from kevolve_mcp.actions import Action, Say, sentences
-from kevolve_mcp.search.fitness import ratio
+from kevolve_mcp.search.comparison import compare
 from kevolve_mcp.search.parameters import Searched
 from kevolve_mcp.search.policies.moves import WHY
 from kevolve_mcp.search.tree import Ask, Node, in_order
@@ -96,9 +96,9 @@ def _searched(found: Searched) -> str:
     head = f"Parameter search meanwhile: tuned {found.node.id}: {count}"
     if found.best is None:
         return f"{head}, none correct."
-    value, between = ratio(found.best, found.node) or (None, None)
-    figure = "" if value is None else f" {value:.3g}x"
-    figure += f" [{between[0]:.3g}, {between[1]:.3g}]" if between else ""
+    over = compare(found.best, found.node)
+    figure = "" if over.ratio is None else f" {over.ratio:.3g}x"
+    figure += f" [{over.interval[0]:.3g}, {over.interval[1]:.3g}]" if over.interval else ""
     params = ", ".join(f"{name}={v}" for name, v in found.best.params.items())
     return f"{head}, best {found.best.id}{figure} ({params})."
 

@@ -24,8 +24,6 @@ def ids(nodes):
 def test_family_relations():
     assert ids(FORK.children(ROOT)) == ["n1", "n5"]
     assert ids(FORK.children("n1")) == ["n2", "n3"]
-    assert ids(FORK.siblings("n2")) == ["n3"]
-    assert ids(FORK.siblings("n1")) == ["n5"]
     assert ids(FORK.children("n5")) == ["n6"]
     assert FORK.depth(ROOT) == 0
     assert FORK.depth("n6") == 4
@@ -33,9 +31,8 @@ def test_family_relations():
     assert FORK.descendants("n1") == {"n2", "n3", "n4", "n6"}
 
 
-def test_frontier_is_the_correct_nodes_best_first_and_failures_are_kept():
+def test_frontier_is_the_correct_nodes_best_first():
     assert ids(FORK.frontier()) == ["n4", "n6", "n2", "n1", "n5"]
-    assert ids(FORK.failures()) == ["n3"]
 
 
 def test_untried_counts_the_settings_left_within_a_structure():
@@ -67,19 +64,9 @@ def test_annotations_are_read_from_the_ask_first():
     assert made.annotation(made.nodes[1], "absent") is None
 
 
-def test_defects_name_what_no_store_may_return():
-    assert not FORK.defects()
-    assert "n2 names the parent n3" in " ".join(tree(node(1), node(2, 1.0, 3), node(3)).defects())
-    assert "increasing" in " ".join(tree(node(2), node(1)).defects())
-    assert "unique" in " ".join(tree(node(1), node(1)).defects())
-    assert "answers ask 4" in " ".join(tree(node(1, ask=4)).defects())
-    assert "a1 names the parent n8" in " ".join(tree(asks=(ask(1, "improve", 8),)).defects())
-
-
 @given(situations)
 def test_inserting_changes_nothing_that_was_there(situation):
     whole, _ = situation
-    assert not whole.defects()
     for size in range(len(whole.nodes)):
         part = Tree(whole.nodes[:size], whole.asks)
         for n in part.nodes:

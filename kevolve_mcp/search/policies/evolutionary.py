@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from harness.types import Spent
 
-from ..fitness import stalled_for
+from ..comparison import stalled_for
 from ..memory import PATIENCE
 from ..tree import Ask, Expansion, Node, Role, Tree
 from . import moves

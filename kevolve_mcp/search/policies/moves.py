@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ..fitness import stalled_for
+from ..comparison import stalled_for
 from ..memory import PATIENCE, decide
 from ..tree import Ask, Expansion, MemoryOperator, Node, Tree
 

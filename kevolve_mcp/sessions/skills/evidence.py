@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from harness.types import Evaluation
 from kevolve_mcp.errors import NotFound
-from kevolve_mcp.search import ROOT, Node, Tree
+from kevolve_mcp.search import ROOT, Node, Tree, compare
 from kevolve_mcp.store import SessionRecord, SkillEvidence, Store
 
 from .. import views
@@ -65,7 +65,10 @@ def measured(
 def effect_of(node: Node, parent: Node | None) -> tuple[float | None, tuple[float, float] | None]:
     """F over the parent's F, over 1 without a parent, with its interval; None where it is not
     known."""
-    return (node.fitness, node.interval) if parent is None else views.effect(node, parent)
+    if parent is None:
+        return node.fitness, node.interval
+    found = compare(node, parent)
+    return found.ratio, found.interval
 
 
 def refusal(store: Store, node: Node, parent: Node | None) -> str:

@@ -1,0 +1,171 @@
+"""What may be said about one node against another, without mistaking noise for progress.
+
+Ratios are compared on the log scale. Where two nodes were timed in the same rounds, what these
+rounds say counts; otherwise the 95 % intervals are combined as independent errors (root of the sum
+of squares).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.types import Verdict
+
+from .tree import ROOT, Meeting, Node, Tree, apart, in_order
+
+Change = Literal["improved", "regressed", "equivalent", "inconclusive"]
+
+_SAID: dict[Verdict, Change] = {
+    "faster": "improved",
+    "slower": "regressed",
+    "equivalent": "equivalent",
+    "inconclusive": "inconclusive",
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One node over another.
+
+    change: improved where the interval of the ratio lies above the margin of the device, regressed
+    where it lies below the margin's inverse, equivalent inside, inconclusive where it reaches
+    across or one of the two was never timed. ratio: F over F, from the same rounds where they met
+    in some; None when one of them has no F. interval: of 95 %; None without a ratio, or when one of
+    them has no interval.
+    """
+
+    change: Change
+    ratio: float | None = None
+    interval: tuple[float, float] | None = None
+
+
+def compare(node: Node, other: Node) -> Comparison:
+    """What the measurements say of `node` against `other`.
+
+    Where they met in the same rounds, that verdict holds. A node without an interval counts as
+    exact, so that the margin alone decides. Proved correct against not proved correct is improved,
+    whatever the speed.
+    """
+    proved = _proved(node, other)
+    if node.score <= 0 or other.score <= 0:
+        return Comparison(proved or "inconclusive")
+    met = meeting(node, other)
+    if met is not None and met.ratio is not None and met.interval is not None:
+        change = _SAID[met.verdict] if met.verdict else _change(node, other, met.interval)
+        return Comparison(proved or change, met.ratio, met.interval)
+    value, bounds = node.score / other.score, _bounds(node, other)
+    known = node.interval is not None and other.interval is not None
+    return Comparison(proved or _change(node, other, bounds), value, bounds if known else None)
+
+
+def _proved(node: Node, other: Node) -> Change | None:
+    """What follows where one of the two was not proved correct."""
+    if node.failed and other.failed:
+        return "equivalent"
+    if node.failed or other.failed:
+        return "regressed" if node.failed else "improved"
+    return None
+
+
+def _change(node: Node, other: Node, between: tuple[float, float]) -> Change:
+    (low, high), margin = between, max(node.margin, other.margin)
+    if low > margin:
+        return "improved"
+    if high < 1 / margin:
+        return "regressed"
+    return "equivalent" if low >= 1 / margin and high <= margin else "inconclusive"
+
+
+def meeting(node: Node, other: Node) -> Meeting | None:
+    """How `node` did against `other` in the same rounds, whichever was told later; None where they
+    were not timed so, or where what was measured since sets their intervals apart."""
+    if apart(node.span, other.span):
+        return None
+    if node.met is not None and node.met.other == other.id and node.met.interval is not None:
+        return node.met
+    met = other.met
+    if met is None or met.other != node.id or met.ratio is None or met.interval is None:
+        return None
+    turned: dict[str, Verdict] = {"faster": "slower", "slower": "faster"}
+    verdict = turned.get(met.verdict or "", met.verdict)
+    return Meeting(other.id, verdict, 1 / met.ratio, (1 / met.interval[1], 1 / met.interval[0]))
+
+
+def _bounds(node: Node, other: Node) -> tuple[float, float]:
+    """Of the ratio of two nodes that have an F; where neither has an interval both are the
+    ratio."""
+    value = node.score / other.score
+    down = math.hypot(_half(node, 0), _half(other, 1))
+    up = math.hypot(_half(node, 1), _half(other, 0))
+    return value * math.exp(-down), value * math.exp(up)
+
+
+def _half(node: Node, side: Literal[0, 1]) -> float:
+    """Distance between F and one end of its interval, on the log scale; 0 where unknown."""
+    if node.interval is None or node.interval[side] <= 0:
+        return 0.0
+    return abs(math.log(node.interval[side] / node.score))
+
+
+def versus_parent(tree: Tree, node: Node) -> Comparison:
+    """`compare` with the best of the node's parents; a node without parents is inconclusive."""
+    parents = [tree.by_id[p] for p in node.parents if p in tree.by_id]
+    return compare(node, rank(parents)[0]) if parents else Comparison("inconclusive")
+
+
+def observed(tree: Tree, node: Node) -> float | None:
+    """What a prediction is held against: the ratio to the best parent, or F itself where the parent
+    is the baseline."""
+    if not node.parents or node.parents == (ROOT,):
+        return node.fitness or None
+    return versus_parent(tree, node).ratio
+
+
+def rank(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """Best first: what is eligible `in_order`, then the rest by the F that is assured, then by F,
+    then the earlier one."""
+    some = tuple(nodes)
+    able = [n for n in some if n.eligible and n.score > 0]
+    rest = [n for n in some if not (n.eligible and n.score > 0)]
+    return (*in_order(able), *sorted(rest, key=lambda n: (-n.assured, -n.score, n.seq)))
+
+
+def undominated(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """The correct nodes that no other dominates, best first: those that a confirmation may still
+    tell apart."""
+    correct = rank(n for n in nodes if not n.failed)
+    return tuple(n for n in correct if not any(_dominates(other, n) for other in correct))
+
+
+def _dominates(node: Node, other: Node) -> bool:
+    """Whether nothing speaks for `other`: it is clearly slower and not the only eligible one."""
+    return compare(node, other).change == "improved" and (node.eligible or not other.eligible)
+
+
+def progress(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The nodes that moved the best beyond noise when they were inserted, in that order.
+
+    Each is compared with the last of them and not with the best of the moment, so small steps add
+    up and lucky ones do not.
+    """
+    steps: list[Node] = []
+    for node in nodes:
+        if (
+            node.eligible
+            and node.score > 0
+            and (not steps or compare(node, steps[-1]).change == "improved")
+        ):
+            steps.append(node)
+    return tuple(steps)
+
+
+def stalled_for(nodes: Sequence[Node]) -> int:
+    """How many nodes of authors were evaluated since the best last moved beyond noise; all of them
+    if it never did. Settings that parameter search tried say nothing of whether authors have
+    ideas."""
+    steps = progress(nodes)
+    since = steps[-1].seq if steps else 0
+    return sum(1 for n in nodes if n.seq > since and not n.automatic)
