@@ -166,6 +166,7 @@ async def _make(call: _Call, taken: frozenset[str]) -> AskView | None:
                 lease_s=leases.LEASE_S,
                 seq=seq,
                 skills=built.skills,
+                held=built.context.held,
             )
         except Conflict:
             continue  # another process took this seq: look again
@@ -215,19 +216,31 @@ async def _stored(call: _Call, tree: Tree, ask: Ask, *, repeated: bool = False) 
 
 async def _handed_over(call: _Call, tree: Tree, ask: Ask) -> AskView:
     """An ask that was free, written for the author who took it."""
-    view = await _written(call, tree, ask, await _reader(call, tree, ask.seq))
+    built = await _built(call, tree, ask, await _reader(call, tree, ask.seq))
     await call.shared.thread(
-        call.store.asks.rewrite, call.record.id, ask.seq, view.context.text, author=call.holder
+        call.store.asks.rewrite,
+        call.record.id,
+        ask.seq,
+        built.context.text,
+        author=call.holder,
+        held=built.context.held,
     )
-    return view
+    return _view(tree, ask, built)
 
 
 async def _written(call: _Call, tree: Tree, ask: Ask, reader: Reader) -> AskView:
+    return _view(tree, ask, await _built(call, tree, ask, reader))
+
+
+async def _built(call: _Call, tree: Tree, ask: Ask, reader: Reader) -> gathering.Built:
     """Text and data as of the moment when the ask was made."""
     expansion = Expansion(ask.parents, ask.memory, ask.role, ask.annotations)
-    built = await gathering.build(
+    return await gathering.build(
         call.shared, call.record, call.task, _then(tree, ask), expansion, ask.seq, reader
     )
+
+
+def _view(tree: Tree, ask: Ask, built: gathering.Built) -> AskView:
     answers = [n.id for n in tree.nodes if n.ask == ask.seq]
     return AskView(built.context.ask, built.pages, ", ".join(answers), ask.lease_until)
 

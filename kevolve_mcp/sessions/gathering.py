@@ -74,9 +74,10 @@ def had(
     """What this author was given in other asks than `seq` (or in earlier ones alone), and which
     sources it handed in itself."""
     known: dict[str, str] = {}
-    for other, text in store.asks.shown_to(session, holder).items():
+    given = store.asks.held_by(session, holder)
+    for other, keys in given.items():
         if other != seq and (other < seq or not earlier):
-            for key in shown.holds(text):
+            for key in keys:
                 known.setdefault(key, f"a{other}")
     for node in tree.nodes:
         own = node.annotations.get(AUTHOR) == holder
@@ -89,20 +90,18 @@ def had(
         elif (
             node.ask is not None
             and node.origin is not None
-            and shown.START in shown.holds(_text(store, session, node, holder))
+            and shown.START in given.get(node.ask, ())
+            and _as_given(store, session, node)
         ):
             known.setdefault(shown.source_key(node.id), f"a{node.ask}")
     known.pop(shown.START, None)  # each ask has its own
     return known
 
 
-def _text(store: Store, session: str, start: Node, holder: str) -> str:
-    """The text of the ask that a start answers, if it was given to this author and evaluated as it
-    was."""
+def _as_given(store: Store, session: str, start: Node) -> bool:
+    """Whether a start is the kernel that its ask showed."""
     assert start.ask is not None
-    ask = store.asks.get(session, start.ask)
-    same = ask.author == holder and ask.annotations.get("candidate") == start.candidate
-    return store.asks.shown(session, start.ask) if same else ""
+    return store.asks.get(session, start.ask).annotations.get("candidate") == start.candidate
 
 
 async def build(

@@ -162,7 +162,8 @@ class OpenJob(Job[OpenParameters, Opened]):
             built = await gathering.build(
                 shared, record, task, tree, expansion, seq, Reader({}), report
             )
-            new.append(NewAsk(expansion, built.context.text))
+            context = built.context
+            new.append(NewAsk(expansion, context.text, held=context.held))
         if new:
             await shared.thread(
                 store.asks.add_all, record.id, new, author="", lease_s=0.0, first_seq=first

@@ -47,9 +47,10 @@ class Asks:
         lease_s: float,
         seq: int | None = None,
         skills: Sequence[str] = (),
+        held: Sequence[str] = (),
     ) -> Ask:
         """One ask; see `add_all`."""
-        new = NewAsk(expansion, shown, tuple(skills))
+        new = NewAsk(expansion, shown, tuple(skills), tuple(held))
         return self.add_all(session, (new,), author=author, lease_s=lease_s, first_seq=seq)[0]
 
     def add_all(
@@ -87,6 +88,7 @@ class Asks:
                         role=ask.expansion.role,
                         annotations=ask.expansion.annotations,
                         shown=text,
+                        held=list(ask.held),
                         author=author,
                         created=now,
                         lease_until=now + lease_s,
@@ -111,26 +113,27 @@ class Asks:
             digest = _row(connection, session, seq).shown
         return self._artifacts.text(digest)
 
-    def shown_to(self, session: str, author: str) -> dict[int, str]:
-        """The text of every ask that was last given to this author, by seq."""
+    def held_by(self, session: str, author: str) -> dict[int, tuple[str, ...]]:
+        """What each ask held in full that was last given to this author, by seq."""
         a = schema.asks
         with self._database.read() as connection:
             rows = connection.execute(
-                select(a.c.seq, a.c.shown).where(a.c.session == session, a.c.author == author)
+                select(a.c.seq, a.c.held)
+                .where(a.c.session == session, a.c.author == author)
+                .order_by(a.c.seq)
             ).all()
-        return {
-            row.seq: self._artifacts.text(row.shown)
-            for row in sorted(rows, key=lambda row: row.seq)
-        }
+        return {row.seq: tuple(row.held) for row in rows}
 
-    def rewrite(self, session: str, seq: int, shown: str, *, author: str) -> None:
+    def rewrite(
+        self, session: str, seq: int, shown: str, *, author: str, held: Sequence[str] = ()
+    ) -> None:
         """The text of an ask that changed hands, as its present author is shown it; without effect
         when another one has it."""
         digest, a = self._artifacts.put(shown), schema.asks
         with self._database.write() as connection:
             session_row(connection, session, lock=True)
-            held = (a.c.session == session, a.c.seq == seq, a.c.author == author)
-            connection.execute(update(a).where(*held).values(shown=digest))
+            same = (a.c.session == session, a.c.seq == seq, a.c.author == author)
+            connection.execute(update(a).where(*same).values(shown=digest, held=list(held)))
 
     def open(self, session: str) -> tuple[Ask, ...]:
         """Asks without a node whose lease still runs, in the order of their seq."""

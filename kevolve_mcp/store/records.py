@@ -64,11 +64,12 @@ class SessionSummary:
 @dataclass(frozen=True)
 class NewAsk:
     """shown: the text handed to the author; kept as an artifact. skills: ids of the pages of skills
-    in it."""
+    in it. held: keys of what the text has in full, see `synthesis.shown`."""
 
     expansion: Expansion
     shown: str
     skills: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -172,6 +172,7 @@ asks = Table(
     Column("role", String(20), nullable=False),
     Column("annotations", JSON, nullable=False),
     _digest("shown"),  # artifact
+    Column("held", JSON, nullable=False, server_default="[]"),  # keys of what the text has in full
     Column("author", PlainText, nullable=False),
     _time(),
     _time("lease_until"),

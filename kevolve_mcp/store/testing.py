@@ -347,12 +347,17 @@ class StoreConformance:
             session = opened(store).id
             asks = store.asks.add_all(
                 session,
-                [NewAsk(EXPAND, "1"), NewAsk(EXPAND, "2")],
+                [NewAsk(EXPAND, "1"), NewAsk(EXPAND, "2", held=("task", "rules"))],
                 author="a",
                 lease_s=60,
                 first_seq=1,
             )
             assert [ask.id for ask in asks] == ["a1", "a2"]
+            assert store.asks.held_by(session, "a") == {1: (), 2: ("task", "rules")}
+            store.asks.rewrite(session, 2, "anew", author="b", held=("task",))
+            assert store.asks.held_by(session, "a")[2] == ("task", "rules"), "b does not have it"
+            store.asks.rewrite(session, 2, "2", author="a", held=("task",))
+            assert store.asks.held_by(session, "a")[2] == ("task",)
             refused(
                 Conflict, lambda: store.asks.add(session, EXPAND, "", author="b", lease_s=60, seq=2)
             )

@@ -83,11 +83,14 @@ class Material:
 
 @dataclass(frozen=True)
 class Context:
-    """ask: the data, its `text` filled. cuts: one line for each section that was shortened or
-    dropped. tokens: the estimate."""
+    """What an author is given."""
 
     ask: AskContext
+    """The data, its `text` filled."""
     cuts: tuple[str, ...] = ()
+    """One line for each section that was shortened or dropped."""
+    held: tuple[str, ...] = ()
+    """Keys of what later asks may refer to."""
 
     @property
     def text(self) -> str:
@@ -108,7 +111,9 @@ def build_context(material: Material, max_tokens: int = 8000) -> Context:
     kept = assemble(built, limit - longest)
     last = shown.line(kept.held)
     return Context(
-        replace(ask_data(material), text=kept.text + (f"\n\n{last}" if last else "")), kept.cuts
+        replace(ask_data(material), text=kept.text + (f"\n\n{last}" if last else "")),
+        kept.cuts,
+        kept.held,
     )
 
 

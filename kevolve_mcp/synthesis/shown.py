@@ -1,7 +1,7 @@
 """What an author has been given before, so that it is referred to and not repeated.
 
-An ask's text ends with a line that names what it holds in full. The line is read back from the
-stored text: what was shown is known from what was shown, and from nothing beside it. Pure.
+An ask's text ends with a line that names what it holds in full; the same keys are stored with the
+ask. Pure.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from kevolve_mcp.actions import Action, Say
 
 from .layout import Section
 
-MARK = "Given above, and only referred to in later asks: "
 OWN = ""  # in place of an ask: the author wrote it itself
 
 
@@ -30,17 +29,7 @@ START = "starting kernel"
 def line(keys: Iterable[str]) -> str:
     """The last line of an ask that holds these; "" for none."""
     named = ", ".join(keys)
-    return f"{MARK}{named}." if named else ""
-
-
-def holds(text: str) -> tuple[str, ...]:
-    """What the text of an ask says that it holds; () for one that was cut at its end."""
-    last = text.rstrip().rpartition("\n")[2]
-    return (
-        tuple(last.removeprefix(MARK).removesuffix(".").split(", "))
-        if last.startswith(MARK)
-        else ()
-    )
+    return f"Given above, and only referred to in later asks: {named}." if named else ""
 
 
 def references(
