@@ -59,6 +59,8 @@ def start_worker(
                 worker,
                 lambda: worker.ask("device", seconds=LOAD_SECONDS, **context.place.device),
             )
+        if not poison:
+            worker.note_base()
         context.guard(
             "loading",
             worker,

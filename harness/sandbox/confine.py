@@ -248,7 +248,7 @@ def _landlock(rules: Confinement) -> None:
     # everything under the new root may be read; a kernel without landlock still has the binds
     if rules.level == "namespaces":
         if syscalls.landlock_abi():
-            syscalls.landlock(["/"], ["/tmp", "/dev/shm", "/proc", "/dev/null", *rules.devices])
+            syscalls.landlock(["/"], ["/tmp", "/dev/shm", "/dev/null", *rules.devices])
     else:
         # a path rule cannot tell /proc/self from the rest, which compilers do without
         system = _system(rules) if rules.tools else SYSTEM

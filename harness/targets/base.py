@@ -91,6 +91,10 @@ class DeviceFamily(Protocol):
     def state(self, processes: Sequence[int]) -> DeviceState:
         """What it is like now. processes: of ours that run on it. Takes a millisecond or less."""
 
+    def memory_of(self, processes: Sequence[int]) -> int | None:
+        """Bytes of the device's own memory that these processes hold together; None where it has
+        none, or the driver does not tell."""
+
     def nodes(self) -> tuple[str, ...]:
         """Device files that a confined worker needs."""
 

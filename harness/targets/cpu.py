@@ -122,6 +122,11 @@ def state(processes: Sequence[int]) -> DeviceState:
     return DeviceState(time.monotonic_ns(), waited, stolen_ns(timing_cpu()), facts=facts)
 
 
+def memory_of(processes: Sequence[int]) -> int | None:
+    """The machine's memory is no device's."""
+    return None
+
+
 def cache_sizes() -> dict[str, int]:
     """Bytes of the data caches that one core sees."""
     found: dict[str, int] = {}

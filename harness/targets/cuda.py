@@ -106,6 +106,15 @@ def state(processes: Sequence[int]) -> DeviceState:
     )
 
 
+def memory_of(processes: Sequence[int]) -> int | None:
+    """With what their contexts take."""
+    gpu = _gpu()
+    told = nvml.state(gpu.uuid).processes if gpu is not None else {}
+    found = [told[p] for p in processes if p in told]
+    held = [each for each in found if each is not None]
+    return sum(held) if held and len(held) == len(found) else None
+
+
 def facts() -> dict[str, str]:
     """Model, architecture, multiprocessors, memory, L2, driver."""
     import torch

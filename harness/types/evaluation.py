@@ -160,6 +160,16 @@ class CaseResult:
     pairs: int = 0
     page_faults: float | None = None
     baseline_page_faults: float | None = None
+    host_peak_bytes: int | None = None
+    """The most that the candidate's process held of the machine's memory while it was timed, beyond
+    what it began with, as the kernel counts it."""
+    baseline_host_peak_bytes: int | None = None
+    """The same of `baseline`."""
+    device_peak_bytes: int | None = None
+    """What its process held of the device's memory after its timed calls; None on a CPU, and where
+    the driver does not tell."""
+    baseline_device_peak_bytes: int | None = None
+    """The same of `baseline`."""
     threads: int = 1
     allocation: str = ""
     naive_speedup: float | None = None

@@ -20,13 +20,17 @@ class Policy:
     isolation: IsolationLevel = "landlock"
     tolerance: Literal["default", "bitwise"] = "default"
     review: bool = False
+    memory_gib: float | None = None
+    """The most that a candidate may hold while it is timed, of the machine's memory and of the
+    device's; None for any."""
 
     def permits(self, level: IsolationLevel) -> bool:
         """Whether a measured isolation level is at least the required one."""
         return ISOLATION_LEVELS.index(level) <= ISOLATION_LEVELS.index(self.isolation)
 
     def __str__(self) -> str:
+        memory = "" if self.memory_gib is None else f",memory_gib={self.memory_gib:g}"
         return (
             f"library_calls={self.library_calls},isolation={self.isolation},"
-            f"tolerance={self.tolerance}"
+            f"tolerance={self.tolerance}{memory}"
         )

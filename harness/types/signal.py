@@ -103,6 +103,8 @@ VOCABULARY: dict[str, str] = {
     "division_heavy": "divisions and square roots are a large part of the arithmetic",
     "transcendental_heavy": "calls to exp, log, tanh … in the hot loop",
     "page_faults": "the call touches fresh pages each time",
+    "memory.beyond_baseline": "it holds far more memory than the strongest baseline",
+    "memory.over_limit": "it holds more memory than is allowed",
     "timed_briefly": (
         "plainly behind the best so far: timed in one pair of processes, and no further"
     ),

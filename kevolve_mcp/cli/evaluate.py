@@ -3,6 +3,7 @@ database."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
@@ -11,7 +12,7 @@ import typer
 from kevolve_mcp.errors import UsageError
 
 from .failures import EXIT_FAILURE
-from .options import Json, Language, Python, Target
+from .options import Json, Language, MemoryLimit, Python, Target
 from .terminal import announcer, print_json, show
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def evaluate(
             help="The weakest isolation to accept: namespaces, bubblewrap, landlock, process.",
         ),
     ] = "landlock",
+    memory_gib: MemoryLimit = None,
     quick: Annotated[
         bool,
         typer.Option(
@@ -92,7 +94,7 @@ def evaluate(
     from .executors import open_executor
     from .verdicts import all_correct
 
-    allowed = _policy(library_calls, isolation)
+    allowed = replace(_policy(library_calls, isolation), memory_gib=memory_gib)
     if package is not None and (task is not None or candidates):
         raise UsageError(
             "--package takes no TASK and no CANDIDATE", "The package holds both; give either."

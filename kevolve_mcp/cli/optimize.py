@@ -10,7 +10,7 @@ import typer
 from kevolve_mcp.errors import UsageError
 
 from .failures import EXIT_FAILURE, EXIT_INTERRUPTED
-from .options import Json, Language, Python, Server, Target, Token, parse_target
+from .options import Json, Language, MemoryLimit, Python, Server, Target, Token, parse_target
 from .terminal import print_json, show
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ DESCRIBING = (
     "seed",
     "inject",
     "tune",
+    "memory_gib",
     "new",
     "python",
 )
@@ -141,6 +142,7 @@ def optimize(
             ),
         ),
     ] = None,
+    memory_gib: MemoryLimit = None,
     parallel: Annotated[
         int, typer.Option("--parallel", min=1, max=16, help="Asks in flight at once.")
     ] = 1,
@@ -188,6 +190,7 @@ def optimize(
             goal=goal,
             budget=running.usual_budget(named, author),
             python=python,
+            memory_gib=memory_gib,
             search={"skills": not no_skills, **chosen},
             new=new,
         )
@@ -242,12 +245,13 @@ def _session(
     goal: str,
     budget: Budget,
     python: str,
+    memory_gib: float | None,
     search: dict[str, Any],
     new: bool,
 ) -> SessionSpec:
     """What to open, by paths on this machine. search: what was not said is None or empty. Raises
     UsageError."""
-    from harness.types import Goal
+    from harness.types import Goal, Policy
     from kevolve_mcp.sessions.types import SearchOptions, SessionSpec, Text
 
     from .files import find_task
@@ -265,6 +269,7 @@ def _session(
         budget=budget,
         start=Text(path=str(start.expanduser().absolute()) if start else ""),
         python=python,
+        policy=Policy(memory_gib=memory_gib),
         search=SearchOptions(**{k: v for k, v in search.items() if v not in (None, "")}),
         new=new,
     )
@@ -282,7 +287,7 @@ def _check(ctx: typer.Context, task: Path | None, resume: str) -> None:
         if source is not None and source.name == "COMMANDLINE"
     ]
     if resume and given:
-        word = "TASK" if given[0] == "task" else f"--{given[0]}"
+        word = "TASK" if given[0] == "task" else f"--{given[0].replace('_', '-')}"
         raise UsageError(
             f"--resume takes no {word}",
             "The session knows what it searches for and how. --evaluations, --minutes, --tokens "

@@ -36,6 +36,14 @@ Language = Annotated[
         "--language", help="What candidates are written in. Default: the target's usual language."
     ),
 ]
+MemoryLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--memory-gib",
+        min=0.001,
+        help="The most that a kernel may hold while it is timed, of host and of device memory.",
+    ),
+]
 Python = Annotated[
     str,
     typer.Option(

@@ -29,8 +29,8 @@ PolicyArgument = Annotated[
     Field(
         description=(
             '"greedy", "evolutionary", or an object: selection, library_calls (flag, allow, '
-            "reject), isolation, tolerance (default, bitwise), review, skills, seed, inject, tune "
-            "(0..1)"
+            "reject), isolation, tolerance (default, bitwise), review, memory_gib, skills, seed, "
+            "inject, tune (0..1)"
         )
     ),
 ]
@@ -81,10 +81,10 @@ def parse_policy(
         raise UsageError(f"policy: unknown field {unknown[0]!r}; known: {known}", example)
     rules = {name: value for name, value in data.items() if accepted[name] is Policy}
     search = {name: value for name, value in data.items() if accepted[name] is SearchOptions}
-    return (
-        _decoded(Policy, rules, "policy", example),
-        _decoded(SearchOptions, search, "policy", example),
-    )
+    policy = _decoded(Policy, rules, "policy", example)
+    if policy.memory_gib is not None and policy.memory_gib <= 0:
+        raise UsageError("policy: memory_gib must be positive", "Leave it out for no limit.")
+    return policy, _decoded(SearchOptions, search, "policy", example)
 
 
 def parse_budget(given: dict[str, float] | None) -> Budget:

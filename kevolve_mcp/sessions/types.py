@@ -318,6 +318,10 @@ class CaseResultView:
     threads: int = 1
     allocation: str = ""
     naive_speedup: float | None = None
+    host_peak_bytes: int | None = None
+    baseline_host_peak_bytes: int | None = None
+    device_peak_bytes: int | None = None
+    baseline_device_peak_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -166,6 +166,10 @@ def _case_result(case: CaseResult) -> CaseResultView:
         threads=case.threads,
         allocation=case.allocation,
         naive_speedup=case.naive_speedup,
+        host_peak_bytes=case.host_peak_bytes,
+        baseline_host_peak_bytes=case.baseline_host_peak_bytes,
+        device_peak_bytes=case.device_peak_bytes,
+        baseline_device_peak_bytes=case.baseline_device_peak_bytes,
     )
 
 

@@ -26,6 +26,11 @@ def number(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
+def memory_size(size: int) -> str:
+    """ "12 MiB", "3.1 GiB"."""
+    return f"{size / 2**30:.1f} GiB" if size >= 1 << 30 else f"{size / 2**20:.0f} MiB"
+
+
 def settings(params: Mapping[str, object]) -> str:
     """ "BLOCK=512 UNROLL=4"."""
     return one_line(" ".join(f"{name}={value}" for name, value in params.items()), 300)

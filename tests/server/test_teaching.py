@@ -38,6 +38,10 @@ async def test_unknown_and_wrong_arguments(client: Client) -> None:
     )
     assert "library_calls" in error["message"]
     error = refused(
+        await client.call_tool("session_open", {"task_source": TASK, "policy": {"memory_gib": 0}})
+    )
+    assert "memory_gib must be positive" in error["message"]
+    error = refused(
         await client.call_tool("session_open", {"task_source": TASK, "budget": {"evals": 3}})
     )
     assert "evaluations" in error["message"]

@@ -100,9 +100,9 @@ class _Contestant:
                 self.context, screening.of(case), results[case.name], self.times, rng
             )
             signals += found.signals
+            results[case.name] = found.result
             if found.failure is not None:
                 return Timed({}, signals, results, found.failure)
-            results[case.name] = found.result
         work = whose_work(self.context, results, self._verified.launches)
         data = {"blocks": {name: blocks.report(times) for name, times in self.times.items()}}
         return Timed(

@@ -62,6 +62,11 @@ class Block:
     warm_us: dict[str, float] = field(default_factory=dict)
     end_to_end_us: dict[str, float] = field(default_factory=dict)
     dispatch_us: dict[str, float] = field(default_factory=dict)
+    host_bytes: dict[str, int] = field(default_factory=dict)
+    """By side, the most that its process held of the machine's memory, beyond what it began with
+    and what the judge lends it."""
+    device_bytes: dict[str, int] = field(default_factory=dict)
+    """The same of a device's memory, where the driver tells."""
 
     def unmeasured_us(
         self, difference: Callable[[Sequence[float], Sequence[float]], float], *baselines: str
@@ -131,6 +136,12 @@ class CaseTimes:
             getattr(block, figure)[side] for block in self.blocks if side in getattr(block, figure)
         ]
         return statistics.median(found) if found else None
+
+    def most(self, figure: str, side: str) -> int | None:
+        """The largest over the processes of a figure that each has once: host_bytes or device_bytes
+        of a side; None where none has it."""
+        found = [getattr(block, figure).get(side) for block in self.blocks]
+        return max((each for each in found if each is not None), default=None)
 
     @cached_property
     def seen_ns(self) -> float:

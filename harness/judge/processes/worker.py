@@ -36,6 +36,7 @@ from ..process_environment import scrubbed_environment
 from .answers import in_range, parsed, printable
 from .bubblewrap import outer_pid
 from .freezing import parent_of
+from .peak_memory import own_bytes
 
 LOG_BYTES = 256 * 1024
 # the kind that may say of a candidate that nothing can be said here: it is then not stored
@@ -83,8 +84,13 @@ class Worker:
     server: subprocess.Popen[bytes] | None = None  # that it was forked from, and dies with
     memory_bytes: int = 0  # that it can map, 0 for any
     kind: str = ""  # of fork_server
+    base_bytes: int = 0  # that it held for itself before it got what it runs
     killed_before: int = field(default_factory=lambda: _killed_for_memory())
     _copies: list[int] = field(default_factory=list)
+
+    def note_base(self) -> None:
+        """What it holds from now on counts as its own."""
+        self.base_bytes = own_bytes(self.root)
 
     @property
     def pid(self) -> int:

@@ -108,6 +108,7 @@ class TaskWorkers:
             for t in (self.text.source.encode(), self.text.held_out.encode())
         ]
         packed = buffers.from_bytes("compiled", kept)
+        worker.note_base()
         try:
             reply = worker.ask(
                 "open",

@@ -12,7 +12,7 @@ from ..failures import Failure
 from ..figures import statistics
 from ..figures.case_times import CaseTimes
 from ..stage_context import StageContext
-from . import blocks
+from . import blocks, memory_bounds
 
 UNCONFIRMED = (
     "the judge's clock does not reproduce the candidate's own, which said faster: the figure is "
@@ -40,7 +40,8 @@ class Conclusion:
     result: CaseResult
     signals: tuple[Signal, ...] = ()
     failure: Failure | None = None
-    """The figures show a cheat; the result is then what it was before."""
+    """The figures show a cheat, and the result is what it was before; or it holds more memory than
+    it may."""
 
 
 def conclude(
@@ -87,10 +88,16 @@ def conclude(
         detail=_why_raised(context, own, best),
         page_faults=statistics.median(own.all("faults")),
         baseline_page_faults=statistics.median(own.all("baseline_faults")),
+        host_peak_bytes=own.most("host_bytes", ""),
+        baseline_host_peak_bytes=own.most("host_bytes", best),
+        device_peak_bytes=own.most("device_bytes", ""),
+        baseline_device_peak_bytes=own.most("device_bytes", best),
         threads=1,
         allocation=context.machine.environment_of(family).allocation,
     )
-    return Conclusion(concluded, tuple(signals))
+    signals += memory_bounds.beyond_baseline(concluded)
+    over = None if context.ablating else memory_bounds.over_limit(concluded, context.request.policy)
+    return Conclusion(concluded, tuple(signals), over)
 
 
 def compare(

@@ -155,10 +155,10 @@ class _Timing:
         screened, result = self._screening.of(case), self._results[case.name]
         found = concluding.conclude(self._context, screened, result, self._times, self._rng)
         self._signals += found.signals
-        if found.failure is not None:
-            raise found.failure
         verdict = None if self._context.ablating else found.result.verdict
         self._results[case.name] = replace(found.result, verdict=verdict)
+        if found.failure is not None:
+            raise found.failure
 
     def _behind(self, processes: int) -> str:
         """Why a search need not go on timing a candidate that its first processes show far behind

@@ -34,6 +34,7 @@ from ..processes.freezing import Turn, aside, turns
 from ..processes.worker import Worker
 from ..tasks.drawer import BURSTS
 from ..tasks.opening import OpenTask
+from .memory_use import MemoryUse
 from .runners import InBursts, OneByOne, Queued, Sides, Timed
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def time_process(
     with lock.hold(cancel), aside(task.timing_cpus):
         before = task.family.state(processes)
         block = Block({}, before, before, calls=pool.calls, warm=pool.warm)
+        memory = MemoryUse(task, worker)
         rounds = _Rounds(
             case.name, pool, sides, names, rng, block, found, len(pool.timing), checked
         )
@@ -123,9 +125,13 @@ def time_process(
             with sides, turns(worker.root, task.baseline_worker.root) as turn:
                 rounds.run(half, turn)
         block.after = task.family.state(processes)
+        memory.record(block, "", slots)
         for name in names:
+            memory = MemoryUse(task, sides.workers[name])
             with _side(name):
                 block.warm_us[name], waited, deciding = sides.hot(name)
+            if name:  # baselines share a process, so its rounds do not tell them apart
+                memory.record(block, name, sides.slots[name])
             if not task.family.SYNCHRONOUS:
                 block.end_to_end_us[name] = waited
             if deciding is not None:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.types import CaseResult
+from kevolve_mcp.synthesis.wording import memory_size
 
 from .figures import (
     NOTHING,
@@ -67,6 +68,7 @@ def cases_table(
     said = [text for text in (_alike("threads", cases), _alike("allocation", cases)) if text]
     head = [Text(title, style="italic")] if title else []
     foot = [Text("; ".join(said), style="dim")] if said else []
+    foot += [Text(text, style="dim") for text in (_memory(cases),) if text]
     return Group(*head, Fitting(table, blocks), *foot)
 
 
@@ -99,6 +101,20 @@ def _alike(name: Literal["threads", "allocation"], cases: Sequence[CaseResult]) 
     """What holds for all cases, as a remark; "" where they differ or it is not known."""
     found = {getattr(case, name) for case in cases} - {""}
     return f"{name}: {found.pop()}" if len(found) == 1 else ""
+
+
+def _memory(cases: Sequence[CaseResult]) -> str:
+    """What each side held at most, "" where that is not known."""
+    figures = [
+        f"{c.name}{where} {memory_size(own)}, {c.baseline} {memory_size(other)}"
+        for c in cases
+        for where, own, other in (
+            ("", c.host_peak_bytes, c.baseline_host_peak_bytes),
+            (" (device)", c.device_peak_bytes, c.baseline_device_peak_bytes),
+        )
+        if own is not None and other is not None
+    ]
+    return f"memory: {'; '.join(figures)}" if figures else ""
 
 
 def _marks(case: CaseResult) -> str:

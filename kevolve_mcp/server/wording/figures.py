@@ -7,7 +7,7 @@ from typing import Any
 
 from kevolve_mcp.sessions.evaluating import USUAL_PROCESSES
 from kevolve_mcp.sessions.types import CaseResultView, EvaluationView, NodeView, SessionView
-from kevolve_mcp.synthesis.wording import settings
+from kevolve_mcp.synthesis.wording import memory_size, settings
 
 ROOM = 1.5  # times the error; less is no room worth using
 
@@ -60,7 +60,10 @@ def case_line(case: CaseResultView) -> str:
     )
     figure = f"{times(case.speedup, case.interval)} {case.verdict or ''} over {case.baseline}"
     note = f"; {case.detail}" if case.detail else ""  # why the figure is not the candidate's own
-    return f"- {case.name}: {figure}{latency}{roofline} ({others}){_accuracy(case)}{note}"
+    return (
+        f"- {case.name}: {figure}{latency}{roofline} ({others}){_accuracy(case)}{_memory(case)}"
+        f"{note}"
+    )
 
 
 def _accuracy(case: CaseResultView) -> str:
@@ -70,6 +73,19 @@ def _accuracy(case: CaseResultView) -> str:
     room = case.tolerance / case.error if case.error else 0.0
     left = f"; you may lose {room:.2g}x more accuracy" if room >= ROOM else ""
     return f"; error {case.error:.2g} of the norm, allowed {case.tolerance:.2g}{left}"
+
+
+def _memory(case: CaseResultView) -> str:
+    """What its process held, and the baseline's; "" where that is not known."""
+    figures = [
+        f"{where}{memory_size(own)} ({case.baseline} {memory_size(other)})"
+        for where, own, other in (
+            ("", case.host_peak_bytes, case.baseline_host_peak_bytes),
+            ("on the device ", case.device_peak_bytes, case.baseline_device_peak_bytes),
+        )
+        if own is not None and other is not None
+    ]
+    return f"; holds {', '.join(figures)}" if figures else ""
 
 
 def evaluation_lines(evaluation: EvaluationView) -> list[str]:

@@ -99,6 +99,13 @@ def test_the_system_is_read_only(server: Servers, tmp_path: Path, level: str) ->
 
 
 @pytest.mark.parametrize("level", LEVELS[:3])
+def test_the_most_that_it_held_cannot_be_forgotten(
+    server: Servers, tmp_path: Path, level: str
+) -> None:
+    assert attempt(server, level, tmp_path, "open('/proc/self/clear_refs', 'w').write('5')")
+
+
+@pytest.mark.parametrize("level", LEVELS[:3])
 def test_there_is_no_network(server: Servers, tmp_path: Path, level: str) -> None:
     assert attempt(
         server, level, tmp_path, "import socket\nsocket.create_connection(('127.0.0.1', 1))"
