@@ -7,8 +7,9 @@ does not keep.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kevolve_mcp.lazy import loader
 
 if TYPE_CHECKING:
     from . import events
@@ -30,27 +31,6 @@ if TYPE_CHECKING:
     from .loop import Driver, Outcome
     from .options import Options
     from .tools import Answer, Tools
-
-_HOMES = {
-    "answers": (
-        "CaseFacts",
-        "Ending",
-        "EvaluationFacts",
-        "ExportedFacts",
-        "NodeFacts",
-        "SessionFacts",
-        "SignalFacts",
-        "SkillFacts",
-        "Told",
-        "UnreadableAnswer",
-    ),
-    "client": ("SessionClient",),
-    "connection": ("Connection", "OpenClient", "connect", "read_result"),
-    "events": ("Event",),
-    "loop": ("Driver", "Outcome"),
-    "options": ("Options",),
-    "tools": ("Answer", "Tools"),
-}
 
 __all__ = [
     "Answer",
@@ -77,13 +57,27 @@ __all__ = [
     "read_result",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Loaded when used: who only shows what is there needs no client, and a client takes half a
-    second to import."""
-    if name == "events":
-        return importlib.import_module(".events", __name__)
-    home = next((module for module, names in _HOMES.items() if name in names), None)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f".{home}", __name__), name)
+__getattr__ = loader(
+    __name__,
+    {
+        "answers": (
+            "CaseFacts",
+            "Ending",
+            "EvaluationFacts",
+            "ExportedFacts",
+            "NodeFacts",
+            "SessionFacts",
+            "SignalFacts",
+            "SkillFacts",
+            "Told",
+            "UnreadableAnswer",
+        ),
+        "client": ("SessionClient",),
+        "connection": ("Connection", "OpenClient", "connect", "read_result"),
+        "events": ("Event",),
+        "loop": ("Driver", "Outcome"),
+        "options": ("Options",),
+        "tools": ("Answer", "Tools"),
+        "": ("events",),
+    },
+)

@@ -1,9 +1,16 @@
 """How a judge is reached: this machine now; other machines behind the same interface."""
 
-from .base import Executor, Progress, ProgressEvent
-from .fake import FakeExecutor
-from .interpreters import find_interpreters
-from .local import LocalExecutor
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kevolve_mcp.lazy import loader
+
+if TYPE_CHECKING:
+    from .base import Executor, Progress, ProgressEvent
+    from .fake import FakeExecutor
+    from .interpreters import find_interpreters
+    from .local import LocalExecutor
 
 __all__ = [
     "Executor",
@@ -13,3 +20,17 @@ __all__ = [
     "ProgressEvent",
     "find_interpreters",
 ]
+
+__getattr__ = loader(
+    __name__,
+    {
+        "base": (
+            "Executor",
+            "Progress",
+            "ProgressEvent",
+        ),
+        "fake": ("FakeExecutor",),
+        "interpreters": ("find_interpreters",),
+        "local": ("LocalExecutor",),
+    },
+)
