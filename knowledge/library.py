@@ -182,7 +182,7 @@ class Library:
         if cursor < 0:
             raise QueryError(
                 f"cursor must not be negative, but is {cursor}.",
-                "Begin with 0 and pass on next_cursor.",
+                "Begin with 0, and go on where the last answer says that the rest begins.",
             )
         target, language = target.strip().lower(), language.strip().lower()
         terms = query_terms(query)
