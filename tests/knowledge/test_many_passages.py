@@ -15,7 +15,7 @@ from .making import folder
 SECTIONS = 250  # of one document
 
 
-@pytest.mark.parametrize("passages", [3_000, pytest.param(20_000, marks=pytest.mark.proof)])
+@pytest.mark.parametrize("passages", [20_000, pytest.param(100_000, marks=pytest.mark.proof)])
 def test_each_name_is_found_where_it_stands(tmp_path: Path, passages: int) -> None:
     drawn = random.Random(7)
     words = [f"w{n}" for n in range(500)]
