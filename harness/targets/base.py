@@ -19,7 +19,7 @@ class DeviceFamily(Protocol):
     has; 0 for no limit. PATIENCE_S: seconds that a confirmation goes on for cases which its first
     processes leave inconclusive. PROCESS_US: by how much a call of equal processes is known to
     differ, as a standard deviation in microseconds. BEHIND: the share of the best F so far below
-    which one pair of processes suffices for a search: less than the figure of one is off by.
+    which one pair of processes suffices for a search.
 
     SYNCHRONOUS: a call is over when it returns, and what the host sees of it is its time.
     ONE_BY_ONE: calls are timed alone, each with inputs that arrive for it. LAUNCH_US: microseconds

@@ -65,7 +65,7 @@ class EvaluationRequest:
     rounds; "ablation" times what is not correct, without fitness or verdict. cases: names to
     restrict to, empty for all. effort: in a search, times the usual number of fresh processes, 1 to
     MOST_EFFORT. earlier: samples of the same key. best: F of the best so far, 0 for none: a search
-    does not go on timing a candidate that is plainly behind it."""
+    does not go on timing a candidate that is behind it."""
 
     candidate: Candidate
     purpose: Purpose = "search"

@@ -106,7 +106,7 @@ VOCABULARY: dict[str, str] = {
     "memory.beyond_baseline": "it holds far more memory than the strongest baseline",
     "memory.over_limit": "it holds more memory than is allowed",
     "timed_briefly": (
-        "plainly behind the best so far: timed in one pair of processes, and no further"
+        "behind the best so far: timed in one or two pairs of processes, and no further"
     ),
     "noisy_timing": "the samples scatter too much for a narrow interval",
     "foreign_process": "other programs used the device while it was timed",

@@ -29,8 +29,8 @@ from .parameters import Location
 from .shared import Shared
 
 RETRIES = 2
-# of the best F: what the evaluator left early, below 0.75 of the best it knew, answers up to here
-LEFT_BEHIND = 0.8
+# of the best F: what the evaluator left early, below 0.96 of the best it knew, answers up to here
+LEFT_BEHIND = 0.97
 USUAL_PROCESSES = 3  # of a candidate, in a search
 PAUSE_S = 0.2  # before the first retry, doubled for the second
 T = TypeVar("T")

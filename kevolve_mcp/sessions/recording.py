@@ -36,7 +36,7 @@ async def order(shared: Shared, place: places.Place, p: SubmitParameters) -> Ord
     store = await shared.store()
     best = (await shared.thread(shared.trees.load, store, p.session)).best()
     candidate = await shared.thread(store.candidates.get, p.candidate)
-    return places.order(place, candidate, p, best.assured if best else 0.0)
+    return places.order(place, candidate, p, best.score if best else 0.0)
 
 
 async def at_once(shared: Shared, place: places.Place, p: SubmitParameters) -> Recorded | None:

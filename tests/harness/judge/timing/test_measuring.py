@@ -207,7 +207,7 @@ def test_a_search_leaves_what_is_plainly_behind_the_best(monkeypatch: pytest.Mon
     assert found.interval[0] < 1.8 < 2.2 < found.interval[1]  # one process is not sure of more
 
 
-@pytest.mark.parametrize(("best", "purpose"), [(2.1, "search"), (0.0, "search"), (9.0, "export")])
+@pytest.mark.parametrize(("best", "purpose"), [(2.05, "search"), (0.0, "search"), (9.0, "export")])
 def test_what_may_be_the_best_is_timed_to_the_end(
     monkeypatch: pytest.MonkeyPatch, best: float, purpose: str
 ) -> None:
