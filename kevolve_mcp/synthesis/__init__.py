@@ -2,30 +2,23 @@
 skills), files to fill in (templates), parameters to try (tuning), and the authors themselves.
 Nothing here evaluates, stores or talks to a network."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from kevolve_mcp.lazy import loader
-
-if TYPE_CHECKING:
-    from .ask import (
-        AskContext,
-        CaseFacts,
-        HistoryRow,
-        ParentView,
-        StartView,
-        TaskFacts,
-        structural_names,
-        structure_digest,
-    )
-    from .context import Context, Material, Parent, ask_data, build_context
-    from .layout import estimate_tokens
-    from .sections import Excerpt
-    from .skills import Instantiation, Instantiations, instantiate, skill_name
-    from .starts import SimilarKernel, Start, Starts, find_starts
-    from .templates import template_candidate
-    from .tuning import Choice, next_choice
+from .ask import (
+    AskContext,
+    CaseFacts,
+    HistoryRow,
+    ParentView,
+    StartView,
+    TaskFacts,
+    structural_names,
+    structure_digest,
+)
+from .context import Context, Material, Parent, ask_data, build_context
+from .layout import estimate_tokens
+from .sections import Excerpt
+from .skills import Instantiation, Instantiations, instantiate, skill_name
+from .starts import SimilarKernel, Start, Starts, find_starts
+from .templates import template_candidate
+from .tuning import Choice, next_choice
 
 __all__ = [
     "AskContext",
@@ -55,45 +48,3 @@ __all__ = [
     "structure_digest",
     "template_candidate",
 ]
-
-__getattr__ = loader(
-    __name__,
-    {
-        "ask": (
-            "AskContext",
-            "CaseFacts",
-            "HistoryRow",
-            "ParentView",
-            "StartView",
-            "TaskFacts",
-            "structural_names",
-            "structure_digest",
-        ),
-        "context": (
-            "Context",
-            "Material",
-            "Parent",
-            "ask_data",
-            "build_context",
-        ),
-        "layout": ("estimate_tokens",),
-        "sections": ("Excerpt",),
-        "skills": (
-            "Instantiation",
-            "Instantiations",
-            "instantiate",
-            "skill_name",
-        ),
-        "starts": (
-            "SimilarKernel",
-            "Start",
-            "Starts",
-            "find_starts",
-        ),
-        "templates": ("template_candidate",),
-        "tuning": (
-            "Choice",
-            "next_choice",
-        ),
-    },
-)
