@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from harness.types import Task
-from kevolve_mcp.actions import Action, Say
+from harness.types import Budget, Task
+from kevolve_mcp.actions import Action, Say, plainly
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.search import (
     Ask,
@@ -26,14 +26,15 @@ from . import experience, gathering, leases, looking
 from .gathering import Reader
 from .parameters import SubmitParameters
 from .shared import Shared
-from .types import AskBatch, AskView, NextRequest
+from .types import AskBatch, AskView
+from .use_case import UseCase
 
 RETRIES = 5  # another process may ask at the same moment
 
 
 @dataclass(frozen=True)
 class _Call:
-    """One call of `next_asks`. holder: who asks. whole: the asks go to authors who have seen
+    """One call of `Asking.next`. holder: who asks. whole: the asks go to authors who have seen
     nothing, so nothing is left out."""
 
     shared: Shared
@@ -46,33 +47,60 @@ class _Call:
     say: Say
 
 
-async def next_asks(shared: Shared, request: NextRequest) -> AskBatch:
-    """The author's open ask again, else new ones, or why none. Raises NotFound, Conflict,
-    UsageError."""
-    store = await shared.store()
-    record = await shared.thread(store.sessions.get, request.session_id)
-    task = await shared.thread(store.tasks.get, record.task)
-    several = request.fresh or request.count > 1
-    share = None if request.max_tokens is None else request.max_tokens // request.count
-    holder = leases.holder(request.author)
-    call = _Call(shared, store, record, task, holder, several, share, request.say)
-    if request.ask_id:
-        return await _reread(call, ask_seq(request.ask_id))
-    if record.state != "open":
-        raise Conflict(
-            f"session {record.id} is {record.state}: {record.reason}",
-            "",
-            Action("open_another", "starts another one"),
-        )
-    if request.budget is not None:
-        call = replace(
-            call, record=await shared.thread(store.sessions.set_budget, record.id, request.budget)
-        )
-    async with shared.asking(record.id):
-        batch = await _ask(call, request.count)
-    if batch.asks:
-        shared.background.wake(record.id)
-    return batch
+class Asking(UseCase):
+    async def next(
+        self,
+        session_id: str,
+        *,
+        count: int = 1,
+        ask_id: str = "",
+        fresh: bool = False,
+        max_tokens: int | None = None,
+        author: str = "",
+        budget: Budget | None = None,
+        say: Say = plainly,
+    ) -> AskBatch:
+        """The author's open ask again, else new ones, or why the search has ended.
+
+        Args:
+            ask_id: that ask again.
+            count: above 1, so many new asks for authors who work at once.
+            fresh: for an author who has seen nothing of this session: another ask than the one that
+                is open, with nothing left out.
+            max_tokens: of text and data together; None for the usual size.
+            budget: the session's from now on.
+            author: who asks; equal names are one author, who has read what it was given.
+            say: how the ask names a call.
+
+        Raises:
+            NotFound, Conflict, UsageError.
+        """
+        await self._check_opened(session_id)
+        shared = self._shared
+        store = await shared.store()
+        record = await shared.thread(store.sessions.get, session_id)
+        task = await shared.thread(store.tasks.get, record.task)
+        several = fresh or count > 1
+        share = None if max_tokens is None else max_tokens // count
+        holder = leases.holder(author)
+        call = _Call(shared, store, record, task, holder, several, share, say)
+        if ask_id:
+            return await _reread(call, ask_seq(ask_id))
+        if record.state != "open":
+            raise Conflict(
+                f"session {record.id} is {record.state}: {record.reason}",
+                "",
+                Action("open_another", "starts another one"),
+            )
+        if budget is not None:
+            call = replace(
+                call, record=await shared.thread(store.sessions.set_budget, record.id, budget)
+            )
+        async with shared.asking(record.id):
+            batch = await _ask(call, count)
+        if batch.asks:
+            shared.background.wake(record.id)
+        return batch
 
 
 async def _ask(call: _Call, count: int) -> AskBatch:

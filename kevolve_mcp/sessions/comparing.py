@@ -18,25 +18,7 @@ from . import evaluating, inputs, places, views
 from .job import Job
 from .parameters import CompareParameters
 from .shared import Shared
-from .types import Compared, CompareRequest, DuelView, JobView
-
-
-async def compare(shared: Shared, request: CompareRequest) -> JobView:
-    """A job: a comparison is always measured now. Raises UsageError, NotFound."""
-    store = await shared.store()
-    inputs.check_effort(request.effort)
-    named = await places.name(shared, request)
-    kernels = await shared.thread(_kernels, store, named.record, request, named.language)
-    _check(kernels)
-    for candidate in kernels.values():
-        await shared.thread(store.candidates.put, candidate)
-    parameters = CompareParameters(
-        where=named.where,
-        candidates=tuple(c.digest for c in kernels.values()),
-        labels=tuple(kernels),
-        effort=request.effort,
-    )
-    return await shared.jobs.start("compare", parameters)
+from .types import Compared, CompareRequest, DuelView
 
 
 class CompareJob(Job[CompareParameters, Compared]):
@@ -70,10 +52,10 @@ def duel_view(duel: Duel, labels: tuple[str, ...]) -> DuelView:
     )
 
 
-def _kernels(
+def kernels(
     store: Store, record: SessionRecord | None, request: CompareRequest, language: str
 ) -> dict[str, Candidate]:
-    """By label, the one that the others are held against first."""
+    """By label, the one that the others are held against first. Raises UsageError, NotFound."""
     found: dict[str, Candidate] = {}
     given = [request.kernel] if request.kernel else []
     for place, text in enumerate((*given, *request.against)):
@@ -94,6 +76,7 @@ def _kernels(
                 inputs.candidate(loaded, language),
             )
         found[label if label not in found else f"{label} ({place + 1})"] = candidate
+    _check(found)
     return found
 
 

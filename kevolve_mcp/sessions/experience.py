@@ -6,19 +6,13 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from harness.types import Target, Task
-from kevolve_mcp.actions import Action
-from kevolve_mcp.errors import UsageError
-from kevolve_mcp.executors.base import Progress
+from harness.types import Task
 from kevolve_mcp.search import Expansion
 from kevolve_mcp.store import SessionRecord, SimilarKernel, Store
 from kevolve_mcp.synthesis import SimilarKernel as Lent
 
-from . import inputs
-from .shared import Shared
-from .types import SimilarView, Text
+from .types import SimilarView
 
 NAMED = 5  # when a session is opened
 LENT = 2  # as starts
@@ -108,38 +102,6 @@ def shown(store: Store, expansion: Expansion) -> tuple[Lent, ...]:
             note["similarity"],
         ),
     )
-
-
-async def similar(
-    shared: Shared,
-    text: Text,
-    target: str,
-    language: str,
-    python: str,
-    limit: int,
-    progress: Progress | None,
-) -> tuple[str, tuple[SimilarView, ...]]:
-    """The name of a task and what earlier sessions found for tasks like it. The task is opened, not
-    timed."""
-    if limit < 1:
-        raise UsageError(
-            f"limit={limit}: at least one task must be asked for", "Leave it out for the default."
-        )
-    try:
-        Target.parse(target)
-    except ValueError as error:
-        raise UsageError(
-            str(error), "", Action("describe_targets", "lists the targets of this machine")
-        ) from None
-    loaded = await shared.thread(inputs.load_task, text)
-    language = language or Target.parse(target).usual_language
-    store = await shared.store()
-    executor = shared.pool.get(python, Path(loaded.path).parent if loaded.path else None)
-    task = await executor.open_task(
-        loaded.source, loaded.path, target, timed=False, progress=progress
-    )
-    found = await shared.thread(store.similar, task, target, language, limit)
-    return task.name, named(found, task, target, language)
 
 
 def _view(kernel: SimilarKernel, task: Task, target: str, language: str) -> SimilarView:

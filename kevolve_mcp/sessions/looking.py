@@ -21,6 +21,7 @@ from .outline import outlined
 from .shared import Shared
 from .trees import Trees
 from .types import ExportedView, NodeView, SessionView, TreeView
+from .use_case import UseCase
 
 PIECE = 24_000  # characters of one answer, about 6,000 tokens
 SECTIONS = ("summary", "source", "log", "profile", "assembly", "cases", "stages", "context")
@@ -61,94 +62,99 @@ def _exported(store: Store, record: SessionRecord) -> ExportedView | None:
     )
 
 
-async def look(
-    shared: Shared,
-    session_id: str,
-    *,
-    node_id: str,
-    evaluation_id: str,
-    diff_base: str,
-    section: str,
-    cursor: int,
-    detailed: bool,
-) -> TreeView:
-    """The page that the arguments name. Raises NotFound, UsageError."""
-    store = await shared.store()
-    if section and section not in (*SECTIONS, TEMPLATE):
-        raise UsageError(
-            f"unknown section {section!r}", f"Sections: {', '.join((*SECTIONS, TEMPLATE))}."
-        )
-    if section == TEMPLATE and (evaluation_id or node_id or diff_base or not session_id):
-        raise UsageError(
-            "the template belongs to a session, not to a node or an evaluation",
-            "",
-            Action("write_template", "shows it", session=session_id),
-        )
-    if evaluation_id:
-        return await shared.thread(_evaluation, store, evaluation_id, section, cursor)
-    if not session_id:
-        if node_id or diff_base:
+class Looking(UseCase):
+    async def tree(
+        self,
+        session_id: str = "",
+        *,
+        node_id: str = "",
+        evaluation_id: str = "",
+        diff_base: str = "",
+        section: str = "",
+        cursor: int = 0,
+        detailed: bool = False,
+    ) -> TreeView:
+        """Sessions, a tree, a node, an evaluation, a difference, or a session's template: the page
+        that the arguments name. Raises NotFound, UsageError."""
+        if session_id:
+            await self._check_opened(session_id)
+        shared = self._shared
+        store = await shared.store()
+        if section and section not in (*SECTIONS, TEMPLATE):
             raise UsageError(
-                "a node was named without its session",
-                "Name the session, too: node ids count per session.",
+                f"unknown section {section!r}", f"Sections: {', '.join((*SECTIONS, TEMPLATE))}."
             )
-        return await shared.thread(_sessions, store, shared.trees, cursor)
-    record = await shared.thread(store.sessions.get, session_id)
-    if section == TEMPLATE:
-        return await shared.thread(_template, store, record, cursor)
-    tree = await shared.thread(shared.trees.load, store, record.id)
-    if diff_base:
-        return await shared.thread(_difference, store, record, tree, node_id, diff_base, cursor)
-    if node_id:
-        return await shared.thread(_node, store, record, tree, node_id, section, cursor)
-    view = await session(shared, record)
-    return _tree(view, tree, cursor, detailed)
+        if section == TEMPLATE and (evaluation_id or node_id or diff_base or not session_id):
+            raise UsageError(
+                "the template belongs to a session, not to a node or an evaluation",
+                "",
+                Action("write_template", "shows it", session=session_id),
+            )
+        if evaluation_id:
+            return await shared.thread(_evaluation, store, evaluation_id, section, cursor)
+        if not session_id:
+            if node_id or diff_base:
+                raise UsageError(
+                    "a node was named without its session",
+                    "Name the session, too: node ids count per session.",
+                )
+            return await shared.thread(_sessions, store, shared.trees, cursor)
+        record = await shared.thread(store.sessions.get, session_id)
+        if section == TEMPLATE:
+            return await shared.thread(_template, store, record, cursor)
+        tree = await shared.thread(shared.trees.load, store, record.id)
+        if diff_base:
+            return await shared.thread(_difference, store, record, tree, node_id, diff_base, cursor)
+        if node_id:
+            return await shared.thread(_node, store, record, tree, node_id, section, cursor)
+        view = await session(shared, record)
+        return _tree(view, tree, cursor, detailed)
 
+    async def source(self, session_id: str, node_id: str) -> str:
+        """A node's text, whole. Raises NotFound."""
+        shared = self._shared
+        store = await shared.store()
+        node = await shared.thread(store.nodes.get, session_id, node_id)
+        return (await shared.thread(store.candidates.get, node.candidate)).source
 
-async def source(shared: Shared, session_id: str, node_id: str) -> str:
-    """A node's text, whole. Raises NotFound."""
-    store = await shared.store()
-    node = await shared.thread(store.nodes.get, session_id, node_id)
-    return (await shared.thread(store.candidates.get, node.candidate)).source
+    async def report(self, session_id: str) -> str:
+        """A session as Markdown. Raises NotFound."""
+        shared = self._shared
+        store = await shared.store()
 
+        def work() -> str:
+            record = store.sessions.get(session_id)
+            tree = shared.trees.load(store, record.id)
+            evaluations = {
+                n.evaluation: store.evaluations.get(n.evaluation).evaluation for n in tree.nodes
+            }
+            o = record.outcome
+            confirmed, measured = (
+                store.evaluations.get(o[k]).evaluation if k in o else None
+                for k in ("confirmed", "measured")
+            )
+            facts = SessionFacts(
+                id=record.id,
+                task=store.tasks.get(record.task),
+                target=record.target,
+                language=record.language,
+                goal=record.goal,
+                budget=record.budget,
+                spent=store.sessions.spent(record.id),
+                tree=tree,
+                policy=record.selection,
+                seed=record.seed,
+                state=record.state,
+                reason=record.reason,
+                winner=o.get("node"),
+                evaluations=evaluations,
+                confirmed=confirmed,
+                exported=measured,
+                package=o.get("package", ""),
+            )
+            return session_report(facts)
 
-async def report(shared: Shared, session_id: str) -> str:
-    """The session's report as Markdown. Raises NotFound."""
-    store = await shared.store()
-
-    def work() -> str:
-        record = store.sessions.get(session_id)
-        tree = shared.trees.load(store, record.id)
-        evaluations = {
-            n.evaluation: store.evaluations.get(n.evaluation).evaluation for n in tree.nodes
-        }
-        o = record.outcome
-        confirmed, measured = (
-            store.evaluations.get(o[k]).evaluation if k in o else None
-            for k in ("confirmed", "measured")
-        )
-        facts = SessionFacts(
-            id=record.id,
-            task=store.tasks.get(record.task),
-            target=record.target,
-            language=record.language,
-            goal=record.goal,
-            budget=record.budget,
-            spent=store.sessions.spent(record.id),
-            tree=tree,
-            policy=record.selection,
-            seed=record.seed,
-            state=record.state,
-            reason=record.reason,
-            winner=o.get("node"),
-            evaluations=evaluations,
-            confirmed=confirmed,
-            exported=measured,
-            package=o.get("package", ""),
-        )
-        return session_report(facts)
-
-    return await shared.thread(work)
+        return await shared.thread(work)
 
 
 def piece(text: str, cursor: int) -> tuple[str, int, int]:

@@ -20,7 +20,7 @@ from harness.types import (
 )
 from kevolve_mcp import synthesis
 from kevolve_mcp.actions import Action
-from kevolve_mcp.errors import Conflict, NotFound, Unavailable, UsageError
+from kevolve_mcp.errors import Unavailable, UsageError
 from kevolve_mcp.executors.base import Executor, Progress
 from kevolve_mcp.search import Expansion, create_policy
 from kevolve_mcp.search.policies import DEFAULT
@@ -31,52 +31,89 @@ from .gathering import Reader
 from .job import Job
 from .parameters import OpenParameters
 from .shared import Shared
-from .types import JobView, Opened, SessionSpec, Text
+from .types import JobView, Opened, SessionSpec, SimilarView, Text
+from .use_case import UseCase
 
 
-async def open_session(shared: Shared, spec: SessionSpec) -> JobView:
-    """Check what can be checked at once, join an equal open session, or start the job that opens
-    one."""
-    task = await shared.thread(inputs.load_task, spec.task)
-    selection = spec.search.selection or DEFAULT
-    if not 0 <= spec.search.inject <= 1:
-        raise UsageError(
-            f"inject={spec.search.inject}: a probability lies between 0 and 1",
-            "0.1 is the default; 0 shows nothing.",
+class Opening(UseCase):
+    async def open(self, spec: SessionSpec) -> JobView:
+        """A session for the task; its id is in the answer at once. Joins an equal open session
+        unless `new`."""
+        shared = self._shared
+        task = await shared.thread(inputs.load_task, spec.task)
+        selection = spec.search.selection or DEFAULT
+        if not 0 <= spec.search.inject <= 1:
+            raise UsageError(
+                f"inject={spec.search.inject}: a probability lies between 0 and 1",
+                "0.1 is the default; 0 shows nothing.",
+            )
+        if not 0 <= spec.search.tune <= 1:
+            raise UsageError(
+                f"tune={spec.search.tune}: a share of the budget lies between 0 and 1",
+                "0.2 is the default; 0 searches no parameters without an author.",
+            )
+        try:
+            Target.parse(spec.target)
+            create_policy(selection)
+        except ValueError as error:
+            raise UsageError(
+                str(error), "", Action("describe_targets", "lists the targets of this machine")
+            ) from None
+        language = spec.language or Target.parse(spec.target).usual_language
+        given = spec.start or Text(
+            path=inputs.companion_start(task.path, language) if task.path else ""
         )
-    if not 0 <= spec.search.tune <= 1:
-        raise UsageError(
-            f"tune={spec.search.tune}: a share of the budget lies between 0 and 1",
-            "0.2 is the default; 0 searches no parameters without an author.",
+        start = await shared.thread(inputs.load_kernel, given, "start") if given else None
+        parameters = OpenParameters(
+            name=f"{_slug(task.path)}-{secrets.token_hex(2)}",
+            task=task,
+            neighbours=tuple(await shared.thread(inputs.beside, task)),
+            spec=replace(
+                spec,
+                task=Text(path=task.path),
+                language=language,
+                start=Text(source=start.source if start else ""),
+                search=replace(spec.search, selection=selection),
+            ),
         )
-    try:
-        Target.parse(spec.target)
-        create_policy(selection)
-    except ValueError as error:
-        raise UsageError(
-            str(error), "", Action("describe_targets", "lists the targets of this machine")
-        ) from None
-    language = spec.language or Target.parse(spec.target).usual_language
-    given = spec.start or Text(
-        path=inputs.companion_start(task.path, language) if task.path else ""
-    )
-    start = await shared.thread(inputs.load_kernel, given, "start") if given else None
-    parameters = OpenParameters(
-        name=f"{_slug(task.path)}-{secrets.token_hex(2)}",
-        task=task,
-        neighbours=tuple(await shared.thread(inputs.beside, task)),
-        spec=replace(
-            spec,
-            task=Text(path=task.path),
-            language=language,
-            start=Text(source=start.source if start else ""),
-            search=replace(spec.search, selection=selection),
-        ),
-    )
-    if not spec.new and (found := await _joinable(shared, parameters)) is not None:
-        joined = await _opened(shared, found, parameters, joined=True)
-        return JobView("", "open", "done", found.id, result=joined)
-    return await shared.jobs.start("open", parameters)
+        if not spec.new and (found := await _joinable(shared, parameters)) is not None:
+            joined = await _opened(shared, found, parameters, joined=True)
+            return JobView("", "open", "done", found.id, result=joined)
+        return await shared.jobs.start("open", parameters)
+
+    async def similar(
+        self,
+        task: Text,
+        *,
+        target: str = "cpu",
+        language: str = "",
+        python: str = "",
+        limit: int = experience.NAMED,
+        progress: Progress | None = None,
+    ) -> tuple[str, tuple[SimilarView, ...]]:
+        """The task's name, and what earlier sessions found for tasks like it; the task is opened
+        for that and not timed."""
+        shared = self._shared
+        if limit < 1:
+            raise UsageError(
+                f"limit={limit}: at least one task must be asked for",
+                "Leave it out for the default.",
+            )
+        try:
+            Target.parse(target)
+        except ValueError as error:
+            raise UsageError(
+                str(error), "", Action("describe_targets", "lists the targets of this machine")
+            ) from None
+        loaded = await shared.thread(inputs.load_task, task)
+        language = language or Target.parse(target).usual_language
+        store = await shared.store()
+        executor = shared.pool.get(python, Path(loaded.path).parent if loaded.path else None)
+        opened = await executor.open_task(
+            loaded.source, loaded.path, target, timed=False, progress=progress
+        )
+        found = await shared.thread(store.similar, opened, target, language, limit)
+        return opened.name, experience.named(found, opened, target, language)
 
 
 class OpenJob(Job[OpenParameters, Opened]):
@@ -326,28 +363,3 @@ def _slug(path: str) -> str:
         else file.stem
     )
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:40].rstrip("_") or "task"
-
-
-async def check_opened(shared: Shared, session_id: str, opening_is_fine: bool) -> None:
-    """Raises NotFound for an unknown session, and Conflict for one that is still being opened or
-    could not be."""
-    store = await shared.store()
-    try:
-        await shared.thread(store.sessions.get, session_id)
-    except NotFound:
-        job = await shared.jobs.opening(session_id)
-        if job is None:
-            raise
-        if not job.over and not opening_is_fine:
-            raise Conflict(
-                f"session {session_id} is still being opened by job {job.id}",
-                "Wait for it, then call again.",
-                Action("wait", job=job.id),
-            ) from None
-        if job.over:
-            why = job.error["message"] if job.error else job.state
-            raise NotFound(
-                f"session {session_id} was not opened: {why}",
-                "Fix that and open it again.",
-                Action("open_session"),
-            ) from None

@@ -1,93 +1,22 @@
-"""Kernels handed in: told to a session as a node, or only compiled, checked or profiled."""
+"""The jobs that evaluate one kernel: as a node of a session, or without one."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from harness.types import Candidate
-from kevolve_mcp.actions import Action
-from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.executors.base import Progress
-from kevolve_mcp.search import Ask, Node, Tree, observed
-from kevolve_mcp.store import SessionRecord, Store, StoredEvaluation
+from kevolve_mcp.search import Node, Tree, observed
+from kevolve_mcp.store import StoredEvaluation
 from knowledge.families import of_operators
 
-from . import asking, descent, evaluating, inputs, leases, listings, places, recording, views
+from . import evaluating, listings, places, recording, views
 from .job import Job
 from .parameters import Location, MeasureParameters, SubmitParameters
 from .shared import Shared
-from .types import Depth, Evaluated, JobView, KernelRequest, SubmitRequest
+from .types import Depth, Evaluated
 
 PAGES, CANDIDATES = 3, 12  # that an answer names, of so many that fit its signals
-
-
-async def submit(shared: Shared, request: SubmitRequest) -> JobView:
-    """The node at once where the store knows the answer, else a job. Raises UsageError, NotFound,
-    Conflict."""
-    store = await shared.store()
-    record = await shared.thread(store.sessions.get, request.session_id)
-    if record.state != "open":
-        raise Conflict(
-            f"session {record.id} is {record.state}: {record.reason}",
-            "",
-            Action("open_another", "starts another one"),
-        )
-    ask = (
-        await shared.thread(store.asks.get, record.id, asking.ask_seq(request.ask_id))
-        if request.ask_id
-        else None
-    )
-    candidate = await _candidate(shared, store, record, request, ask)
-    inputs.check_effort(request.effort)
-    parents, assumed = descent.named(request, ask)
-    await shared.thread(descent.check, store, record.id, parents)
-    await shared.thread(store.candidates.put, candidate)
-    parameters = SubmitParameters(
-        session=record.id,
-        candidate=candidate.digest,
-        ask=ask.seq if ask else None,
-        parents=parents,
-        assumed_root=assumed,
-        root_named=bool(request.parents) and not parents,
-        author=leases.holder(request.author),
-        hypothesis=request.hypothesis,
-        predicted_speedup=request.predicted_speedup,
-        rationale=request.rationale,
-        tokens=request.tokens,
-        usd=request.usd,
-        repeat=request.repeat,
-        effort=request.effort,
-    )
-    place = await places.of_session(shared, record)
-    if (done := await recording.at_once(shared, place, parameters)) is not None:
-        shared.background.wake(record.id)
-        return _at_once("submit", record.id, await _told(shared, parameters, done))
-    return await shared.jobs.start("submit", parameters)
-
-
-async def kernel(shared: Shared, request: KernelRequest, depth: Depth) -> JobView:
-    """compile, check, profile or ablation: an evaluation without a node."""
-    store = await shared.store()
-    loaded = await shared.thread(inputs.load_kernel, request.kernel)
-    inputs.check_effort(request.effort)
-    named = await places.name(shared, request)
-    candidate = inputs.candidate(loaded, named.language)
-    await shared.thread(store.candidates.put, candidate)
-    parameters = MeasureParameters(
-        depth=depth,
-        where=named.where,
-        candidate=candidate.digest,
-        repeat=request.repeat,
-        effort=request.effort,
-    )
-    if named.record is not None:
-        place = await places.of_session(shared, named.record, named.where.target)
-        order = places.order(place, candidate, parameters)
-        if (found := await evaluating.known(shared, order)) is not None:
-            result = await _measured(shared, parameters, found, cached=True)
-            return _at_once(depth, named.record.id, result)
-    return await shared.jobs.start(depth, parameters)
 
 
 class SubmitJob(Job[SubmitParameters, Evaluated]):
@@ -107,7 +36,7 @@ class SubmitJob(Job[SubmitParameters, Evaluated]):
     async def run(self, parameters: SubmitParameters, progress: Progress) -> Evaluated:
         place = await places.find(self._shared, Location(parameters.session), progress)
         found = await recording.record(self._shared, place, parameters, progress)
-        return await _told(self._shared, parameters, found)
+        return await told(self._shared, parameters, found)
 
 
 class MeasureJob(Job[MeasureParameters, Evaluated]):
@@ -127,7 +56,7 @@ class MeasureJob(Job[MeasureParameters, Evaluated]):
         candidate = await shared.thread(store.candidates.get, p.candidate)
         order = places.order(place, candidate, p)
         found, cached = await evaluating.stored(shared, order, progress)
-        return await _measured(shared, p, found, cached=cached)
+        return await measured(shared, p, found, cached=cached)
 
 
 def measure_jobs(shared: Shared) -> tuple[MeasureJob, ...]:
@@ -139,7 +68,7 @@ def measure_jobs(shared: Shared) -> tuple[MeasureJob, ...]:
     )
 
 
-async def _measured(
+async def measured(
     shared: Shared, p: MeasureParameters, found: StoredEvaluation, *, cached: bool
 ) -> Evaluated:
     """An evaluation that makes no node, beside the best node of its session."""
@@ -152,7 +81,7 @@ async def _measured(
     return replace(plain, session_id=p.session, best=views.best_view(tree), spent=spent)
 
 
-async def _told(shared: Shared, p: SubmitParameters, found: recording.Recorded) -> Evaluated:
+async def told(shared: Shared, p: SubmitParameters, found: recording.Recorded) -> Evaluated:
     """A node, beside what its session has reached with it."""
     plain = await _plain(shared, "submit", found.evaluation, cached=found.cached)
     store = await shared.store()
@@ -197,11 +126,6 @@ async def _plain(
     return Evaluated(depth, view, cached=cached, facts=facts, knowledge=hits)
 
 
-def _at_once(kind: Depth, session: str, result: Evaluated) -> JobView:
-    """Answered from the store: no job, no worker."""
-    return JobView("", kind, "done", session, result=result)
-
-
 def _leads(tree: Tree, best: Node) -> bool:
     """Whether it beat the one that was best, or no other node shows the same figure: an equal one
     is no improvement."""
@@ -209,25 +133,6 @@ def _leads(tree: Tree, best: Node) -> bool:
         return True
     others = max((n.score for n in tree.nodes if n.eligible and n.id != best.id), default=0.0)
     return f"{best.score:.2f}" != f"{others:.2f}"
-
-
-async def _candidate(
-    shared: Shared, store: Store, record: SessionRecord, request: SubmitRequest, ask: Ask | None
-) -> Candidate:
-    if request.kernel:
-        return inputs.candidate(
-            await shared.thread(inputs.load_kernel, request.kernel), record.language
-        )
-    if ask is not None and ask.role == "start":
-        return await shared.thread(store.candidates.get, str(ask.annotations["candidate"]))
-    what = (
-        f"ask {ask.id} is a {ask.role}, which wants a kernel from you"
-        if ask
-        else "no kernel was given"
-    )
-    raise UsageError(
-        what, "Give path (absolute) or source; only asks of role start bring their own kernel."
-    )
 
 
 def _pages(

@@ -14,35 +14,15 @@ from kevolve_mcp.store import StoredEvaluation
 from kevolve_mcp.synthesis import HistoryRow, next_choice, structure_digest
 from kevolve_mcp.synthesis.tuning import Choice, Exhausted
 
-from . import evaluating, inputs, places
+from . import evaluating, places
 from .evaluating import Order
 from .job import Job
 from .parameters import TuneParameters
 from .shared import Shared
-from .types import JobView, KernelRequest, TrialView, Tuned
-
-MOST_TRIALS = 64
+from .types import TrialView, Tuned
 
 
-async def tune(shared: Shared, request: KernelRequest, count: int) -> JobView:
-    """A job of `count` evaluations besides that of the file as it is. Raises UsageError,
-    NotFound."""
-    store = await shared.store()
-    if not 1 <= count <= MOST_TRIALS:
-        raise UsageError(
-            f"tune={count} is not accepted",
-            f"Give 1 to {MOST_TRIALS}: how many choices of TUNABLES to evaluate.",
-        )
-    loaded = await shared.thread(inputs.load_kernel, request.kernel)
-    named = await places.name(shared, request)
-    candidate = inputs.candidate(loaded, named.language)
-    _check(candidate)
-    await shared.thread(store.candidates.put, candidate)
-    parameters = TuneParameters(where=named.where, candidate=candidate.digest, count=count)
-    return await shared.jobs.start("tune", parameters)
-
-
-def _check(candidate: Candidate) -> None:
+def check_tunables(candidate: Candidate) -> None:
     """Raises UsageError where nothing can be tuned."""
     try:
         next_choice(candidate, (), 0, use_optuna=False)

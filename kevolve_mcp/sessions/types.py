@@ -21,7 +21,7 @@ from harness.types import (
     TargetReport,
     Verdict,
 )
-from kevolve_mcp.actions import Action, Say, plainly
+from kevolve_mcp.actions import Action
 from kevolve_mcp.search import Meeting
 from kevolve_mcp.synthesis.ask import AskContext
 
@@ -86,24 +86,6 @@ class SessionSpec:
     search: SearchOptions = field(default_factory=SearchOptions)
     new: bool = False
     """Open another session even where an equal one is open."""
-
-
-@dataclass(frozen=True)
-class NextRequest:
-    """ask_id: that ask again. count: above 1, so many new asks for authors who work at once. fresh:
-    for an author who has seen nothing of this session: another ask than the one that is open, with
-    nothing left out. max_tokens: of text and data together; None for the usual size. budget: the
-    session's from now on. author: who asks; equal names are one author, who has read what it was
-    given. say: how the ask names a call."""
-
-    session_id: str
-    ask_id: str = ""
-    count: int = 1
-    fresh: bool = False
-    max_tokens: int | None = None
-    budget: Budget | None = None
-    author: str = ""
-    say: Say = plainly
 
 
 @dataclass(frozen=True)

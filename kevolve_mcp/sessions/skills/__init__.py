@@ -4,8 +4,7 @@ travel as folders."""
 
 from .deciding import Acceptance, note_outcomes, settle
 from .learned import Learned, is_learned
-from .proposing import propose_from, record
-from .reviewing import decide, listing, page, receive, send
+from .proposing import propose_from
 from .using import used_by
 from .views import brief
 
@@ -13,15 +12,9 @@ __all__ = [
     "Acceptance",
     "Learned",
     "brief",
-    "decide",
     "is_learned",
-    "listing",
     "note_outcomes",
-    "page",
     "propose_from",
-    "receive",
-    "record",
-    "send",
     "settle",
     "used_by",
 ]

@@ -6,7 +6,6 @@ from __future__ import annotations
 import difflib
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from harness.types import Task
 from kevolve_mcp.errors import Conflict, UsageError
@@ -15,10 +14,8 @@ from kevolve_mcp.store import NewSkill, SessionRecord, SkillEvidence, Store
 from knowledge import Skill
 
 from ..skill_types import SkillRequest, SkillView
+from ..use_case import UseCase
 from . import deciding, evidence, learned, patterns, views, wording
-
-if TYPE_CHECKING:
-    from ..shared import Shared
 
 MAX_PROPOSED = 3
 # what a finish proposes by itself must move more than the margin of the timing verdicts
@@ -27,40 +24,47 @@ MAX_TITLE = 80
 MAX_CHANGE = 60  # lines of the difference that is shown as the minimal code
 
 
-async def record(shared: Shared, request: SkillRequest, author: str = "") -> SkillView:
-    """Propose it; what is known already gets the evidence instead. Raises NotFound, UsageError with
-    the reason where the effect is not proved or the wording does not do, and Conflict where a skill
-    that comes with the program says it."""
-    store = await shared.store()
+class Proposing(UseCase):
+    async def record_skill(self, request: SkillRequest, *, author: str = "") -> SkillView:
+        """A proposal with measured evidence; what is known already gets the evidence instead.
+        Raises NotFound, UsageError with the reason where the effect is not proved or the wording
+        does not do, and Conflict where a skill that comes with the program says it."""
+        shared = self._shared
+        store = await shared.store()
 
-    def work() -> SkillView:
-        session = store.sessions.get(request.session_id)
-        task = store.tasks.get(session.task)
-        tree = shared.trees.load(store, session.id)
-        node = evidence.find(tree, request.node_id)
-        parent = evidence.parent_of(tree, node, request.parent_id)
-        found = evidence.measured(store, session, node, parent)
-        if found is None:
-            raise UsageError(
-                evidence.refusal(store, node, parent),
-                "Only a measured, certain effect makes a skill: submit the pair again, or choose "
-                "other nodes.",
+        def work() -> SkillView:
+            session = store.sessions.get(request.session_id)
+            task = store.tasks.get(session.task)
+            tree = shared.trees.load(store, session.id)
+            node = evidence.find(tree, request.node_id)
+            parent = evidence.parent_of(tree, node, request.parent_id)
+            found = evidence.measured(store, session, node, parent)
+            if found is None:
+                raise UsageError(
+                    evidence.refusal(store, node, parent),
+                    "Only a measured, certain effect makes a skill: submit the pair again, or "
+                    "choose other nodes.",
+                )
+            names = ("title", "mechanism", "preconditions", "counter_indications", "code")
+            wording.check({name: getattr(request, name) for name in names})
+            pattern = patterns.checked(request.pattern)
+            patterns.check_fits(pattern, task, session.target, session.language)
+            new = _new(store, session, task, node, parent)
+            new = replace(
+                new,
+                **{name: getattr(request, name).strip() or getattr(new, name) for name in names},
             )
-        names = ("title", "mechanism", "preconditions", "counter_indications", "code")
-        wording.check({name: getattr(request, name) for name in names})
-        pattern = patterns.checked(request.pattern)
-        patterns.check_fits(pattern, task, session.target, session.language)
-        new = _new(store, session, task, node, parent)
-        new = replace(
-            new, **{name: getattr(request, name).strip() or getattr(new, name) for name in names}
-        )
-        new = replace(new, matches=pattern or new.matches)
-        _check_shipped(new, [s for s in shared.library().skills() if not learned.is_learned(s.id)])
-        kept, fresh = store.skills.propose(new, [found], author=author, same=patterns.same_as(new))
-        deciding.settle(store, shared.settings.skills)
-        return replace(views.brief(store, kept.id), merged=not fresh)
+            new = replace(new, matches=pattern or new.matches)
+            _check_shipped(
+                new, [s for s in shared.library().skills() if not learned.is_learned(s.id)]
+            )
+            kept, fresh = store.skills.propose(
+                new, [found], author=author, same=patterns.same_as(new)
+            )
+            deciding.settle(store, shared.settings.skills)
+            return replace(views.brief(store, kept.id), merged=not fresh)
 
-    return await shared.thread(work)
+        return await shared.thread(work)
 
 
 def propose_from(

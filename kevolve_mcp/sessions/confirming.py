@@ -1,0 +1,345 @@
+"""The winner re-validated, exported, the package measured as a user calls it, skills proposed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.types import (
+    Candidate,
+    Evaluation,
+    EvaluationRequest,
+    Task,
+    eligible,
+    from_json,
+    to_json,
+)
+from kevolve_mcp.actions import Action
+from kevolve_mcp.errors import Conflict, KEvolveError, NotFound
+from kevolve_mcp.executors.base import Progress, ProgressEvent
+from kevolve_mcp.export import (
+    ExportResult,
+    LineageStep,
+    export_package,
+    package_candidate,
+    read_package,
+    record_evaluation,
+)
+from kevolve_mcp.search import Node, Tree, figures, rank, terminate, unmet_goals
+from kevolve_mcp.store import Approval, SessionRecord, Store, StoredEvaluation
+
+from . import contests, evaluating, looking, skills, views
+from .evaluating import Order
+from .job import Job
+from .parameters import FinishParameters
+from .shared import Shared
+from .types import DuelView, Finished
+
+MAX_TRIES = 3  # how many of the best nodes may fail their confirmation before the finish gives up
+
+
+def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
+    """The nodes to confirm, best first; only the named one where one is named. Where the policy
+    asks for a review, only what a person approved. Raises NotFound, Conflict."""
+    if node_id:
+        node = tree.by_id.get(node_id)
+        if node is None:
+            raise NotFound(
+                f"there is no node {node_id}",
+                f"Nodes: {views.ids(tree.nodes[-10:]) or 'none yet'}.",
+            )
+        if node.status == "needs_review":
+            raise Conflict(
+                f"{node.id} needs a review",
+                "",
+                Action("approve", session=record.id, node=node.id),
+            )
+        if node.status != "correct":
+            raise Conflict(
+                f"{node.id} was not proved correct ({node.status})",
+                "Choose a correct node, or none for the best.",
+            )
+        if record.policy.review and not node.approved_by:
+            raise _unreviewed(record, node)
+        return (node,)
+    found = tuple(n for n in rank(tree.nodes) if n.eligible and n.score > 0)
+    if found and record.policy.review:
+        best, found = found[0], tuple(n for n in found if n.approved_by)
+        if not found:
+            raise _unreviewed(record, best)
+    if not found:
+        raise Conflict(
+            "no node can be exported: none is correct, timed and without a regression in a "
+            "protected case",
+            "Go on, or name a correct node.",
+            Action("next_ask", session=record.id),
+            Action("discard", "closes it without an export", session=record.id),
+        )
+    return found
+
+
+def _unreviewed(record: SessionRecord, node: Node) -> Conflict:
+    return Conflict(
+        "the session's policy asks for a review before an export, and nobody has approved "
+        f"{node.id}",
+        "Then finish again.",
+        Action("approve", session=record.id, node=node.id),
+    )
+
+
+class FinishJob(Job[FinishParameters, Finished]):
+    """Run again after a crash, it finds confirmation and measurement in the store."""
+
+    kind = "finish"
+    parameters = FinishParameters
+    result = Finished
+    usual_s = 60.0
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+
+    def same(self, parameters: FinishParameters) -> object:
+        return parameters.session, parameters.node
+
+    async def run(self, parameters: FinishParameters, progress: Progress) -> Finished:
+        shared, p = self._shared, parameters
+        store = await shared.store()
+        record = await shared.thread(store.sessions.get, p.session)
+        if record.state == "finished":
+            return await finished(shared, record, p.include_files)
+        tree = await shared.thread(shared.trees.load, store, record.id)
+        task = await shared.thread(store.tasks.get, record.task)
+        chosen = choose(record, tree, p.node)
+        contest = await contests.hold(shared, record, task, chosen, _part(progress, 0.0, 0.2))
+        first = contest.order[:MAX_TRIES]
+        node, candidate, confirmed, rejected = await self._confirm(
+            store, record, task, first, _part(progress, 0.2, 0.5)
+        )
+        approval = (await shared.thread(store.approvals.of, record.id)).get(node.id)
+        exported = await shared.thread(
+            self._export, record, task, tree, node, candidate, confirmed.evaluation, approval
+        )
+        measured = await self._measure(
+            store, record, task, exported, node.approved_by, _part(progress, 0.5, 0.95)
+        )
+        progress(ProgressEvent("finish", "proposing skills", 0.97))
+        proposed, notes = await shared.thread(_learn, shared, store, record, task, tree, node)
+        reason = await self._reason(store, record, tree, node, named=bool(p.node))
+        outcome = {
+            "node": node.id,
+            "confirmed": confirmed.id,
+            "measured": measured.id,
+            "package": str(exported.path),
+            "files": list(exported.files),
+            "rejected": rejected,
+            "skills": proposed,
+            "skill_notes": notes,
+            "contest": to_json(contest.duels),
+            "contest_note": contest.note,
+        }
+        ended = await shared.thread(store.sessions.finish, record.id, "finished", reason, outcome)
+        return await finished(shared, ended, p.include_files)
+
+    async def _confirm(
+        self,
+        store: Store,
+        record: SessionRecord,
+        task: Task,
+        nodes: tuple[Node, ...],
+        progress: Progress,
+    ) -> tuple[Node, Candidate, StoredEvaluation, dict[str, str]]:
+        """The first node that its clean re-validation confirms; why those before it were not.
+        Raises Conflict without one."""
+        rejected: dict[str, str] = {}
+        for place, node in enumerate(nodes):
+            candidate = await self._shared.thread(store.candidates.get, node.candidate)
+            request = EvaluationRequest(candidate, "confirm", "diagnose", record.policy)
+            part = _part(progress, place / len(nodes), (place + 1) / len(nodes))
+            part(ProgressEvent("confirm", f"re-validating {node.id} in fresh processes", 0.0))
+            found, _ = await evaluating.stored(
+                self._shared, self._order(record, task, request), part
+            )
+            whole = _passes(found.evaluation, node.approved_by)
+            if whole and (eligible(found.evaluation.cases) or len(nodes) == 1):
+                return node, candidate, found, rejected
+            why = "a protected case regressed" if whole else found.evaluation.message
+            rejected[node.id] = f"{found.evaluation.status}: {why} ({found.id})"
+        reasons = "; ".join(f"{name}: {why}" for name, why in rejected.items())
+        raise Conflict(
+            f"no node was confirmed: {reasons}",
+            "Fix them and go on, or name another node.",
+            Action("next_ask", session=record.id),
+        )
+
+    def _export(
+        self,
+        record: SessionRecord,
+        task: Task,
+        tree: Tree,
+        node: Node,
+        candidate: Candidate,
+        confirmed: Evaluation,
+        approval: Approval | None,
+    ) -> ExportResult:
+        folder = self._shared.settings.home / "exports" / record.id
+        if (there := _exported(folder, confirmed)) is not None:
+            return there
+        steps = [
+            LineageStep(n.id, n.origin, n.hypothesis, n.fitness, n.status)
+            for n in tree.trajectory(node.id)
+        ]
+        return export_package(
+            folder,
+            task=task,
+            candidate=candidate,
+            evaluation=confirmed,
+            lineage=steps,
+            session=record.id,
+            policy=record.policy,
+            approved_by=approval.author if approval else "",
+            approved_at=datetime.fromtimestamp(approval.created, UTC).isoformat(timespec="seconds")
+            if approval
+            else "",
+            goal=record.goal,
+        )
+
+    async def _measure(
+        self,
+        store: Store,
+        record: SessionRecord,
+        task: Task,
+        exported: ExportResult,
+        approved_by: str,
+        progress: Progress,
+    ) -> StoredEvaluation:
+        """The package as a user calls it. Raises Conflict when it does not verify."""
+        candidate = await self._shared.thread(package_candidate, exported.path)
+        policy = replace(
+            record.policy, library_calls="allow"
+        )  # cases that the kernel does not win go to the reference, by design
+        request = EvaluationRequest(candidate, "export", "diagnose", policy)
+        progress(ProgressEvent("export", "verifying and timing the package", 0.0))
+        found, _ = await evaluating.stored(
+            self._shared, self._order(record, task, request), progress
+        )
+        if not _passes(found.evaluation, approved_by):
+            raise Conflict(
+                f"the exported package does not verify: {found.evaluation.status}: "
+                f"{found.evaluation.message} ({found.id})",
+                f"The package is in {exported.path}; the session stays open.",
+                Action("view", "shows more", evaluation=found.id),
+            )
+        await self._shared.thread(record_evaluation, exported.path, found.evaluation)
+        return found
+
+    async def _reason(
+        self, store: Store, record: SessionRecord, tree: Tree, node: Node, *, named: bool
+    ) -> str:
+        if named:
+            return f"{node.id} was chosen by name."
+        best = tree.best()
+        cases = (
+            (await self._shared.thread(store.evaluations.get, best.evaluation)).evaluation.cases
+            if best
+            else ()
+        )
+        spent = await self._shared.thread(store.sessions.spent, record.id)
+        over = terminate(tree, record.goal, record.budget, spent, best=figures(cases))
+        return over.sentence if over else "Finished on request, before a termination rule held."
+
+    def _order(self, record: SessionRecord, task: Task, request: EvaluationRequest) -> Order:
+        task, executor = evaluating.place(self._shared, record, task)
+        return Order(task, request, record.target, executor, record.id)
+
+
+def _learn(
+    shared: Shared, store: Store, record: SessionRecord, task: Task, tree: Tree, node: Node
+) -> tuple[list[str], list[str]]:
+    """The skills that this session proposes, and why other steps gave none. Done again after a
+    crash, it changes nothing."""
+    shipped = tuple(s for s in shared.library().skills() if not skills.is_learned(s.id))
+    proposed = skills.propose_from(store, record, task, tree, node, shipped)
+    note(shared, store, tree, record)
+    return proposed
+
+
+def note(shared: Shared, store: Store, tree: Tree, record: SessionRecord) -> None:
+    skills.note_outcomes(store, tree, record.id)
+    skills.settle(store, shared.settings.skills)
+
+
+def _passes(evaluation: Evaluation, approved_by: str) -> bool:
+    """Right, and nothing stands against it that nobody has looked at."""
+    return evaluation.status == "correct" or (
+        evaluation.status == "needs_review" and bool(approved_by)
+    )
+
+
+async def finished(shared: Shared, record: SessionRecord, include_files: bool) -> Finished:
+    """How a session ended, built from the store; a package that was moved away keeps its
+    figures."""
+    store = await shared.store()
+    view = await looking.session(shared, record)
+    o = record.outcome
+    if record.state != "finished" or "node" not in o:
+        return Finished(view, record.state, record.reason)
+    tree = await shared.thread(shared.trees.load, store, record.id)
+    node = tree.by_id[o["node"]]
+    confirmed = await shared.thread(store.evaluations.get, o["confirmed"])
+    measured = await shared.thread(store.evaluations.get, o["measured"])
+    return Finished(
+        session=view,
+        state=record.state,
+        reason=record.reason,
+        node=views.node_view(tree, node),
+        confirmed=views.evaluation_view(confirmed.id, confirmed.evaluation),
+        measured=views.evaluation_view(measured.id, measured.evaluation),
+        unmet_goals=unmet_goals(record.goal, measured.evaluation.cases, confirmed.evaluation.cases),
+        package=o["package"],
+        files=tuple(o["files"]),
+        contents=await shared.thread(_contents, Path(o["package"])) if include_files else {},
+        lineage=views.lineage(tree, node),
+        rejected=dict(o["rejected"]),
+        skills=tuple([await shared.thread(skills.brief, store, name) for name in o["skills"]]),
+        skill_notes=tuple(o.get("skill_notes", ())),
+        contest=tuple(from_json(DuelView, duel) for duel in o.get("contest", ())),
+        contest_note=str(o.get("contest_note", "")),
+    )
+
+
+def _exported(folder: Path, confirmed: Evaluation) -> ExportResult | None:
+    """The package of exactly this confirmation, written before a crash; None where there is none
+    that is whole."""
+    place = folder.with_name(re.sub(r"\W", "_", folder.name))
+    try:
+        package = read_package(place)
+    except KEvolveError:
+        return None
+    if package.evaluation.key != confirmed.key or package.evaluation != confirmed:
+        return None
+    return ExportResult(
+        package.path, tuple(sorted({*package.texts, "manifest.json"})), package.manifest
+    )
+
+
+def _contents(folder: Path) -> dict[str, str]:
+    """The text of every file that the package lists, by its path below the folder; empty when it
+    was moved away."""
+    try:
+        package = read_package(folder)
+        return {
+            **package.texts,
+            "manifest.json": (package.path / "manifest.json").read_text(encoding="utf-8"),
+        }
+    except (KEvolveError, OSError):
+        return {}
+
+
+def _part(progress: Progress, low: float, high: float) -> Callable[[ProgressEvent], None]:
+    """Progress of one part of the whole."""
+    return lambda event: progress(
+        ProgressEvent(event.stage, event.message, low + (high - low) * event.fraction)
+    )

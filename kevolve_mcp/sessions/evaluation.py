@@ -1,0 +1,184 @@
+"""Kernels handed in: told to a session as a node, only compiled, checked, profiled or tuned, or
+compared."""
+
+from __future__ import annotations
+
+from harness.types import Candidate
+from kevolve_mcp.actions import Action
+from kevolve_mcp.errors import Conflict, UsageError
+from kevolve_mcp.search import Ask
+from kevolve_mcp.store import SessionRecord, Store
+
+from . import (
+    asking,
+    comparing,
+    descent,
+    evaluating,
+    inputs,
+    leases,
+    places,
+    recording,
+    telling,
+    tuning,
+)
+from .parameters import (
+    CompareParameters,
+    MeasureParameters,
+    SubmitParameters,
+    TuneParameters,
+)
+from .shared import Shared
+from .types import CompareRequest, Depth, Evaluated, JobView, KernelRequest, SubmitRequest
+from .use_case import UseCase
+
+MOST_TRIALS = 64
+
+
+class Evaluating(UseCase):
+    """Each method answers at once where the store knows the answer, else with a job. They raise
+    UsageError, NotFound and Conflict."""
+
+    async def submit(self, request: SubmitRequest) -> JobView:
+        """Tell: the evaluation recorded as a node."""
+        await self._check_opened(request.session_id)
+        shared = self._shared
+        store = await shared.store()
+        record = await shared.thread(store.sessions.get, request.session_id)
+        if record.state != "open":
+            raise Conflict(
+                f"session {record.id} is {record.state}: {record.reason}",
+                "",
+                Action("open_another", "starts another one"),
+            )
+        ask = (
+            await shared.thread(store.asks.get, record.id, asking.ask_seq(request.ask_id))
+            if request.ask_id
+            else None
+        )
+        candidate = await _candidate(shared, store, record, request, ask)
+        inputs.check_effort(request.effort)
+        parents, assumed = descent.named(request, ask)
+        await shared.thread(descent.check, store, record.id, parents)
+        await shared.thread(store.candidates.put, candidate)
+        parameters = SubmitParameters(
+            session=record.id,
+            candidate=candidate.digest,
+            ask=ask.seq if ask else None,
+            parents=parents,
+            assumed_root=assumed,
+            root_named=bool(request.parents) and not parents,
+            author=leases.holder(request.author),
+            hypothesis=request.hypothesis,
+            predicted_speedup=request.predicted_speedup,
+            rationale=request.rationale,
+            tokens=request.tokens,
+            usd=request.usd,
+            repeat=request.repeat,
+            effort=request.effort,
+        )
+        place = await places.of_session(shared, record)
+        if (done := await recording.at_once(shared, place, parameters)) is not None:
+            shared.background.wake(record.id)
+            return _at_once("submit", record.id, await telling.told(shared, parameters, done))
+        return await shared.jobs.start("submit", parameters)
+
+    async def compile(self, request: KernelRequest) -> JobView:
+        """Build only."""
+        return await self._measure(request, "compile")
+
+    async def check(self, request: KernelRequest) -> JobView:
+        """Build and verify; no node."""
+        return await self._measure(request, "check")
+
+    async def profile(self, request: KernelRequest) -> JobView:
+        """All stages; no node."""
+        return await self._measure(request, "profile")
+
+    async def ablate(self, request: KernelRequest) -> JobView:
+        """Timed although it is not correct; no node, no fitness."""
+        return await self._measure(request, "ablation")
+
+    async def _measure(self, request: KernelRequest, depth: Depth) -> JobView:
+        shared = self._shared
+        store = await shared.store()
+        loaded = await shared.thread(inputs.load_kernel, request.kernel)
+        inputs.check_effort(request.effort)
+        named = await places.name(shared, request)
+        candidate = inputs.candidate(loaded, named.language)
+        await shared.thread(store.candidates.put, candidate)
+        parameters = MeasureParameters(
+            depth=depth,
+            where=named.where,
+            candidate=candidate.digest,
+            repeat=request.repeat,
+            effort=request.effort,
+        )
+        if named.record is not None:
+            place = await places.of_session(shared, named.record, named.where.target)
+            order = places.order(place, candidate, parameters)
+            if (found := await evaluating.known(shared, order)) is not None:
+                result = await telling.measured(shared, parameters, found, cached=True)
+                return _at_once(depth, named.record.id, result)
+        return await shared.jobs.start(depth, parameters)
+
+    async def tune(self, request: KernelRequest, count: int) -> JobView:
+        """So many choices of a file's TUNABLES evaluated, besides the file as it is; no node."""
+        shared = self._shared
+        store = await shared.store()
+        if not 1 <= count <= MOST_TRIALS:
+            raise UsageError(
+                f"tune={count} is not accepted",
+                f"Give 1 to {MOST_TRIALS}: how many choices of TUNABLES to evaluate.",
+            )
+        loaded = await shared.thread(inputs.load_kernel, request.kernel)
+        named = await places.name(shared, request)
+        candidate = inputs.candidate(loaded, named.language)
+        tuning.check_tunables(candidate)
+        await shared.thread(store.candidates.put, candidate)
+        parameters = TuneParameters(where=named.where, candidate=candidate.digest, count=count)
+        return await shared.jobs.start("tune", parameters)
+
+    async def compare(self, request: CompareRequest) -> JobView:
+        """Kernels against each other in the same rounds, always measured now; no node."""
+        if request.session_id:
+            await self._check_opened(request.session_id)
+        shared = self._shared
+        store = await shared.store()
+        inputs.check_effort(request.effort)
+        named = await places.name(shared, request)
+        kernels = await shared.thread(
+            comparing.kernels, store, named.record, request, named.language
+        )
+        for candidate in kernels.values():
+            await shared.thread(store.candidates.put, candidate)
+        parameters = CompareParameters(
+            where=named.where,
+            candidates=tuple(c.digest for c in kernels.values()),
+            labels=tuple(kernels),
+            effort=request.effort,
+        )
+        return await shared.jobs.start("compare", parameters)
+
+
+async def _candidate(
+    shared: Shared, store: Store, record: SessionRecord, request: SubmitRequest, ask: Ask | None
+) -> Candidate:
+    if request.kernel:
+        return inputs.candidate(
+            await shared.thread(inputs.load_kernel, request.kernel), record.language
+        )
+    if ask is not None and ask.role == "start":
+        return await shared.thread(store.candidates.get, str(ask.annotations["candidate"]))
+    what = (
+        f"ask {ask.id} is a {ask.role}, which wants a kernel from you"
+        if ask
+        else "no kernel was given"
+    )
+    raise UsageError(
+        what, "Give path (absolute) or source; only asks of role start bring their own kernel."
+    )
+
+
+def _at_once(kind: Depth, session: str, result: Evaluated) -> JobView:
+    """Answered from the store: no job, no worker."""
+    return JobView("", kind, "done", session, result=result)

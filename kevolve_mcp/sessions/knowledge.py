@@ -1,0 +1,53 @@
+"""Pages, skills and passages: looked up and read."""
+
+from __future__ import annotations
+
+from knowledge import Library
+
+from .types import KnowledgeHit, KnowledgeHits, KnowledgePage
+from .use_case import UseCase
+
+PAGE_CHARACTERS = 12_000
+
+
+class Knowledge(UseCase):
+    async def search(
+        self,
+        query: str = "",
+        *,
+        signals: tuple[str, ...] = (),
+        target: str = "",
+        language: str = "",
+        limit: int = 5,
+        cursor: int = 0,
+    ) -> KnowledgeHits:
+        """Pages, skills and passages of documents for words and signals. A question that nothing
+        answers is counted."""
+        library = await self._library()
+        found = await self._shared.thread(
+            library.search, query, signals, target, language, limit, cursor
+        )
+        hits = tuple(
+            KnowledgeHit(h.id, h.title, h.category, h.why, h.snippet, h.score, h.section)
+            for h in found.hits
+        )
+        if not found.fits and not cursor and self._shared.settings.home.is_dir():
+            await self._shared.thread(self._shared.count_gap, query, signals, target)
+        return KnowledgeHits(hits, found.total, found.next_cursor, found.note, found.fits)
+
+    async def read(self, page_id: str, *, offset: int = 0) -> KnowledgePage:
+        """A page from `offset` on, in pieces."""
+        library = await self._library()
+        found = await self._shared.thread(library.read, page_id, offset, PAGE_CHARACTERS)
+        return KnowledgePage(found.id, found.title, found.text, found.next_offset)
+
+    async def page(self, page_id: str) -> str:
+        """A page, whole."""
+        library = await self._library()
+        return (await self._shared.thread(library.read, page_id, 0, 10_000_000)).text
+
+    async def _library(self) -> Library:
+        # looking something up makes no home
+        if self._shared.settings.database or (self._shared.settings.home / "kevolve.db").exists():
+            await self._shared.store()
+        return await self._shared.thread(self._shared.library)
