@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..sandbox.confine import Confinement
 from ..types import Case
@@ -22,6 +22,8 @@ LOAD_SECONDS = 30.0
 # calls may take 200 times as long as the strongest baseline, and 10 s in any case;
 CALL_FLOOR_SECONDS, CALL_FACTOR = 10.0, 200.0
 SLOW_FACTOR = 20.0  # 20 times where the baseline takes half a second or was not timed
+# turns of a block in which a candidate may be as slow as that: none has to make more of them
+SLOW_TURNS = 24
 # as often as what a large case reads and writes a copy of eager may map it, with what its operators
 # hand on
 HELD_TIMES = 24
@@ -208,6 +210,23 @@ def set_state(worker: Worker, pool: CasePool, seed: int) -> None:
             key=pool.name,
             layout=layout,
         )
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """Seconds that a side of a timed block may take: for one turn, with all that it does between
+    its calls; a candidate for all its turns together, too: the lock of the machine is held."""
+
+    turn: float
+    block: float
+
+
+def deadlines(case: Case, pool: CasePool) -> Deadlines:
+    """Of a block; lazy initialisation at the first call included."""
+    calls = pool.calls + pool.warm
+    return Deadlines(
+        call_seconds(case, calls), CALL_FLOOR_SECONDS + call_seconds(case, SLOW_TURNS * calls)
+    )
 
 
 def call_seconds(case: Case, calls: int, reference_s: float = 0.0) -> float:

@@ -58,7 +58,8 @@ class WorkerDied(Exception):
 
 
 class WorkerTimeout(Exception):
-    """No answer before the deadline; the worker was killed."""
+    """No answer before the deadline, or none that could follow, as the text says; the worker was
+    killed."""
 
 
 class Interfered(Exception):

@@ -115,7 +115,7 @@ def explain(
         first = text.splitlines()[0][:300]
         return Failure(status, f"{where}: {text[:2000]}", (Signal(name, first),), log)
     if isinstance(error, WorkerTimeout):
-        text = f"{where}: no answer before the deadline; the process was killed"
+        text = f"{where}: {str(error) or 'no answer before the deadline'}; the process was killed"
         return Failure("timed_out", text, (Signal("timeout.run", text),), log)
     if isinstance(error, Interfered):
         text = f"{where}: {error}"

@@ -37,9 +37,10 @@ class Confinement:
     memory_bytes: address space on top of what the process has now, resident_bytes: what it and its
     descendants may hold together; 0 for no limit. processes: tasks that may exist. scratch_bytes:
     size of the private /tmp. cpus: where it runs with all it starts, and cannot leave; () for
-    anywhere. user: whom a root process becomes, where it can become somebody. tools: it runs
-    compilers, which set modes and times of files: whoever judges a candidate by what one process
-    knows must not let it leave such marks for the next. forks: it may start processes."""
+    anywhere. user: whom a root process becomes in namespaces; each worker somebody else, since the
+    limit on processes counts by user. tools: it runs compilers, which set modes and times of files:
+    whoever judges a candidate by what one process knows must not let it leave such marks for the
+    next. forks: it may start processes."""
 
     level: str
     readable: tuple[str, ...] = ()

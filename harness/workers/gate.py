@@ -23,17 +23,15 @@ from typing import Any
 from ..wire import buffers
 from . import modules
 
-CALL, NOTHING, AGAIN, FORGET, END = (
-    1,
-    2,
-    3,
-    4,
-    5,
-)  # a call; one that does nothing; outputs of a call once more; give held outputs up; the last
+# a call; one that does nothing; give outputs up, but for those that are named; the last
+CALL, NOTHING, FORGET, END = 1, 2, 4, 5
 # 64-bit words; the worker writes the last two
 _ORDER, _NUMBER, _VALUES, _DONE, _SHARE = 0, 1, 2, 8, 9
 # where outputs are described, and words for each: address, bytes, dimensions, strides in elements
 _OUTPUTS, _WORDS = 16, 16
+# of the number that goes with FORGET: calls whose outputs are held on to, a bit for each, and above
+# them the place among those held before that they take
+CALL_BITS = 32
 MOST_DIMENSIONS = _WORDS - 3
 TEXT_BYTES = 1 << 14  # of inputs that are no tensors, as JSON
 # times the bytes of an output that lie between its first and last element; others are copied
@@ -80,7 +78,6 @@ class Gate:
         self._memory = memoryview(buffers.shared(fd, gate_bytes(outputs)))
         self._words = self._memory[: 8 * (_OUTPUTS + _WORDS * outputs)].cast("Q")
         self._text = self._memory[8 * (_OUTPUTS + _WORDS * outputs) :]
-        self._copies: list[Any] = []  # of outputs, as long as these are held
 
     # ---- the judge's side
 
@@ -118,7 +115,8 @@ class Gate:
 
     def serve(self, link: Link, models: list[Callable[[Any], list[Any]]], task: Task) -> None:
         """Follow orders until the last. models: by number."""
-        words, held, layout, outputs = self._words, list[list[Any]](), task.layout, task.outputs
+        words, layout, outputs = self._words, task.layout, task.outputs
+        held, longer = list[Any](), list[Any]()
         plain, nothing = buffers.build(layout, link.memory), task.nothing()
         gc.disable()
         try:
@@ -130,18 +128,17 @@ class Gate:
                     found = models[words[_NUMBER]](
                         plain if not words[_VALUES] else self._with_values(layout, link.memory)
                     )
-                    self._show(found, outputs, link)
-                    held.append(found)
+                    held.append((found, self._show(found, outputs, link)))
                 elif order == NOTHING:
                     self._show(nothing(plain), outputs, link)
                     words[_SHARE] = time.perf_counter_ns() - began
-                elif order == AGAIN:
-                    self._show(held[words[_NUMBER]], outputs, link)
                 elif order == FORGET:
+                    place, calls = divmod(words[_NUMBER], 1 << CALL_BITS)
+                    some = [each for call, each in enumerate(held) if calls >> call & 1]
+                    longer[place : place + len(some)] = some
                     held.clear()
-                    self._copies.clear()
                 words[_DONE] += 1
-                link.answer(whole=order in (CALL, NOTHING, AGAIN))
+                link.answer(whole=order in (CALL, NOTHING))
                 if order == END:
                     return
         finally:
@@ -152,30 +149,31 @@ class Gate:
         leaves = [{"value": next(values)} if "value" in leaf else leaf for leaf in layout["leaves"]]
         return buffers.build({**layout, "leaves": leaves}, memory)
 
-    def _show(self, found: list[Any], outputs: Outputs, link: Link) -> None:
-        """Say where outputs lie."""
+    def _show(self, found: list[Any], outputs: Outputs, link: Link) -> list[Any]:
+        """Say where outputs lie. What lies there, where that is a copy."""
         if len(found) != len(outputs):
             raise modules.LoadError("structure", f"{len(found)} outputs instead of {len(outputs)}")
-        words, start = self._words, _OUTPUTS
+        words, start, copies = self._words, _OUTPUTS, []
         for tensor, (shape, dtype, size), part in zip(found, outputs, link.parts, strict=True):
             if tensor.shape != shape or tensor.dtype != dtype:
                 raise misfit(tensor, shape, dtype)
             words[start + 2] = 0
             if link.holds(tensor):
                 tensor = tensor.clone()
-                self._copies.append(tensor)
+                copies.append(tensor)
             if not tensor.is_contiguous():
-                tensor, size = self._spread(start, tensor)
+                tensor, size = self._spread(start, tensor, copies)
             words[start] = part.address = tensor.data_ptr()
             words[start + 1] = part.size = size
             start += _WORDS
+        return copies
 
-    def _spread(self, start: int, tensor: Any) -> tuple[Any, int]:
+    def _spread(self, start: int, tensor: Any, copies: list[Any]) -> tuple[Any, int]:
         """An output with gaps, and the bytes that it takes; copied where they are many."""
         size = spread_bytes(tensor.shape, tensor.stride(), tensor.itemsize)
         if size > MOST_SPREAD * tensor.nbytes or tensor.dim() > MOST_DIMENSIONS:
             tensor = tensor.contiguous()
-            self._copies.append(tensor)
+            copies.append(tensor)
             return tensor, tensor.nbytes
         self._words[start + 2] = tensor.dim()
         for axis, step in enumerate(tensor.stride()):
@@ -190,6 +188,8 @@ class Link(ABC):
     def __init__(self, memory: Any, outputs: int) -> None:
         self.memory, self._out = memory, Message.of(outputs)
         self.parts = [self._out.parts[number] for number in range(outputs)]
+        self._start = buffers.address(memory)
+        self._end = self._start + len(memory)
 
     @abstractmethod
     def wait(self) -> None:
@@ -201,7 +201,7 @@ class Link(ABC):
 
     def holds(self, tensor: Any) -> bool:
         """Whether a tensor lies in the memory of the inputs, which change once the call is over."""
-        return False
+        return bool(self._start <= tensor.data_ptr() < self._end)
 
 
 class Asleep(Link):
@@ -211,11 +211,6 @@ class Asleep(Link):
     def __init__(self, table: int, wake: int, outputs: int) -> None:
         super().__init__(buffers.watched(table), outputs)
         self._wake = wake
-        self._start = buffers.address(self.memory)
-        self._end = self._start + len(self.memory)
-
-    def holds(self, tensor: Any) -> bool:
-        return bool(self._start <= tensor.data_ptr() < self._end)
 
     def wait(self) -> None:
         os.read(self._wake, 8)
@@ -230,11 +225,10 @@ class Packets(Link):
     def __init__(self, socket: int, layout: buffers.Layout, outputs: int) -> None:
         memory = bytearray(int(layout["bytes"]))
         super().__init__(memory, outputs)
-        start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         leaves = [leaf for leaf in layout["leaves"] if leaf.get("nbytes")]
         self._socket, self._in, self._short = socket, Message.of(len(leaves)), Message.of(1)
         for number, leaf in enumerate(leaves):
-            self._in.parts[number] = Part(start + leaf["offset"], leaf["nbytes"])
+            self._in.parts[number] = Part(self._start + leaf["offset"], leaf["nbytes"])
         self._byte = ctypes.c_char(b"-")
         self._short.parts[0] = Part(ctypes.addressof(self._byte), 1)
         self._whole, self._said = ctypes.byref(self._out), ctypes.byref(self._short)

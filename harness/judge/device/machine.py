@@ -43,10 +43,6 @@ from ..processes.worker import ForkServer, Worker, command, harness_root
 from . import host_memory
 
 _SCRATCH = "kevolve-judge-"
-# Whom workers of a judge that runs as root become in namespaces: first candidates, then tasks. The
-# limit on processes counts all of a user's, so that a fork bomb under one judge would starve the
-# others if they shared a user. systemd keeps these numbers for users that come and go.
-FIRST_USER, JUDGES = 61184, 2168
 
 
 class Machine:
@@ -164,7 +160,6 @@ class Machine:
             file_bytes=host_memory.allowed(),
             processes=max(512, 16 * (os.cpu_count() or 1)),
             scratch_bytes=2 << 30,
-            user=_user() + 1,
             tools=True,
         )
 
@@ -183,7 +178,6 @@ class Machine:
             memory_bytes=family.ADDRESS_SPACE,
             resident_bytes=host_memory.allowed(),
             devices=family.nodes(),
-            user=_user(),
         )
 
     @cached_property
@@ -343,11 +337,6 @@ class Machine:
         self.prestarted_timed.drop()
         self.servers.close()  # what that start has launched anew
         shutil.rmtree(self.scratch, ignore_errors=True)
-
-
-def _user() -> int:
-    """Whom candidates of this judge become."""
-    return FIRST_USER + 2 * (os.getpid() % JUDGES)
 
 
 def _device_compilers() -> dict[str, bool]:

@@ -34,6 +34,8 @@ DIAGNOSIS_SECONDS = 5.0  # how long a case that is wrong is looked at further
 # A set whose values are told holds less, and a call of the reference takes less: drawing it must
 # cost little beside the check
 SHOWN_BYTES, SHOWN_SECONDS = 256 << 20, 1.0
+# families whose results differ from set to set and must be right
+VARIED = ("dense", "scaled", "small", "shifted", "negative", "spike", "uneven", "raised")
 REPEATED_BURSTS, REPEATING_SECONDS = 12, 0.5
 
 
@@ -200,14 +202,18 @@ class _CaseCheck:
         """After a first wrong result the other families are still tried for a while: which of them
         fail says what is wrong."""
         began = time.monotonic()
+        by_state: dict[int, list[list[InputSet]]] = {}
         for state in dict.fromkeys(s for s, _ in self.pool.checking):
             sets = [held for s, held in self.pool.checking if s == state]
+            by_state[state] = [sets[start : start + 2] for start in range(0, len(sets), 2)]
+        longer = _longer([pair for pairs in by_state.values() for pair in pairs])
+        for state, pairs in by_state.items():
             self._guard("constructed", lambda s=state: set_state(self.worker, self.pool, s))  # type: ignore[misc]
-            for start in range(0, len(sets), 2):
+            for pair in pairs:
                 if self.wrong and (state or time.monotonic() - began > DIAGNOSIS_SECONDS):
                     return
                 try:
-                    self._pair(sets[start : start + 2], changed=bool(state))
+                    self._pair(pair, changed=bool(state), longer=any(pair is one for one in longer))
                 except Failure:
                     if not self.wrong:
                         raise
@@ -304,15 +310,14 @@ class _CaseCheck:
         )
         return f"output {number}: {told}" if told else ""
 
-    def _pair(self, pair: list[InputSet], *, changed: bool) -> None:
-        """Two sets and the first again, so that held, stale and unstable outputs show; the first
-        two in a longer burst, so that an output which lasts for a few calls only shows, too."""
-        first = not self.findings
-        calls = (
-            bursts.retained_calls(self.pool, self.context.place.patience_s)
-            if first
-            else bursts.CHECK_CALLS
-        )
+    def _pair(self, pair: list[InputSet], *, changed: bool, longer: bool) -> None:
+        """Two sets and the first again, so that held, stale and unstable outputs show; some in a
+        longer burst, so that an output which lasts for a few calls only shows, too. How much longer
+        nobody knows, who could count."""
+        first, calls = not self.findings, bursts.CHECK_CALLS
+        if longer:
+            most = bursts.retained_calls(self.pool, self.context.place.patience_s)
+            calls = max(calls, most - secrets.randbelow(max(1, most // 3)))
         order = [number % len(pair) for number in range(bursts.CHECK_CALLS)]
         order += [
             secrets.randbelow(len(pair)) for _ in range(calls - len(order))
@@ -408,6 +413,13 @@ class _CaseCheck:
 
     def _outputs(self, calls: int) -> list[list[Any]]:
         return [self.slots.tensors(self.pool.outputs, index) for index in range(calls)]
+
+
+def _longer(pairs: list[list[InputSet]]) -> list[list[InputSet]]:
+    """The first of these pairs, and one of the others in which results differ from call to call:
+    the longer bursts."""
+    others = [pair for pair in pairs[1:] if all(held.family in VARIED for held in pair)]
+    return pairs[:1] + ([secrets.choice(others)] if others else [])
 
 
 def _special_input(held: InputSet) -> str:

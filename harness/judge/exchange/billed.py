@@ -8,25 +8,17 @@ well.
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import os
 import random
 import time
-from collections.abc import Sequence
 
-from ...wire import buffers, frames
-from ...workers import gate
-from ..errors import WorkerTimeout
+from ...wire import buffers
 from ..processes.freezing import is_running
-from .calls import Caller, Shown, dense, same
+from .calls import Caller, Shown
 from .case_pool import CasePool
 from .input_sets import InputSet
 
 PAGE_WORDS = 512  # of 64 bits, in the smallest page
-MOST_PARTS = 512  # of memory in one system call; IOV_MAX is 1024
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class ByBill(Caller):
@@ -55,13 +47,9 @@ class ByBill(Caller):
         """Once all its threads sleep: one that goes on after it was said that all is done is waited
         for. The kernel brings a running thread's part of the bill up to date at its ticks only,
         which are milliseconds apart."""
-        deadline = time.monotonic() + self._seconds
-        while True:
-            if not is_running(self._process):
-                return super()._so_far()
-            if time.monotonic() > deadline:
-                self._worker.kill()
-                raise WorkerTimeout
+        while is_running(self._process):
+            self._in_time()
+        return super()._so_far()
 
     def _collect(self, slot: memoryview) -> list[Shown]:
         shown = self._shown()
@@ -71,50 +59,6 @@ class ByBill(Caller):
 
     def _figure(self, seen_ns: int, bill_ns: int) -> int:
         return bill_ns
-
-    def _kept(self, shown: list[list[Shown]], place: memoryview, some: Sequence[int]) -> bool:
-        again = memoryview(bytearray(self._slot_bytes))
-        for number in some:
-            self._read(shown[number], again)
-            if not same(again, self._slot(place, number), self._outputs):
-                return False
-        return True
-
-    def _read(self, shown: list[Shown], slot: memoryview) -> None:
-        """Outputs in the worker's memory, dense."""
-        parts = [(one, one.leaf["offset"]) for one in shown if one.size]
-        self._copy(
-            [
-                (one.address, slot[offset : offset + one.size])
-                for one, offset in parts
-                if one.strides is None
-            ]
-        )
-        for one, offset in parts:
-            if one.strides is not None:
-                spread = bytearray(one.size)
-                self._copy([(one.address, memoryview(spread))])
-                dense(memoryview(spread), one, slot[offset : offset + one.leaf["nbytes"]])
-
-    def _copy(self, parts: list[tuple[int, memoryview]]) -> None:
-        """process_vm_readv(2), as often as it takes."""
-        for start in range(0, len(parts), MOST_PARTS):
-            some = parts[start : start + MOST_PARTS]
-            here = (gate.Part * len(some))(*(gate.Part(_address(to), len(to)) for _, to in some))
-            there = (gate.Part * len(some))(*(gate.Part(address, len(to)) for address, to in some))
-            count = ctypes.c_ulong(len(some))
-            read = _libc.process_vm_readv(
-                self._process, here, count, there, count, ctypes.c_ulong(0)
-            )
-            if read != sum(len(to) for _, to in some):
-                self._unread(ctypes.get_errno() if read < 0 else errno.EFAULT)
-
-    def _unread(self, number: int) -> None:
-        if number == errno.ESRCH:
-            self._worker.wait(frames.OK, 1.0)  # it has ended: raises how
-        if number in (errno.ESRCH, errno.EFAULT):
-            raise self._nonsense("an output is not in its memory")
-        raise OSError(number, f"reading outputs in the worker's memory: {os.strerror(number)}")
 
     def close(self) -> None:
         super().close()
@@ -148,7 +92,3 @@ class Table:
 
     def __del__(self) -> None:
         os.close(self.fd)
-
-
-def _address(memory: memoryview) -> int:
-    return ctypes.addressof(ctypes.c_char.from_buffer(memory))

@@ -8,6 +8,7 @@ it: a timed worker cannot leave its core, starts no process, and is stopped outs
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
 import random
@@ -22,7 +23,9 @@ from ...workers import gate
 from ..errors import Interfered, WorkerTimeout
 from ..processes.freezing import Turn, children, fields_of, is_gone, read
 from ..processes.worker import Worker
+from . import worker_memory
 from .case_pool import CasePool
+from .held_outputs import HeldOutputs
 from .input_sets import InputSet
 
 SPINS = 1000  # looks before something else is attended to: some 50 us
@@ -66,6 +69,14 @@ class Shown:
     leaf: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class _Held:
+    """Outputs of a call that the worker still holds: where, and what they were."""
+
+    shown: list[Shown]
+    values: memoryview
+
+
 class Caller(ABC):
     """A worker that makes calls on one case, of models that it has prepared (by key). alone: the
     judge has a core to itself, so that it may look again and again. Everything raises what
@@ -73,8 +84,6 @@ class Caller(ABC):
 
     # on what passes inside the worker in a call that does nothing: how much a call may save of it
     OPEN_FACTOR = 1
-    # whether outputs are seen again by asking the worker, which has to run for that
-    ASKS_AGAIN = False
 
     def __init__(
         self,
@@ -96,7 +105,8 @@ class Caller(ABC):
             _values(layout),
             {key: number for number, key in enumerate(keys)},
         )
-        self._seconds, self._alone, self._warm = seconds, alone, pool.warm
+        self._seconds, self._alone = seconds, alone
+        self._warm, self._calls = pool.warm, pool.warm + pool.calls
         self._gate_fd = buffers.create("gate", gate.gate_bytes(len(self._outputs)))
         buffers.seal(self._gate_fd, writable=True)
         self._gate = gate.Gate(self._gate_fd, len(self._outputs))
@@ -104,6 +114,8 @@ class Caller(ABC):
         # CPUCLOCK_SCHED of a process: include/linux/posix-timers_types.h of the kernel
         self._clock = (~self._process << 3) | 2
         self._stopped_ns: int | None = None
+        self._later = HeldOutputs[_Held](pool.held_bytes)
+        self._forgetting = 0  # what is said with the next FORGET
         about = {
             "layout": layout,
             "outputs": pool.outputs,
@@ -141,7 +153,8 @@ class Caller(ABC):
             self._worker.wait(frames.OK, 1.0)  # raises how it ended, if it has
             raise self._nonsense("its first thread has ended")
         with turn(self._worker.root), self._believing_nothing():
-            forgot_ns = self._order(gate.FORGET)
+            self._deadline = time.monotonic() + self._seconds
+            forgot_ns = self._order(gate.FORGET, self._forgetting)
             shown = [
                 self._call(key, held, self._slot(place, number))
                 for number, held in enumerate(sets[:warm])
@@ -154,17 +167,12 @@ class Caller(ABC):
             ]
             after_ns, faults_after = self._so_far()
             waited_ns = self._waited_ns() - waited_ns
-            some = random.sample(
-                range(len(sets) - 1), min(len(sets) - 1, max(1, COMPARED_BYTES // self._slot_bytes))
-            )
-            lie = [where for where, _ in shown]
-            kept = not self.ASKS_AGAIN or self._kept(lie, place, some)
         self._stopped_ns = self._used_ns()
-        if not self.ASKS_AGAIN:
-            # it does not run while this takes: what it did meanwhile, nobody would be billed for
-            with self._believing_nothing():
-                kept = self._kept(lie, place, some)
-            after_ns = max(after_ns, self._stopped_ns - STOPPING_NS)
+        # it does not run while this takes: what it did meanwhile, nobody would be billed for
+        lie = [where for where, _ in shown]
+        with self._believing_nothing():
+            kept = self._kept(lie, place) and self._hold(lie, place, range(warm, len(sets)))
+        after_ns = max(after_ns, self._stopped_ns - STOPPING_NS)
         seen_ns = unpaid_ns + sum(seen for _, seen in shown[warm:])
         own_ns = self._figure(seen_ns, unpaid_ns + after_ns - before_ns)
         unmeasured_seen_ns = forgot_ns + sum(seen for _, seen in shown[:warm])
@@ -184,6 +192,7 @@ class Caller(ABC):
         nanoseconds. For a worker that is trusted."""
         found, slot = [], memoryview(bytearray(self._slot_bytes))
         with turn(self._worker.root):
+            self._deadline = time.monotonic() + self._seconds
             for _ in range(self._warm):
                 self._order(gate.NOTHING)
                 self._collect(slot)
@@ -199,6 +208,11 @@ class Caller(ABC):
                 )
         self._stopped_ns = self._used_ns()
         return found
+
+    def still_kept(self) -> bool:
+        """Whether the outputs of earlier turns that are held are what they were."""
+        with self._believing_nothing():
+            return self._later.all_are(self._is_kept)
 
     def end(self) -> None:
         """The worker takes other commands again."""
@@ -234,10 +248,6 @@ class Caller(ABC):
     def _figure(self, seen_ns: int, bill_ns: int) -> int:
         """Of what the judge's clock and the bill say."""
 
-    @abstractmethod
-    def _kept(self, shown: list[list[Shown]], place: memoryview, some: Sequence[int]) -> bool:
-        """Whether outputs of some earlier calls are still what they were."""
-
     # ---- what both do
 
     def _call(self, key: str, held: InputSet, slot: memoryview) -> tuple[list[Shown], int]:
@@ -256,7 +266,7 @@ class Caller(ABC):
         held: InputSet | None = None,
     ) -> int:
         """Give an order and wait for the answer. Nanoseconds by the judge's clock."""
-        deadline, looks = time.monotonic() + self._seconds, 0
+        looks = 0
         self._gate.order(order, number, values)
         began = self._give(held)
         while not self._answered():
@@ -266,13 +276,78 @@ class Caller(ABC):
             elif looks % SPINS:
                 continue
             reply, building = self._worker.attend()
-            deadline += building
+            self._deadline += building
             if reply is not None:
                 raise self._nonsense("a reply before the command was done")
-            if time.monotonic() > deadline:
-                self._worker.kill()
-                raise WorkerTimeout
+            self._in_time()
         return time.perf_counter_ns() - began
+
+    def _in_time(self) -> None:
+        """Raises WorkerTimeout once the time for the turn is over, whatever took it."""
+        if time.monotonic() > self._deadline:
+            self._worker.kill()
+            raise WorkerTimeout(
+                f"a turn of {self._calls} calls, with what is done between them, took more than "
+                f"the {self._seconds:.0f} s that there are for it: 10 s, or what the calls may "
+                "take by the strongest baseline"
+            )
+
+    # ---- outputs once more
+
+    def _kept(self, shown: list[list[Shown]], place: memoryview) -> bool:
+        """Whether outputs of some earlier calls of the turn are still what they were."""
+        earlier = len(shown) - 1
+        some = random.sample(
+            range(earlier), min(earlier, max(1, COMPARED_BYTES // self._slot_bytes))
+        )
+        return all(
+            self._is_kept(_Held(shown[number], self._slot(place, number))) for number in some
+        )
+
+    def _hold(self, shown: list[list[Shown]], place: memoryview, calls: range) -> bool:
+        """Hold on to some outputs of these calls beyond the turn. Whether those whose places they
+        take were kept until now."""
+        drawn = self._later.draw(calls)
+        self._forgetting = drawn.word if drawn is not None else 0
+        if drawn is None:
+            return True
+        some = [
+            _Held(shown[number], memoryview(bytearray(self._slot(place, number))))
+            for number in sorted(drawn.calls)
+        ]
+        return all(self._is_kept(held) for held in self._later.put(drawn, some))
+
+    def _is_kept(self, held: _Held) -> bool:
+        """Whether there lies in the worker's memory what lay there."""
+        again = memoryview(bytearray(self._slot_bytes))
+        self._read(held.shown, again)
+        return same(again, held.values, self._outputs)
+
+    def _read(self, shown: list[Shown], slot: memoryview) -> None:
+        """Outputs in the worker's memory, dense."""
+        parts = [(one, one.leaf["offset"]) for one in shown if one.size]
+        self._copy(
+            [
+                (one.address, slot[offset : offset + one.size])
+                for one, offset in parts
+                if one.strides is None
+            ]
+        )
+        for one, offset in parts:
+            if one.strides is not None:
+                spread = memoryview(bytearray(one.size))
+                self._copy([(one.address, spread)])
+                dense(spread, one, slot[offset : offset + one.leaf["nbytes"]])
+
+    def _copy(self, parts: list[tuple[int, memoryview]]) -> None:
+        try:
+            worker_memory.copy(self._process, parts)
+        except OSError as error:
+            if error.errno == errno.ESRCH:
+                self._worker.wait(frames.OK, 1.0)  # it has ended: raises how
+            if error.errno in (errno.ESRCH, errno.EFAULT):
+                raise self._nonsense("an output is not in its memory") from error
+            raise
 
     def _used_ns(self) -> int:
         """Processor time of the worker's process so far: exact while it does not run."""

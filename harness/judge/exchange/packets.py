@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from ...wire import frames
 from ...workers import gate
-from .calls import Caller, Shown, dense, same
+from .calls import Caller, Shown, dense
 from .case_pool import CasePool
 from .input_sets import InputSet
 
@@ -26,7 +25,6 @@ class ByPacket(Caller):
     # After a kernel, caches hold less of Python than after nothing: a loop in native code saved 1.6
     # times as much.
     OPEN_FACTOR = 2
-    ASKS_AGAIN = True
 
     def _link(self, pool: CasePool) -> list[int]:
         self._socket, theirs = frames.pair()
@@ -90,15 +88,6 @@ class ByPacket(Caller):
 
     def _figure(self, seen_ns: int, bill_ns: int) -> int:
         return seen_ns
-
-    def _kept(self, shown: list[list[Shown]], place: memoryview, some: Sequence[int]) -> bool:
-        again = memoryview(bytearray(self._slot_bytes))
-        for number in some:
-            self._order(gate.AGAIN, number)
-            self._collect(again)
-            if not same(again, self._slot(place, number), self._outputs):
-                return False
-        return True
 
     def close(self) -> None:
         super().close()

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from .answers import in_range, parsed, printable
 from .bubblewrap import outer_pid
 from .freezing import parent_of
 from .peak_memory import own_bytes
+from .users import next_user
 
 LOG_BYTES = 256 * 1024
 # the kind that may say of a candidate that nothing can be said here: it is then not stored
@@ -439,7 +440,8 @@ class ForkServer:
             if scratch and rules.level != "namespaces":
                 folder = tempfile.mkdtemp(dir=scratch)
                 kept.callback(shutil.rmtree, folder, ignore_errors=True)
-            request = {"kind": kind, "confinement": to_json(rules), "scratch": folder or scratch}
+            own = replace(rules, user=next_user())
+            request = {"kind": kind, "confinement": to_json(own), "scratch": folder or scratch}
             frames.send(sock, request, [theirs.fileno(), log_fd, status_w, text_fd])
             passed_on.close()
             frames.receive(sock)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...types import Case, Signal
-from ..candidate_workers import call_seconds, prepare, set_state
+from ..candidate_workers import deadlines, prepare, set_state
 from ..failures import Failure
 from ..figures import case_times
 from ..processes.worker import Worker
@@ -51,7 +51,7 @@ def time_case(
         "cpus": list(cores or context.task.timing_cpus),
     }
     context.task.baseline_worker.ask("threads", seconds=60, **threads)
-    seconds, changes = call_seconds(case, pool.calls), len(pool.halves) > 1
+    changes = len(pool.halves) > 1
 
     def change(name: str, state: int) -> None:
         if name:
@@ -70,7 +70,7 @@ def time_case(
             context.lock,
             context.cancel,
             rng,
-            seconds,
+            deadlines(case, pool),
             change,
             one_core=not cores,
             checked=not context.ablating,

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...types import Case
-from ..candidate_workers import call_seconds, prepare, set_state
-from ..correctness.oracle import Finding
+from ..candidate_workers import deadlines, prepare, set_state
 from ..errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from ..exchange.input_sets import Group, Half
 from ..exchange.slots import Slots
@@ -31,7 +30,6 @@ from . import blocks, paired
 from .runners import InBursts, OneByOne, Queued, Timed
 
 _WORKERS = (WorkerFailed, WorkerDied, WorkerTimeout, Interfered)
-CHANGED = "outputs changed after they were handed over: one buffer for several calls"
 
 
 class Lost(Exception):
@@ -110,9 +108,14 @@ class _Block:
         self._task, self._pool = first.context.task, first.context.task.pools[case.name]
         pool = self._pool
         kind = OneByOne if pool.one_by_one else Queued if pool.shared else InBursts
-        seconds = call_seconds(case, pool.calls)
         self._sides = kind(
-            self._task, pool, first.worker, first.slots, [baseline], seconds, pool.halves[0].warm
+            self._task,
+            pool,
+            first.worker,
+            first.slots,
+            [baseline],
+            deadlines(case, pool),
+            pool.halves[0].warm,
         )
         for side in candidates[1:]:
             self._sides.join(side.name, side.worker, side.slots)
@@ -193,6 +196,9 @@ class _Block:
             nothing = self._sides.nothing(turn)
             for block in self._blocks.values():
                 block.null_ns += nothing
+        for side in self._candidates:
+            with self._own(side.name):
+                paired.raise_if_changed(self._case.name, self._sides.kept(side.name))
         alone = pool.alone if half is pool.halves[-1] else []
         for number in range(len(alone) // len(self._candidates)):
             self._rng.shuffle(order)
@@ -218,10 +224,7 @@ class _Block:
         with self._own(name):
             result = self._sides.burst(name, chosen.sets, place, turn)
             if side is not None:
-                if not result.kept:
-                    raise paired.WrongWhenTimed(
-                        self._case.name, Finding("wrong.held_output", 1.0, 0.0, 0.0, CHANGED)
-                    )
+                paired.raise_if_changed(self._case.name, result.kept)
                 side.kept.append((place, chosen))
         if side is not None and len(side.kept) == len(side.storage):
             self._verify(side)

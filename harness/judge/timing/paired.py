@@ -22,6 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...types import Case
+from ..candidate_workers import Deadlines
 from ..correctness import oracle
 from ..correctness.distance import same_bits
 from ..device.locks import DeviceLock
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
 PROCESSES = 3
 # of one side's calls in a block, where that is enough for BURSTS: a slow candidate needs no more
 MOST_SECONDS = 0.5
+CHANGED = (
+    "outputs changed while they were still held: one buffer, or a few in turn, for several calls. "
+    "Return memory of its own from every call; it may serve again once nobody refers to it"
+)
 KEPT_BYTES = 32 << 20  # of timed outputs that wait for being verified
 
 
@@ -86,7 +91,7 @@ def time_process(
     lock: DeviceLock,
     cancel: CancelToken | None,
     rng: random.Random,
-    seconds: float,
+    deadlines: Deadlines,
     change: Callable[[str, int], None],
     *,
     one_core: bool = True,
@@ -102,7 +107,7 @@ def time_process(
     processes = (worker.pid, task.baseline_worker.pid)
     kind = OneByOne if pool.one_by_one else Queued if pool.shared else InBursts
     sides = kind(
-        task, pool, worker, slots, baselines, seconds, pool.halves[0].warm, one_core=one_core
+        task, pool, worker, slots, baselines, deadlines, pool.halves[0].warm, one_core=one_core
     )
     # the first call of a fresh process may compile, which is never done under the lock
     for name in baselines:
@@ -202,6 +207,7 @@ class _Rounds:
         # not between the rounds: one side's process would be warmer for them
         for _ in range(min(rounds, sides.NULL_TURNS)):
             self._block.null_ns += sides.nothing(turn)
+        self._look_again(self._sides.kept(""))
         for chosen in pool.alone if half is pool.halves[-1] else ():
             self._rng.shuffle(names)
             for name in names:
@@ -222,15 +228,16 @@ class _Rounds:
                 name, chosen.sets, storage[0 if name else 1 + len(kept)], turn
             )
         if not name:
-            if not result.kept and self._checked:
-                text = "outputs changed after they were handed over: one buffer for several calls"
-                raise WrongWhenTimed(
-                    self._case, oracle.Finding("wrong.held_output", 1.0, 0.0, 0.0, text)
-                )
+            self._look_again(result.kept)
             kept.append((storage[1 + len(kept)], chosen))
             if len(kept) == len(storage) - 1:
                 self.verify()
         return result
+
+    def _look_again(self, kept: bool) -> None:
+        """At outputs that were right when they were handed over."""
+        if self._checked:
+            raise_if_changed(self._case, kept)
 
 
 def note(block: Block, result: Timed, calls: int, *, candidate: bool) -> None:
@@ -298,6 +305,12 @@ def verify_outputs(
                         changed=changed,
                     )
     kept.clear()
+
+
+def raise_if_changed(case: str, kept: bool) -> None:
+    """Raises WrongWhenTimed where outputs were not kept."""
+    if not kept:
+        raise WrongWhenTimed(case, oracle.Finding("wrong.held_output", 1.0, 0.0, 0.0, CHANGED))
 
 
 def _raise_if_wrong(case: str, finding: oracle.Finding, *, changed: bool) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ClassVar
 
 from ...wire import buffers
 from ...workers import gate
+from ..candidate_workers import CALL_FACTOR, Deadlines
 from ..errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from ..exchange import bursts
 from ..exchange.billed import ByBill
@@ -79,12 +81,14 @@ class Sides(ABC):
         worker: Worker,
         slots: Slots,
         baselines: list[str],
-        seconds: float,
+        deadlines: Deadlines,
         warm: InputSet,
         *,
         one_core: bool = True,
     ) -> None:
-        self.pool, self.seconds, self.warm, self.one_core = pool, seconds, warm, one_core
+        self.pool, self.warm, self.one_core = pool, warm, one_core
+        self.seconds, self._deadlines = deadlines.turn, deadlines
+        self._taken = {"": 0.0}  # seconds of the block, by candidate
         self.spare = one_core and not set(os.sched_getaffinity(0)) <= set(task.timing_cpus)
         self.workers = {"": worker, **dict.fromkeys(baselines, task.baseline_worker)}
         self.slots = {"": slots, **dict.fromkeys(baselines, task.slots[f"{pool.name}/baselines"])}
@@ -94,6 +98,42 @@ class Sides(ABC):
     def join(self, name: str, worker: Worker, slots: Slots) -> None:
         """One more candidate, beside the one whose name is ""."""
         self.workers[name], self.slots[name], self.keys[name] = worker, slots, self.pool.name
+        self._taken[name] = 0.0
+
+    def settle(self, name: str, place: Any, turn: Turn) -> int:
+        """Until the allocator has settled: a fresh heap grows for several bursts, and its page
+        faults would count as the kernel's. The nanoseconds of the last burst."""
+        with self._in_time(name):
+            return self._settle(name, place, turn)
+
+    def burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
+        """A burst on these sets, after calls that are not measured; a slot for each call lies in
+        `place` then."""
+        with self._in_time(name):
+            return self._burst(name, sets, place, turn)
+
+    def kept(self, name: str) -> bool:
+        """Whether outputs of earlier bursts that a side still holds are what they were."""
+        return True
+
+    @contextlib.contextmanager
+    def _in_time(self, name: str) -> Iterator[None]:
+        """Raises WorkerTimeout where a candidate has taken what a block may take, builds apart."""
+        worker = self.workers[name]
+        began, built_s = time.monotonic(), worker.build_seconds
+        yield
+        if name not in self._taken:
+            return
+        self._taken[name] += time.monotonic() - began - (worker.build_seconds - built_s)
+        if self._taken[name] > self._deadlines.block:
+            worker.kill()
+            raise WorkerTimeout(
+                f"its turns in one timed block took more than the {self._deadlines.block:.0f} s "
+                f"that they may take together. That is some {CALL_FACTOR:.0f} times what the "
+                "strongest baseline takes, or 20 s; what it does between calls counts, "
+                "waiting included. Do in a call what the call needs, and everything else once, "
+                "when the module is loaded"
+            )
 
     def compile(self, name: str) -> None:
         """One call of a baseline that nobody looks at."""
@@ -102,14 +142,12 @@ class Sides(ABC):
         )
 
     @abstractmethod
-    def settle(self, name: str, place: Any, turn: Turn) -> int:
-        """Until the allocator has settled: a fresh heap grows for several bursts, and its page
-        faults would count as the kernel's. The nanoseconds of the last burst."""
+    def _settle(self, name: str, place: Any, turn: Turn) -> int:
+        """See settle."""
 
     @abstractmethod
-    def burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
-        """A burst on these sets, after calls that are not measured; a slot for each call lies in
-        `place` then."""
+    def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
+        """See burst."""
 
     def nothing(self, turn: Turn) -> list[tuple[int, int]]:
         """Calls that do nothing, in the baselines' process, made NULL_TURNS times in each half of a
@@ -156,16 +194,16 @@ class OneByOne(Sides):
             )
             self._callers.update(dict.fromkeys(names, found))
 
-    def settle(self, name: str, place: Any, turn: Turn) -> int:
+    def _settle(self, name: str, place: Any, turn: Turn) -> int:
         for number in range(MOST_WARM_BURSTS):
-            result = self.burst(name, [self.warm] * self.pool.calls, place, turn)
+            result = self._burst(name, [self.warm] * self.pool.calls, place, turn)
             if number + 1 >= WARM_BURSTS and is_settled(
                 result.minor_faults, result.inside_ns, longest_fault_ns()
             ):
                 break
         return result.inside_ns
 
-    def burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
+    def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
         before = [self.warm] * self.pool.warm
         found = self._callers[name].turn(
             self.keys[name], [*before, *sets], len(before), place, turn
@@ -190,6 +228,9 @@ class OneByOne(Sides):
             found.unmeasured_ns,
             found.kept,
         )
+
+    def kept(self, name: str) -> bool:
+        return self._callers[name].still_kept()
 
     def nothing(self, turn: Turn) -> list[tuple[int, int]]:
         return next(c for name, c in self._callers.items() if name).nothing(NOTHINGS, turn)
@@ -220,7 +261,7 @@ class InBursts(Sides):
     """On a device, whose calls of a burst are queued together; the process says how long they
     took."""
 
-    def settle(self, name: str, place: Any, turn: Turn) -> int:
+    def _settle(self, name: str, place: Any, turn: Turn) -> int:
         for _ in range(WARM_BURSTS):
             with turn(self.workers[name].root):
                 result = self._run(name, [self.warm], [0] * self.pool.calls)
@@ -228,7 +269,7 @@ class InBursts(Sides):
         self.queue_ns = max(self.queue_ns, result.queued_ns)
         return result.inside_ns
 
-    def burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
+    def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
         with turn(self.workers[name].root):
             found = self._run(name, sets, list(range(len(sets))), bursts.patience(self.queue_ns))
         self.slots[name].put(place)
@@ -265,7 +306,7 @@ class Queued(Sides):
         self._waits = False  # whether a side waits for the device itself
         self._busy = False  # whether somebody had work for the device before a burst of nothing
 
-    def settle(self, name: str, place: Any, turn: Turn) -> int:
+    def _settle(self, name: str, place: Any, turn: Turn) -> int:
         worker, slots, key = self.workers[name], self._slots(name), self.keys[name]
         with turn(worker.root):
             # what is loaded late is loaded now
@@ -288,7 +329,7 @@ class Queued(Sides):
                 self._nothing_ns[len(sets)] = round(before_ns), round(whole_ns)
         return self._figure(found, self.pool.calls)
 
-    def burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
+    def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
         slots, worker = self._slots(name), self.workers[name]
         with turn(worker.root):
             found = slots.queued(worker, self.keys[name], sets, self.seconds, self._patience[name])

@@ -421,6 +421,34 @@ def test_a_fork_bomb_is_bounded_and_leaves_nothing(server: Servers, tmp_path: Pa
     )
 
 
+def test_who_starts_all_threads_there_may_be_leaves_others_theirs(
+    server: Servers, tmp_path: Path
+) -> None:
+    """Nobody's limit is another one's, whatever user the judge is."""
+    lines = """
+import threading
+started = []
+while len(started) < {most}:
+    one = threading.Thread(target=threading.Event().wait, daemon=True)
+    try:
+        one.start()
+    except RuntimeError:
+        break
+    started.append(one)
+assert {count}, len(started)
+"""
+    greedy = start(server, "namespaces", tmp_path)
+    try:
+        all_of_them = lines.format(most=2000, count="8 < len(started) < 2000")
+        source = buffers.from_bytes("source", f"{all_of_them}\nclass ModelNew: pass\n".encode())
+        greedy.ask("load", [source], seconds=20)
+        os.close(source)
+        some = lines.format(most=8, count="len(started) == 8")
+        assert attempt(server, "namespaces", tmp_path, some) is None
+    finally:
+        greedy.close()
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_killing_a_worker_ends_what_it_started(server: Servers, tmp_path: Path, level: str) -> None:
     worker = start(server, level, tmp_path)

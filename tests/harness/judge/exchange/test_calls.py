@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -191,10 +192,30 @@ def test_inputs_and_outputs_are_packets(doubling: Pair) -> None:
     sent = x.numpy().tobytes()
     assert doubling.ask(gate.CALL, sent) == (x * 3).numpy().tobytes()
     assert doubling.ask(gate.CALL, sent, values=[5]) == (x * 5).numpy().tobytes()
-    assert doubling.ask(gate.AGAIN, number=0) == (x * 3).numpy().tobytes()
     assert len(doubling.ask(gate.NOTHING)) == 64
     assert doubling.judge.share_ns > 0
     assert doubling.ask(gate.FORGET) == b"-"
+
+
+def test_outputs_are_given_up_but_for_those_that_are_named() -> None:
+    alive = weakref.WeakSet[torch.Tensor]()
+
+    def model(inputs: Any) -> list[torch.Tensor]:
+        found = inputs[0] * inputs[1]
+        alive.add(found)
+        return [found]
+
+    pair = Pair(model)
+    for _ in range(3):
+        pair.ask(gate.CALL, bytes(64))
+    pair.ask(gate.FORGET, number=0b101)
+    assert len(alive) == 2
+    pair.ask(gate.CALL, bytes(64))
+    pair.ask(gate.FORGET, number=1 << gate.CALL_BITS | 0b1)  # in the place of the second
+    assert len(alive) == 2
+    pair.ask(gate.FORGET)
+    assert len(alive) == 2
+    pair.close()
 
 
 def test_a_packet_is_a_copy() -> None:
@@ -248,6 +269,7 @@ def test_both_parts_of_a_turn_are_told_by_one_clock(one_core: bool, unmeasured_n
                 minor_faults=0,
                 kept=True,
             )
+            self.workers, self._taken = {"": SimpleNamespace(build_seconds=0.0)}, {}  # type: ignore[dict-item]
             self._callers = {"": SimpleNamespace(turn=lambda *_: told)}  # type: ignore[dict-item]
 
     found = Following().burst("", [], memoryview(b""), None)  # type: ignore[arg-type]
