@@ -8,8 +8,6 @@ from typing import Any
 
 from harness.types import Case, CaseResult, Evaluation, Target, Task, to_json
 
-FALLBACK_MARGIN = 1.02  # how much faster than the reference's median the kernel's must be
-
 
 @dataclass(frozen=True)
 class Decision:
@@ -21,14 +19,15 @@ class Decision:
 
 
 def decide(task: Task, evaluation: Evaluation) -> tuple[Decision, ...]:
-    """The kernel where its verdict is "faster", or where it clearly beats what would run in its
-    place: the reference, in eager mode, which is often slower than the compiled baseline that the
-    verdict is about. Else the reference, untimed cases included."""
+    """The kernel where its verdict is "faster", or where it beats what would run in its place by
+    more than the margin of the device: the reference, in eager mode, which is often slower than the
+    compiled baseline that the verdict is about. Else the reference, untimed cases included."""
     results = {result.name: result for result in evaluation.cases}
-    return tuple(_decide(case, results.get(case.name)) for case in task.cases)
+    margin = Target.parse(evaluation.target).margin
+    return tuple(_decide(case, results.get(case.name), margin) for case in task.cases)
 
 
-def _decide(case: Case, result: CaseResult | None) -> Decision:
+def _decide(case: Case, result: CaseResult | None, margin: float) -> Decision:
     if result is None or not result.correct:
         return Decision(case, "reference", "not verified in this evaluation")
     if result.verdict is None or result.speedup is None:
@@ -37,17 +36,13 @@ def _decide(case: Case, result: CaseResult | None) -> Decision:
     if result.verdict == "faster":
         return Decision(case, "kernel", why)
     eager, own = result.baselines.get("eager"), result.latency_us
-    if result.baseline != "eager" and eager and own and own * FALLBACK_MARGIN < eager:
+    if result.baseline != "eager" and eager and own and own * margin < eager:
         return Decision(
             case,
             "kernel",
             f"{why}; {eager / own:.2f}x over the reference, which would run in its place",
         )
-    if (
-        result.baseline == "eager"
-        and result.interval is not None
-        and result.interval[0] > FALLBACK_MARGIN
-    ):
+    if result.baseline == "eager" and result.interval is not None and result.interval[0] > margin:
         return Decision(
             case,
             "kernel",

@@ -18,8 +18,6 @@ from ..use_case import UseCase
 from . import deciding, evidence, learned, patterns, views, wording
 
 MAX_PROPOSED = 3
-# what a finish proposes by itself must move more than the margin of the timing verdicts
-MINIMUM = 1.02
 MAX_TITLE = 80
 MAX_CHANGE = 60  # lines of the difference that is shown as the minimal code
 
@@ -134,7 +132,8 @@ def _steps(
             found is not None
             and parent is not None
             and found.interval is not None
-            and found.interval[0] > MINIMUM
+            # what a finish proposes by itself moves more than the device does between two timings
+            and found.interval[0] > node.margin
         ):
             steps.append((found, node, parent))
     return sorted(steps, key=lambda step: -step[0].effect)
