@@ -59,6 +59,16 @@ def test_what_differs_by_device_or_language_is_asked_of_their_classes() -> None:
     assert not found, f"{advice}: {found}"
 
 
+def test_a_class_of_the_harness_has_a_name_of_its_own() -> None:
+    places: dict[str, list[str]] = {}
+    for path, tree in _sources("harness"):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{path}:{node.lineno}")
+    shared = {name: found for name, found in places.items() if len(found) > 1}
+    assert not shared, f"name one of each after what is different: {shared}"
+
+
 def test_names_of_tests_can_be_read_at_a_glance() -> None:
     long = [
         f"{path}: {node.name}"

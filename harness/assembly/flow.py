@@ -20,7 +20,7 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class _Block:
+class _BasicBlock:
     first: int
     end: int  # index behind its last instruction
     following: tuple[int, ...]  # blocks by number
@@ -51,7 +51,9 @@ def innermost(code: Sequence[Instruction], kind: Callable[[str], str]) -> list[L
     ]
 
 
-def _loop(code: Sequence[Instruction], blocks: Sequence[_Block], body: set[int], last: int) -> Loop:
+def _loop(
+    code: Sequence[Instruction], blocks: Sequence[_BasicBlock], body: set[int], last: int
+) -> Loop:
     first = min(n for n in body if n <= last)
     inside = [
         i for n in sorted(body) if first <= n <= last for i in code[blocks[n].first : blocks[n].end]
@@ -60,7 +62,7 @@ def _loop(code: Sequence[Instruction], blocks: Sequence[_Block], body: set[int],
     return Loop(tuple(inside), tuple(aside))
 
 
-def _blocks(code: Sequence[Instruction], kind: Callable[[str], str]) -> list[_Block]:
+def _blocks(code: Sequence[Instruction], kind: Callable[[str], str]) -> list[_BasicBlock]:
     places = {i.address: n for n, i in enumerate(code)}
     kinds = [kind(i.name) for i in code]
     starts = {0} if code else set()
@@ -79,11 +81,11 @@ def _blocks(code: Sequence[Instruction], kind: Callable[[str], str]) -> list[_Bl
             following.append(numbers[places[last.target]])
         if kinds[end - 1] not in ("jump", "return") and end in numbers:
             following.append(numbers[end])
-        blocks.append(_Block(start, end, tuple(following)))
+        blocks.append(_BasicBlock(start, end, tuple(following)))
     return blocks
 
 
-def _dominators(blocks: Sequence[_Block], before: Sequence[Sequence[int]]) -> list[set[int]]:
+def _dominators(blocks: Sequence[_BasicBlock], before: Sequence[Sequence[int]]) -> list[set[int]]:
     """Of each block those through which every way to it leads. A block that nothing reaches (a jump
     table's) has itself alone."""
     everything = set(range(len(blocks)))

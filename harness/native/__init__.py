@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from . import cpp as _cpp
 from . import cuda as _cuda
-from .building import Built, NativeError, Order, use_builder
+from .building import BuiltFile, NativeError, Order, use_builder
 from .cpp import DEFAULT_FLAGS, Function, Library, compile_command, find_compiler, load_cpp
 from .cuda import CudaLibrary, load_cuda
 from .driver import Driver
@@ -29,7 +29,7 @@ __all__ = [
     "CUDA_FLAGS",
     "DEFAULT_FLAGS",
     "MISSING",
-    "Built",
+    "BuiltFile",
     "CudaLibrary",
     "Driver",
     "Function",
@@ -61,6 +61,6 @@ __all__ = [
 _BUILDERS = {"cpp": _cpp.build_here, "cuda": _cuda.build_here}
 
 
-def build_here(order: Order) -> Built:
+def build_here(order: Order) -> BuiltFile:
     """Compile with what this machine has into the user's cache. Raises NativeError."""
     return _BUILDERS[order.language](order)

@@ -34,7 +34,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltFile:
     """path: a file with the library or the device's binary, readable in this process. symbols: of
     the names that were ordered. identity: equal for equal builds."""
 
@@ -43,7 +43,7 @@ class Built:
     identity: str = ""
 
 
-Builder = Callable[[Order], Built]
+Builder = Callable[[Order], BuiltFile]
 _builder: Builder | None = None  # an evaluation's worker puts its own here
 
 
@@ -53,7 +53,7 @@ def use_builder(builder: Builder | None) -> None:
     _builder = builder
 
 
-def build(order: Order, here: Builder) -> Built:
+def build(order: Order, here: Builder) -> BuiltFile:
     """By the evaluator's builder inside an evaluation, else `here`. Raises NativeError."""
     return (_builder or here)(order)
 
@@ -71,7 +71,7 @@ def macros(flags: Sequence[str], defines: Mapping[str, object] | None) -> tuple[
 
 def cached(
     order: Order, toolchain: str, suffix: str, make: Callable[[Path], dict[str, str]]
-) -> Built:
+) -> BuiltFile:
     """Built once for equal orders and toolchains, in the user's cache (KEVOLVE_NATIVE_CACHE, else
     ~/.cache/kevolve/native).
 
@@ -91,4 +91,4 @@ def cached(
             names.write_text(json.dumps(make(made)))
             os.replace(names, listed)
             os.replace(made, target)
-    return Built(str(target), json.loads(listed.read_text()), digest)
+    return BuiltFile(str(target), json.loads(listed.read_text()), digest)

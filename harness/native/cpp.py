@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .building import Built, NativeError, Order, build, cached, macros
+from .building import BuiltFile, NativeError, Order, build, cached, macros
 from .prototypes import POINTED, Prototype, read_prototypes, signature
 
 DEFAULT_FLAGS = ("-O3", "-march=native", "-std=c++17", "-shared", "-fPIC", "-fopenmp")
@@ -57,7 +57,7 @@ def compile_command(compiler: str, source: str, output: str, flags: Sequence[str
     return [compiler, *defaults, *flags, "-x", "c++", source, "-o", output]
 
 
-def build_here(order: Order) -> Built:
+def build_here(order: Order) -> BuiltFile:
     """Compile with this machine's compiler into the user's cache."""
     compiler = find_compiler()
     if compiler is None:

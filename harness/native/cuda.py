@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .building import Built, NativeError, Order, SourceRefused, build, cached, macros
+from .building import BuiltFile, NativeError, Order, SourceRefused, build, cached, macros
 from .kernels import KernelText, read_kernels, split_instance
 from .launching import Kernel, Module
 from .prototypes import Prototype, signature
@@ -47,7 +47,7 @@ def load_cuda(
     )
 
 
-def build_here(order: Order) -> Built:
+def build_here(order: Order) -> BuiltFile:
     """Compile with what this machine has into the user's cache."""
     toolkit = find_toolkit()
     if not toolkit.version:

@@ -163,8 +163,8 @@ def die_with_parent() -> None:
     _check(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "prctl")
 
 
-class _Action(ctypes.Structure):
-    """struct sigaction as glibc has it."""
+class SignalAction(ctypes.Structure):
+    """struct sigaction as glibc has it on x86_64 and aarch64."""
 
     _fields_ = (
         ("handler", ctypes.c_void_p),
@@ -177,7 +177,9 @@ class _Action(ctypes.Structure):
 def only_ended_children() -> None:
     """No SIGCHLD for children that stop or go on."""
     sigchld, no_stopped = 17, 1
-    _check(_libc.sigaction(sigchld, ctypes.byref(_Action(flags=no_stopped)), None), "sigaction")
+    _check(
+        _libc.sigaction(sigchld, ctypes.byref(SignalAction(flags=no_stopped)), None), "sigaction"
+    )
 
 
 def become_subreaper() -> None:

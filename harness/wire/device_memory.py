@@ -82,7 +82,7 @@ def share_allocations() -> None:
         torch.cuda.memory._set_allocator_settings("expandable_segments:True")
 
 
-class _Mapping:
+class _DeviceMapping:
     """Allocations (handle, bytes) one behind the other in this process's addresses, unmapped when
     nothing refers to this any more: torch's tensors over it do."""
 
@@ -135,7 +135,7 @@ def mapped(handles: Sequence[tuple[int, int]], *, writable: bool) -> Any:
     long as a tensor lies there, also when the handles were released."""
     import torch
 
-    return torch.as_tensor(_Mapping(handles, writable=writable), device="cuda")
+    return torch.as_tensor(_DeviceMapping(handles, writable=writable), device="cuda")
 
 
 def imported(fd: int) -> int:

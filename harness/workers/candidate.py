@@ -80,7 +80,9 @@ class CandidateHost(host.Host):
         """Take over the reference's parameters."""
         modules.copy_state(self.prepared[key].targets, list(buffers.read(fds[0], layout)))
 
-    def on_own_kernels(self, fds: list[int], mode: own_kernels.Mode) -> tuple[Any, tuple[int, ...]]:
+    def on_own_kernels(
+        self, fds: list[int], mode: own_kernels.KernelMode
+    ) -> tuple[Any, tuple[int, ...]]:
         """values: launches of own kernels since the last such command, and the nanoseconds they
         took (after mode "meter"). data: which C++ functions were called, each as [identity of its
         build, name, calls]."""
@@ -98,7 +100,7 @@ class CandidateHost(host.Host):
         size, left_out = launches.hand_over(recorder.kernels() if recorder else [], fds[0])
         return None, (size, left_out + (recorder.left_out if recorder else 0))
 
-    def _build(self, order: native.Order) -> native.Built:
+    def _build(self, order: native.Order) -> native.BuiltFile:
         """Ask the judge's build service; what it built arrives as a descriptor that stays open."""
         size = self.put(json.dumps(to_json(order)))
         if size >= frames.TEXT_BYTES:
@@ -107,7 +109,7 @@ class CandidateHost(host.Host):
         answer, fds = frames.receive(self._sock)
         if "error" in answer:
             raise native.NativeError(answer["error"])
-        return native.Built(f"/proc/self/fd/{fds[0]}", answer["symbols"], answer["identity"])
+        return native.BuiltFile(f"/proc/self/fd/{fds[0]}", answer["symbols"], answer["identity"])
 
 
 def _fill_fresh(on: bool) -> None:

@@ -74,7 +74,7 @@ def graph(call: Callable[[Any], Any], inputs: list[Any]) -> list[list[Any]]:
         made[tensor] = INPUT
     composed = _decompositions()
 
-    class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
+    class DataflowMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
         def __torch_dispatch__(
             self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
@@ -97,7 +97,7 @@ def graph(call: Callable[[Any], Any], inputs: list[Any]) -> list[list[Any]]:
                 made[tensor] = place
             return result
 
-    with Mode():  # type: ignore[no-untyped-call]
+    with DataflowMode():  # type: ignore[no-untyped-call]
         call(inputs)
     return [[name, reads, axes, extent] for name, axes, extent, reads in rows]
 

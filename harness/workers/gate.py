@@ -113,7 +113,7 @@ class Gate:
 
     # ---- the worker's side
 
-    def serve(self, link: Link, models: list[Callable[[Any], list[Any]]], task: Task) -> None:
+    def serve(self, link: Link, models: list[Callable[[Any], list[Any]]], task: CallForm) -> None:
         """Follow orders until the last. models: by number."""
         words, layout, outputs = self._words, task.layout, task.outputs
         held, longer = list[Any](), list[Any]()
@@ -270,7 +270,7 @@ def misfit(tensor: Any, shape: Any, dtype: Any) -> modules.LoadError:
 
 
 @dataclass(frozen=True)
-class Task:
+class CallForm:
     """What calls are like. outputs: with gradients behind the results. results: how many outputs
     `forward` returns. upstream: numbers of those from which gradients flow back."""
 

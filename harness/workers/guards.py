@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..sandbox import syscalls
 from ..wire import buffers
 from . import modules, placement
 
@@ -59,7 +60,7 @@ class Guard:
 
         guarded = self._guarded
 
-        class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
+        class GuardMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
             def __torch_dispatch__(
                 self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
             ) -> Any:
@@ -72,7 +73,7 @@ class Guard:
                     _is_empty_on_host(name, args, kwargs),
                 )
 
-        self._mode = Mode()  # type: ignore[no-untyped-call]
+        self._mode = GuardMode()  # type: ignore[no-untyped-call]
         self._mode.__enter__()
         return self
 
@@ -165,7 +166,7 @@ def bytes_of(flat: Any) -> bytes:
 
 
 @dataclass(frozen=True)
-class _Mapping:
+class _GuardedMemory:
     """Guarded host memory. inner: bytes between its protected pages."""
 
     inner: int
@@ -178,8 +179,8 @@ class _Mapping:
         return sys.getrefcount(self.memory)
 
 
-_mappings: list[_Mapping] = []
-_UNUSED = _Mapping(PAGE, mmap.mmap(-1, PAGE), 0).references
+_mappings: list[_GuardedMemory] = []
+_UNUSED = _GuardedMemory(PAGE, mmap.mmap(-1, PAGE), 0).references
 
 
 def _host_bytes(nbytes: int) -> tuple[Any, int]:
@@ -202,7 +203,7 @@ def _host_bytes(nbytes: int) -> tuple[Any, int]:
         raise MemoryError(f"{nbytes} bytes for a tensor: {error.strerror}") from error
     whole = torch.frombuffer(memory, dtype=torch.uint8)
     if found is None:
-        found = _Mapping(inner, memory, whole.data_ptr() + PAGE)
+        found = _GuardedMemory(inner, memory, whole.data_ptr() + PAGE)
         _mappings.append(found)
         for offset in (0, PAGE + inner):
             protect(whole.data_ptr() + offset)
@@ -308,15 +309,6 @@ def forget() -> None:
     _regions.clear()
 
 
-class _Action(ctypes.Structure):
-    _fields_ = (
-        ("handler", ctypes.c_void_p),
-        ("mask", ctypes.c_ulong * 16),
-        ("flags", ctypes.c_int),
-        ("restorer", ctypes.c_void_p),
-    )  # struct sigaction of glibc, x86_64 and aarch64
-
-
 def explain_faults() -> None:
     """From now on a segmentation fault writes one line to the log before it ends the process as
     usual."""
@@ -332,11 +324,9 @@ def explain_faults() -> None:
 
     _handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(on_fault)
     once = 0x80000000  # SA_RESETHAND: the instruction faults again, and that ends the process
-    action = _Action(
+    action = syscalls.SignalAction(
         ctypes.cast(_handler, ctypes.c_void_p).value,
-        (ctypes.c_ulong * 16)(),
-        ctypes.c_int(4 | once).value,
-        None,
+        flags=ctypes.c_int(4 | once).value,
     )
     _libc.sigaction(11, ctypes.byref(action), None)
 

@@ -337,7 +337,7 @@ class Host(ShownHost):
         import torch
 
         models = [self.prepared[key].call for key in keys]
-        task = gate.Task(layout, gate.expected(outputs), results, upstream)
+        task = gate.CallForm(layout, gate.expected(outputs), results, upstream)
         count = len(task.outputs)
         link = (
             gate.Packets(fds[1], layout, count)

@@ -81,7 +81,7 @@ class Recorder:
 
         calls, elements, spent, recorder = self._calls, self._elements, self._ns, self
 
-        class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
+        class RecorderMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves __init_subclass__ untyped
             def __torch_dispatch__(
                 self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
             ) -> Any:
@@ -96,7 +96,7 @@ class Recorder:
                     elements[name] += item.numel() if hasattr(item, "numel") else 0
                 return result
 
-        self._mode = Mode()  # type: ignore[no-untyped-call]
+        self._mode = RecorderMode()  # type: ignore[no-untyped-call]
         self._mode.__enter__()
         return self
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from .. import native
 
-Mode = Literal["count", "meter", "silence"]
+KernelMode = Literal["count", "meter", "silence"]
 
 
 class OwnKernels:
@@ -25,13 +25,13 @@ class OwnKernels:
     def __init__(self) -> None:
         self.calls = 0
         self.called: Counter[tuple[str, str]] = Counter()
-        self._mode: Mode = "count"
+        self._mode: KernelMode = "count"
         self._host_ns = 0
         self._events: list[tuple[Any, Any]] = []
         for owner, name in _launchers():
             setattr(owner, name, self._watched(getattr(owner, name)))
 
-    def switch(self, mode: Mode) -> tuple[int, int]:
+    def switch(self, mode: KernelMode) -> tuple[int, int]:
         """(launches, nanoseconds spent in own kernels) since the last switch; then go on in `mode`.
         Time passes in mode "meter" only: on the host around a call, on a device between events
         around a launch."""

@@ -27,7 +27,7 @@ from ..processes.worker import Worker
 from ..stage_context import StageContext
 from ..tasks.drawer import BURSTS, Drawer
 from . import blocks, paired
-from .runners import InBursts, OneByOne, Queued, Timed
+from .runners import Burst, InBursts, OneByOne, Queued
 
 _WORKERS = (WorkerFailed, WorkerDied, WorkerTimeout, Interfered)
 
@@ -81,7 +81,7 @@ def time_case(
         task.prepare(case.name, [baseline])
         task.baseline_worker.ask("threads", seconds=60, count=1, cpus=list(task.timing_cpus))
         try:
-            return _Block(case, sides, baseline, rng).measure()
+            return _CaseRounds(case, sides, baseline, rng).measure()
         except _WORKERS as error:  # before anybody's turn
             gone = next((side for side in sides if is_gone(side.worker.root)), None)
             if gone is None:
@@ -97,7 +97,7 @@ def time_case(
         )
 
 
-class _Block:
+class _CaseRounds:
     """The candidates and the baseline on one case."""
 
     def __init__(
@@ -218,7 +218,7 @@ class _Block:
         place, later = (side.place, 0) if side else (number % count, max(1, rounds // 2))
         return groups[(number + later) % rounds * count + place]
 
-    def _timed(self, name: str, chosen: Group, turn: Turn) -> Timed:
+    def _timed(self, name: str, chosen: Group, turn: Turn) -> Burst:
         side = self._by_name.get(name)
         place = self._scratch if side is None else side.storage[len(side.kept)]
         with self._own(name):
@@ -230,7 +230,7 @@ class _Block:
             self._verify(side)
         return result
 
-    def _note(self, name: str, result: Timed) -> None:
+    def _note(self, name: str, result: Burst) -> None:
         pool = self._pool
         us = result.inside_ns / 1e3 / pool.calls
         unmeasured_ns = result.unmeasured_ns - pool.warm * result.inside_ns / pool.calls

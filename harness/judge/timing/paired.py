@@ -36,7 +36,7 @@ from ..processes.worker import Worker
 from ..tasks.drawer import BURSTS
 from ..tasks.opening import OpenTask
 from .memory_use import MemoryUse
-from .runners import InBursts, OneByOne, Queued, Sides, Timed
+from .runners import Burst, InBursts, OneByOne, Queued, Sides
 
 if TYPE_CHECKING:
     import torch
@@ -221,7 +221,7 @@ class _Rounds:
             self._kept.clear()
         verify_outputs(self._case, self._pool, self._kept, self._half, self._sides.slots[""])
 
-    def _timed(self, name: str, chosen: Group, turn: Turn) -> Timed:
+    def _timed(self, name: str, chosen: Group, turn: Turn) -> Burst:
         kept, storage = self._kept, self._storage
         with _side(name):
             result = self._sides.burst(
@@ -240,7 +240,7 @@ class _Rounds:
             raise_if_changed(self._case, kept)
 
 
-def note(block: Block, result: Timed, calls: int, *, candidate: bool) -> None:
+def note(block: Block, result: Burst, calls: int, *, candidate: bool) -> None:
     """Add a burst of the candidate or of a baseline to the block's figures."""
     if candidate:
         block.inner_ns.append(float(result.inside_ns))

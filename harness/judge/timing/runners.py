@@ -46,7 +46,7 @@ APPEARING_NS = 100_000  # by which the time that inputs take to appear scatters,
 
 
 @dataclass(frozen=True)
-class Timed:
+class Burst:
     """One burst. inside_ns: its measured calls, the figure: on a CPU what the kernel billed the
     process for, on a device by the judge's clock where memory is shared, else what the process
     itself says. outside_ns: by the judge's clock, of the same calls, or of the whole burst on a
@@ -106,7 +106,7 @@ class Sides(ABC):
         with self._in_time(name):
             return self._settle(name, place, turn)
 
-    def burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
+    def burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Burst:
         """A burst on these sets, after calls that are not measured; a slot for each call lies in
         `place` then."""
         with self._in_time(name):
@@ -146,7 +146,7 @@ class Sides(ABC):
         """See settle."""
 
     @abstractmethod
-    def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
+    def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Burst:
         """See burst."""
 
     def nothing(self, turn: Turn) -> list[tuple[int, int]]:
@@ -203,13 +203,13 @@ class OneByOne(Sides):
                 break
         return result.inside_ns
 
-    def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
+    def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Burst:
         before = [self.warm] * self.pool.warm
         found = self._callers[name].turn(
             self.keys[name], [*before, *sets], len(before), place, turn
         )
         if not self.one_core:  # of several threads the bill is the sum
-            return Timed(
+            return Burst(
                 found.seen_ns,
                 found.seen_ns,
                 found.minor_faults,
@@ -219,7 +219,7 @@ class OneByOne(Sides):
                 found.kept,
             )
         outside_ns = max(found.own_ns, found.seen_ns - found.waited_ns)
-        return Timed(
+        return Burst(
             found.own_ns,
             outside_ns,
             found.minor_faults,
@@ -269,11 +269,11 @@ class InBursts(Sides):
         self.queue_ns = max(self.queue_ns, result.queued_ns)
         return result.inside_ns
 
-    def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
+    def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Burst:
         with turn(self.workers[name].root):
             found = self._run(name, sets, list(range(len(sets))), bursts.patience(self.queue_ns))
         self.slots[name].put(place)
-        return Timed(
+        return Burst(
             found.inside_ns, found.outside_ns, found.minor_faults, found.switches, found.queued_ns
         )
 
@@ -329,7 +329,7 @@ class Queued(Sides):
                 self._nothing_ns[len(sets)] = round(before_ns), round(whole_ns)
         return self._figure(found, self.pool.calls)
 
-    def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Timed:
+    def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Burst:
         slots, worker = self._slots(name), self.workers[name]
         with turn(worker.root):
             found = slots.queued(worker, self.keys[name], sets, self.seconds, self._patience[name])
@@ -337,7 +337,7 @@ class Queued(Sides):
         self._waits |= not found.ready
         ns, said = self._figure(found, len(sets)), found.said
         busy = found.reached_ns > BUSY_NS or self._busy
-        return Timed(
+        return Burst(
             ns,
             ns,
             said.minor_faults,

@@ -35,7 +35,7 @@ class CaptureHost(candidate.CandidateHost):
         tempfile.tempdir = os.getcwd()
         os.environ["TRITON_CACHE_DIR"] = os.path.join(os.getcwd(), f"triton-{os.getpid()}")
         mapped.install(device, zero=True)
-        self._driver = triton_driver.Driver(
+        self._driver = triton_driver.AbsentDriver(
             (target[0], target[1], target[2]), device, 1, self._load, self._launch
         )
         triton_driver.install(self._driver)

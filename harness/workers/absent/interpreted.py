@@ -28,7 +28,7 @@ class InterpretedHost(candidate.CandidateHost):
     def on_device(self, fds: list[int], device: mapped.Device, target: list[Any]) -> None:
         """What programs that ask about a device are told."""
         mapped.install(device, zero=False)
-        pretended = triton_driver.Driver(
+        pretended = triton_driver.AbsentDriver(
             (target[0], target[1], target[2]), device, 0, _nothing_loaded, _nothing_launched
         )
         pretended.benchmark = _first  # type: ignore[method-assign]  # an interpreted call is slow, and its time says nothing

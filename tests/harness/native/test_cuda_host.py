@@ -76,11 +76,11 @@ def library(
     )
     monkeypatch.delattr(torch._C, "_cuda_getCurrentRawStream", raising=False)
 
-    def builder(order: native.Order) -> native.Built:
+    def builder(order: native.Order) -> native.BuiltFile:
         orders.append(order)
         path = tmp_path / f"{len(orders)}.cubin"
         path.write_bytes(b"\x7fELF and so on")
-        return native.Built(
+        return native.BuiltFile(
             str(path), {name: name.split("<")[0] for name in order.names}, str(len(orders))
         )
 
