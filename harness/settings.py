@@ -15,6 +15,7 @@ TASK_GIB = "KEVOLVE_TASK_GIB"
 TASK_ISOLATION = "KEVOLVE_TASK_ISOLATION"
 DEVICE_MEMORY = "KEVOLVE_DEVICE_MEMORY"
 NVML = "KEVOLVE_NVML"
+TIMING_CORE = "KEVOLVE_TIMING_CORE"
 NATIVE_CACHE = "KEVOLVE_NATIVE_CACHE"
 NVRTC = "KEVOLVE_NVRTC"
 # that decide whether a task can be opened
@@ -51,6 +52,12 @@ def through_host_memory() -> bool:
 def nvml_library() -> str:
     """NVIDIA's management library, by name or path."""
     return os.environ.get(NVML, "libnvidia-ml.so.1")
+
+
+def timing_core() -> int | None:
+    """Which core a GPU's timed processes are pinned to, counted from the last but one backwards;
+    None for that of the GPU's index. Set for each of several judges that share a machine."""
+    return int(_number(TIMING_CORE, 0.0)) if os.environ.get(TIMING_CORE) else None
 
 
 def opening() -> dict[str, str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ..sandbox.confine import Confinement
 from ..types import Case
-from ..wire import buffers
+from ..wire import buffers, frames
 from .device import host_memory
 from .errors import Interfered
 from .exchange import bursts
@@ -66,7 +66,7 @@ def start_worker(
         context.guard(
             "loading",
             worker,
-            lambda: worker.ask("load", given, seconds=LOAD_SECONDS, poison=poison),
+            lambda: _load(worker, given, poison),
         )
         context.guard(
             "loading",
@@ -84,6 +84,12 @@ def start_worker(
         raise
     finally:
         os.close(source)
+
+
+def _load(worker: Worker, given: list[int], poison: bool) -> None:
+    """Load the candidate: mostly compiling, which disturbs nobody who is timed."""
+    worker.send("load", given, poison=poison)
+    worker.wait(frames.OK, LOAD_SECONDS)
 
 
 def _timed(context: StageContext, pinned: tuple[int, ...]) -> tuple[ForkServer, Confinement]:

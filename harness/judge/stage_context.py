@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TypeVar
 
 from ..languages import LANGUAGES, Language
 from ..types import Case, EvaluationRequest, IsolationLevel, Signal, Task
-from .device.locks import DeviceLock
+from .device.locks import DeviceLock, beside
 from .device.machine import Machine
 from .errors import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .exchange import bursts, device_link
@@ -71,6 +72,11 @@ class StageContext:
             for c in self.facts.cases
             if (not wanted or c.name in wanted) and (self.confirming or not c.held_out)
         ]
+
+    def beside(self) -> AbstractContextManager[None]:
+        """For what the judge does on a device that others may be timed on: a context in which they
+        are not."""
+        return beside(self.lock, self.task.family, self.cancel)
 
     def guard(self, where: str, worker: Worker, action: Callable[[], T]) -> T:
         """Whatever the worker does becomes a Failure."""

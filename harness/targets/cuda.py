@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .. import native
+from .. import native, settings
 from ..types import Ceilings, Device, Target
 from . import ceilings_cache, cpu, framework, nvml
 from .state import DeviceState, is_foreign, program
@@ -65,10 +65,12 @@ def device_id() -> str:
 
 
 def timing_cpu() -> int:
-    """Launches from two judges on one core would wait for each other: every GPU has its own, beside
-    the one for CPU kernels."""
-    gpu = _gpu()
-    return cpu.timing_cpu(1 + gpu.index if gpu is not None else 1)
+    """Launches from two judges on one core would wait for each other: every GPU, and every judge of
+    one, has its own, beside the one for CPU kernels."""
+    number, gpu = settings.timing_core(), _gpu()
+    if number is None:
+        number = gpu.index if gpu is not None else 0
+    return cpu.timing_cpu(1 + number)
 
 
 def devices() -> tuple[Device, ...]:

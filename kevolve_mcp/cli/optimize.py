@@ -144,8 +144,14 @@ def optimize(
     ] = None,
     memory_gib: MemoryLimit = None,
     parallel: Annotated[
-        int, typer.Option("--parallel", min=1, max=16, help="Asks in flight at once.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            "--parallel",
+            min=1,
+            max=16,
+            help="Asks in flight at once [default: 2 on a GPU, else 1].",
+        ),
+    ] = None,
     resume: Annotated[
         str,
         typer.Option(
@@ -172,6 +178,7 @@ def optimize(
     joins the open session.
     """
     from harness.types import Budget
+    from kevolve_mcp.executors.devices import JUDGES, placed
     from kevolve_mcp.synthesis.authors import AuthorOptions
 
     from . import running
@@ -207,7 +214,7 @@ def optimize(
         ),
         resume=resume,
         more=named,
-        parallel=parallel,
+        parallel=parallel or (JUDGES if placed(target) else 1),
         server=server,
         token=token,
         contents=output is not None,

@@ -1,30 +1,48 @@
-"""Which GPU an evaluation goes to, where there are several. Pure."""
+"""Which GPU an evaluation goes to, where there are several, and to which of its judges. Pure."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.types import Device
+from harness.types import Device, Task
 
 
 @dataclass(frozen=True)
 class Seat:
-    """A GPU and its judge. started: whether the judge runs. calls: of ours that it has not answered
-    yet. holds_task: whether it holds the task already."""
+    """A GPU and one of its judges, which have numbers. started: whether the judge runs. calls: of
+    ours that it has not answered yet; beside: of ours that the GPU's other judges have not.
+    holds_task: whether it holds the task already."""
 
     device: Device
     started: bool = False
     calls: int = 0
     holds_task: bool = False
+    beside: int = 0
+    number: int = 0
 
 
+# Judges of one GPU that a search keeps busy: while one times, the other builds and checks. On an
+# H100 two of them take 0.67 of the time for a candidate that one takes, and four 0.64: who times
+# waits for the others to pause, and they for it.
+JUDGES = 2
+CORES = 4  # of this machine that each of them needs: its own, one to time on, one to build
+# of a GPU's memory, for all inputs and outputs of a task: each judge holds some twenty sets of them
+MOST_SHARE = 1 / 64
 PLACED = ("cuda",)  # families of targets of which a machine may have several devices
 
 
 def placed(target: str) -> bool:
     """Whether a target's evaluations are spread over the devices that are here."""
     return target.strip().lower().partition(":")[0] in PLACED
+
+
+def in_flight(task: Task, device: Device) -> int:
+    """How many candidates of a search a GPU judges at once."""
+    if sum(case.bytes_min for case in task.cases) > MOST_SHARE * device.memory_bytes:
+        return 1
+    return max(1, min(JUDGES, len(os.sched_getaffinity(0)) // CORES))
 
 
 def alike(devices: Sequence[Device], target: str) -> tuple[Device, ...]:
@@ -42,18 +60,20 @@ def alike(devices: Sequence[Device], target: str) -> tuple[Device, ...]:
 
 def choose(seats: Sequence[Seat]) -> Seat:
     """The one that is free, or will be soonest: fewest calls, nobody else's programs, no timing of
-    another evaluator; then the one that holds the task, then one whose judge runs already, then the
-    lowest index."""
+    another evaluator, fewest calls to its other judges; then the one that holds the task, then one
+    whose judge runs already, then the lowest index."""
     return min(
         seats,
         key=lambda s: (
             s.calls + 2 * bool(s.device.users) + _timed_by_others(s),
+            s.beside,
             not s.holds_task,
             not s.started,
             s.device.index,
+            s.number,
         ),
     )
 
 
 def _timed_by_others(seat: Seat) -> int:
-    return int(seat.device.measuring and not seat.calls)
+    return int(seat.device.measuring and not seat.calls + seat.beside)

@@ -16,6 +16,7 @@ from typing import Any
 
 import harness
 from harness.judge.process_environment import JUDGE_ENVIRONMENT, evaluator_digest
+from harness.settings import TIMING_CORE
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, TaskRefused, Unavailable
 
@@ -24,9 +25,11 @@ from .base import Progress, ProgressEvent
 _LINE_BYTES = 256 << 20  # a task's text and logs travel in one line
 
 
-async def start_judge(python: str, cache: Path, gpu: str = "") -> JudgeProcess:
+async def start_judge(
+    python: str, cache: Path, gpu: str = "", core: int | None = None
+) -> JudgeProcess:
     """python: the interpreter that runs it. gpu: the UUID of the only GPU it shall see; "" for all
-    that we see. Raises Unavailable."""
+    that we see. core: see settings.timing_core. Raises Unavailable."""
     root = await asyncio.to_thread(_writable_copy, cache)
     code = (
         f"import sys; sys.path.insert(0, {str(root)!r}); from harness.judge.main import main; "
@@ -40,11 +43,16 @@ async def start_judge(python: str, cache: Path, gpu: str = "") -> JudgeProcess:
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=sys.stderr if _has_descriptor(sys.stderr) else asyncio.subprocess.DEVNULL,
-        env={**os.environ, **JUDGE_ENVIRONMENT, **({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {})},
+        env={**os.environ, **JUDGE_ENVIRONMENT, **_placed(gpu, core)},
         limit=_LINE_BYTES,
         start_new_session=True,  # Ctrl-C in a terminal is ours to handle
     )
     return JudgeProcess(process)
+
+
+def _placed(gpu: str, core: int | None) -> dict[str, str]:
+    chosen = {"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}
+    return chosen if core is None else {**chosen, TIMING_CORE: str(core)}
 
 
 def _writable_copy(cache: Path) -> Path:

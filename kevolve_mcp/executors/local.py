@@ -1,5 +1,5 @@
 """The judges on this machine: processes in the interpreter of the user's choice, one for each GPU
-where there are several."""
+where there are several, and more for a GPU in a search."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import hashlib
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.judge.device import gpus
 from harness.types import (
@@ -25,14 +25,24 @@ from harness.types import (
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable, UsageError
 
-from .base import Executor, Progress
-from .devices import Seat, alike, choose, placed
+from .base import Executor, Progress, ProgressEvent
+from .devices import Seat, alike, choose, in_flight, placed
 from .interpreters import find_interpreters
 from .judge import JudgeProcess, start_judge
+from .turns import Turns
 
-# the judge that sees what we see: it describes the machine and evaluates for everything but several
-# GPUs
-_MAIN = ""
+
+class _Place(NamedTuple):
+    """A judge among those of this machine. gpu: the UUID of the only one that it sees, "" for all
+    that we see. core: see settings.timing_core."""
+
+    gpu: str = ""
+    number: int = 0
+    core: int | None = None
+
+
+# it describes the machine and evaluates for everything but GPUs
+_MAIN = _Place()
 
 
 class LocalExecutor(Executor):
@@ -40,19 +50,23 @@ class LocalExecutor(Executor):
     considered.
 
     A judge works on one thing at a time. With several GPUs each has a judge of its own that sees it
-    alone, started when the others are busy; a call goes to the one that is free. A judge that died
-    is started again at the next call; the call during which it died raises EvaluatorUnavailable.
+    alone, started when the others are busy; a call goes to the one that is free. Evaluations of a
+    search go to further judges of the same GPU while the first are busy (`in_flight`): one of them
+    times at a moment, the others build and check between its rounds. Confirmations and comparisons
+    have the GPU to themselves. A judge that died is started again at the next call; the call during
+    which it died raises EvaluatorUnavailable.
     """
 
     def __init__(
         self, python: str | None, cache: Path, near: Path | None = None, *, configured: str = ""
     ) -> None:
         self._python, self._cache, self._near, self._configured = python, cache, near, configured
-        self._judges: dict[str, JudgeProcess] = {}
-        # GPU -> digests of the tasks that its judge was given
-        self._tasks: defaultdict[str, set[str]] = defaultdict(set)
-        # GPU -> calls that its judge has not answered yet
-        self._promised: defaultdict[str, int] = defaultdict(int)
+        self._judges: dict[_Place, JudgeProcess] = {}
+        # digests of the tasks that a judge was given
+        self._tasks: defaultdict[_Place, set[str]] = defaultdict(set)
+        # calls that a judge has not answered yet
+        self._promised: defaultdict[_Place, int] = defaultdict(int)
+        self._turns: defaultdict[str, Turns] = defaultdict(Turns)  # of each GPU
         self._starting = asyncio.Lock()
         self._closed = False
 
@@ -95,7 +109,13 @@ class LocalExecutor(Executor):
             "request": to_json(request),
             "target": target,
         }
-        return from_json(Evaluation, await self._placed(target, task.source, message, progress))
+        spread = task if request.purpose == "search" else None
+        return from_json(
+            Evaluation,
+            await self._placed(
+                target, task.source, message, progress, spread, alone=request.renews
+            ),
+        )
 
     async def compare(
         self,
@@ -111,7 +131,9 @@ class LocalExecutor(Executor):
             "request": to_json(request),
             "target": target,
         }
-        return from_json(HeadToHead, await self._placed(target, task.source, message, progress))
+        return from_json(
+            HeadToHead, await self._placed(target, task.source, message, progress, alone=True)
+        )
 
     async def interpreters(self) -> tuple[Interpreter, ...]:
         return await asyncio.to_thread(
@@ -127,39 +149,58 @@ class LocalExecutor(Executor):
             await self._judges.popitem()[1].close()
 
     async def _placed(
-        self, target: str, source: str, message: dict[str, Any], progress: Progress | None
+        self,
+        target: str,
+        source: str,
+        message: dict[str, Any],
+        progress: Progress | None,
+        spread: Task | None = None,
+        *,
+        alone: bool = False,
     ) -> Any:
-        """To the judge of the GPU that suits the target best now, or to the main one."""
+        """To a judge of the GPU that suits the target best now, or to the main one. spread: the
+        task, for what several judges of a GPU may do at once. alone: nobody else's call is on that
+        GPU meanwhile."""
         there = await self.devices() if placed(target) else ()
         fitting = alike(there, target)
-        if len(there) < 2 or not fitting:
+        if not fitting:
             return await self._call(_MAIN, message, progress)
         digest = hashlib.sha256(source.encode()).hexdigest()
-        gpu = choose([self._seat(device, digest) for device in fitting]).device.uuid
-        self._promised[gpu] += 1
+        places = {
+            (device, number): _place(device, number, len(there))
+            for device in fitting
+            for number in range(in_flight(spread, device) if spread else 1)
+        }
+        seat = choose([self._seat(d, key, digest) for (d, _), key in places.items()])
+        key = places[seat.device, seat.number]
+        turns = self._turns[key.gpu]
+        self._promised[key] += 1
         try:
-            answer = await self._call(gpu, message, progress)
-            self._tasks[gpu].add(digest)
+            if progress is not None and alone and not turns.free:
+                progress(ProgressEvent("queue", "waiting until the GPU is free", 0.0))
+            async with turns.alone() if alone else turns.share():
+                answer = await self._call(key, message, progress)
+            self._tasks[key].add(digest)
             return answer
         finally:
-            self._promised[gpu] -= 1
+            self._promised[key] -= 1
 
-    def _seat(self, device: Device, digest: str) -> Seat:
-        judge = self._judges.get(device.uuid)
+    def _seat(self, device: Device, key: _Place, digest: str) -> Seat:
+        judge, own = self._judges.get(key), self._promised[key]
         alive = judge is not None and judge.alive
-        return Seat(
-            device, alive, self._promised[device.uuid], alive and digest in self._tasks[device.uuid]
-        )
+        everyone = sum(calls for other, calls in self._promised.items() if other.gpu == key.gpu)
+        known = alive and digest in self._tasks[key]
+        return Seat(device, alive, own, known, everyone - own, key.number)
 
-    async def _call(self, gpu: str, message: dict[str, Any], progress: Progress | None) -> Any:
+    async def _call(self, key: _Place, message: dict[str, Any], progress: Progress | None) -> Any:
         if self._closed:
             raise EvaluatorUnavailable("this executor is closed", "Open a new one.")
         async with self._starting:
-            judge = self._judges.get(gpu)
+            judge = self._judges.get(key)
             if judge is None or not judge.alive:
-                self._tasks.pop(gpu, None)
-                judge = self._judges[gpu] = await start_judge(
-                    await self._interpreter(), self._cache, gpu
+                self._tasks.pop(key, None)
+                judge = self._judges[key] = await start_judge(
+                    await self._interpreter(), self._cache, key.gpu, key.core
                 )
         return await judge.call(message, progress)
 
@@ -181,3 +222,9 @@ class LocalExecutor(Executor):
                 Action("give", "names it for this call", setting="interpreter"),
             )
         return chosen.path
+
+
+def _place(device: Device, number: int, gpus: int) -> _Place:
+    """Of a judge of one of so many GPUs. The first of each is on the core of its GPU."""
+    core = device.index + number * gpus if number else None
+    return _Place(device.uuid if gpus > 1 else "", number, core)

@@ -4,15 +4,27 @@ it."""
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.types import Case, Device, Task, to_json
+from harness.judge.device import gpus
+from harness.types import (
+    Candidate,
+    Case,
+    Device,
+    Environment,
+    Evaluation,
+    EvaluationRequest,
+    Purpose,
+    Task,
+    to_json,
+)
 from kevolve_mcp.executors import LocalExecutor, local
-from kevolve_mcp.executors.devices import Seat, alike, choose
+from kevolve_mcp.executors.devices import Seat, alike, choose, in_flight
 from tests.fake_nvml import FakeNvml, gpu
 
 
@@ -54,6 +66,7 @@ def test_a_target_means_gpus_of_one_model(target: str, wanted: list[int]) -> Non
         ((Seat(device(0, measuring=True)), Seat(device(1))), 1),
         ((Seat(device(0, measuring=True), True, 1), Seat(device(1, measuring=True), True, 2)), 0),
         ((Seat(device(0), True, 1), Seat(device(1), True, 1, True)), 1),
+        ((Seat(device(0), beside=1), Seat(device(1))), 1),
     ],
 )
 def test_the_free_one_is_chosen(seats: tuple[Seat, ...], index: int) -> None:
@@ -61,17 +74,33 @@ def test_the_free_one_is_chosen(seats: tuple[Seat, ...], index: int) -> None:
 
 
 class RecordingJudge:
-    """Answers when it is let; `asked` holds the GPU of each call in flight or answered."""
+    """Answers when it is let; `asked` holds the judge of each call in flight or answered: the
+    purpose of an evaluation, its GPU, and its core behind a slash where it was given one."""
 
     alive = True
 
-    def __init__(self, gpu: str, asked: list[str], gate: asyncio.Event) -> None:
-        self._gpu, self._asked, self._gate = gpu, asked, gate
+    def __init__(self, name: str, asked: list[str], gate: asyncio.Event) -> None:
+        self._name, self._asked, self._gate = name, asked, gate
 
     async def call(self, message: dict[str, Any], progress: object) -> Any:
-        self._asked.append(self._gpu)
+        purpose = message["request"]["purpose"] if "request" in message else ""
+        self._asked.append(f"{purpose} {self._name}".strip())
         await self._gate.wait()
-        return to_json(Task("t", "d", message["source"], "", (Case("default"),)))
+        if message["op"] == "open_task":
+            return to_json(Task("t", "d", message["source"], "", (Case("default"),)))
+        return to_json(
+            Evaluation(
+                candidate="c",
+                language="cpp",
+                task="d",
+                target="cuda",
+                purpose=purpose,
+                status="correct",
+                message="",
+                policy="p",
+                environment=Environment("cuda:Fake", "torch 2"),
+            )
+        )
 
     async def close(self) -> None:
         """Nothing was started."""
@@ -83,8 +112,8 @@ Start = Callable[[list[str], asyncio.Event], None]
 @pytest.fixture
 def judges(monkeypatch: pytest.MonkeyPatch) -> Start:
     def install(asked: list[str], gate: asyncio.Event) -> None:
-        async def start(python: str, cache: Path, gpu: str = "") -> RecordingJudge:
-            return RecordingJudge(gpu, asked, gate)
+        async def start(python: str, cache: Path, gpu: str, core: int | None) -> RecordingJudge:
+            return RecordingJudge(gpu if core is None else f"{gpu}/{core}", asked, gate)
 
         async def interpreter(executor: LocalExecutor) -> str:
             return "python"
@@ -137,6 +166,48 @@ def test_one_gpu_or_none_needs_no_judge_of_its_own(
     assert opened(tmp_path, judges, "cuda", "cpu", "cuda") == ["", "", ""]
     fake_nvml.show()
     assert opened(tmp_path, judges, "cuda") == [""]
+
+
+def test_searches_share_a_gpu_and_a_confirmation_has_it_alone(
+    tmp_path: Path, judges: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpus, "listed", lambda: (device(0), device(1, arch="sm_80")))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
+    asked: list[str] = []
+
+    async def body() -> None:
+        gate = asyncio.Event()
+        judges(asked, gate)
+        task = Task("t", "d", "# text", "", (Case("default"),))
+        async with LocalExecutor(None, tmp_path) as executor:
+
+            def begin(purpose: Purpose) -> asyncio.Task[Evaluation]:
+                request = EvaluationRequest(Candidate("x", "triton"), purpose)
+                return asyncio.create_task(executor.evaluate(task, request, "cuda:sm_90"))
+
+            calls = [begin("search"), begin("search")]
+            while len(asked) < 2:
+                await asyncio.sleep(0.01)
+            calls += [begin("confirm"), begin("search")]
+            await asyncio.sleep(0.05)
+            assert asked == ["search GPU-0", "search GPU-0/2"]
+            gate.set()
+            await asyncio.gather(*calls)
+
+    asyncio.run(body())
+    assert [call.split()[0] for call in asked[2:]] == ["confirm", "search"]
+
+
+def test_a_large_task_or_few_cores_leave_a_gpu_to_one_judge(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
+    small, large = (
+        Task("t", "d", "", "", (Case("c", bytes_min=held),)) for held in (1 << 12, 1 << 27)
+    )
+    assert (in_flight(small, device(0)), in_flight(large, device(0))) == (2, 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4)))
+    assert in_flight(small, device(0)) == 1
 
 
 def test_a_real_judge_sees_its_gpu_alone(tmp_path: Path, fake_nvml: FakeNvml) -> None:

@@ -40,7 +40,7 @@ from ..processes.fork_servers import Servers, importable, readable_paths
 from ..processes.prestarted import Prestarted
 from ..processes.reaping import Reaper
 from ..processes.worker import ForkServer, Worker, command, harness_root
-from . import host_memory
+from . import host_memory, locks
 
 _SCRATCH = "kevolve-judge-"
 
@@ -53,7 +53,7 @@ class Machine:
         self.cache = cache
         _remove_left_over()
         self.scratch = tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")
-        self.servers = Servers(cache, self.scratch)
+        self.servers = Servers(cache, self.scratch, locks.sharing)
         self.prestarted, self.prestarted_timed = Prestarted(), Prestarted()
         self.reaper = Reaper()
 

@@ -236,29 +236,34 @@ class _CaseCheck:
         known: dict[int, Any] = {}
         began = time.monotonic()
         for _ in range(REPEATED_BURSTS):
-            self._burst([held], [0] * bursts.CHECK_CALLS, doing)
-            for outputs in self._outputs(bursts.CHECK_CALLS):
-                for number, output in enumerate(outputs):
-                    if number in known and same_bits(output, known[number]):
-                        continue
-                    self.reproducible &= number not in known
-                    known.setdefault(number, output.clone())
-                    finding = oracle.compare(
-                        output, held.expected[number], held.allowed[number], held.framework[number]
-                    )
-                    if finding.signal is not None:
-                        text = (
-                            f"case {self.case.name}, {doing}: right before, and now output "
-                            f"{number}: {finding.detail}"
-                        )
-                        self.wrong.append(("wrong.race", text, finding))
-                        self.fail()
+            with self.context.beside():
+                self._compare_again(held, doing, known)
             if time.monotonic() - began > REPEATING_SECONDS:
                 break
         cpu = self.context.task.timing_cpus
         self._guard(
             doing, lambda: self.worker.ask("threads", seconds=LOAD_SECONDS, count=1, cpus=cpu)
         )
+
+    def _compare_again(self, held: InputSet, doing: str, known: dict[int, Any]) -> None:
+        """One more burst of what was right before. known: its outputs so far, by number."""
+        self._burst([held], [0] * bursts.CHECK_CALLS, doing)
+        for outputs in self._outputs(bursts.CHECK_CALLS):
+            for number, output in enumerate(outputs):
+                if number in known and same_bits(output, known[number]):
+                    continue
+                self.reproducible &= number not in known
+                known.setdefault(number, output.clone())
+                finding = oracle.compare(
+                    output, held.expected[number], held.allowed[number], held.framework[number]
+                )
+                if finding.signal is not None:
+                    text = (
+                        f"case {self.case.name}, {doing}: right before, and now output "
+                        f"{number}: {finding.detail}"
+                    )
+                    self.wrong.append(("wrong.race", text, finding))
+                    self.fail()
 
     def once(self, held: InputSet, doing: str) -> None:
         """One more call on inputs that were right before. Raises Failure."""
@@ -324,9 +329,15 @@ class _CaseCheck:
         ]  # no period, which a ring of outputs could share
         families = " and ".join(dict.fromkeys(h.family for h in pair))
         doing = f"{'after the parameters changed, ' if changed else ''}{families} inputs"
+        with self.context.beside():
+            self._compare(pair, order, doing, first=first, changed=changed)
+
+    def _compare(
+        self, pair: list[InputSet], order: list[int], doing: str, *, first: bool, changed: bool
+    ) -> None:
         result = self._burst(pair, order, doing, record=first)
         self.library.update(own_work.library_calls(result.data))
-        outputs = self._outputs(calls)
+        outputs = self._outputs(len(order))
         for index, own in enumerate(outputs):
             repeated = index >= len(pair)
             if repeated and all(

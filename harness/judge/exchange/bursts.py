@@ -100,7 +100,8 @@ def run(
     queue_ns: int = 0,
 ) -> BurstResult:
     """One burst; its outputs are in `slots` afterwards. See Slots.run."""
-    return slots.run(worker, key, sets, order, seconds, record=record, queue_ns=queue_ns)
+    with worker.beside():
+        return slots.run(worker, key, sets, order, seconds, record=record, queue_ns=queue_ns)
 
 
 def patience(queue_ns: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from ...targets import DeviceFamily, cpu
 from ...types import IsolationLevel
 from ...workers import placement
 from . import bubblewrap
-from .worker import ForkServer, harness_root
+from .worker import ForkServer, Sharing, harness_root
 
 # in bubblewrap, where every task's folder has its own: more than the tasks that a judge holds open
 MOST_ALIKE = 4
@@ -21,10 +22,16 @@ _PACKAGES = ("site-packages", "dist-packages")
 
 class Servers:
     """Each is started when it is first needed, inside bubblewrap where that is the level. `scratch`
-    is a private folder for the levels without a mount namespace of each worker's own."""
+    is a private folder for the levels without a mount namespace of each worker's own. sharing: of a
+    family's device, None for the host."""
 
-    def __init__(self, cache: Path, scratch: str) -> None:
-        self._cache, self._scratch = cache, scratch
+    def __init__(
+        self,
+        cache: Path,
+        scratch: str,
+        sharing: Callable[[DeviceFamily], Sharing | None] = lambda _: None,
+    ) -> None:
+        self._cache, self._scratch, self._sharing = cache, scratch, sharing
         self._known: dict[tuple[str, ...], ForkServer] = {}
 
     def bare(self, level: IsolationLevel) -> ForkServer:
@@ -121,6 +128,7 @@ class Servers:
                 environment=environment,
                 compiled=compiled,
                 wrapper=wrapper,
+                sharing=self._sharing(family),
             )
         return self._known[key]
 

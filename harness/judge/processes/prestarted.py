@@ -56,7 +56,9 @@ class Prestarted:
         except (Refused, WorkerDied, frames.WorkerGone, OSError):
             return
         try:
-            worker.send("arrive", device=device)
+            with worker.beside():
+                worker.send("arrive", device=device)
+                worker.speaks(READY_SECONDS)
             self._worker = worker
         except (ServerLost, WorkerDied):
             worker.close()

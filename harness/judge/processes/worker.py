@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,8 @@ _INTERPRETED = "interpreted"
 
 BuildHandler = Callable[[Any], "tuple[dict[str, Any], list[int]]"]
 MemoryHandler = Callable[[int, int, int], None]  # address and bytes in the worker, descriptor
+# of a device: a context in which nobody times anything there
+Sharing = Callable[["CancelToken | None"], AbstractContextManager[None]]
 _DEAF = "it answers without reading what it is told"
 
 
@@ -86,6 +89,7 @@ class Worker:
     memory_bytes: int = 0  # that it can map, 0 for any
     kind: str = ""  # of fork_server
     base_bytes: int = 0  # that it held for itself before it got what it runs
+    sharing: Sharing | None = None  # of the device that it works on; None where that is the host
     killed_before: int = field(default_factory=lambda: _killed_for_memory())
     _copies: list[int] = field(default_factory=list)
 
@@ -117,8 +121,14 @@ class Worker:
     ) -> frames.Reply:
         """Send a command and wait for OK. Raises WorkerFailed, WorkerDied, WorkerTimeout,
         Interfered or Cancelled."""
-        self.send(op, fds, **arguments)
-        return self.wait(frames.OK, seconds)
+        with self.beside():
+            self.send(op, fds, **arguments)
+            return self.wait(frames.OK, seconds)
+
+    def beside(self) -> AbstractContextManager[None]:
+        """For what it does on a device that others may be timed on: a context in which they are
+        not."""
+        return self.sharing(self.cancel) if self.sharing else contextlib.nullcontext()
 
     def send(self, op: str, fds: list[int] | None = None, **arguments: Any) -> None:
         """Send a command."""
@@ -341,7 +351,8 @@ class ForkServer:
 
     allocation: under the allocator policy of every comparison; False for the allocator's defaults.
     compiled: folder in which inductor has compiled, or will compile, what all tasks need; "" where
-    none will compile C++. wrapper: what stands before the command (see bubblewrap)."""
+    none will compile C++. wrapper: what stands before the command (see bubblewrap). sharing: of the
+    device that its workers work on."""
 
     def __init__(
         self,
@@ -351,8 +362,10 @@ class ForkServer:
         environment: dict[str, str] | None = None,
         compiled: str = "",
         wrapper: Sequence[str] = (),
+        sharing: Sharing | None = None,
     ) -> None:
         self._preload, self._compiled, self._wrapper = preload, compiled, wrapper
+        self._sharing = sharing
         self._environment = {**scrubbed_environment(allocation=allocation), **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._sock: socket.socket | None = None
@@ -454,7 +467,7 @@ class ForkServer:
         return Worker(
             ours, text, log_fd, pidfd, status_r,
             root=root, folder=folder, server=self._process, memory_bytes=rules.memory_bytes,
-            kind=kind,
+            kind=kind, sharing=self._sharing,
         )  # fmt: skip
 
     def _arrived(self, first: str, rules: Confinement) -> tuple[int, int]:

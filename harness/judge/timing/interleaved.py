@@ -151,7 +151,8 @@ class _CaseRounds:
                 with self._sides, turns(*roots) as turn:
                     self._rounds(half, turn)
             after = task.family.state(pids)
-        self._verify()
+        with context.beside():
+            self._verify()
         if len(pool.halves) > 1:
             for side in self._candidates:
                 with self._own(side.name):

@@ -25,7 +25,7 @@ from ...types import Case
 from ..candidate_workers import Deadlines
 from ..correctness import oracle
 from ..correctness.distance import same_bits
-from ..device.locks import DeviceLock
+from ..device.locks import DeviceLock, beside
 from ..errors import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import Group, Half
@@ -141,7 +141,8 @@ def time_process(
                 block.end_to_end_us[name] = waited
             if deciding is not None:
                 block.dispatch_us[name] = deciding
-    rounds.verify()
+    with beside(lock, task.family, cancel):
+        rounds.verify()
     block.pairs = {name: list(zip(found[name], found[""], strict=True)) for name in baselines}
     return block
 
