@@ -158,10 +158,11 @@ class Pair:
         self.outputs = gate.expected(buffers.dense(buffers.plan([torch.zeros(shape)])))
         fd = buffers.create("gate", gate.gate_bytes(1))
         self.ours, theirs = frames.pair()
+        self.ours.settimeout(30)  # whoever serves may have failed
         self.judge = gate.Gate(fd, 1)
         link, door = gate.Packets(theirs.fileno(), self.layout, 1), gate.Gate(fd, 1)
         self._thread = threading.Thread(
-            target=lambda: door.serve(link, [model], gate.Task(self.layout, self.outputs, 1))
+            target=lambda: door.serve(link, [model], gate.CallForm(self.layout, self.outputs, 1))
         )
         self._thread.start()
         self._theirs = theirs
