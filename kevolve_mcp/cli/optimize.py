@@ -149,7 +149,7 @@ def optimize(
             "--parallel",
             min=1,
             max=16,
-            help="Asks in flight at once [default: 2 on a GPU, else 1].",
+            help="Asks in flight at once [default: 2 for a new search on CUDA, else 1].",
         ),
     ] = None,
     resume: Annotated[
