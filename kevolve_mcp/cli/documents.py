@@ -106,7 +106,7 @@ def remove(
 def gaps(
     limit: Annotated[
         int,
-        typer.Option("--limit", min=1, max=1000, help="At most so many questions [default: 50]."),
+        typer.Option("--limit", min=1, max=1000, help="At most so many questions (default: 50)."),
     ] = 50,
     json: Json = False,
 ) -> None:

@@ -43,7 +43,7 @@ def search(
     target: Annotated[str, typer.Option("--target", help="e.g. cpu; default: any.")] = "",
     language: Annotated[str, typer.Option("--language", help="e.g. cpp; default: any.")] = "",
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=MOST, help="At most so many pages [default: 5].")
+        int, typer.Option("--limit", min=1, max=MOST, help="At most so many pages (default: 5).")
     ] = 5,
     server: Server = "",
     token: Token = "",
@@ -112,7 +112,7 @@ def similar(
     target: Target = "cpu",
     language: Language = "",
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=50, help="At most so many kernels [default: 5].")
+        int, typer.Option("--limit", min=1, max=50, help="At most so many kernels (default: 5).")
     ] = 5,
     python: Python = "",
     json: Json = False,

@@ -53,7 +53,7 @@ def optimize(
     ] = "best",
     evaluations: Annotated[
         int | None,
-        typer.Option("--evaluations", min=1, help="Stop after so many evaluations [default: 40]."),
+        typer.Option("--evaluations", min=1, help="Stop after so many evaluations (default: 40)."),
     ] = None,
     minutes: Annotated[
         float | None,
@@ -61,8 +61,8 @@ def optimize(
             "--minutes",
             min=0.01,
             help=(
-                "Stop searching after so many minutes [default: 1.25, with other authors than "
-                "offline 30; none with --evaluations]."
+                "Stop searching after so many minutes (default: 1.25, with other authors than "
+                "offline 30; none with --evaluations)."
             ),
         ),
     ] = None,
@@ -108,7 +108,7 @@ def optimize(
     ] = None,
     author_minutes: Annotated[
         float | None,
-        typer.Option("--author-minutes", min=0.01, help="Time for one proposal [default: 10]."),
+        typer.Option("--author-minutes", min=0.01, help="Time for one proposal (default: 10)."),
     ] = None,
     selection: Annotated[
         str,
@@ -125,8 +125,8 @@ def optimize(
             min=0,
             max=1,
             help=(
-                "How often an ask shows a kernel of a similar task of an earlier session [default: "
-                "0.1]."
+                "How often an ask shows a kernel of a similar task of an earlier session (default: "
+                "0.1)."
             ),
         ),
     ] = None,
@@ -138,7 +138,7 @@ def optimize(
             max=1,
             help=(
                 "Share of the budget in which parameters are searched while the author thinks "
-                "[default: 0.2]."
+                "(default: 0.2)."
             ),
         ),
     ] = None,
@@ -149,7 +149,7 @@ def optimize(
             "--parallel",
             min=1,
             max=16,
-            help="Asks in flight at once [default: 2 for a new search on CUDA, else 1].",
+            help="Asks in flight at once (default: 2 for a new search on CUDA, else 1).",
         ),
     ] = None,
     resume: Annotated[

@@ -24,7 +24,7 @@ def serve(
     host: Annotated[
         str,
         typer.Option(
-            "--host", show_default=False, help="The address to listen on [default: 127.0.0.1]."
+            "--host", show_default=False, help="The address to listen on (default: 127.0.0.1)."
         ),
     ] = "127.0.0.1",
     port: Annotated[
@@ -34,7 +34,7 @@ def serve(
             min=0,
             max=65535,
             show_default=False,
-            help="The port; 0 takes a free one [default: 8765].",
+            help="The port; 0 takes a free one (default: 8765).",
         ),
     ] = 8765,
     token: Annotated[
@@ -52,7 +52,7 @@ def serve(
         typer.Option(
             "--root",
             metavar="DIR",
-            help="Callers' paths name Python files below it [default: here]; repeatable.",
+            help="Callers' paths name Python files below it (default: here); repeatable.",
         ),
     ] = None,
     allow_remote: Annotated[

@@ -48,6 +48,13 @@ def option_table(command: Any) -> str:
     return "\n".join(rows) if len(rows) > 2 else "It takes no arguments."
 
 
+def test_no_help_has_brackets() -> None:
+    """What stands in them is read as markup, and left out where the help is shown."""
+    for name, command in all_commands().items():
+        for parameter in command.params:
+            assert "[" not in (getattr(parameter, "help", None) or ""), (name, parameter.name)
+
+
 def test_the_option_tables_are_those_of_the_commands() -> None:
     text = CLI.read_text()
     current = text
