@@ -246,16 +246,19 @@ def _restrict(rules: Confinement, *, drop_user: bool) -> None:
 
 
 def _landlock(rules: Confinement) -> None:
+    # CUDA's cuInit names its threads by /proc/PID/task/TID/comm, and fails where it cannot (error
+    # 304); a rule on folders cannot tell that file from clear_refs beside it
+    driver = [*rules.devices, "/proc"] if rules.devices else []
     # everything under the new root may be read; a kernel without landlock still has the binds
     if rules.level == "namespaces":
         if syscalls.landlock_abi():
-            syscalls.landlock(["/"], ["/tmp", "/dev/shm", "/dev/null", *rules.devices])
+            syscalls.landlock(["/"], ["/tmp", "/dev/shm", "/dev/null", *driver])
     else:
         # a path rule cannot tell /proc/self from the rest, which compilers do without
         system = _system(rules) if rules.tools else SYSTEM
         processes = [] if rules.tools and rules.bare else ["/proc"]
         readable = [*system, *ETC, *rules.readable, *processes, "/dev", "/etc/passwd"]
-        syscalls.landlock(readable, [os.getcwd(), "/dev/null", *rules.devices])
+        syscalls.landlock(readable, [os.getcwd(), "/dev/null", *driver])
 
 
 def _address_space() -> int:

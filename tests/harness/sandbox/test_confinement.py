@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -103,6 +104,28 @@ def test_the_most_that_it_held_cannot_be_forgotten(
     server: Servers, tmp_path: Path, level: str
 ) -> None:
     assert attempt(server, level, tmp_path, "open('/proc/self/clear_refs', 'w').write('5')")
+
+
+def test_the_driver_of_a_device_may_name_its_threads() -> None:
+    program = f"""
+import os, threading
+from harness.sandbox import confine
+rules = confine.Confinement("namespaces", {READABLE!r}, devices=("/dev/tty",))
+try:
+    confine.enter(rules, os.open("/dev/null", os.O_WRONLY), [])
+except OSError as error:
+    print(f"refused: {{error}}", flush=True)
+    os._exit(0)
+open(f"/proc/self/task/{{threading.get_native_id()}}/comm", "w").write("driver")
+print("named", flush=True)
+os._exit(0)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30
+    )
+    if ran.stdout.startswith("refused"):
+        pytest.skip(f"this machine cannot give namespaces: {ran.stdout}")
+    assert ran.stdout == "named\n", ran.stderr
 
 
 @pytest.mark.parametrize("level", LEVELS[:3])
