@@ -16,7 +16,7 @@ from .options import Json, Language, Python, Server, Target, Token
 from .terminal import announcer, print_json
 
 if TYPE_CHECKING:
-    from kevolve_mcp.sessions.types import SimilarView
+    from kevolve_mcp import api
 
 MOST = 50  # pages of one search
 
@@ -149,7 +149,7 @@ def similar(
 
 def _similar(
     task: Path, target: str, language: str, limit: int, python: str, *, quiet: bool
-) -> tuple[str, tuple[SimilarView, ...]]:
+) -> tuple[str, tuple[api.Similar, ...]]:
     import anyio
 
     from kevolve_mcp.sessions import Service
@@ -159,7 +159,7 @@ def _similar(
 
     announce = announcer(quiet=quiet)
 
-    async def run() -> tuple[str, tuple[SimilarView, ...]]:
+    async def run() -> tuple[str, tuple[api.Similar, ...]]:
         async with Service(executors=executors.open_executor, looks_only=True) as service:
             return await service.similar(
                 Text(path=str(task)),

@@ -1,5 +1,5 @@
 """The shapes of structured content: small, shared, stable. Inner objects are the dataclasses of
-`kevolve_mcp.sessions.types`.
+`kevolve_mcp.api` and `kevolve_mcp.sessions.types`.
 
 Every answer has `verdict` (its first line), `next` (the calls to make now) and `actions` (the same
 as values). A slow tool adds `state` and `job_id`.
@@ -47,7 +47,7 @@ class MachineReply(Reply):
 
 
 class SessionReply(JobReply):
-    """session: SessionView; joined: an equal session was open already."""
+    """session: api.Session; joined: an equal session was open already."""
 
     session: Obj | None = None
     joined: bool = False

@@ -10,11 +10,12 @@ from harness.types import (
     ComparisonRequest,
     Duel,
 )
+from kevolve_mcp import api
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.store import SessionRecord, Store
 
-from . import evaluating, inputs, places, views
+from . import evaluating, inputs, places
 from .job import Job
 from .parameters import CompareParameters
 from .shared import Shared
@@ -40,7 +41,7 @@ class CompareJob(Job[CompareParameters, Compared]):
             shared, place.task, request, place.target, place.executor, place.session, progress
         )
         evaluations = tuple(
-            views.evaluation_view(number, evaluation, held_out=False) for number, evaluation in kept
+            api.evaluation(evaluation, number, held_out=False) for number, evaluation in kept
         )
         duels = tuple(duel_view(duel, p.labels) for duel in found.in_order())
         return Compared(p.session, p.labels, evaluations, duels, found.processes)

@@ -17,6 +17,7 @@ from harness.types import (
     from_json,
     to_json,
 )
+from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, KEvolveError, NotFound
 from kevolve_mcp.executors.base import Progress, ProgressEvent
@@ -31,11 +32,12 @@ from kevolve_mcp.export import (
 from kevolve_mcp.search import Node, Tree, figures, rank, terminate, unmet_goals
 from kevolve_mcp.store import Approval, SessionRecord, Store, StoredEvaluation
 
-from . import contests, evaluating, looking, skills, views
+from . import contests, evaluating, looking, skills
 from .evaluating import Order
 from .job import Job
 from .parameters import FinishParameters
 from .shared import Shared
+from .trees import ids
 from .types import DuelView, Finished
 
 MAX_TRIES = 3  # how many of the best nodes may fail their confirmation before the finish gives up
@@ -49,7 +51,7 @@ def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
         if node is None:
             raise NotFound(
                 f"there is no node {node_id}",
-                f"Nodes: {views.ids(tree.nodes[-10:]) or 'none yet'}.",
+                f"Nodes: {ids(tree.nodes[-10:]) or 'none yet'}.",
             )
         if node.status == "needs_review":
             raise Conflict(
@@ -294,14 +296,14 @@ async def finished(shared: Shared, record: SessionRecord, include_files: bool) -
         session=view,
         state=record.state,
         reason=record.reason,
-        node=views.node_view(tree, node),
-        confirmed=views.evaluation_view(confirmed.id, confirmed.evaluation),
-        measured=views.evaluation_view(measured.id, measured.evaluation),
+        node=api.node(tree, node),
+        confirmed=api.evaluation(confirmed.evaluation, confirmed.id),
+        measured=api.evaluation(measured.evaluation, measured.id),
         unmet_goals=unmet_goals(record.goal, measured.evaluation.cases, confirmed.evaluation.cases),
         package=o["package"],
         files=tuple(o["files"]),
         contents=await shared.thread(_contents, Path(o["package"])) if include_files else {},
-        lineage=views.lineage(tree, node),
+        lineage=api.lineage(tree, node),
         rejected=dict(o["rejected"]),
         skills=tuple([await shared.thread(skills.brief, store, name) for name in o["skills"]]),
         skill_notes=tuple(o.get("skill_notes", ())),

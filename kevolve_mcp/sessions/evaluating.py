@@ -19,6 +19,7 @@ from harness.types import (
     Task,
     evaluation_key,
 )
+from kevolve_mcp import api
 from kevolve_mcp.errors import EvaluatorUnavailable
 from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent
 from kevolve_mcp.store import SessionRecord, StoredEvaluation
@@ -62,7 +63,7 @@ def _missing(order: Order, found: StoredEvaluation) -> int:
     """How many processes the wanted effort asks for beyond those that are behind a timed answer."""
     timed = any(c.speedup is not None for c in found.evaluation.cases)
     return (
-        max(0, round(USUAL_PROCESSES * order.request.effort) - samples.processes(found.evaluation))
+        max(0, round(USUAL_PROCESSES * order.request.effort) - api.processes(found.evaluation))
         if timed and order.request.effort > 1
         else 0
     )

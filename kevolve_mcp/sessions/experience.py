@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from harness.types import Task
+from kevolve_mcp import api
 from kevolve_mcp.search import Expansion
 from kevolve_mcp.store import SessionRecord, SimilarKernel, Store
 from kevolve_mcp.synthesis import SimilarKernel as Lent
-
-from .types import SimilarView
 
 NAMED = 5  # when a session is opened
 LENT = 2  # as starts
@@ -24,7 +23,7 @@ ALONE = ("start", "tune")
 
 def named(
     found: Sequence[SimilarKernel], task: Task, target: str, language: str
-) -> tuple[SimilarView, ...]:
+) -> tuple[api.Similar, ...]:
     """As callers see them, the most similar first."""
     views = (_view(kernel, task, target, language) for kernel in found)
     return tuple(
@@ -104,14 +103,14 @@ def shown(store: Store, expansion: Expansion) -> tuple[Lent, ...]:
     )
 
 
-def _view(kernel: SimilarKernel, task: Task, target: str, language: str) -> SimilarView:
+def _view(kernel: SimilarKernel, task: Task, target: str, language: str) -> api.Similar:
     other = [f"target {kernel.target}"] if kernel.target != target else []
     other += (
         [f"language {kernel.candidate.language}"] if kernel.candidate.language != language else []
     )
     if kernel.task.digest != task.digest and _data(kernel.task) != _data(task):
         other.append(f"data {'; '.join(_data(kernel.task))}")
-    return SimilarView(
+    return api.Similar(
         task=kernel.task.name,
         session=kernel.session,
         node=kernel.node.id,

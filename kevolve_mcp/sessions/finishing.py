@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, NotFound
 from kevolve_mcp.store import SessionRecord, Store
 
-from . import confirming, views
+from . import confirming
 from .parameters import FinishParameters
 from .shared import Shared
-from .types import FinishRequest, JobView, NodeView
+from .trees import ids
+from .types import FinishRequest, JobView
 from .use_case import UseCase
 
 
@@ -62,7 +64,7 @@ class Finishing(UseCase):
         )
         return await shared.jobs.start("finish", parameters)
 
-    async def approve(self, session_id: str, node_id: str, author: str, note: str = "") -> NodeView:
+    async def approve(self, session_id: str, node_id: str, author: str, note: str = "") -> api.Node:
         """A person lets a node pass: one under review counts as correct; reviewed, it may be
         exported. Raises NotFound (session, node), Conflict (neither correct nor in need of a
         review: there is nothing to approve)."""
@@ -73,7 +75,7 @@ class Finishing(UseCase):
         if node is None:
             raise NotFound(
                 f"there is no node {node_id}",
-                f"Nodes: {views.ids(tree.nodes[-10:]) or 'none yet'}.",
+                f"Nodes: {ids(tree.nodes[-10:]) or 'none yet'}.",
             )
         if node.status not in ("correct", "needs_review"):
             raise Conflict(
@@ -82,7 +84,7 @@ class Finishing(UseCase):
             )
         await shared.thread(store.approvals.add, session_id, node_id, author, note)
         tree = await shared.thread(shared.trees.load, store, session_id)
-        return views.node_view(tree, tree.by_id[node_id])
+        return api.node(tree, tree.by_id[node_id])
 
 
 async def _discard(shared: Shared, store: Store, record: SessionRecord) -> JobView:

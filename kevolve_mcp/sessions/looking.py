@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 
 from harness.types import to_json
+from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import NotFound, UsageError
 from kevolve_mcp.export import SessionFacts, session_report
@@ -16,11 +17,11 @@ from kevolve_mcp.store import SessionRecord, Store, StoredEvaluation
 from kevolve_mcp.synthesis import template_candidate
 from kevolve_mcp.synthesis.wording import met_line, number, settings
 
-from . import listings, samples, views
+from . import listings
 from .outline import outlined
 from .shared import Shared
-from .trees import Trees
-from .types import ExportedView, NodeView, SessionView, TreeView
+from .trees import Trees, ids
+from .types import TreeView
 from .use_case import UseCase
 
 PIECE = 24_000  # characters of one answer, about 6,000 tokens
@@ -28,13 +29,13 @@ SECTIONS = ("summary", "source", "log", "profile", "assembly", "cases", "stages"
 TEMPLATE = "template"  # of a session; all others are of a node or an evaluation
 
 
-async def session(shared: Shared, record: SessionRecord) -> SessionView:
+async def session(shared: Shared, record: SessionRecord) -> api.Session:
     """The session as it stands."""
     store = await shared.store()
     return await shared.thread(_session, store, shared.trees, record)
 
 
-def _session(store: Store, trees: Trees, record: SessionRecord) -> SessionView:
+def _session(store: Store, trees: Trees, record: SessionRecord) -> api.Session:
     tree = trees.load(store, record.id)
     answered = tree.answered()
     open_asks = store.asks.open(record.id)
@@ -42,7 +43,7 @@ def _session(store: Store, trees: Trees, record: SessionRecord) -> SessionView:
     waiting = [
         a for a in tree.asks if a.role == "start" and a.seq not in answered and a.seq not in held
     ]
-    return views.session_view(
+    return api.session(
         record,
         store.tasks.get(record.task),
         tree,
@@ -53,13 +54,11 @@ def _session(store: Store, trees: Trees, record: SessionRecord) -> SessionView:
     )
 
 
-def _exported(store: Store, record: SessionRecord) -> ExportedView | None:
+def _exported(store: Store, record: SessionRecord) -> api.Exported | None:
     outcome = record.outcome
     if "node" not in outcome or "measured" not in outcome:
         return None
-    return views.exported_view(
-        outcome["node"], store.evaluations.get(outcome["measured"]).evaluation
-    )
+    return api.exported(outcome["node"], store.evaluations.get(outcome["measured"]).evaluation)
 
 
 class Looking(UseCase):
@@ -203,9 +202,9 @@ def _template(store: Store, record: SessionRecord, cursor: int) -> TreeView:
     return TreeView("template", head, *piece(source, cursor))
 
 
-def _tree(view: SessionView, tree: Tree, cursor: int, detailed: bool) -> TreeView:
+def _tree(view: api.Session, tree: Tree, cursor: int, detailed: bool) -> TreeView:
     best = tree.best()
-    shown: list[NodeView] = [views.node_view(tree, n) for n in tree.nodes]
+    shown: list[api.Node] = [api.node(tree, n) for n in tree.nodes]
     lines: list[str] = []
     on_path = {n.id for n in tree.trajectory(best.id)} if best else set()
 
@@ -213,7 +212,7 @@ def _tree(view: SessionView, tree: Tree, cursor: int, detailed: bool) -> TreeVie
         mark = (
             "*" if best is not None and node.id == best.id else "+" if node.id in on_path else "-"
         )
-        lines.append(f"{'  ' * depth}{mark} {_line(views.node_view(tree, node), detailed)}")
+        lines.append(f"{'  ' * depth}{mark} {_line(api.node(tree, node), detailed)}")
         for child in tree.children(node.id):
             if child.parents[0] == node.id:
                 draw(child, depth + 1)
@@ -237,7 +236,7 @@ def _tree(view: SessionView, tree: Tree, cursor: int, detailed: bool) -> TreeVie
     )
 
 
-def _line(node: NodeView, detailed: bool) -> str:
+def _line(node: api.Node, detailed: bool) -> str:
     figure = (
         f"{node.fitness:.3g}x"
         if node.status == "correct" and node.fitness is not None
@@ -260,7 +259,7 @@ def _node(
     store: Store, record: SessionRecord, tree: Tree, node_id: str, section: str, cursor: int
 ) -> TreeView:
     node = _find(tree, node_id)
-    view = views.node_view(tree, node)
+    view = api.node(tree, node)
     found = store.evaluations.get(node.evaluation)
     if section == "source":
         body = store.candidates.get(node.candidate).source
@@ -276,7 +275,7 @@ def _node(
         facts = [
             (
                 f"parents: {', '.join(node.parents) or 'none (root)'}; children: "
-                f"{views.ids(tree.children(node.id)) or 'none'}"
+                f"{ids(tree.children(node.id)) or 'none'}"
             ),
             *([f"hypothesis: {node.hypothesis}"] if node.hypothesis else []),
             *([f"rationale: {node.rationale}"] if node.rationale else []),
@@ -290,7 +289,7 @@ def _node(
         f"{node.id} of {record.id}: {_line(view, False)}",
         *piece(body, cursor),
         nodes=(view,),
-        evaluation=views.evaluation_view(found.id, found.evaluation, held_out=False),
+        evaluation=api.evaluation(found.evaluation, found.id, held_out=False),
     )
 
 
@@ -315,7 +314,7 @@ def _evaluation(store: Store, evaluation_id: str, section: str, cursor: int) -> 
     else:
         body = _section(found, section or "summary")
     head = f"{found.id}: {e.status}, {e.purpose} through {e.through}, {e.target}"
-    shown = views.evaluation_view(found.id, e, held_out=e.purpose in ("confirm", "export"))
+    shown = api.evaluation(e, found.id, held_out=e.purpose in ("confirm", "export"))
     return TreeView("evaluation", head, *piece(body, cursor), evaluation=shown)
 
 
@@ -355,7 +354,7 @@ def _section(found: StoredEvaluation, section: str) -> str:
             f"{e.environment.isolation}"
         ),
     ]
-    if processes := samples.processes(e):
+    if processes := api.processes(e):
         lines.append(f"timed in {processes} fresh processes")
     lines += [
         f"- {c.name}: {_case(c.correct, c.speedup, c.interval, c.verdict)} {c.detail}".rstrip()
@@ -414,7 +413,7 @@ def _difference(
         "diff",
         f"{diff_base} -> {node.id}: +{added} -{removed} lines",
         *piece(body, cursor),
-        nodes=tuple(views.node_view(tree, n) for n in (*others, node)),
+        nodes=tuple(api.node(tree, n) for n in (*others, node)),
     )
 
 

@@ -18,7 +18,7 @@ from harness.types import (
     Task,
     to_json,
 )
-from kevolve_mcp import synthesis
+from kevolve_mcp import api, synthesis
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Unavailable, UsageError
 from kevolve_mcp.executors.base import Executor, Progress
@@ -31,7 +31,7 @@ from .gathering import Reader
 from .job import Job
 from .parameters import OpenParameters
 from .shared import Shared
-from .types import JobView, Opened, SessionSpec, SimilarView, Text
+from .types import JobView, Opened, SessionSpec, Text
 from .use_case import UseCase
 
 
@@ -90,7 +90,7 @@ class Opening(UseCase):
         python: str = "",
         limit: int = experience.NAMED,
         progress: Progress | None = None,
-    ) -> tuple[str, tuple[SimilarView, ...]]:
+    ) -> tuple[str, tuple[api.Similar, ...]]:
         """The task's name, and what earlier sessions found for tasks like it; the task is opened
         for that and not timed."""
         shared = self._shared

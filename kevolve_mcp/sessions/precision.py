@@ -6,12 +6,13 @@ import logging
 from dataclasses import replace
 
 from harness.types import Evaluation
+from kevolve_mcp import api
 from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable
 from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.search import interval
 from kevolve_mcp.store import StoredEvaluation
 
-from . import evaluating, samples
+from . import evaluating
 from .evaluating import USUAL_PROCESSES, Fresh, Order
 from .shared import Shared
 
@@ -34,7 +35,7 @@ def wanted(evaluation: Evaluation, best: float) -> bool:
     if found is None or found[0] <= 0 or found[1] < best:
         return False
     limit = WIDE_AROUND_ONE if found[0] < 1 < found[1] else WIDE
-    measured = samples.processes(evaluation)
+    measured = api.processes(evaluation)
     return found[1] / found[0] > limit and 0 < measured < USUAL_PROCESSES * EFFORTS[-1]
 
 
@@ -49,11 +50,11 @@ async def sharpened(
     its interval says something or the time is used up. The session pays, which has `left_s`
     seconds. An evaluator that fails meanwhile leaves it at what there is."""
     kept = await evaluating.keep(shared, order, found)
-    usual = kept.evaluation.seconds * USUAL_PROCESSES / samples.processes(kept.evaluation)
+    usual = kept.evaluation.seconds * USUAL_PROCESSES / api.processes(kept.evaluation)
     took, pace = kept.evaluation.seconds, usual / USUAL_PROCESSES
     most = min(MOST * usual, took + SHARE * left_s)
     for effort in EFFORTS:
-        measured = samples.processes(kept.evaluation)
+        measured = api.processes(kept.evaluation)
         missing = round(USUAL_PROCESSES * effort) - measured
         if not wanted(kept.evaluation, order.request.best):
             break

@@ -7,10 +7,11 @@ import json
 from dataclasses import replace
 
 from harness.types import Evaluation, Samples, from_json
+from kevolve_mcp.api.evaluations import SAMPLES
 from kevolve_mcp.store import Store
 
 # of the stage "time": Samples from the judge, {"artifact", "processes"} in the store
-FIELD = "samples"
+FIELD = SAMPLES
 
 
 def detach(store: Store, evaluation: Evaluation) -> Evaluation:
@@ -26,14 +27,6 @@ def detach(store: Store, evaluation: Evaluation) -> Evaluation:
             stage = replace(stage, data={**stage.data, FIELD: kept})
         stages.append(stage)
     return replace(evaluation, stages=tuple(stages))
-
-
-def processes(evaluation: Evaluation) -> int:
-    """How many fresh processes of the candidate are behind a kept evaluation; 0 where its rounds
-    are not known."""
-    return max(
-        (int(s.data[FIELD]["processes"]) for s in evaluation.stages if FIELD in s.data), default=0
-    )
 
 
 def load(store: Store, evaluation: Evaluation) -> Samples:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from kevolve_mcp import api
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.search import Node, Tree, observed
 from kevolve_mcp.store import StoredEvaluation
 from knowledge.families import of_operators
 
-from . import evaluating, listings, places, recording, views
+from . import evaluating, listings, places, recording
 from .job import Job
 from .parameters import Location, MeasureParameters, SubmitParameters
 from .shared import Shared
@@ -78,7 +79,7 @@ async def measured(
     store = await shared.store()
     tree = await shared.thread(shared.trees.load, store, p.session)
     spent = await shared.thread(store.sessions.spent, p.session)
-    return replace(plain, session_id=p.session, best=views.best_view(tree), spent=spent)
+    return replace(plain, session_id=p.session, best=api.best(tree), spent=spent)
 
 
 async def told(shared: Shared, p: SubmitParameters, found: recording.Recorded) -> Evaluated:
@@ -91,8 +92,8 @@ async def told(shared: Shared, p: SubmitParameters, found: recording.Recorded) -
     return replace(
         plain,
         session_id=p.session,
-        node=views.node_view(tree, node),
-        best=views.best_view(tree),
+        node=api.node(tree, node),
+        best=api.best(tree),
         new_best=best is not None and node.id == best.id and _leads(tree, best),
         assumed_root=p.assumed_root and not node.parents,
         nearest=found.likeness.node if found.likeness else "",
@@ -108,7 +109,7 @@ async def _plain(
 ) -> Evaluated:
     """The evaluation alone, with the pages to which its signals lead."""
     store, evaluation = await shared.store(), found.evaluation
-    view = views.evaluation_view(found.id, evaluation, held_out=False)
+    view = api.evaluation(evaluation, found.id, held_out=False)
     facts: dict[str, Any] = {
         s.stage: listings.brief(s.data)
         for s in evaluation.stages

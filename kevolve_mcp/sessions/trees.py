@@ -4,6 +4,7 @@ since neither ever changes."""
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,3 +67,8 @@ def _tunables(store: Store, candidate: str) -> dict[str, Any]:
         return dict(store.candidates.get(candidate).tunables())
     except CandidateError:  # an invalid text may not parse; it has no choices then
         return {}
+
+
+def ids(nodes: Sequence[Node]) -> str:
+    """Join the names of nodes."""
+    return ", ".join(n.id for n in nodes)

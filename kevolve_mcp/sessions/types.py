@@ -1,8 +1,8 @@
 """What goes into the sessions floor and what comes out: frozen dataclasses that
 `harness.types.to_json` turns into JSON.
 
-The MCP server answers with exactly these shapes as structured content, so a field that changes here
-changes an API.
+The MCP server answers with exactly these shapes as structured content, and with those of
+`kevolve_mcp.api` inside them, so a field that changes here changes an API.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from harness.types import (
     Goal,
     Interpreter,
     Policy,
-    SignalKind,
     Spent,
     TargetReport,
     Verdict,
 )
+from kevolve_mcp import api
 from kevolve_mcp.actions import Action
-from kevolve_mcp.search import Meeting
 from kevolve_mcp.synthesis.ask import AskContext
 
 from .skill_types import SkillView
@@ -171,178 +170,10 @@ class MachineView:
 
 
 @dataclass(frozen=True)
-class CaseView:
-    """A case of a task: shapes as text, screening medians of the baselines, roofline time
-    (microseconds)."""
-
-    name: str
-    weight: float
-    protected: bool
-    inputs: tuple[str, ...]
-    baselines_us: dict[str, float]
-    roofline_time_us: float
-
-
-@dataclass(frozen=True)
-class NodeView:
-    """interval: 95 % interval of the fitness. versus_parent: the speed over the best parent's, with
-    its interval. met: how it did head-to-head with the best node of the moment, None where it was
-    plainly ahead or behind. provenance: "parameter search" where no author wrote it."""
-
-    id: str
-    parents: tuple[str, ...]
-    status: str
-    fitness: float | None
-    interval: tuple[float, float] | None = None
-    eligible: bool = False
-    role: str = "improve"
-    origin: str | None = None
-    hypothesis: str = ""
-    predicted_speedup: float | None = None
-    versus_parent: float | None = None
-    versus_parent_interval: tuple[float, float] | None = None
-    signals: tuple[str, ...] = ()
-    params: dict[str, Any] = field(default_factory=dict)
-    structure: str = ""
-    evaluation_id: str = ""
-    ask_id: str = ""
-    candidate: str = ""
-    created: float = 0.0
-    approved_by: str = ""
-    met: Meeting | None = None
-    provenance: str = ""
-
-
-@dataclass(frozen=True)
-class SimilarView:
-    """The best kernel of a task like the asked one (or of that task itself: same_task), in an
-    earlier session. similarity: 0..1. fitness: over the strongest baseline there; confirmed:
-    whether its session's end found it again in fresh processes. differs: in what its conditions are
-    others than the asked ones, "" where they are the same."""
-
-    task: str
-    session: str
-    node: str
-    target: str
-    language: str
-    device: str
-    similarity: float
-    fitness: float
-    confirmed: bool = False
-    same_task: bool = False
-    differs: str = ""
-
-
-@dataclass(frozen=True)
-class ExportedView:
-    """The node that a session ended with, and its package's F as a user calls it."""
-
-    node: str
-    fitness: float | None = None
-    interval: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True)
-class SessionView:
-    """state: "opening", "open", "finished" or "abandoned". correct: how many nodes were proved
-    correct. best: the eligible one of the highest fitness; None, too, where each correct one
-    regresses a protected case. exported: None before it is finished. similar: what was known of
-    similar tasks when it was opened. inject: the probability that an ask shows a kernel of one of
-    them."""
-
-    id: str
-    state: str
-    task: str
-    target: str
-    language: str
-    goal: str
-    selection: str
-    budget: Budget
-    spent: Spent
-    nodes: int = 0
-    correct: int = 0
-    open_asks: int = 0
-    waiting_starts: int = 0
-    best: NodeView | None = None
-    exported: ExportedView | None = None
-    cases: tuple[CaseView, ...] = ()
-    baselines: tuple[str, ...] = ()
-    tolerance: str = "default"
-    python: str = ""
-    policy: str = ""
-    notes: tuple[str, ...] = ()
-    created: float = 0.0
-    finished: float | None = None
-    reason: str = ""
-    similar: tuple[SimilarView, ...] = ()
-    inject: float = 0.0
-    tune: float = 0.0
-
-
-@dataclass(frozen=True)
-class CaseResultView:
-    """speedup: over `baseline`, the strongest of `baselines` (median microseconds by name)."""
-
-    name: str
-    correct: bool
-    speedup: float | None = None
-    interval: tuple[float, float] | None = None
-    verdict: str | None = None
-    baseline: str | None = None
-    baselines: dict[str, float] = field(default_factory=dict)
-    latency_us: float | None = None
-    roofline_fraction: float | None = None
-    error: float | None = None
-    tolerance: float | None = None
-    detail: str = ""
-    held_out: bool = False
-    protected: bool = False
-    threads: int = 1
-    allocation: str = ""
-    naive_speedup: float | None = None
-    host_peak_bytes: int | None = None
-    baseline_host_peak_bytes: int | None = None
-    device_peak_bytes: int | None = None
-    baseline_device_peak_bytes: int | None = None
-
-
-@dataclass(frozen=True)
-class SignalView:
-    name: str
-    message: str = ""
-    kind: SignalKind = "finding"
-
-
-@dataclass(frozen=True)
-class EvaluationView:
-    """stages: name -> "ok" or what failed. processes: how many fresh ones of the candidate its
-    figures come from, 0 where that is not kept."""
-
-    id: str
-    candidate: str
-    status: str
-    message: str
-    purpose: str
-    through: str
-    fitness: float | None
-    interval: tuple[float, float] | None
-    eligible: bool
-    signals: tuple[SignalView, ...]
-    cases: tuple[CaseResultView, ...]
-    stages: dict[str, str]
-    target: str
-    device: str
-    toolchain: str
-    isolation: str
-    seconds: float
-    processes: int = 0
-
-
-@dataclass(frozen=True)
 class Opened:
     """The result of an "open" job. joined: an equal session was open already."""
 
-    session: SessionView
+    session: api.Session
     joined: bool = False
     differs: tuple[str, ...] = ()
 
@@ -359,10 +190,10 @@ class Evaluated:
     """
 
     depth: Depth
-    evaluation: EvaluationView
+    evaluation: api.Evaluation
     session_id: str = ""
-    node: NodeView | None = None
-    best: NodeView | None = None
+    node: api.Node | None = None
+    best: api.Node | None = None
     new_best: bool = False
     cached: bool = False
     assumed_root: bool = False
@@ -396,7 +227,7 @@ class Compared:
 
     session_id: str
     labels: tuple[str, ...]
-    evaluations: tuple[EvaluationView, ...]
+    evaluations: tuple[api.Evaluation, ...]
     duels: tuple[DuelView, ...]
     processes: int
 
@@ -432,17 +263,17 @@ class Finished:
     others that might have been the best; contest_note: why there was none, "" where none was
     needed."""
 
-    session: SessionView
+    session: api.Session
     state: str
     reason: str
-    node: NodeView | None = None
-    confirmed: EvaluationView | None = None
-    measured: EvaluationView | None = None
+    node: api.Node | None = None
+    confirmed: api.Evaluation | None = None
+    measured: api.Evaluation | None = None
     unmet_goals: tuple[str, ...] = ()
     package: str = ""
     files: tuple[str, ...] = ()
     contents: dict[str, str] = field(default_factory=dict)
-    lineage: tuple[NodeView, ...] = ()
+    lineage: tuple[api.Node, ...] = ()
     rejected: dict[str, str] = field(default_factory=dict)
     skills: tuple[SkillView, ...] = ()
     skill_notes: tuple[str, ...] = ()
@@ -495,7 +326,7 @@ class AskBatch:
     """What to write next. ended: why the search should stop ("" while it goes on); then `asks` is
     empty."""
 
-    session: SessionView
+    session: api.Session
     asks: tuple[AskView, ...] = ()
     ended: str = ""
     ended_detail: str = ""
@@ -513,10 +344,10 @@ class TreeView:
     """Where the rest begins; 0: there is none."""
     remaining: int = 0
     """Characters of the rest."""
-    session: SessionView | None = None
-    sessions: tuple[SessionView, ...] = ()
-    nodes: tuple[NodeView, ...] = ()
-    evaluation: EvaluationView | None = None
+    session: api.Session | None = None
+    sessions: tuple[api.Session, ...] = ()
+    nodes: tuple[api.Node, ...] = ()
+    evaluation: api.Evaluation | None = None
 
 
 @dataclass(frozen=True)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from harness.types import to_json
+from harness.types import CaseResult, to_json
+from kevolve_mcp import api
 from kevolve_mcp.driver import NodeFacts, SessionFacts, Told, UnreadableAnswer
 from kevolve_mcp.driver.answers import read
 from kevolve_mcp.sessions import types as told
 
-NODE = told.NodeView("n1", (), "correct", 1.5, interval=(1.4, 1.6), signals=("memory_bound",))
+NODE = api.Node("n1", (), "correct", 1.5, interval=(1.4, 1.6), signals=("memory_bound",))
 
 
 def test_fields_that_the_driver_does_not_know_are_dropped_at_every_level() -> None:
-    evaluation = told.EvaluationView(
-        "e1", "c", "correct", "fine", "search", "diagnose", 1.5, None, True,
-        (told.SignalView("memory_bound"),),
-        (told.CaseResultView("small", True, 1.5, (1.4, 1.6), "faster", "compile",
-                             {"compile": 100.0}),), {"build": "ok"}, "cpu", "cpu:x", "g++",
-                             "landlock", 1.0,
-    )  # fmt: skip
+    evaluation = api.Evaluation(
+        id="e1",
+        fitness=1.5,
+        signals=(api.Signal("memory_bound"),),
+        cases=(CaseResult("small", correct=True, baselines={"compile": 100.0}),),
+    )
     data = to_json(told.Evaluated("submit", evaluation, "s-1", NODE, NODE, True))
     answer = read(Told, {**data, "something_new": 1})
     assert answer.node.fitness == 1.5
@@ -28,7 +28,7 @@ def test_fields_that_the_driver_does_not_know_are_dropped_at_every_level() -> No
 
 
 def test_a_session_view_reads_whole() -> None:
-    view = told.SessionView(
+    view = api.Session(
         "s-1",
         "open",
         "rows",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kevolve_mcp import api
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.sessions import Service
 from kevolve_mcp.sessions.types import (
@@ -14,7 +15,6 @@ from kevolve_mcp.sessions.types import (
     Opened,
     SearchOptions,
     SessionSpec,
-    SimilarView,
     Text,
 )
 from kevolve_mcp.store import NewNode, NewSession, Store
@@ -38,7 +38,7 @@ async def earlier(service: Service, bench: Bench, extra: str = "") -> str:
     return session
 
 
-async def named(service: Service, task: Text, **options: object) -> tuple[SimilarView, ...]:
+async def named(service: Service, task: Text, **options: object) -> tuple[api.Similar, ...]:
     job: JobView = await service.open(SessionSpec(task, **options))  # type: ignore[arg-type]
     job = await service.wait(job.id, 20) if job.id else job
     assert isinstance(job.result, Opened)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from harness.types import CaseResult
+from kevolve_mcp import api
 from kevolve_mcp.sessions.evaluating import USUAL_PROCESSES
-from kevolve_mcp.sessions.types import CaseResultView, EvaluationView, NodeView, SessionView
 from kevolve_mcp.synthesis.wording import memory_size, settings
 
 ROOM = 1.5  # times the error; less is no room worth using
@@ -19,7 +20,7 @@ def times(value: float | None, interval: tuple[float, float] | None = None) -> s
     return f"{value:.3g}x" + (f" [{interval[0]:.3g}, {interval[1]:.3g}]" if interval else "")
 
 
-def node_line(node: NodeView) -> str:
+def node_line(node: api.Node) -> str:
     """One node on one line: id, figure, where from, why."""
     figure = times(node.fitness, node.interval) if node.status == "correct" else node.status
     source = (
@@ -41,7 +42,7 @@ def node_line(node: NodeView) -> str:
     return f"{node.id} {figure}{effect}{held}{source}, {node.role}{params}{hypothesis}{signals}"
 
 
-def case_line(case: CaseResultView) -> str:
+def case_line(case: CaseResult) -> str:
     if not case.correct and case.latency_us is not None:  # of an ablation
         versus = f"{times(case.speedup, case.interval)} the speed of {case.baseline}"
         return (
@@ -66,7 +67,7 @@ def case_line(case: CaseResultView) -> str:
     )
 
 
-def _accuracy(case: CaseResultView) -> str:
+def _accuracy(case: CaseResult) -> str:
     """How far off it is and what room is left; "" where results are exact or were not compared."""
     if case.error is None or not case.tolerance:
         return ""
@@ -75,7 +76,7 @@ def _accuracy(case: CaseResultView) -> str:
     return f"; error {case.error:.2g} of the norm, allowed {case.tolerance:.2g}{left}"
 
 
-def _memory(case: CaseResultView) -> str:
+def _memory(case: CaseResult) -> str:
     """What its process held, and the baseline's; "" where that is not known."""
     figures = [
         f"{where}{memory_size(own)} ({case.baseline} {memory_size(other)})"
@@ -88,7 +89,7 @@ def _memory(case: CaseResultView) -> str:
     return f"; holds {', '.join(figures)}" if figures else ""
 
 
-def evaluation_lines(evaluation: EvaluationView) -> list[str]:
+def evaluation_lines(evaluation: api.Evaluation) -> list[str]:
     """Cases, from how many processes if that is more than usual, then signals with their
     sentences."""
     lines = [case_line(c) for c in evaluation.cases]
@@ -98,7 +99,7 @@ def evaluation_lines(evaluation: EvaluationView) -> list[str]:
     return lines
 
 
-def budget_left(session: SessionView) -> str:
+def budget_left(session: api.Session) -> str:
     """ "12 of 40 evaluations, 80 of 240 s", "no limit" without any."""
     parts = []
     if (limit := session.budget.evaluations) is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.search import no_winner
-from kevolve_mcp.sessions.types import AskBatch, AskView, Finished, Opened, SessionView, SimilarView
+from kevolve_mcp.sessions.types import AskBatch, AskView, Finished, Opened
 from kevolve_mcp.synthesis.templates import LANGUAGES as TEMPLATE_LANGUAGES
 from kevolve_mcp.synthesis.wording import one_line
 
@@ -44,7 +45,7 @@ def opened(result: Opened) -> Phrase:
     )
 
 
-def similar_line(view: SimilarView) -> str:
+def similar_line(view: api.Similar) -> str:
     """Who solved a similar task, how well and under which conditions."""
     task = (
         "this task"
@@ -59,7 +60,7 @@ def similar_line(view: SimilarView) -> str:
     )
 
 
-def session_line(session: SessionView) -> str:
+def session_line(session: api.Session) -> str:
     best = (
         f"best {session.best.id} at {times(session.best.fitness, session.best.interval)}"
         if session.best

@@ -8,14 +8,14 @@ from kevolve_mcp.errors import NotFound
 from kevolve_mcp.search import ROOT, Node, Tree, compare
 from kevolve_mcp.store import SessionRecord, SkillEvidence, Store
 
-from .. import views
+from ..trees import ids
 
 
 def find(tree: Tree, node_id: str) -> Node:
     """Raises NotFound."""
     if node_id not in tree.by_id:
         raise NotFound(
-            f"there is no node {node_id!r}", f"Nodes: {views.ids(tree.nodes[-10:]) or 'none yet'}."
+            f"there is no node {node_id!r}", f"Nodes: {ids(tree.nodes[-10:]) or 'none yet'}."
         )
     return tree.by_id[node_id]
 

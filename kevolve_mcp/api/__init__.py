@@ -1,0 +1,26 @@
+"""What callers see, whatever the surface: the server's structured content, what the driver reads,
+and the JSON of the command line and of packages. Frozen values that `harness.types.to_json` turns
+into JSON, each made from the domain's value in this package alone. A field that changes here
+changes the public interface.
+"""
+
+from .evaluations import Evaluation, Signal, evaluation, processes
+from .nodes import Node, best, lineage, node
+from .sessions import Exported, Session, Similar, TaskCase, exported, session
+
+__all__ = [
+    "Evaluation",
+    "Exported",
+    "Node",
+    "Session",
+    "Signal",
+    "Similar",
+    "TaskCase",
+    "best",
+    "evaluation",
+    "exported",
+    "lineage",
+    "node",
+    "processes",
+    "session",
+]

@@ -1,0 +1,150 @@
+"""One evaluation as every surface shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.types import (
+    PROTOCOL_VERSION,
+    CaseResult,
+    Purpose,
+    Samples,
+    SignalKind,
+    Stage,
+    Status,
+    from_json,
+)
+from harness.types import Evaluation as Domain
+from kevolve_mcp.search import interval
+
+
+@dataclass(frozen=True)
+class Signal:
+    """One finding about a candidate, or about its measurement."""
+
+    name: str
+    """From the vocabulary of signals."""
+    message: str = ""
+    """One sentence with the numbers."""
+    kind: SignalKind = "finding"
+    """What to do with it: a finding is about the candidate, a review needs a person, after
+    integrity no figure can be believed, environment is about the machine."""
+    evidence: dict[str, float] = field(default_factory=dict)
+    """The numbers by name; only in records."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Everything found out about one candidate in one measurement."""
+
+    id: str = ""
+    """Its name in the store, e.g. "e12"; "" where it is not stored."""
+    candidate: str = ""
+    """SHA-256 of the candidate's text and language."""
+    status: Status = "correct"
+    """How it ended."""
+    message: str = ""
+    """One sentence to act on."""
+    purpose: Purpose = "search"
+    """What it was measured for."""
+    through: Stage = "diagnose"
+    """The last stage that was asked for."""
+    fitness: float | None = None
+    """F: the weighted geometric mean of the speed-ups; 0 for anything not proved correct, null
+    where nothing was timed."""
+    interval: tuple[float, float] | None = None
+    """The 95 % interval of F."""
+    eligible: bool = False
+    """Whether it may win: false when a protected case got slower or a case is wrong."""
+    signals: tuple[Signal, ...] = ()
+    """What was found, the most important first."""
+    cases: tuple[CaseResult, ...] = ()
+    """One object per case; held-out cases only where a session ends."""
+    stages: dict[str, str] = field(default_factory=dict)
+    """By stage that ran: "ok", or what failed."""
+    target: str = ""
+    """Where it ran, e.g. "cpu"."""
+    device: str = ""
+    """The device, as it belongs to the evaluation's key."""
+    toolchain: str = ""
+    """Versions of torch, compiler, Python and evaluator."""
+    isolation: str = ""
+    """The isolation level of the candidate's process."""
+    seconds: float = 0.0
+    """Wall clock of the whole evaluation."""
+    processes: int = 0
+    """How many fresh processes of the candidate its figures come from; 0 where that is not kept."""
+    device_seconds: float = 0.0
+    """Seconds under the device lock."""
+    language: str = ""
+    """What the candidate is written in."""
+    policy: str = ""
+    """What the candidate was allowed to do."""
+    protocol: int = PROTOCOL_VERSION
+    """The version of the way to measure; figures of two versions are not compared."""
+    logs: dict[str, str] = field(default_factory=dict)
+    """By stage, the end of what compiler and candidate printed (untrusted text); only in
+    records."""
+    facts: dict[str, str] = field(default_factory=dict)
+    """Facts of the machine by name, such as cores and governor; only in records."""
+
+
+SAMPLES = "samples"  # of the stage "time": Samples from the judge, their artifact in the store
+
+
+def processes(evaluation: Domain) -> int:
+    """Count the fresh processes of the candidate behind an evaluation; 0 where its rounds are not
+    known."""
+    kept = (stage.data[SAMPLES] for stage in evaluation.stages if SAMPLES in stage.data)
+    return max(map(_processes, kept), default=0)
+
+
+def _processes(kept: dict[str, Any]) -> int:
+    """In the store the rounds are an artifact, and their number stands beside it."""
+    known = kept.get("processes")
+    return int(known) if known is not None else from_json(Samples, kept).processes
+
+
+def evaluation(
+    found: Domain, identifier: str = "", *, held_out: bool = True, record: bool = False
+) -> Evaluation:
+    """Show an evaluation.
+
+    Args:
+        found: The domain's value.
+        identifier: Its name in the store.
+        held_out: Whether held-out cases are shown, as at the end of a session.
+        record: With logs, facts of the machine and evidence of signals, which answers to agents
+            leave out.
+    """
+    environment = found.environment
+    return Evaluation(
+        id=identifier,
+        candidate=found.candidate,
+        status=found.status,
+        message=found.message,
+        purpose=found.purpose,
+        through=found.through,
+        fitness=found.fitness,
+        interval=interval(found.cases) if found.fitness else None,
+        eligible=found.eligible,
+        signals=tuple(
+            Signal(s.name, s.message, s.kind, dict(s.evidence) if record else {})
+            for s in found.signals
+        ),
+        cases=tuple(c for c in found.cases if held_out or not c.held_out),
+        stages={s.stage: "ok" if s.ok else s.message or "failed" for s in found.stages},
+        target=found.target,
+        device=environment.device,
+        toolchain=environment.toolchain,
+        isolation=environment.isolation,
+        seconds=found.seconds,
+        processes=processes(found),
+        device_seconds=found.device_seconds,
+        language=found.language,
+        policy=found.policy,
+        protocol=found.protocol,
+        logs={s.stage: s.log for s in found.stages if s.log} if record else {},
+        facts=dict(environment.facts) if record else {},
+    )

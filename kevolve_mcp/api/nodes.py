@@ -1,0 +1,104 @@
+"""One node of a tree as every surface shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.types import Status
+from kevolve_mcp.search import Meeting, Tree, versus_parent
+from kevolve_mcp.search import Node as Domain
+from kevolve_mcp.search.tree import AUTOMATIC
+
+
+@dataclass(frozen=True)
+class Node:
+    """A candidate in a tree, with what is known of it."""
+
+    id: str
+    """Its name in the session, e.g. "n17"."""
+    parents: tuple[str, ...] = ()
+    """What it derives from; none for a start."""
+    status: Status = "correct"
+    """Its evaluation's."""
+    fitness: float | None = None
+    """Its evaluation's F."""
+    interval: tuple[float, float] | None = None
+    """The 95 % interval of F."""
+    eligible: bool = False
+    """Whether it may win."""
+    role: str = "improve"
+    """What its author was asked for."""
+    origin: str | None = None
+    """Where a start came from; null for what the search made."""
+    hypothesis: str = ""
+    """What was changed and why, in its author's words."""
+    predicted_speedup: float | None = None
+    """What its author expected, against its parent."""
+    versus_parent: float | None = None
+    """Its speed over the best parent's."""
+    versus_parent_interval: tuple[float, float] | None = None
+    """The 95 % interval of it."""
+    signals: tuple[str, ...] = ()
+    """The names of what was found."""
+    params: dict[str, Any] = field(default_factory=dict)
+    """Its parameters by name."""
+    structure: str = ""
+    """Equal for nodes that differ in parameters only."""
+    evaluation_id: str = ""
+    """The evaluation with its figures."""
+    ask_id: str = ""
+    """The ask that it answers; "" where there was none."""
+    candidate: str = ""
+    """SHA-256 of the candidate's text and language."""
+    created: float = 0.0
+    """Seconds of the epoch."""
+    approved_by: str = ""
+    """Who let it pass a review."""
+    met: Meeting | None = None
+    """How it did in the same rounds as the best one of that moment; null where it was plainly ahead
+    or behind."""
+    provenance: str = ""
+    """ "parameter search" where no author wrote it."""
+
+
+def node(tree: Tree, found: Domain) -> Node:
+    """Show a node, with its effect on the best of its parents, and "improved" or "regressed" among
+    the signals where that is certain."""
+    effect = versus_parent(tree, found)
+    certain = effect.change in ("improved", "regressed") and effect.change not in found.signals
+    return Node(
+        id=found.id,
+        parents=found.parents,
+        status=found.status,
+        fitness=found.fitness,
+        interval=found.interval,
+        eligible=found.eligible,
+        role=found.role,
+        origin=found.origin,
+        hypothesis=found.hypothesis,
+        predicted_speedup=found.predicted_speedup,
+        versus_parent=effect.ratio,
+        versus_parent_interval=effect.interval,
+        signals=(*((effect.change,) if certain else ()), *found.signals),
+        params=dict(found.params),
+        structure=found.structure,
+        evaluation_id=found.evaluation,
+        ask_id=f"a{found.ask}" if found.ask is not None else "",
+        candidate=found.candidate,
+        created=found.created,
+        approved_by=found.approved_by,
+        met=found.met,
+        provenance=AUTOMATIC if found.automatic else "",
+    )
+
+
+def best(tree: Tree) -> Node | None:
+    """Show the best node, None where none may win."""
+    found = tree.best()
+    return node(tree, found) if found is not None else None
+
+
+def lineage(tree: Tree, found: Domain) -> tuple[Node, ...]:
+    """Show the path from the root to a node along first parents."""
+    return tuple(node(tree, n) for n in tree.trajectory(found.id))

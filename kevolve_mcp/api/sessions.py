@@ -1,0 +1,166 @@
+"""One session as every surface shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from harness.types import Budget, Evaluation, Spent, Task, from_json
+from kevolve_mcp.search import Tree, interval
+
+from .nodes import Node, best
+
+if TYPE_CHECKING:
+    from kevolve_mcp.store import SessionRecord
+
+
+@dataclass(frozen=True)
+class TaskCase:
+    """A case of a task as it was measured when the session was opened."""
+
+    name: str
+    weight: float = 1.0
+    protected: bool = False
+    """Whether it must not get slower."""
+    inputs: tuple[str, ...] = ()
+    """Shapes and dtypes as text."""
+    baselines_us: dict[str, float] = field(default_factory=dict)
+    """Screening medians of the baselines, in microseconds."""
+    roofline_time_us: float = 0.0
+    """The least time that the measured ceiling allows."""
+
+
+@dataclass(frozen=True)
+class Similar:
+    """The best kernel of a task like the asked one (or of that task itself), in an earlier
+    session."""
+
+    task: str
+    session: str
+    node: str
+    target: str
+    language: str
+    device: str
+    similarity: float
+    """0 to 1."""
+    fitness: float
+    """Over the strongest baseline there."""
+    confirmed: bool = False
+    """Whether its session's end found it again in fresh processes."""
+    same_task: bool = False
+    differs: str = ""
+    """In what its conditions are others than the asked ones; "" where they are the same."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The node that a session ended with, and its package's F as a user calls it."""
+
+    node: str
+    fitness: float | None = None
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Session:
+    """A session as it stands."""
+
+    id: str
+    state: str
+    """ "opening", "open", "finished" or "abandoned"."""
+    task: str
+    """The task's name."""
+    target: str
+    language: str
+    goal: str
+    selection: str = ""
+    """The selection policy's name."""
+    budget: Budget = field(default_factory=Budget)
+    spent: Spent = field(default_factory=Spent)
+    nodes: int = 0
+    correct: int = 0
+    """How many nodes were proved correct."""
+    open_asks: int = 0
+    waiting_starts: int = 0
+    best: Node | None = None
+    """The eligible node of the highest fitness; null, too, where each correct one regresses a
+    protected case."""
+    exported: Exported | None = None
+    """Null before it is finished."""
+    cases: tuple[TaskCase, ...] = ()
+    baselines: tuple[str, ...] = ()
+    tolerance: str = "default"
+    python: str = ""
+    """The interpreter that evaluates."""
+    policy: str = ""
+    """What candidates may do."""
+    notes: tuple[str, ...] = ()
+    created: float = 0.0
+    """Seconds of the epoch."""
+    finished: float | None = None
+    reason: str = ""
+    """Why it ended."""
+    similar: tuple[Similar, ...] = ()
+    """What was known of similar tasks when it was opened."""
+    inject: float = 0.0
+    """The probability that an ask shows a kernel of one of them."""
+    tune: float = 0.0
+    """The share of the budget in which parameters are searched while authors think."""
+
+
+def session(
+    record: SessionRecord,
+    task: Task,
+    tree: Tree,
+    spent: Spent,
+    *,
+    open_asks: int = 0,
+    waiting_starts: int = 0,
+    exported: Exported | None = None,
+) -> Session:
+    """Show a session as it stands."""
+    notes = record.options.get("notes", [])
+    return Session(
+        id=record.id,
+        state=record.state,
+        task=task.name,
+        target=record.target,
+        language=record.language,
+        goal=str(record.goal),
+        selection=record.selection,
+        budget=record.budget,
+        spent=spent,
+        nodes=len(tree.nodes),
+        correct=sum(n.status == "correct" for n in tree.nodes),
+        open_asks=open_asks,
+        waiting_starts=waiting_starts,
+        best=best(tree),
+        exported=exported,
+        cases=tuple(
+            TaskCase(
+                c.name,
+                c.weight,
+                c.protected,
+                tuple(map(str, c.inputs)),
+                dict(c.baselines_us),
+                c.roofline_time_us,
+            )
+            for c in task.visible_cases
+        ),
+        baselines=task.baselines,
+        tolerance=task.tolerance,
+        python=record.python,
+        policy=str(record.policy),
+        notes=(*task.notes, *map(str, notes)),
+        created=record.created,
+        finished=record.finished,
+        reason=record.reason,
+        similar=tuple(from_json(Similar, view) for view in record.options.get("similar", ())),
+        inject=float(record.options.get("inject", 0.0)),
+        tune=float(record.options.get("tune", 0.0)),
+    )
+
+
+def exported(node: str, measured: Evaluation) -> Exported:
+    """Show what a session ended with."""
+    return Exported(node, measured.fitness, interval(measured.cases))
