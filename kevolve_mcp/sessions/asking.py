@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from harness.types import Budget, Task
+from harness.types import Budget, Spent, Task
 from kevolve_mcp.actions import Action, Say, plainly
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.search import (
@@ -125,6 +125,8 @@ async def _ask(call: _Call, count: int) -> AskBatch:
             await looking.session(shared, record),
             (await _stored(call, tree, open_ask, repeated=True),),
         )
+    if await _gave_way(call, spent, waiting, count):
+        return await _ask(call, count)
     views: list[AskView] = []
     while len(views) < count and (free := await _take_free(call, tree)) is not None:
         views.append(await _handed_over(call, tree, free))
@@ -134,6 +136,20 @@ async def _ask(call: _Call, count: int) -> AskBatch:
             break
         views.append(made)
     return AskBatch(await looking.session(shared, record), tuple(views))
+
+
+async def _gave_way(call: _Call, spent: Spent, waiting: Sequence[Ask], count: int) -> bool:
+    """Whether parameter search gave up the setting that it had under way, because these asks and
+    the setting do not both fit the budget: what authors write comes first. It may have been
+    recorded in that moment, so look again."""
+    session, background = call.record.id, call.shared.background
+    jobs = await _under_way(call.shared, session)
+    left = room(call.record.budget, spent, _counted(waiting, call.holder, jobs, frozenset()))
+    under_way = background.under_way(session)
+    if not under_way or left is None or left >= count + under_way:
+        return False
+    await background.stop(session)
+    return True
 
 
 async def _own(call: _Call, tree: Tree, waiting: Sequence[Ask]) -> Ask | None:

@@ -39,8 +39,14 @@ class Background:
         self._shared, self._group, self._looks_only = shared, group, looks_only
         self._running: dict[str, tuple[anyio.CancelScope, anyio.Event]] = {}
         self._interrupted: set[str] = set()
+        self._measuring: set[str] = set()
         self._quiet = 0
         self._turn = anyio.Lock()
+
+    def under_way(self, session: str) -> int:
+        """How many settings of the session are being evaluated now, each of which will be charged
+        to its budget."""
+        return int(session in self._measuring)
 
     def wake(self, session: str) -> None:
         """The author of this session thinks. Returns at once."""
@@ -67,7 +73,8 @@ class Background:
 
     @asynccontextmanager
     async def quiet(self) -> AsyncIterator[None]:
-        """Something else is about to be measured: nothing of this is under way inside."""
+        """Something else is about to be measured or told: nothing of this is under way inside. It
+        goes on afterwards, or when the job that was started inside is over."""
         self._quiet += 1
         interrupted = self._interrupted | set(self._running)
         try:
@@ -76,6 +83,8 @@ class Background:
             yield
         finally:
             self._quiet -= 1
+            if not self._quiet and not self._shared.jobs.busy:
+                self.resume("")
 
     async def _run(self, session: str) -> None:
         scope, over = self._running[session]
@@ -115,17 +124,35 @@ class Background:
         async with self._turn:
             if self._quiet or await self._busy(session):
                 return False
-            await recording.record(shared, place, _parameters(session, node, choice), _silent)
+            # whoever asks next finds it counted, and it counts what was asked for meanwhile
+            async with shared.asking(session):
+                if not await self._fits(session):
+                    return False
+                self._measuring.add(session)
+            try:
+                await recording.record(shared, place, _parameters(session, node, choice), _silent)
+            finally:
+                self._measuring.discard(session)
         return True
+
+    async def _fits(self, session: str) -> bool:
+        """Whether the budget has room for one more setting at this moment."""
+        shared = self._shared
+        store = await shared.store()
+        record = await shared.thread(store.sessions.get, session)
+        tree = await shared.thread(shared.trees.load, store, session)
+        spent = await shared.thread(store.sessions.spent, session)
+        waiting = await shared.thread(store.asks.open, session)
+        share = float(record.options.get("tune", 0.0))
+        return affordable(tree, share, record.budget, spent, waiting)
 
     async def _next(self, record: SessionRecord, tree: Tree) -> Node | None:
         """None where the search is over, its share of the budget is spent, or nothing is left."""
-        shared, share = self._shared, float(record.options.get("tune", 0.0))
+        shared = self._shared
         store = await shared.store()
-        spent = await shared.thread(store.sessions.spent, record.id)
-        waiting = await shared.thread(store.asks.open, record.id)
-        if not affordable(tree, share, record.budget, spent, waiting):
+        if not await self._fits(record.id):
             return None
+        spent = await shared.thread(store.sessions.spent, record.id)
         best = tree.best()
         if best is None:
             return None

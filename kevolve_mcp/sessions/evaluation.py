@@ -77,7 +77,10 @@ class Evaluating(UseCase):
             effort=request.effort,
         )
         place = await places.of_session(shared, record)
-        if (done := await recording.at_once(shared, place, parameters)) is not None:
+        # a setting under way would take a place of the budget after the node took it
+        async with shared.background.quiet():
+            done = await recording.at_once(shared, place, parameters)
+        if done is not None:
             shared.background.wake(record.id)
             return _at_once("submit", record.id, await telling.told(shared, parameters, done))
         return await shared.jobs.start("submit", parameters)

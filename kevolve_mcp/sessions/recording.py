@@ -6,8 +6,9 @@ import difflib
 from dataclasses import dataclass
 
 from harness.types import Candidate, CandidateError, Evaluation
+from kevolve_mcp.errors import Conflict
 from kevolve_mcp.executors.base import Progress
-from kevolve_mcp.search import Ask, Meeting, Node
+from kevolve_mcp.search import Ask, Meeting, Node, room
 from kevolve_mcp.search.tree import AUTHOR, AUTOMATIC
 from kevolve_mcp.store import NewNode, Store, StoredEvaluation
 from kevolve_mcp.store.meetings import annotated
@@ -68,6 +69,8 @@ async def record(
     cached = isinstance(measured, StoredEvaluation)
     # a setting that nobody waits for is one of many: its meeting with the best one says enough
     by_author = p.author != AUTOMATIC
+    if not by_author:
+        await _check_room(shared, asked, measured, p.session)
     useless = by_author and precision.wanted(measured.evaluation, asked.request.best)
     if useless and not await _is_node(shared, p):
         left_s = await _left(shared, p)
@@ -80,6 +83,22 @@ async def record(
         measured = await evaluating.keep(shared, asked, measured)
         met = await meetings.hold(shared, place, asked.request.candidate, best, progress)
         return await _inserted(shared, p, asked, measured, cached=cached, met=met)
+
+
+async def _check_room(
+    shared: Shared,
+    asked: Order,
+    measured: StoredEvaluation | evaluating.Fresh,
+    session: str,
+) -> None:
+    """Raises Conflict where the budget has no place for one more node beside the open asks: authors
+    of another process took it meanwhile. The measurement is kept for whoever tries it."""
+    store = await shared.store()
+    budget = (await shared.thread(store.sessions.get, session)).budget
+    spent = await shared.thread(store.sessions.spent, session)
+    if room(budget, spent, await shared.thread(store.asks.open, session)) == 0:
+        await evaluating.keep(shared, asked, measured)
+        raise Conflict(f"the budget of session {session} went to its authors", "Nothing is lost.")
 
 
 async def _is_node(shared: Shared, p: SubmitParameters) -> bool:

@@ -99,13 +99,61 @@ async def test_an_author_that_submits_does_not_wait(client: Client, executor: Fa
     assert not any(n["candidate"] in executor.cancelled for n in await nodes(client, session))
 
 
+async def test_a_setting_under_way_leaves_the_asks_their_budget(
+    client: Client, executor: FakeExecutor
+) -> None:
+    session = await open_session(client, budget={"evaluations": 3}, policy={"tune": 1})
+    slow = Slowly(executor)
+    await submit(client, session, tunable())
+    await slow.started()  # as the second of three
+    two = {"session_id": session, "count": 2}
+    asks = data(await client.call_tool("session_next", two))["asks"]
+    slow.finish()
+    for i, ask in enumerate(asks):
+        await submit(client, session, kernel(1.6 + i / 10), ask_id=ask["context"]["id"])
+    await settled(client, session)
+    assert len(asks) == 2
+    assert len(await nodes(client, session)) == 3
+
+
+async def test_a_known_kernel_takes_the_place_of_a_setting_under_way(
+    client: Client, executor: FakeExecutor
+) -> None:
+    session = await open_session(client, budget={"evaluations": 2}, policy={"tune": 1})
+    known = {"session_id": session, "source": kernel(1.7)}
+    await client.call_tool("kernel_profile", known)
+    slow = Slowly(executor)
+    await submit(client, session, tunable())
+    await slow.started()
+    await submit(client, session, kernel(1.7))
+    slow.finish()
+    assert await settled(client, session) == []
+    assert len(await nodes(client, session)) == 2
+
+
+async def test_a_place_that_went_elsewhere_is_not_taken_by_a_setting(
+    client: Client, executor: FakeExecutor, tmp_path: Path
+) -> None:
+    session = await open_session(client, budget={"evaluations": 2}, policy={"tune": 1})
+    slow = Slowly(executor)
+    await submit(client, session, tunable())
+    await slow.started()
+    async with Client(make_server(tmp_path, FakeExecutor())) as other:
+        asked = await other.call_tool("session_next", {"session_id": session})
+        slow.finish()
+        assert await settled(client, session) == []
+        ask = data(asked)["asks"][0]["context"]["id"]
+        await submit(other, session, kernel(1.8), ask_id=ask)
+    assert len(await nodes(client, session)) == 2
+
+
 class Slowly:
     """From now on what parameter search evaluates takes longer than a test may."""
 
     def __init__(self, executor: FakeExecutor) -> None:
         self._executor = executor
         self._evaluate = executor.evaluate
-        self._begun = anyio.Event()
+        self._begun, self._ended = anyio.Event(), anyio.Event()
         executor.evaluate = self  # type: ignore[method-assign]
 
     async def __call__(self, task: Any, request: Any, target: str, **more: Any) -> Any:
@@ -113,9 +161,16 @@ class Slowly:
             return await self._evaluate(task, request, target, **more)
         self._begun.set()
         try:
-            await anyio.sleep(1000)
-        finally:
+            await self._ended.wait()
+        except anyio.get_cancelled_exc_class():
             self._executor.cancelled.append(request.candidate.digest)
+            raise
+        return await self._evaluate(task, request, target, **more)
+
+    def finish(self) -> None:
+        """What is under way ends well now."""
+        self.over()
+        self._ended.set()
 
     def over(self) -> None:
         self._executor.evaluate = self._evaluate  # type: ignore[method-assign]
@@ -178,6 +233,7 @@ async def test_a_server_that_ends_leaves_nodes_and_the_next_one_goes_on(
 async def test_the_share_of_the_budget_bounds_it(client: Client) -> None:
     session = await open_session(client, budget={"evaluations": 5})
     await submit(client, session, tunable())
+    await searched(client, session, 1)
     assert len(await settled(client, session)) == 1
     session = await open_session(client, policy={"tune": 0}, new=True)
     await submit(client, session, tunable())
