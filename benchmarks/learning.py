@@ -42,10 +42,10 @@ import recording
 from related import FAMILIES, QUICK, Related
 
 from harness.types import PROTOCOL_VERSION, Budget, Candidate
+from kevolve_mcp import api
 from kevolve_mcp.executors.local import LocalExecutor
 from kevolve_mcp.sessions import Service
 from kevolve_mcp.sessions.types import (
-    Evaluated,
     JobView,
     SearchOptions,
     SessionSpec,
@@ -139,7 +139,7 @@ async def search(
                 hypothesis=proposal.hypothesis,
             )
             result = (await _done(service, await service.submit(submit))).result
-            assert isinstance(result, Evaluated)
+            assert isinstance(result, api.Evaluated)
             fitness.append(round(result.evaluation.fitness or 0.0, 4))
             origins.append(ask.start.origin if ask.start else ask.role)
             kernels.append(Candidate(proposal.source, ask.language).digest[:12])

@@ -6,16 +6,26 @@ changes the public interface.
 
 from .evaluations import Evaluation, Signal, evaluation, processes
 from .nodes import Node, best, lineage, node
+from .results import Compared, Depth, Duel, Evaluated, Finished, Opened, Skill, Trial, Tuned
 from .sessions import Exported, Session, Similar, TaskCase, exported, session
 
 __all__ = [
+    "Compared",
+    "Depth",
+    "Duel",
+    "Evaluated",
     "Evaluation",
     "Exported",
+    "Finished",
     "Node",
+    "Opened",
     "Session",
     "Signal",
     "Similar",
+    "Skill",
     "TaskCase",
+    "Trial",
+    "Tuned",
     "best",
     "evaluation",
     "exported",

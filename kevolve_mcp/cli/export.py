@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from kevolve_mcp import api
+
 from .failures import EXIT_FAILURE
 from .options import Json, Server, SessionId, Token
 from .terminal import announcer, print_json, show
@@ -30,7 +32,7 @@ def export(
     user calls it."""
     import anyio
 
-    from kevolve_mcp.driver import Ending, Outcome, SessionClient
+    from kevolve_mcp.driver import Outcome, SessionClient
 
     from . import running
     from .connect import tools
@@ -41,7 +43,7 @@ def export(
     announce = announcer(quiet=json)
     remote = place(server, token)
 
-    async def run() -> Ending:
+    async def run() -> api.Finished:
         async with tools(remote) as asked:
             client = SessionClient(asked, lambda working: announce(working.message), 20)
             return await client.finish(session, node, contents=bool(remote and output))

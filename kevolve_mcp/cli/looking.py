@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kevolve_mcp import api
 from kevolve_mcp.errors import UsageError
 
 from .options import Json, NodeId, Server, SessionId, Token
@@ -34,7 +35,7 @@ Section = Annotated[
 
 def sessions(server: Server = "", token: Token = "", json: Json = False) -> None:
     """List all sessions of this home."""
-    from kevolve_mcp.driver.answers import SessionFacts, read
+    from kevolve_mcp.driver.answers import read
 
     from .lookup import place
     from .render.tree import sessions_table
@@ -42,12 +43,12 @@ def sessions(server: Server = "", token: Token = "", json: Json = False) -> None
     rows = pages({}, "sessions", place(server, token))[1]
     if json:
         return print_json({"sessions": rows})
-    return show_view(sessions_table([read(SessionFacts, row) for row in rows]))
+    return show_view(sessions_table([read(api.Session, row) for row in rows]))
 
 
 def tree(session: SessionId, server: Server = "", token: Token = "", json: Json = False) -> None:
     """Show a session's search tree: every node with its speed-up, parents and what was changed."""
-    from kevolve_mcp.driver.answers import NodeFacts, SessionFacts, read
+    from kevolve_mcp.driver.answers import read
 
     from .lookup import place
     from .render.tree import tree_view
@@ -56,7 +57,7 @@ def tree(session: SessionId, server: Server = "", token: Token = "", json: Json 
     if json:
         return print_json({"session": data.get("session"), "nodes": rows})
     return show_view(
-        tree_view(read(SessionFacts, data.get("session")), [read(NodeFacts, row) for row in rows])
+        tree_view(read(api.Session, data.get("session")), [read(api.Node, row) for row in rows])
     )
 
 
@@ -149,12 +150,12 @@ def _show(arguments: dict[str, Any], remote: Remote | None, json: bool) -> None:
 
 def _show_cases(heading: str, evaluation: dict[str, Any]) -> None:
     """As a table; every field of them is in --json."""
-    from kevolve_mcp.driver.answers import EvaluationFacts, read
+    from kevolve_mcp.driver.answers import read
 
     from .render.cases import cases_table, unclear_note
 
     typer.echo(heading)
-    cases = read(EvaluationFacts, evaluation).cases
+    cases = read(api.Evaluation, evaluation).cases
     show_view(cases_table(cases))
     details = (f"{c.name}: {c.detail}" for c in cases if c.detail)
     for text in filter(None, (*details, unclear_note(cases))):

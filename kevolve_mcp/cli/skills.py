@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
 
+from kevolve_mcp import api
 from kevolve_mcp.errors import UsageError
 
 from .listing import ListingGroup
@@ -17,7 +18,7 @@ from .terminal import print_json
 
 if TYPE_CHECKING:
     from kevolve_mcp.sessions import Service
-    from kevolve_mcp.sessions.skill_types import SkillCounts, SkillDetail, SkillView
+    from kevolve_mcp.sessions.skill_types import SkillCounts, SkillDetail
     from kevolve_mcp.store import SkillState
 
 T = TypeVar("T")
@@ -152,7 +153,7 @@ def _state(text: str) -> SkillState | None:
     return text or None  # type: ignore[return-value]
 
 
-def _decided(view: SkillView, json: bool) -> None:
+def _decided(view: api.Skill, json: bool) -> None:
     if json:
         return _print({"skill": view})
     return typer.echo(f"{view.id} is {view.state}.")

@@ -14,14 +14,6 @@ from kevolve_mcp.lazy import loader
 if TYPE_CHECKING:
     from . import events
     from .answers import (
-        CaseFacts,
-        Ending,
-        EvaluationFacts,
-        ExportedFacts,
-        NodeFacts,
-        SessionFacts,
-        SignalFacts,
-        SkillFacts,
         Told,
         UnreadableAnswer,
     )
@@ -34,21 +26,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
-    "CaseFacts",
     "Connection",
     "Driver",
-    "Ending",
-    "EvaluationFacts",
     "Event",
-    "ExportedFacts",
-    "NodeFacts",
     "OpenClient",
     "Options",
     "Outcome",
     "SessionClient",
-    "SessionFacts",
-    "SignalFacts",
-    "SkillFacts",
     "Told",
     "Tools",
     "UnreadableAnswer",
@@ -61,14 +45,6 @@ __getattr__ = loader(
     __name__,
     {
         "answers": (
-            "CaseFacts",
-            "Ending",
-            "EvaluationFacts",
-            "ExportedFacts",
-            "NodeFacts",
-            "SessionFacts",
-            "SignalFacts",
-            "SkillFacts",
             "Told",
             "UnreadableAnswer",
         ),

@@ -10,11 +10,12 @@ from typing import Any
 import anyio
 
 from harness.types import Budget
+from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, KEvolveError
 from kevolve_mcp.synthesis.authors import FREE, AskContext, Cost, Proposal
 
-from .answers import Ending, SessionFacts, Told, read
+from .answers import Told, read
 from .events import Working
 from .options import limits
 from .tools import Answer, ProgressListener, Tools
@@ -30,7 +31,7 @@ class Batch:
     """The answer to session_next. ended: why the search should stop ("" while it goes on), detail:
     in a sentence."""
 
-    session: SessionFacts
+    session: api.Session
     asks: tuple[AskContext, ...]
     ended: str = ""
     detail: str = ""
@@ -45,7 +46,7 @@ class SessionClient:
         self._listen = listen
         self._wait_s = wait_s
 
-    async def open(self, arguments: dict[str, Any]) -> tuple[SessionFacts, bool]:
+    async def open(self, arguments: dict[str, Any]) -> tuple[api.Session, bool]:
         """The session once it is ready, and whether it was open before. Raises TaskRefused and its
         like."""
         first = await self._tools.call(
@@ -54,12 +55,12 @@ class SessionClient:
         done = await self._settle("session_open", first, "open")
         # job_wait hands the result over, session_open spells it out
         opened = done.get("result") or done
-        return read(SessionFacts, opened.get("session"), "session_open"), bool(opened.get("joined"))
+        return read(api.Session, opened.get("session"), "session_open"), bool(opened.get("joined"))
 
-    async def view(self, session_id: str) -> SessionFacts:
+    async def view(self, session_id: str) -> api.Session:
         """The session as it stands. Raises NotFound."""
         answer = await self._tools.call("tree_view", {"session_id": session_id})
-        return read(SessionFacts, answer.data.get("data", {}).get("session"), "tree_view")
+        return read(api.Session, answer.data.get("data", {}).get("session"), "tree_view")
 
     async def next(self, session_id: str, budget: Budget | None = None) -> Batch:
         """The next ask, for an author who has seen none before. budget: the session's from now
@@ -72,7 +73,7 @@ class SessionClient:
         if budget is not None:
             arguments["budget"] = limits(budget)
         answer = await self._tools.call("session_next", arguments)
-        session = read(SessionFacts, answer.data.get("session"), "session_next")
+        session = read(api.Session, answer.data.get("session"), "session_next")
         asks = tuple(
             AskContext.parse(a["context"], answer.body) for a in answer.data.get("asks", ())
         )
@@ -105,7 +106,9 @@ class SessionClient:
             told, node=replace(told.node, interval=told.node.interval or told.evaluation.interval)
         )
 
-    async def finish(self, session_id: str, node_id: str = "", *, contents: bool = False) -> Ending:
+    async def finish(
+        self, session_id: str, node_id: str = "", *, contents: bool = False
+    ) -> api.Finished:
         """Re-validate, export, propose skills. node_id: this node instead of the best. contents:
         with the package's files."""
         arguments: dict[str, Any] = {"session_id": session_id, "wait_s": self._wait_s}
@@ -113,7 +116,9 @@ class SessionClient:
             {"include_files": True} if contents else {}
         )
         return read(
-            Ending, await self._until_done("session_finish", arguments, "finish"), "session_finish"
+            api.Finished,
+            await self._until_done("session_finish", arguments, "finish"),
+            "session_finish",
         )
 
     async def cancel(self, session_id: str) -> None:

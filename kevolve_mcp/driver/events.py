@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from harness.types import Spent
+from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 
-from .answers import NOTHING_SPENT, CaseFacts, Ending, NodeFacts, SessionFacts, SkillFacts, Told
+from .answers import NOTHING_SPENT, Told
 
 
 @dataclass(frozen=True)
 class Opened:
     """The session's id is known. resumed: it was there before this run."""
 
-    session: SessionFacts
+    session: api.Session
     resumed: bool = False
 
 
@@ -24,7 +25,7 @@ class Opened:
 class Baseline:
     """What is to be beaten: the baselines of each case as screened when the task was opened."""
 
-    cases: tuple[CaseFacts, ...]
+    cases: tuple[api.TaskCase, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -55,8 +56,8 @@ class Learned:
 
 @dataclass(frozen=True)
 class BestImproved:
-    node: NodeFacts
-    previous: NodeFacts | None = None
+    node: api.Node
+    previous: api.Node | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Terminated:
 
 @dataclass(frozen=True)
 class Finished:
-    ending: Ending
+    ending: api.Finished
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Exported:
     """package: absolute path of the folder on the server's machine."""
 
     package: str
-    skills: tuple[SkillFacts, ...] = ()
+    skills: tuple[api.Skill, ...] = ()
 
 
 Event: TypeAlias = (

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import anyio
 
 from harness.types import Budget
+from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, KEvolveError, UsageError
 from kevolve_mcp.synthesis.authors import (
@@ -27,7 +28,7 @@ from kevolve_mcp.synthesis.authors import (
 )
 
 from . import decisions, events
-from .answers import UNLIMITED, Ending, NodeFacts, SessionFacts, Told
+from .answers import UNLIMITED, Told
 from .client import SessionClient
 from .decisions import Again, GiveUp, GoOn, Pause, Standing, Stop
 from .learned import lesson
@@ -46,10 +47,10 @@ class Outcome:
     """How a run ended. nodes: how many it added. ending: None where nothing could be exported;
     `reason` says why."""
 
-    session: SessionFacts
+    session: api.Session
     reason: str
     nodes: int
-    ending: Ending | None = None
+    ending: api.Finished | None = None
 
 
 class Driver:
@@ -70,7 +71,7 @@ class Driver:
         self._server = SessionClient(tools, self._listen, options.wait_s)
         self._standing = Standing()
         self._stop: Stop | GiveUp | None = None
-        self._best: NodeFacts | None = None
+        self._best: api.Node | None = None
         self._purse = Purse()
         self._budget: Budget | None = None
         self._extended = False
@@ -99,7 +100,7 @@ class Driver:
                 await self._server.cancel(session.id)
             raise
 
-    async def _open(self) -> SessionFacts:
+    async def _open(self) -> api.Session:
         spec = self._options.session
         if spec is None:
             session, resumed = await self._server.view(self._options.resume), True
@@ -120,7 +121,7 @@ class Driver:
             )
         return session
 
-    async def _over(self, session: SessionFacts) -> Outcome:
+    async def _over(self, session: api.Session) -> Outcome:
         """What a session ended with that was over before this run."""
         reason = f"the session was {session.state} already: {session.reason}".rstrip(": ")
         ending = (
@@ -268,7 +269,7 @@ class Driver:
         if self._stop is None and isinstance(step, (Stop, GiveUp)):
             self._stop = step
 
-    async def _finish(self, session: SessionFacts, stop: Stop) -> Outcome:
+    async def _finish(self, session: api.Session, stop: Stop) -> Outcome:
         try:
             ending = await self._server.finish(session.id, contents=self._options.contents)
         except Conflict as error:

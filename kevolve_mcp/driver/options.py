@@ -6,8 +6,9 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from harness.types import Budget, Policy, Spent
+from kevolve_mcp import api
 
-from .answers import UNLIMITED, SessionFacts
+from .answers import UNLIMITED
 
 if TYPE_CHECKING:
     from kevolve_mcp.sessions.types import SearchOptions, SessionSpec
@@ -73,7 +74,7 @@ def extended(budget: Budget, spent: Spent, more: Budget) -> Budget:
     )
 
 
-def differences(spec: SessionSpec, session: SessionFacts) -> str:
+def differences(spec: SessionSpec, session: api.Session) -> str:
     """In what a joined session is not what was asked for, as a phrase; "" where it is."""
     found = []
     for f in fields(Budget):

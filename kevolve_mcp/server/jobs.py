@@ -8,7 +8,8 @@ from typing import Any
 from mcp.types import CallToolResult
 
 from harness.types import to_json
-from kevolve_mcp.sessions.types import Compared, Evaluated, Finished, JobView, Opened, Tuned
+from kevolve_mcp import api
+from kevolve_mcp.sessions.types import JobView
 
 from .answer import answer
 from .phrase import Phrase
@@ -18,8 +19,8 @@ from .wording import comparisons, kernels, rest, sessions, tuning
 
 def open_answer(job: JobView) -> CallToolResult:
     phrase = phrased(job)
-    session = job.result.session if isinstance(job.result, Opened) else None
-    joined = isinstance(job.result, Opened) and job.result.joined
+    session = job.result.session if isinstance(job.result, api.Opened) else None
+    joined = isinstance(job.result, api.Opened) and job.result.joined
     return answer(
         phrase,
         SessionReply(
@@ -35,7 +36,7 @@ def evaluation_answer(job: JobView) -> CallToolResult:
 
 def finish_answer(job: JobView) -> CallToolResult:
     phrase = phrased(job)
-    result = job.result if isinstance(job.result, Finished) else None
+    result = job.result if isinstance(job.result, api.Finished) else None
     best = (result.measured or result.confirmed) if result else None
     reply = FinishReply(
         **_common(job, phrase),
@@ -55,15 +56,15 @@ def job_answer(job: JobView) -> CallToolResult:
 
 def phrased(job: JobView) -> Phrase:
     """The job's result in words, or where it is."""
-    if isinstance(job.result, Opened):
+    if isinstance(job.result, api.Opened):
         return sessions.opened(job.result)
-    if isinstance(job.result, Evaluated):
+    if isinstance(job.result, api.Evaluated):
         return kernels.evaluated(job.result)
-    if isinstance(job.result, Tuned):
+    if isinstance(job.result, api.Tuned):
         return tuning.tuned(job.result)
-    if isinstance(job.result, Compared):
+    if isinstance(job.result, api.Compared):
         return comparisons.compared(job.result)
-    if isinstance(job.result, Finished):
+    if isinstance(job.result, api.Finished):
         return sessions.finished(job.result)
     return rest.running(job)
 
@@ -80,9 +81,9 @@ def _common(job: JobView, phrase: Phrase) -> dict[str, Any]:
 
 def _evaluated(job: JobView) -> dict[str, Any]:
     result = job.result
-    if isinstance(result, Compared | Tuned):
+    if isinstance(result, api.Compared | api.Tuned):
         return {"result": to_json(result)}
-    if not isinstance(result, Evaluated):
+    if not isinstance(result, api.Evaluated):
         return {}
     return {
         "node_id": result.node.id if result.node else "",

@@ -104,7 +104,7 @@ class KnowledgeReply(Reply):
 
 
 class SkillReply(Reply):
-    """skill: SkillView."""
+    """skill: api.Skill."""
 
     skill: Obj
 

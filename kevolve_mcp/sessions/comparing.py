@@ -19,19 +19,19 @@ from . import evaluating, inputs, places
 from .job import Job
 from .parameters import CompareParameters
 from .shared import Shared
-from .types import Compared, CompareRequest, DuelView
+from .types import CompareRequest
 
 
-class CompareJob(Job[CompareParameters, Compared]):
+class CompareJob(Job[CompareParameters, api.Compared]):
     kind = "compare"
     parameters = CompareParameters
-    result = Compared
+    result = api.Compared
     usual_s = 30.0
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
 
-    async def run(self, parameters: CompareParameters, progress: Progress) -> Compared:
+    async def run(self, parameters: CompareParameters, progress: Progress) -> api.Compared:
         shared, p = self._shared, parameters
         store = await shared.store()
         candidates = [await shared.thread(store.candidates.get, digest) for digest in p.candidates]
@@ -44,11 +44,11 @@ class CompareJob(Job[CompareParameters, Compared]):
             api.evaluation(evaluation, number, held_out=False) for number, evaluation in kept
         )
         duels = tuple(duel_view(duel, p.labels) for duel in found.in_order())
-        return Compared(p.session, p.labels, evaluations, duels, found.processes)
+        return api.Compared(p.session, p.labels, evaluations, duels, found.processes)
 
 
-def duel_view(duel: Duel, labels: tuple[str, ...]) -> DuelView:
-    return DuelView(
+def duel_view(duel: Duel, labels: tuple[str, ...]) -> api.Duel:
+    return api.Duel(
         labels[duel.first], labels[duel.second], duel.ratio, duel.interval, duel.verdict, duel.cases
     )
 

@@ -38,7 +38,6 @@ from .job import Job
 from .parameters import FinishParameters
 from .shared import Shared
 from .trees import ids
-from .types import DuelView, Finished
 
 MAX_TRIES = 3  # how many of the best nodes may fail their confirmation before the finish gives up
 
@@ -92,12 +91,12 @@ def _unreviewed(record: SessionRecord, node: Node) -> Conflict:
     )
 
 
-class FinishJob(Job[FinishParameters, Finished]):
+class FinishJob(Job[FinishParameters, api.Finished]):
     """Run again after a crash, it finds confirmation and measurement in the store."""
 
     kind = "finish"
     parameters = FinishParameters
-    result = Finished
+    result = api.Finished
     usual_s = 60.0
 
     def __init__(self, shared: Shared) -> None:
@@ -106,7 +105,7 @@ class FinishJob(Job[FinishParameters, Finished]):
     def same(self, parameters: FinishParameters) -> object:
         return parameters.session, parameters.node
 
-    async def run(self, parameters: FinishParameters, progress: Progress) -> Finished:
+    async def run(self, parameters: FinishParameters, progress: Progress) -> api.Finished:
         shared, p = self._shared, parameters
         store = await shared.store()
         record = await shared.thread(store.sessions.get, p.session)
@@ -280,19 +279,19 @@ def _passes(evaluation: Evaluation, approved_by: str) -> bool:
     )
 
 
-async def finished(shared: Shared, record: SessionRecord, include_files: bool) -> Finished:
+async def finished(shared: Shared, record: SessionRecord, include_files: bool) -> api.Finished:
     """How a session ended, built from the store; a package that was moved away keeps its
     figures."""
     store = await shared.store()
     view = await looking.session(shared, record)
     o = record.outcome
     if record.state != "finished" or "node" not in o:
-        return Finished(view, record.state, record.reason)
+        return api.Finished(view, record.state, record.reason)
     tree = await shared.thread(shared.trees.load, store, record.id)
     node = tree.by_id[o["node"]]
     confirmed = await shared.thread(store.evaluations.get, o["confirmed"])
     measured = await shared.thread(store.evaluations.get, o["measured"])
-    return Finished(
+    return api.Finished(
         session=view,
         state=record.state,
         reason=record.reason,
@@ -307,7 +306,7 @@ async def finished(shared: Shared, record: SessionRecord, include_files: bool) -
         rejected=dict(o["rejected"]),
         skills=tuple([await shared.thread(skills.brief, store, name) for name in o["skills"]]),
         skill_notes=tuple(o.get("skill_notes", ())),
-        contest=tuple(from_json(DuelView, duel) for duel in o.get("contest", ())),
+        contest=tuple(from_json(api.Duel, duel) for duel in o.get("contest", ())),
         contest_note=str(o.get("contest_note", "")),
     )
 

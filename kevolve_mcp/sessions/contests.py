@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.types import ComparisonRequest, HeadToHead, Task
+from kevolve_mcp import api
 from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable
 from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.search import Node, undominated
@@ -20,7 +21,6 @@ from kevolve_mcp.store import SessionRecord
 
 from . import comparing, evaluating
 from .shared import Shared
-from .types import DuelView
 
 CONTENDERS = 4
 
@@ -31,7 +31,7 @@ class Contest:
     contenders. note: why there are none although there were contenders, "" otherwise."""
 
     order: tuple[Node, ...]
-    duels: tuple[DuelView, ...] = ()
+    duels: tuple[api.Duel, ...] = ()
     note: str = ""
 
 

@@ -4,6 +4,7 @@ compared."""
 from __future__ import annotations
 
 from harness.types import Candidate
+from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.search import Ask
@@ -28,7 +29,12 @@ from .parameters import (
     TuneParameters,
 )
 from .shared import Shared
-from .types import CompareRequest, Depth, Evaluated, JobView, KernelRequest, SubmitRequest
+from .types import (
+    CompareRequest,
+    JobView,
+    KernelRequest,
+    SubmitRequest,
+)
 from .use_case import UseCase
 
 MOST_TRIALS = 64
@@ -101,7 +107,7 @@ class Evaluating(UseCase):
         """Timed although it is not correct; no node, no fitness."""
         return await self._measure(request, "ablation")
 
-    async def _measure(self, request: KernelRequest, depth: Depth) -> JobView:
+    async def _measure(self, request: KernelRequest, depth: api.Depth) -> JobView:
         shared = self._shared
         store = await shared.store()
         loaded = await shared.thread(inputs.load_kernel, request.kernel)
@@ -182,6 +188,6 @@ async def _candidate(
     )
 
 
-def _at_once(kind: Depth, session: str, result: Evaluated) -> JobView:
+def _at_once(kind: api.Depth, session: str, result: api.Evaluated) -> JobView:
     """Answered from the store: no job, no worker."""
     return JobView("", kind, "done", session, result=result)

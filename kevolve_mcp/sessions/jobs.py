@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from harness.types import CodecError, from_json, to_json
+from kevolve_mcp import api
 from kevolve_mcp.errors import Conflict, EvaluatorUnavailable, KEvolveError
 from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.store import JobRecord
@@ -21,7 +22,7 @@ from kevolve_mcp.store import JobRecord
 from .job import Job, encoded, of_another_version
 from .parameters import OpenParameters, Parameters
 from .shared import Shared
-from .types import ErrorView, JobKind, JobView, Opened
+from .types import ErrorView, JobKind, JobView
 
 HEARTBEAT_S = 3.0
 MAX_ATTEMPTS = 3  # a job that has ended so many processes is not given a further one
@@ -319,7 +320,7 @@ class Jobs:
     ) -> None:
         store = await self._shared.store()
         # a job that opened a session belongs to it from now on
-        session = result.session.id if isinstance(result, Opened) else None
+        session = result.session.id if isinstance(result, api.Opened) else None
         data = None if result is None else encoded(result)
         try:
             await self._shared.thread(

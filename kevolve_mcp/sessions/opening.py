@@ -31,7 +31,7 @@ from .gathering import Reader
 from .job import Job
 from .parameters import OpenParameters
 from .shared import Shared
-from .types import JobView, Opened, SessionSpec, Text
+from .types import JobView, SessionSpec, Text
 from .use_case import UseCase
 
 
@@ -116,10 +116,10 @@ class Opening(UseCase):
         return opened.name, experience.named(found, opened, target, language)
 
 
-class OpenJob(Job[OpenParameters, Opened]):
+class OpenJob(Job[OpenParameters, api.Opened]):
     kind = "open"
     parameters = OpenParameters
-    result = Opened
+    result = api.Opened
     usual_s = 30.0
 
     def __init__(self, shared: Shared) -> None:
@@ -129,7 +129,7 @@ class OpenJob(Job[OpenParameters, Opened]):
         """Whatever the session would be called."""
         return replace(parameters, name="")
 
-    async def run(self, parameters: OpenParameters, progress: Progress) -> Opened:
+    async def run(self, parameters: OpenParameters, progress: Progress) -> api.Opened:
         shared, p, spec = self._shared, parameters, parameters.spec
         store = await shared.store()
         executor = shared.pool.get(spec.python, p.task.folder)
@@ -316,9 +316,9 @@ def _unchanged(task: Task, record: SessionRecord, p: OpenParameters) -> bool:
 
 async def _opened(
     shared: Shared, record: SessionRecord, p: OpenParameters, *, joined: bool
-) -> Opened:
+) -> api.Opened:
     view = await looking.session(shared, record)
-    return Opened(view, joined, _differences(record, p) if joined else ())
+    return api.Opened(view, joined, _differences(record, p) if joined else ())
 
 
 def _created(store: Store, new: NewSession, name: str, fresh: bool) -> tuple[SessionRecord, bool]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from kevolve_mcp import api
 from kevolve_mcp.search import Role
 
 from .inputs import Loaded
-from .types import Depth, SessionSpec
+from .types import SessionSpec
 
 
 class Parameters(Protocol):
@@ -55,7 +56,7 @@ class Location:
 class MeasureParameters:
     """An evaluation without a node. candidate: its digest. repeat, effort: as in KernelRequest."""
 
-    depth: Depth
+    depth: api.Depth
     where: Location
     candidate: str
     repeat: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.types import Candidate, EvaluationRequest, Policy, Purpose, Stage, Target, Task
+from kevolve_mcp import api
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.executors.base import Executor, Progress
 from kevolve_mcp.store import SessionRecord
@@ -13,9 +14,9 @@ from . import evaluating, inputs
 from .evaluating import Order
 from .parameters import Location, MeasureParameters, SubmitParameters
 from .shared import Shared
-from .types import Depth, KernelRequest
+from .types import KernelRequest
 
-STAGES: dict[Depth, tuple[Purpose, Stage]] = {
+STAGES: dict[api.Depth, tuple[Purpose, Stage]] = {
     "compile": ("check", "build"),
     "check": ("check", "verify"),
     # as "submit", so that submitting what was profiled answers from the store

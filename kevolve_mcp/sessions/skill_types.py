@@ -24,22 +24,6 @@ class SkillRequest:
 
 
 @dataclass(frozen=True)
-class SkillView:
-    """effect, interval: of the first measured pair here, None without one; evidence says where it
-    was measured. measurements: how many pairs there are. merged: the skill was known already, and
-    only the evidence was added to it."""
-
-    id: str
-    title: str
-    state: str
-    effect: float | None = None
-    interval: tuple[float, float] | None = None
-    evidence: str = ""
-    measurements: int = 0
-    merged: bool = False
-
-
-@dataclass(frozen=True)
 class SkillCounts:
     """state: that of the skill, or "shipped". retrievals: asks that showed it. uses: nodes that
     answer such an ask, name it or came from it. sessions: those in which it was named or lent a

@@ -15,15 +15,14 @@ from . import evaluating, listings, places, recording
 from .job import Job
 from .parameters import Location, MeasureParameters, SubmitParameters
 from .shared import Shared
-from .types import Depth, Evaluated
 
 PAGES, CANDIDATES = 3, 12  # that an answer names, of so many that fit its signals
 
 
-class SubmitJob(Job[SubmitParameters, Evaluated]):
+class SubmitJob(Job[SubmitParameters, api.Evaluated]):
     kind = "submit"
     parameters = SubmitParameters
-    result = Evaluated
+    result = api.Evaluated
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -34,23 +33,23 @@ class SubmitJob(Job[SubmitParameters, Evaluated]):
         place: object = p.parents if p.ask is None else p.ask
         return p.session, p.candidate, place, p.repeat, p.effort
 
-    async def run(self, parameters: SubmitParameters, progress: Progress) -> Evaluated:
+    async def run(self, parameters: SubmitParameters, progress: Progress) -> api.Evaluated:
         place = await places.find(self._shared, Location(parameters.session), progress)
         found = await recording.record(self._shared, place, parameters, progress)
         return await told(self._shared, parameters, found)
 
 
-class MeasureJob(Job[MeasureParameters, Evaluated]):
+class MeasureJob(Job[MeasureParameters, api.Evaluated]):
     """One for each depth but that of a node. timed: whether the task's baselines are needed."""
 
     parameters = MeasureParameters
-    result = Evaluated
+    result = api.Evaluated
 
-    def __init__(self, shared: Shared, kind: Depth, usual_s: float, *, timed: bool) -> None:
+    def __init__(self, shared: Shared, kind: api.Depth, usual_s: float, *, timed: bool) -> None:
         self._shared = shared
         self.kind, self.usual_s, self._timed = kind, usual_s, timed
 
-    async def run(self, parameters: MeasureParameters, progress: Progress) -> Evaluated:
+    async def run(self, parameters: MeasureParameters, progress: Progress) -> api.Evaluated:
         shared, p = self._shared, parameters
         store = await shared.store()
         place = await places.find(shared, p.where, progress, timed=self._timed)
@@ -71,7 +70,7 @@ def measure_jobs(shared: Shared) -> tuple[MeasureJob, ...]:
 
 async def measured(
     shared: Shared, p: MeasureParameters, found: StoredEvaluation, *, cached: bool
-) -> Evaluated:
+) -> api.Evaluated:
     """An evaluation that makes no node, beside the best node of its session."""
     plain = await _plain(shared, p.depth, found, cached=cached)
     if not p.session:
@@ -82,7 +81,7 @@ async def measured(
     return replace(plain, session_id=p.session, best=api.best(tree), spent=spent)
 
 
-async def told(shared: Shared, p: SubmitParameters, found: recording.Recorded) -> Evaluated:
+async def told(shared: Shared, p: SubmitParameters, found: recording.Recorded) -> api.Evaluated:
     """A node, beside what its session has reached with it."""
     plain = await _plain(shared, "submit", found.evaluation, cached=found.cached)
     store = await shared.store()
@@ -105,8 +104,8 @@ async def told(shared: Shared, p: SubmitParameters, found: recording.Recorded) -
 
 
 async def _plain(
-    shared: Shared, depth: Depth, found: StoredEvaluation, *, cached: bool
-) -> Evaluated:
+    shared: Shared, depth: api.Depth, found: StoredEvaluation, *, cached: bool
+) -> api.Evaluated:
     """The evaluation alone, with the pages to which its signals lead."""
     store, evaluation = await shared.store(), found.evaluation
     view = api.evaluation(evaluation, found.id, held_out=False)
@@ -124,7 +123,7 @@ async def _plain(
     hits = await shared.thread(
         _pages, shared, names, evaluation.target, evaluation.language, tuple(task.operators)
     )
-    return Evaluated(depth, view, cached=cached, facts=facts, knowledge=hits)
+    return api.Evaluated(depth, view, cached=cached, facts=facts, knowledge=hits)
 
 
 def _leads(tree: Tree, best: Node) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.types import Candidate, CandidateError, EvaluationRequest
+from kevolve_mcp import api
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.search import Node, figures, interval
@@ -19,7 +20,6 @@ from .evaluating import Order
 from .job import Job
 from .parameters import TuneParameters
 from .shared import Shared
-from .types import TrialView, Tuned
 
 
 def check_tunables(candidate: Candidate) -> None:
@@ -51,23 +51,23 @@ def row(node: Node) -> HistoryRow:
     )
 
 
-class TuneJob(Job[TuneParameters, Tuned]):
+class TuneJob(Job[TuneParameters, api.Tuned]):
     """Run again after a crash, it finds what was evaluated in the store."""
 
     kind = "tune"
     parameters = TuneParameters
-    result = Tuned
+    result = api.Tuned
     usual_s = 120.0
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
 
-    async def run(self, parameters: TuneParameters, progress: Progress) -> Tuned:
+    async def run(self, parameters: TuneParameters, progress: Progress) -> api.Tuned:
         shared, count = self._shared, parameters.count
         store = await shared.store()
         candidate = await shared.thread(store.candidates.get, parameters.candidate)
         place = await places.find(shared, parameters.where, progress)
-        trials, history, trial = list[TrialView](), list[HistoryRow](), candidate
+        trials, history, trial = list[api.Trial](), list[HistoryRow](), candidate
         structure = structure_digest(candidate)
         for number in range(count + 1):
             message = f"choice {number} of {count}: {trial.params()}"
@@ -92,13 +92,13 @@ class TuneJob(Job[TuneParameters, Tuned]):
             except Exhausted:
                 break
         best_first = sorted(trials, key=lambda row: -(row.fitness or 0.0))
-        return Tuned(parameters.session, tuple(best_first))
+        return api.Tuned(parameters.session, tuple(best_first))
 
 
-def _row(found: StoredEvaluation, params: dict[str, Any], *, given: bool) -> TrialView:
+def _row(found: StoredEvaluation, params: dict[str, Any], *, given: bool) -> api.Trial:
     e = found.evaluation
     between = interval(e.cases) if e.fitness else None
-    return TrialView(
+    return api.Trial(
         params, e.status, found.id, figures(e.cases).latency_us, e.fitness, between, given
     )
 

@@ -8,26 +8,20 @@ The MCP server answers with exactly these shapes as structured content, and with
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from harness.types import (
     Budget,
-    CaseDuel,
     Goal,
     Interpreter,
     Policy,
-    Spent,
     TargetReport,
-    Verdict,
 )
 from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.synthesis.ask import AskContext
 
-from .skill_types import SkillView
-
 JobState = Literal["running", "done", "failed", "cancelled", "lost"]
-Depth = Literal["compile", "check", "profile", "ablation", "submit"]
 JobKind = Literal[
     "open", "compile", "check", "profile", "ablation", "submit", "compare", "tune", "finish"
 ]
@@ -170,118 +164,6 @@ class MachineView:
 
 
 @dataclass(frozen=True)
-class Opened:
-    """The result of an "open" job. joined: an equal session was open already."""
-
-    session: api.Session
-    joined: bool = False
-    differs: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """The result of a job of any Depth. cached: an equal key answered. assumed_root: neither ask
-    nor parents were given, and it hangs at the root. nearest, likeness: where nobody named a
-    parent, the earlier node most like it and the share of its lines found there (0..1); it hangs
-    under that node where the share is large enough. best, spent: of the session when it ended.
-
-    observed: the node's fitness over its parents' (or itself at the root), to compare with
-    predicted_speedup.
-    """
-
-    depth: Depth
-    evaluation: api.Evaluation
-    session_id: str = ""
-    node: api.Node | None = None
-    best: api.Node | None = None
-    new_best: bool = False
-    cached: bool = False
-    assumed_root: bool = False
-    nearest: str = ""
-    likeness: float | None = None
-    predicted_speedup: float | None = None
-    observed: float | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
-    knowledge: tuple[str, ...] = ()
-    spent: Spent = field(default_factory=Spent)
-
-
-@dataclass(frozen=True)
-class DuelView:
-    """One kernel over another, by their labels, from rounds in which both were timed. ratio: above
-    1 where the first is faster."""
-
-    first: str
-    second: str
-    ratio: float
-    interval: tuple[float, float]
-    verdict: Verdict
-    cases: tuple[CaseDuel, ...] = ()
-
-
-@dataclass(frozen=True)
-class Compared:
-    """The result of a "compare" job. labels and evaluations: of the kernels, in order; duels: the
-    first over each of the others, then the others among each other; a kernel that is not right, or
-    needs a review, is in none. processes: fresh ones of each kernel."""
-
-    session_id: str
-    labels: tuple[str, ...]
-    evaluations: tuple[api.Evaluation, ...]
-    duels: tuple[DuelView, ...]
-    processes: int
-
-
-@dataclass(frozen=True)
-class TrialView:
-    """One choice of parameters. latency_us: weighted mean over the cases. given: the file as it was
-    handed in."""
-
-    params: dict[str, Any]
-    status: str
-    evaluation_id: str
-    latency_us: float | None = None
-    fitness: float | None = None
-    interval: tuple[float, float] | None = None
-    given: bool = False
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """The result of a "tune" job, best first; what failed comes last."""
-
-    session_id: str
-    trials: tuple[TrialView, ...]
-
-
-@dataclass(frozen=True)
-class Finished:
-    """The result of a "finish" job. confirmed: the re-validation; measured: the package timed as a
-    user calls it, the only figure to report. unmet_goals: where it misses the goal, or lost what
-    the kernel alone had reached, one sentence each. rejected: better nodes that the re-validation
-    did not confirm, with the reason. contest: the node that was to be confirmed first over the
-    others that might have been the best; contest_note: why there was none, "" where none was
-    needed."""
-
-    session: api.Session
-    state: str
-    reason: str
-    node: api.Node | None = None
-    confirmed: api.Evaluation | None = None
-    measured: api.Evaluation | None = None
-    unmet_goals: tuple[str, ...] = ()
-    package: str = ""
-    files: tuple[str, ...] = ()
-    contents: dict[str, str] = field(default_factory=dict)
-    lineage: tuple[api.Node, ...] = ()
-    rejected: dict[str, str] = field(default_factory=dict)
-    skills: tuple[SkillView, ...] = ()
-    skill_notes: tuple[str, ...] = ()
-    contest: tuple[DuelView, ...] = ()
-    contest_note: str = ""
-
-
-@dataclass(frozen=True)
 class JobView:
     """A background job. `id` is "" when the store answered at once. eta_s: an estimate of the
     seconds left.
@@ -300,7 +182,7 @@ class JobView:
     queue: int = 0
     created: float = 0.0
     finished: float | None = None
-    result: Opened | Evaluated | Compared | Tuned | Finished | None = None
+    result: api.Opened | api.Evaluated | api.Compared | api.Tuned | api.Finished | None = None
     error: ErrorView | None = None
 
 

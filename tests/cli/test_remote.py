@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from kevolve_mcp import api
 from kevolve_mcp.cli.remote import find_remote
 from kevolve_mcp.cli.running import copy_package
-from kevolve_mcp.driver import Ending, Outcome
-from kevolve_mcp.driver.answers import SessionFacts
+from kevolve_mcp.driver import Outcome
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.server.http.token import find_token
 from tests.server.serving import TOKEN, Serving
@@ -214,10 +214,10 @@ def test_a_token_in_clear_on_the_network_is_warned_of(
     "name", ["../kernel.py", "/tmp/kernel.py", "a/b.py", "..", "", "a\\b.py", "a\0b"]
 )
 def test_a_server_cannot_write_outside_the_package(tmp_path: Path, name: str) -> None:
-    session = SessionFacts(
+    session = api.Session(
         "scale-0000", "finished", task="scale", target="cpu", language="cpp", goal="best"
     )
-    ending = Ending(
+    ending = api.Finished(
         session, "finished", "", package="/there", contents={"kernel.py": "x", name: "y"}
     )
     with pytest.raises(UsageError, match="named a file"):

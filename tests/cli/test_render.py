@@ -19,6 +19,7 @@ from harness.types import (
     StageReport,
     Status,
 )
+from kevolve_mcp import api
 from kevolve_mcp.cli.render import figures
 from kevolve_mcp.cli.render.board import Board, board_view, plain_line
 from kevolve_mcp.cli.render.cases import cases_table, naive_note
@@ -26,17 +27,7 @@ from kevolve_mcp.cli.render.report import report_json, report_view
 from kevolve_mcp.cli.render.tree import sessions_table, tree_view
 from kevolve_mcp.cli.render.verdicts import verdict_view
 from kevolve_mcp.cli.verdicts import Verdict, all_correct
-from kevolve_mcp.driver import (
-    CaseFacts,
-    Ending,
-    EvaluationFacts,
-    NodeFacts,
-    Outcome,
-    SessionFacts,
-    SkillFacts,
-    Told,
-    events,
-)
+from kevolve_mcp.driver import Outcome, Told, events
 
 CASE = CaseResult(
     "large",
@@ -51,20 +42,19 @@ CASE = CaseResult(
     allocation="reused",
     naive_speedup=15.2,
 )
-NODE = NodeFacts(
+NODE = api.Node(
     "n7",
-    "correct",
     ("n2",),
-    1.83,
-    (1.79, 1.88),
-    "tune",
+    fitness=1.83,
+    interval=(1.79, 1.88),
+    role="tune",
     params={"VEC": 8},
     hypothesis="wider vectors",
 )
-START = NodeFacts(
-    "n2", "correct", (), 1.21, (1.2, 1.22), "start", origin="skill: row_normalization"
+START = api.Node(
+    "n2", fitness=1.21, interval=(1.2, 1.22), role="start", origin="skill: row_normalization"
 )
-SESSION = SessionFacts(
+SESSION = api.Session(
     "rows-7f3a",
     "open",
     "rows",
@@ -76,17 +66,16 @@ SESSION = SessionFacts(
     nodes=2,
     best=NODE,
 )
-FIGURE = EvaluationFacts(
+FIGURE = api.Evaluation(
     "e9",
-    "correct",
-    "fine",
-    1.83,
-    (1.79, 1.88),
+    message="fine",
+    fitness=1.83,
+    interval=(1.79, 1.88),
     cases=(CASE,),
     device="cpu:x",
     isolation="namespaces",
 )
-ENDING = Ending(
+ENDING = api.Finished(
     session=replace(SESSION, state="finished"),
     state="finished",
     reason="budget",
@@ -96,7 +85,7 @@ ENDING = Ending(
     package="/packages/rows",
     lineage=(START, NODE),
     rejected={"n9": "held-out case wrong"},
-    skills=(SkillFacts("k1", "Wide vectors for rows", "quarantine", 1.2),),
+    skills=(api.Skill("k1", "Wide vectors for rows", "quarantine", 1.2),),
 )
 OUTCOME = Outcome(ENDING.session, "budget", 2, ENDING)
 
@@ -163,7 +152,7 @@ def test_the_unfair_figure_is_shown_with_the_reason_against_it() -> None:
 
 
 def test_the_board_follows_the_events() -> None:
-    told = Told(EvaluationFacts("e9", "correct", "fine"), NODE, NODE, True, spent=Spent(13, 80))
+    told = Told("submit", FIGURE, node=NODE, best=NODE, new_best=True, spent=Spent(13, 80))
     failed = replace(told, node=replace(NODE, id="n8", status="build_failed"), spent=Spent(14, 90))
     board = Board()
     for event in (
@@ -195,7 +184,7 @@ def test_without_a_terminal_every_event_that_matters_is_one_line() -> None:
         == "resumed rows-7f3a: rows on cpu in cpp, goal best"
     )
     baseline = events.Baseline(
-        (CaseFacts("large", baselines_us={"eager": 7000.0}),), ("compile failed",)
+        (api.TaskCase("large", baselines_us={"eager": 7000.0}),), ("compile failed",)
     )
     assert line(baseline, board) == "baseline large: eager 7.00 ms\nnote: compile failed"
     assert (

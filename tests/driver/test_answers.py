@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.types import CaseResult, to_json
+from harness.types import Budget, CaseResult, Spent, to_json
 from kevolve_mcp import api
-from kevolve_mcp.driver import NodeFacts, SessionFacts, Told, UnreadableAnswer
+from kevolve_mcp.driver import Told, UnreadableAnswer
 from kevolve_mcp.driver.answers import read
-from kevolve_mcp.sessions import types as told
 
 NODE = api.Node("n1", (), "correct", 1.5, interval=(1.4, 1.6), signals=("memory_bound",))
 
@@ -20,7 +19,7 @@ def test_fields_that_the_driver_does_not_know_are_dropped_at_every_level() -> No
         signals=(api.Signal("memory_bound"),),
         cases=(CaseResult("small", correct=True, baselines={"compile": 100.0}),),
     )
-    data = to_json(told.Evaluated("submit", evaluation, "s-1", NODE, NODE, True))
+    data = to_json(api.Evaluated("submit", evaluation, "s-1", NODE, NODE, True))
     answer = read(Told, {**data, "something_new": 1})
     assert answer.node.fitness == 1.5
     assert answer.evaluation.cases[0].baselines == {"compile": 100.0}
@@ -36,11 +35,11 @@ def test_a_session_view_reads_whole() -> None:
         "cpp",
         "best",
         "greedy",
-        budget=told.Budget(evaluations=20),
-        spent=told.Spent(3),
+        budget=Budget(evaluations=20),
+        spent=Spent(3),
         best=NODE,
     )
-    session = read(SessionFacts, to_json(view))
+    session = read(api.Session, to_json(view))
     assert session.budget.evaluations == 20
     assert session.spent.evaluations == 3
     assert session.best is not None
@@ -48,10 +47,10 @@ def test_a_session_view_reads_whole() -> None:
 
 
 def test_an_answer_that_does_not_fit_names_the_field() -> None:
-    with pytest.raises(UnreadableAnswer, match=r"session_open.*NodeFacts\.id"):
-        read(NodeFacts, {"id": 3, "status": "correct"}, "session_open")
+    with pytest.raises(UnreadableAnswer, match=r"session_open.*Node\.id"):
+        read(api.Node, {"id": 3, "status": "correct"}, "session_open")
 
 
 def test_no_answer_is_an_error_in_words() -> None:
     with pytest.raises(UnreadableAnswer, match="expected an object"):
-        read(SessionFacts, None)
+        read(api.Session, None)

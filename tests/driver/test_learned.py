@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kevolve_mcp.driver import EvaluationFacts, NodeFacts, SignalFacts, Told
+from kevolve_mcp import api
+from kevolve_mcp.driver import Told
 from kevolve_mcp.driver.learned import lesson
 
-NODE = NodeFacts(
+NODE = api.Node(
     "n7",
-    "correct",
     ("n3",),
     fitness=1.8,
     versus_parent=1.2,
     params={"VEC": 8, "UNROLL": 2},
     hypothesis="Wider. And more.",
 )
-TOLD = Told(EvaluationFacts("e9", "correct", "every case agrees", 1.8), NODE)
+TOLD = Told("submit", api.Evaluation("e9", message="every case agrees", fitness=1.8), node=NODE)
 
 
 def test_only_the_parameters_that_changed_are_named() -> None:
@@ -29,8 +29,8 @@ def test_the_hypothesis_stands_in_where_no_parameter_changed() -> None:
 
 def test_what_bounds_it_and_whether_the_prediction_held() -> None:
     signals = (
-        SignalFacts("improved"),
-        SignalFacts("memory_bound", "83 % of the measured bandwidth"),
+        api.Signal("improved"),
+        api.Signal("memory_bound", "83 % of the measured bandwidth"),
     )
     told = replace(
         TOLD,
@@ -43,10 +43,8 @@ def test_what_bounds_it_and_whether_the_prediction_held() -> None:
 
 
 def test_a_failure_says_why() -> None:
-    told = Told(
-        EvaluationFacts("e9", "build_failed", "line 3: x is not declared\nmore"),
-        replace(NODE, status="build_failed"),
-    )
+    found = api.Evaluation("e9", status="build_failed", message="line 3: x is not declared\nmore")
+    told = Told("submit", found, node=replace(NODE, status="build_failed"))
     assert (
         lesson(told, {"VEC": 8, "UNROLL": 1}) == "UNROLL=2: build_failed: line 3: x is not declared"
     )

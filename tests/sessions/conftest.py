@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from kevolve_mcp import api
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.sessions import Service, background
 from kevolve_mcp.sessions.types import (
-    Evaluated,
     FinishRequest,
     JobView,
     SessionSpec,
@@ -62,7 +62,7 @@ async def opened(service: Service, request: SessionSpec) -> str:
     return job.session_id
 
 
-async def told(service: Service, session: str, source: str, **arguments: object) -> Evaluated:
+async def told(service: Service, session: str, source: str, **arguments: object) -> api.Evaluated:
     """A candidate submitted and evaluated."""
     request = SubmitRequest(session, Text(source=source), **arguments)  # type: ignore[arg-type]
     return result(await finished(service, await service.submit(request)))
@@ -76,9 +76,9 @@ async def finish(service: Service, session: str, **arguments: object) -> JobView
     return await finished(service, await service.finish(FinishRequest(session, **arguments)))  # type: ignore[arg-type]
 
 
-def result(job: JobView) -> Evaluated:
+def result(job: JobView) -> api.Evaluated:
     assert job.state == "done", job.error
-    assert isinstance(job.result, Evaluated)
+    assert isinstance(job.result, api.Evaluated)
     return job.result
 
 

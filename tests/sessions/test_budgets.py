@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness.types import Budget
+from kevolve_mcp import api
 from kevolve_mcp.errors import Conflict
-from kevolve_mcp.sessions.types import Finished, KernelRequest, SessionSpec, Text
+from kevolve_mcp.sessions.types import KernelRequest, SessionSpec, Text
 
 from .conftest import Bench, finish, kernel, opened, told
 
@@ -35,7 +36,7 @@ async def test_another_budget_lets_a_spent_session_go_on(bench: Bench) -> None:
         assert more.session.budget == Budget(evaluations=2)
         await told(service, session, kernel(1.3), ask_id=more.asks[0].context.id)
         job = await finish(service, session)
-        assert isinstance(job.result, Finished)
+        assert isinstance(job.result, api.Finished)
         assert "Budget spent: 2 of 2 evaluations" in job.result.reason
         with pytest.raises(Conflict):
             await service.next(session, budget=Budget(evaluations=9))

@@ -5,20 +5,21 @@ from __future__ import annotations
 import pytest
 
 from harness.types import ComparisonRequest, HeadToHead, Task
+from kevolve_mcp import api
 from kevolve_mcp.errors import Unavailable, UsageError
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.sessions import Service
-from kevolve_mcp.sessions.types import Compared, CompareRequest, Finished, SessionSpec, Text
+from kevolve_mcp.sessions.types import CompareRequest, SessionSpec, Text
 
 from .conftest import Bench, finish, finished, kernel, opened, told
 
 pytestmark = pytest.mark.anyio
 
 
-async def compared(service: Service, request: CompareRequest) -> Compared:
+async def compared(service: Service, request: CompareRequest) -> api.Compared:
     job = await finished(service, await service.compare(request))
-    assert isinstance(job.result, Compared), job.error
+    assert isinstance(job.result, api.Compared), job.error
     return job.result
 
 
@@ -130,7 +131,7 @@ async def test_the_finish_confirms_who_won_head_to_head(bench: Bench) -> None:
         await told(service, session, kernel(1.2))
         executor.able = True
         job = await finish(service, session)
-        assert isinstance(job.result, Finished)
+        assert isinstance(job.result, api.Finished)
         assert job.result.node is not None
         assert job.result.node.id == "n2"
         assert [(d.first, d.second, d.verdict) for d in job.result.contest] == [
@@ -145,7 +146,7 @@ async def test_who_lost_in_the_search_is_not_compared_again(bench: Bench) -> Non
         await told(service, session, kernel(1.52, compared=1.5))
         await told(service, session, kernel(1.51, compared=1.7))
         job = await finish(service, session)
-        assert isinstance(job.result, Finished)
+        assert isinstance(job.result, api.Finished)
         assert job.result.node is not None
         assert job.result.node.id == "n2"
         assert job.result.node.met is not None
@@ -160,7 +161,7 @@ async def test_equal_contenders_keep_their_order(bench: Bench) -> None:
         await told(service, session, kernel(1.51))
         await told(service, session, kernel(1.52))
         job = await finish(service, session)
-        assert isinstance(job.result, Finished)
+        assert isinstance(job.result, api.Finished)
         assert job.result.node is not None
         assert job.result.node.id == "n1"
         assert [d.verdict for d in job.result.contest] == ["equivalent"]
@@ -172,7 +173,7 @@ async def test_a_finish_survives_a_comparison_that_cannot_be(bench: Bench) -> No
         await told(service, session, kernel(1.51))
         await told(service, session, kernel(1.52))
         job = await finish(service, session)
-        assert isinstance(job.result, Finished)
+        assert isinstance(job.result, api.Finished)
         assert (
             "could not be timed against each other (nothing is timed here)"
             in job.result.contest_note

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from harness.types import Evaluation, EvaluationRequest, Policy, Task
+from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, EvaluatorUnavailable, NotFound, UsageError
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.export import read_package
 from kevolve_mcp.sessions.skill_types import SkillRequest
-from kevolve_mcp.sessions.types import Finished, SessionSpec, SubmitRequest, Text
+from kevolve_mcp.sessions.types import SessionSpec, SubmitRequest, Text
 
 from .conftest import Bench, finish, kernel, opened, told
 
@@ -26,7 +27,7 @@ async def test_a_winner_that_is_not_confirmed_gives_way(bench: Bench) -> None:
         await told(service, session, kernel(1.3))
         await told(service, session, kernel(2.5, confirm="incorrect"))
         job = await finish(service, session)
-        assert isinstance(job.result, Finished)
+        assert isinstance(job.result, api.Finished)
         assert job.result.node is not None
         assert job.result.node.id == "n1"
         assert "incorrect" in job.result.rejected["n2"]
@@ -46,7 +47,7 @@ async def test_a_named_node_does_not(bench: Bench) -> None:
         with pytest.raises(NotFound, match="n9"):
             await finish(service, session, node_id="n9")
         job = await finish(service, session, node_id="n1")
-        assert isinstance(job.result, Finished)
+        assert isinstance(job.result, api.Finished)
         assert job.result.reason == "n1 was chosen by name."
 
 
@@ -64,7 +65,7 @@ async def test_a_node_that_needs_review_counts_once_a_person_let_it_pass(bench: 
         assert approved.approved_by == "R. Viewer"
         assert "best n1 at 2.5x" in (await service.tree()).text
         job = await finish(service, session)
-        assert isinstance(job.result, Finished)
+        assert isinstance(job.result, api.Finished)
         assert job.result.node is not None
         assert job.result.node.id == "n1"
         manifest = read_package(Path(job.result.package)).manifest
@@ -86,7 +87,7 @@ async def test_a_review_waits_for_a_person(bench: Bench) -> None:
             await service.approve(session, "n9", "R. Viewer")
         await service.approve(session, "n1", "R. Viewer")
         job = await finish(service, session)
-        assert isinstance(job.result, Finished)
+        assert isinstance(job.result, api.Finished)
         assert job.result.node is not None
         assert job.result.node.approved_by == "R. Viewer"
 
@@ -108,8 +109,8 @@ async def test_a_finish_is_read_again(bench: Bench) -> None:
         first = await finish(service, session)
         evaluations = len(bench.executor.evaluated)
         again = await finish(service, session, include_files=True)
-        assert isinstance(first.result, Finished)
-        assert isinstance(again.result, Finished)
+        assert isinstance(first.result, api.Finished)
+        assert isinstance(again.result, api.Finished)
         assert len(bench.executor.evaluated) == evaluations
         assert again.result.package == first.result.package
         assert "kernel.py" in again.result.contents
@@ -150,7 +151,7 @@ async def test_a_finish_that_broke_off_goes_on(bench: Bench) -> None:
         assert job.error.code == "evaluator_unavailable"
         executor.broken = False
         job = await finish(service, session)
-        assert isinstance(job.result, Finished)
+        assert isinstance(job.result, api.Finished)
     exports = bench.home / "home" / "exports"
     assert [str(p) for p in exports.iterdir()] == [job.result.package]
     assert [r.purpose for r in executor.requests] == ["search", "confirm", "export"]
@@ -164,7 +165,7 @@ async def test_abandoning_stops_the_jobs(bench: Bench) -> None:
         with pytest.raises(Conflict, match=running.id):
             await finish(service, session)
         job = await finish(service, session, discard=True)
-        assert isinstance(job.result, Finished)
+        assert isinstance(job.result, api.Finished)
         assert job.result.state == "abandoned"
         assert (await service.job(running.id)).state == "cancelled"
 

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness.types import Budget, Goal, Policy
+from kevolve_mcp import api
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.sessions.types import (
-    Finished,
-    Opened,
     SearchOptions,
     SessionSpec,
     SubmitRequest,
@@ -33,7 +32,7 @@ async def test_the_whole_journey(bench: Bench) -> None:
         job = await service.open(SessionSpec(Text(path=str(bench.home / "scale"))))
         assert job.session_id.startswith("scale-")
         job = await service.wait(job.id, 20)
-        assert isinstance(job.result, Opened)
+        assert isinstance(job.result, api.Opened)
         assert (job.result.session.task, job.result.session.waiting_starts) == ("scale", 1)
         assert job.result.session.cases[0].baselines_us == {"eager": 120.0, "compile": 100.0}
 
@@ -69,7 +68,7 @@ async def test_the_whole_journey(bench: Bench) -> None:
         assert better.predicted_speedup == 1.5
 
         end = await finish(service, job.session_id)
-        assert isinstance(end.result, Finished)
+        assert isinstance(end.result, api.Finished)
         assert end.result.node is not None
         assert (end.result.node.id, end.result.session.state) == ("n2", "finished")
         assert [n.id for n in end.result.lineage] == ["n1", "n2"]
@@ -87,10 +86,10 @@ async def test_opening_again_joins(bench: Bench) -> None:
         request = SessionSpec(bench.task())
         session = await opened(service, request)
         again = await service.open(request)
-        assert isinstance(again.result, Opened)
+        assert isinstance(again.result, api.Opened)
         assert (again.session_id, again.result.joined) == (session, True)
         other = await service.open(replace(request, budget=Budget(evaluations=3)))
-        assert isinstance(other.result, Opened)
+        assert isinstance(other.result, api.Opened)
         assert other.session_id == session
         assert "budget" in other.result.differs[0]
         assert await opened(service, replace(request, new=True)) != session

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from harness.types import Policy
+from kevolve_mcp import api
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.sessions import Service
-from kevolve_mcp.sessions.types import Evaluated, KernelRequest, SessionSpec, Text
+from kevolve_mcp.sessions.types import KernelRequest, SessionSpec, Text
 
 from .conftest import Bench, finished, kernel, opened, result, told
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.anyio
 SOURCE = kernel(1.5)
 
 
-async def profiled(service: Service, session: str, **arguments: object) -> Evaluated:
+async def profiled(service: Service, session: str, **arguments: object) -> api.Evaluated:
     request = KernelRequest(Text(source=SOURCE), session, **arguments)  # type: ignore[arg-type]
     return result(await finished(service, await service.profile(request)))
 

@@ -6,10 +6,11 @@ import dataclasses
 
 import pytest
 
+from kevolve_mcp import api
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
 from kevolve_mcp.sessions import Service
 from kevolve_mcp.sessions.skill_types import SkillRequest
-from kevolve_mcp.sessions.types import AskView, Finished, SearchOptions, SessionSpec
+from kevolve_mcp.sessions.types import AskView, SearchOptions, SessionSpec
 from kevolve_mcp.settings import Settings
 from knowledge import Library
 
@@ -166,7 +167,7 @@ async def test_an_accepted_skill_is_shown_where_it_fits_and_counted(bench: Bench
         assert f"name {page} in the rationale" in ask.context.text
         await told(service, session, kernel(1.3), ask_id=ask.context.id)
         await told(service, session, kernel(1.6), parents=("n1",), rationale=f"as in {page}")
-        assert isinstance((await finish(service, session)).result, Finished)
+        assert isinstance((await finish(service, session)).result, api.Finished)
         (counts,) = [c for c in await service.skills() if c.id == skill]
         assert counts.retrievals >= 1
         assert (counts.uses, counts.sessions, counts.gained) == (2, 1, 1)
@@ -238,7 +239,7 @@ async def test_a_finish_distils_words_without_figures_and_evidence(
             told_ = {"parents": (f"n{i + 1}",), "hypothesis": hypothesis, "rationale": rationale}
             await told(service, session, kernel(speedup, f"step = {i}"), **told_)
         end = (await finish(service, session)).result
-        assert isinstance(end, Finished)
+        assert isinstance(end, api.Finished)
         (distilled,) = end.skills
         assert (distilled.title, distilled.state) == ("Store past the caches", "proposed")
         assert sorted(note.split()[0] for note in end.skill_notes) == ["n3:", "n4"]
@@ -265,7 +266,7 @@ async def test_what_two_finished_searches_found_is_accepted(bench: Bench) -> Non
                 hypothesis=hypothesis,
             )
             end = (await finish(service, session)).result
-            assert isinstance(end, Finished)
+            assert isinstance(end, api.Finished)
             states += [(s.id, s.state, s.measurements) for s in end.skills]
     name = "keep_the_row_in_registers_between_both_passes"
     assert states == [(name, "proposed", 1), (name, "accepted", 2)]

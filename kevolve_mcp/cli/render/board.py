@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.types import Budget, Spent
+from kevolve_mcp import api
 from kevolve_mcp.actions import sentences
-from kevolve_mcp.driver import NodeFacts, SessionFacts, events
+from kevolve_mcp.driver import events
 from kevolve_mcp.search import no_winner
 
 from ..calls import command
@@ -28,11 +29,11 @@ class Board:
     """What a watcher of a run wants to know. nodes: in the whole session. working: the slow call
     under way."""
 
-    session: SessionFacts | None = None
+    session: api.Session | None = None
     nodes: int = 0
     failures: int = 0
     correct: int = 0
-    best: NodeFacts | None = None
+    best: api.Node | None = None
     budget: Budget = UNLIMITED
     spent: Spent = NOTHING_SPENT
     working: str = "opening the session"
@@ -100,7 +101,7 @@ def budget_left(budget: Budget, spent: Spent) -> str:
     return f"{', '.join(parts)} left" if parts else "no limit"
 
 
-def best_text(best: NodeFacts | None, correct: int) -> str:
+def best_text(best: api.Node | None, correct: int) -> str:
     """n7  1.83× [1.79, 1.88]; without a best, why, where `correct` nodes were proved correct."""
     return (
         f"{best.id}  {with_interval(best.fitness, best.interval)}"

@@ -10,7 +10,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from harness.types import CaseResult, to_json
-from kevolve_mcp.driver import Ending, EvaluationFacts, NodeFacts, Outcome
+from kevolve_mcp import api
+from kevolve_mcp.driver import Outcome
 
 from .cases import cases_table, naive_note, unclear_note
 from .figures import speedup_text, with_interval
@@ -19,7 +20,7 @@ from .figures import speedup_text, with_interval
 OWN_START = "user file"
 
 
-def claimed(ending: Ending) -> tuple[CaseResult, ...]:
+def claimed(ending: api.Finished) -> tuple[CaseResult, ...]:
     """The cases of the one measurement to report: the package as a user calls it, else the
     re-validation.
 
@@ -37,7 +38,7 @@ def claimed(ending: Ending) -> tuple[CaseResult, ...]:
     )
 
 
-def lineage_lines(lineage: tuple[NodeFacts, ...]) -> list[str]:
+def lineage_lines(lineage: tuple[api.Node, ...]) -> list[str]:
     """One line per ancestor, oldest first; a borrowed start says where it comes from."""
     lines = []
     for node in lineage:
@@ -133,18 +134,18 @@ def _in_words(reason: str) -> str:
     return reason.replace("_", " ") if reason.isidentifier() else reason
 
 
-def _style(figure: EvaluationFacts | None) -> str:
+def _style(figure: api.Evaluation | None) -> str:
     """Green for what is certainly faster, yellow for the rest."""
     return "bold green" if figure and figure.interval and figure.interval[0] > 1 else "bold yellow"
 
 
-def _origin(node: NodeFacts) -> str:
+def _origin(node: api.Node) -> str:
     if not node.origin:
         return f"[{node.role}]"
     return f"[start: {node.origin}]" if node.origin == OWN_START else f"[borrowed: {node.origin}]"
 
 
-def _change(node: NodeFacts) -> str:
+def _change(node: api.Node) -> str:
     """What was changed: in the author's words, else the parameters; nothing for a start, which its
     origin describes."""
     if node.origin:
@@ -156,12 +157,12 @@ def _change(node: NodeFacts) -> str:
     )
 
 
-def _rejected(ending: Ending | None) -> list[RenderableType]:
+def _rejected(ending: api.Finished | None) -> list[RenderableType]:
     rejected = ending.rejected if ending else {}
     return [Text(f"not confirmed: {node}: {why}", style="yellow") for node, why in rejected.items()]
 
 
-def _skills(ending: Ending) -> list[RenderableType]:
+def _skills(ending: api.Finished) -> list[RenderableType]:
     return [
         Text(f"skill     {s.title} ({s.state}, {speedup_text(s.effect)})") for s in ending.skills
     ]

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from kevolve_mcp.driver import ExportedFacts, NodeFacts, SessionFacts
+from kevolve_mcp import api
 from kevolve_mcp.synthesis.wording import one_line
 
 from .board import best_text
@@ -22,7 +22,7 @@ STATUS_STYLE = {"correct": "green", "needs_review": "yellow"}
 HYPOTHESIS_SHOWN = 70
 
 
-def tree_view(session: SessionFacts, nodes: Sequence[NodeFacts]) -> RenderableType:
+def tree_view(session: api.Session, nodes: Sequence[api.Node]) -> RenderableType:
     """The tree under its task; a crossover stands under its first parent and names the second.
     Parameters that are the first parent's are left out."""
     root = Tree(
@@ -49,11 +49,11 @@ def tree_view(session: SessionFacts, nodes: Sequence[NodeFacts]) -> RenderableTy
     return Group(*head, root)
 
 
-def _exported(found: ExportedFacts) -> str:
+def _exported(found: api.Exported) -> str:
     return f"{found.node}  {with_interval(found.fitness, found.interval)}"
 
 
-def _label(node: NodeFacts, best: str, parent_params: Mapping[str, Any]) -> Text:
+def _label(node: api.Node, best: str, parent_params: Mapping[str, Any]) -> Text:
     figure = with_interval(node.fitness, node.interval) if node.status == "correct" else node.status
     label = Text.assemble((node.id, "bold"), "  ", (figure, STATUS_STYLE.get(node.status, "red")))
     if node.id == best:
@@ -69,7 +69,7 @@ def _label(node: NodeFacts, best: str, parent_params: Mapping[str, Any]) -> Text
     return label
 
 
-def sessions_table(sessions: Sequence[SessionFacts]) -> RenderableType:
+def sessions_table(sessions: Sequence[api.Session]) -> RenderableType:
     """One line per session, as given (newest first)."""
     if not sessions:
         return Text("No sessions yet. `kevolve optimize TASK` starts one.")

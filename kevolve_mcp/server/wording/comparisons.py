@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from kevolve_mcp import api
 from kevolve_mcp.actions import Action
-from kevolve_mcp.sessions.types import Compared, DuelView, Finished
 from kevolve_mcp.synthesis.wording import met_line
 
 from ..phrase import Phrase
 from .figures import short, times
 
 
-def compared(result: Compared) -> Phrase:
+def compared(result: api.Compared) -> Phrase:
     """The first kernel over each of the others, then these among each other, then what each is
     beside the baseline."""
     first = result.labels[0]
@@ -49,7 +49,7 @@ def compared(result: Compared) -> Phrase:
     return Phrase(verdict, lines, (longer if inconclusive else Action("submit"),))
 
 
-def contest_lines(result: Finished) -> list[str]:
+def contest_lines(result: api.Finished) -> list[str]:
     """How sure it is that the exported node is the best."""
     lines = []
     if result.node is not None and result.node.met is not None:
@@ -63,12 +63,12 @@ def contest_lines(result: Finished) -> list[str]:
     return [*lines, *([result.contest_note] if result.contest_note else [])]
 
 
-def _said(duel: DuelView) -> str:
+def _said(duel: api.Duel) -> str:
     """ "1.31x [1.28, 1.34] the speed of n3 (faster)"."""
     return f"{times(duel.ratio, duel.interval)} the speed of {duel.second} ({duel.verdict})"
 
 
-def _duel_lines(duel: DuelView) -> list[str]:
+def _duel_lines(duel: api.Duel) -> list[str]:
     lines = [f"{duel.first} over {duel.second}: {times(duel.ratio, duel.interval)}, {duel.verdict}"]
     if len(duel.cases) > 1:
         lines += [f"- {c.name}: {times(c.ratio, c.interval)}, {c.verdict}" for c in duel.cases]

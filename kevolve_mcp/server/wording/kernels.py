@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kevolve_mcp import api
 from kevolve_mcp.actions import Action, Verb
-from kevolve_mcp.sessions.types import Evaluated
 from kevolve_mcp.synthesis.likeness import LIKE
 from kevolve_mcp.synthesis.wording import met_line
 
@@ -31,7 +31,7 @@ _DONE = {
 }
 
 
-def evaluated(result: Evaluated) -> Phrase:
+def evaluated(result: api.Evaluated) -> Phrase:
     """Verdict first, then why, then what to read and do next."""
     failed = result.evaluation.status != "correct" and len(result.evaluation.message) > SHORT
     lines = [result.evaluation.message] if failed else []
@@ -47,7 +47,7 @@ def evaluated(result: Evaluated) -> Phrase:
     return Phrase(_verdict(result), lines, actions, advice, _links(result))
 
 
-def _verdict(result: Evaluated) -> str:
+def _verdict(result: api.Evaluated) -> str:
     evaluation = result.evaluation
     if result.depth == "ablation":
         return (
@@ -74,7 +74,7 @@ def _verdict(result: Evaluated) -> str:
     return f"{who}{_DONE[result.depth]} ({evaluation.id}){timed}{best}{held}"
 
 
-def _relation(result: Evaluated) -> list[str]:
+def _relation(result: api.Evaluated) -> list[str]:
     node = result.node
     lines = []
     if node is not None and node.versus_parent is not None:
@@ -101,7 +101,7 @@ def _relation(result: Evaluated) -> list[str]:
     return lines
 
 
-def _placed(result: Evaluated) -> list[str]:
+def _placed(result: api.Evaluated) -> list[str]:
     """Where it hangs in the tree, when nobody had said."""
     if (
         result.likeness is not None
@@ -123,7 +123,7 @@ def _placed(result: Evaluated) -> list[str]:
     return [f"{line}. Name parents=[...] when it derives from a node."]
 
 
-def _facts(result: Evaluated) -> list[str]:
+def _facts(result: api.Evaluated) -> list[str]:
     """Static facts of the build, where they are what was asked for; the end of the log, where
     something failed."""
     facts = dict(result.facts)
@@ -194,7 +194,7 @@ _VERBS: dict[str, Verb] = {"compile": "compile", "check": "check", "submit": "su
 _DEEPER: dict[str, Verb] = {"compile": "check", "check": "profile", "profile": "submit"}
 
 
-def _next(result: Evaluated) -> tuple[tuple[Action, ...], str]:
+def _next(result: api.Evaluated) -> tuple[tuple[Action, ...], str]:
     """What may be done now, and what is to be done before."""
     session, evaluation = result.session_id, result.evaluation
     if result.depth == "submit":
@@ -224,7 +224,7 @@ def _next(result: Evaluated) -> tuple[tuple[Action, ...], str]:
     return (Action(_DEEPER[result.depth], session=session),), ""
 
 
-def _links(result: Evaluated) -> list[tuple[str, str, str]]:
+def _links(result: api.Evaluated) -> list[tuple[str, str, str]]:
     if result.node is None:
         return []
     return [

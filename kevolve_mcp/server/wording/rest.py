@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kevolve_mcp import api
 from kevolve_mcp.actions import Action
-from kevolve_mcp.sessions.skill_types import SkillView
 from kevolve_mcp.sessions.types import (
     JobView,
     KnowledgeHit,
@@ -128,7 +128,7 @@ def page(view: KnowledgePage) -> Phrase:
     )
 
 
-def skill(view: SkillView) -> Phrase:
+def skill(view: api.Skill) -> Phrase:
     measured = f", measured effect {times(view.effect, view.interval)}" if view.effect else ""
     if view.merged:
         word = (

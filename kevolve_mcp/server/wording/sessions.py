@@ -5,7 +5,7 @@ from __future__ import annotations
 from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.search import no_winner
-from kevolve_mcp.sessions.types import AskBatch, AskView, Finished, Opened
+from kevolve_mcp.sessions.types import AskBatch, AskView
 from kevolve_mcp.synthesis.templates import LANGUAGES as TEMPLATE_LANGUAGES
 from kevolve_mcp.synthesis.wording import one_line
 
@@ -18,7 +18,7 @@ from .figures import budget_left, case_line, node_line, times
 INLINE = ("README.md", "kernel.py")
 
 
-def opened(result: Opened) -> Phrase:
+def opened(result: api.Opened) -> Phrase:
     session = result.session
     word = "joined" if result.joined else "opened"
     lines = [session_line(session)]
@@ -104,7 +104,7 @@ def ask_text(ask: AskView) -> str:
     return f"{answered}{ask.context.text}"
 
 
-def finished(result: Finished) -> Phrase:
+def finished(result: api.Finished) -> Phrase:
     session = result.session
     if result.state == "abandoned":
         return Phrase(f"Session {session.id} abandoned; its tree stays readable", [result.reason])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from kevolve_mcp import api
 from kevolve_mcp.actions import Action
-from kevolve_mcp.sessions.types import TrialView, Tuned
 
 from ..phrase import Phrase
 from .figures import times
 
 
-def tuned(result: Tuned) -> Phrase:
+def tuned(result: api.Tuned) -> Phrase:
     """Best first; the file as it was is among them."""
     best = result.trials[0]
     lines = [
@@ -39,7 +39,7 @@ def tuned(result: Tuned) -> Phrase:
     )
 
 
-def _line(trial: TrialView) -> str:
+def _line(trial: api.Trial) -> str:
     values = ", ".join(f"{name}={value}" for name, value in trial.params.items())
     us = f"{trial.latency_us:.4g}" if trial.latency_us is not None else "-"
     figure = times(trial.fitness, trial.interval) if trial.fitness else "-"

@@ -8,12 +8,13 @@ from collections import defaultdict
 from dataclasses import replace
 
 from harness.types import Task
+from kevolve_mcp import api
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.search import Node, Tree
 from kevolve_mcp.store import NewSkill, SessionRecord, SkillEvidence, Store
 from knowledge import Skill
 
-from ..skill_types import SkillRequest, SkillView
+from ..skill_types import SkillRequest
 from ..use_case import UseCase
 from . import deciding, evidence, learned, patterns, views, wording
 
@@ -23,14 +24,14 @@ MAX_CHANGE = 60  # lines of the difference that is shown as the minimal code
 
 
 class Proposing(UseCase):
-    async def record_skill(self, request: SkillRequest, *, author: str = "") -> SkillView:
+    async def record_skill(self, request: SkillRequest, *, author: str = "") -> api.Skill:
         """A proposal with measured evidence; what is known already gets the evidence instead.
         Raises NotFound, UsageError with the reason where the effect is not proved or the wording
         does not do, and Conflict where a skill that comes with the program says it."""
         shared = self._shared
         store = await shared.store()
 
-        def work() -> SkillView:
+        def work() -> api.Skill:
             session = store.sessions.get(request.session_id)
             task = store.tasks.get(session.task)
             tree = shared.trees.load(store, session.id)

@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import NotFound
 from kevolve_mcp.store import SkillState
 
-from ..skill_types import SkillCounts, SkillDetail, SkillView
+from ..skill_types import SkillCounts, SkillDetail
 from ..use_case import UseCase
 from . import arriving, folders, learned, patterns, views
 
@@ -32,14 +33,14 @@ class Reviewing(UseCase):
         store = await shared.store()
         return await shared.thread(lambda: views.detail(store, shared.library(), name))
 
-    async def decide_skill(self, name: str, verb: Verb, author: str, note: str = "") -> SkillView:
+    async def decide_skill(self, name: str, verb: Verb, author: str, note: str = "") -> api.Skill:
         """A person's word. Raises NotFound, and Conflict where no way leads there."""
         shared = self._shared
         store = await shared.store()
         name = learned.name_of(name)
         message = note or f"{verb} by a person, without a note"
 
-        def work() -> SkillView:
+        def work() -> api.Skill:
             try:
                 store.skills.decide(name, verb, message, author=author)
             except NotFound:
@@ -66,13 +67,13 @@ class Reviewing(UseCase):
             lambda: folders.write(store.skills.get(name), store.skills.evidence(name), parent)
         )
 
-    async def import_skill(self, folder: Path, author: str) -> SkillView:
+    async def import_skill(self, folder: Path, author: str) -> api.Skill:
         """A skill from a folder arrives as proposed, with its evidence marked as of elsewhere;
         where it is known, its evidence is added there. Raises UsageError."""
         shared = self._shared
         store = await shared.store()
 
-        def work() -> SkillView:
+        def work() -> api.Skill:
             day = datetime.now(UTC).date().isoformat()
             new, evidence = arriving.read(folder, f"elsewhere, imported {day} by {author}")
             kept, fresh = store.skills.propose(

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from kevolve_mcp import api
 from kevolve_mcp.errors import NotFound
 from kevolve_mcp.store import SkillOutcome, SkillState, Store
 from knowledge import Library, Skill
 
-from ..skill_types import SkillCounts, SkillDetail, SkillView
+from ..skill_types import SkillCounts, SkillDetail
 from . import learned
 from .standing import standing, success
 
 
-def brief(store: Store, name: str) -> SkillView:
+def brief(store: Store, name: str) -> api.Skill:
     """Raises NotFound."""
     skill = store.skills.get(name)
     found = store.skills.evidence(name)
     if not found:
-        return SkillView(skill.id, skill.title, skill.state)
+        return api.Skill(skill.id, skill.title, skill.state)
     first = next((e for e in found if not e.origin), found[0])
     where = (
         f"{first.session}: {first.node} against {first.parent or 'the baseline'} on {first.device}"
     )
     if first.origin:
         where = f"{first.origin}: {where}"
-    return SkillView(
+    return api.Skill(
         skill.id,
         skill.title,
         skill.state,

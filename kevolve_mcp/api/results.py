@@ -1,0 +1,156 @@
+"""What the jobs of a session come to, as every surface shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from harness.types import CaseDuel, Spent, Verdict
+
+from .evaluations import Evaluation
+from .nodes import Node
+from .sessions import Session
+
+Depth = Literal["compile", "check", "profile", "ablation", "submit"]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The result of an "open" job."""
+
+    session: Session
+    joined: bool = False
+    """Whether an equal session was open already."""
+    differs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The result of a job of any Depth."""
+
+    depth: Depth
+    evaluation: Evaluation
+    session_id: str = ""
+    node: Node | None = None
+    best: Node | None = None
+    """The session's best node when the job ended."""
+    new_best: bool = False
+    cached: bool = False
+    """Whether an equal key answered."""
+    assumed_root: bool = False
+    """Whether neither ask nor parents were given, so that it hangs at the root."""
+    nearest: str = ""
+    """Where nobody named a parent: the earlier node most like it, under which it hangs if the
+    likeness is large enough."""
+    likeness: float | None = None
+    """The share of its lines found there, 0 to 1."""
+    predicted_speedup: float | None = None
+    observed: float | None = None
+    """The node's fitness over its parents' (or itself at the root), to compare with
+    predicted_speedup."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Static facts of the build and figures of the profile."""
+    knowledge: tuple[str, ...] = ()
+    """Pages to which its signals lead."""
+    spent: Spent = field(default_factory=Spent)
+    """Of the session when the job ended."""
+
+
+@dataclass(frozen=True)
+class Duel:
+    """One kernel over another, by their labels, from rounds in which both were timed."""
+
+    first: str
+    second: str
+    ratio: float
+    """Above 1 where the first is faster."""
+    interval: tuple[float, float]
+    verdict: Verdict
+    cases: tuple[CaseDuel, ...] = ()
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The result of a "compare" job."""
+
+    session_id: str
+    labels: tuple[str, ...]
+    """Of the kernels, in order."""
+    evaluations: tuple[Evaluation, ...]
+    """Of the kernels, in order."""
+    duels: tuple[Duel, ...]
+    """The first over each of the others, then the others among each other; a kernel that is not
+    right, or needs a review, is in none."""
+    processes: int
+    """Fresh ones of each kernel."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One choice of parameters."""
+
+    params: dict[str, Any]
+    status: str
+    evaluation_id: str
+    latency_us: float | None = None
+    """Weighted mean over the cases."""
+    fitness: float | None = None
+    interval: tuple[float, float] | None = None
+    given: bool = False
+    """Whether it is the file as it was handed in."""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The result of a "tune" job, best first; what failed comes last."""
+
+    session_id: str
+    trials: tuple[Trial, ...]
+
+
+@dataclass(frozen=True)
+class Skill:
+    """A reusable pattern with the evidence behind it."""
+
+    id: str
+    title: str
+    state: str
+    effect: float | None = None
+    """Of the first measured pair here, null without one."""
+    interval: tuple[float, float] | None = None
+    """The 95 % interval of the effect."""
+    evidence: str = ""
+    """Where it was measured."""
+    measurements: int = 0
+    """How many pairs there are."""
+    merged: bool = False
+    """Whether the skill was known already, and only the evidence was added to it."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The result of a "finish" job."""
+
+    session: Session
+    state: str
+    reason: str
+    node: Node | None = None
+    confirmed: Evaluation | None = None
+    """The re-validation."""
+    measured: Evaluation | None = None
+    """The package timed as a user calls it, the only figure to report."""
+    unmet_goals: tuple[str, ...] = ()
+    """Where it misses the goal, or lost what the kernel alone had reached, one sentence each."""
+    package: str = ""
+    files: tuple[str, ...] = ()
+    contents: dict[str, str] = field(default_factory=dict)
+    """The package's files by name, where they were asked for."""
+    lineage: tuple[Node, ...] = ()
+    rejected: dict[str, str] = field(default_factory=dict)
+    """Better nodes that the re-validation did not confirm, with the reason."""
+    skills: tuple[Skill, ...] = ()
+    skill_notes: tuple[str, ...] = ()
+    contest: tuple[Duel, ...] = ()
+    """The node that was to be confirmed first over the others that might have been the best."""
+    contest_note: str = ""
+    """Why there was no contest, "" where none was needed."""
