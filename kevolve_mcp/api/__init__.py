@@ -7,7 +7,7 @@ changes the public interface.
 from .evaluations import Evaluation, Signal, evaluation, processes
 from .nodes import Node, best, lineage, node
 from .results import Compared, Depth, Duel, Evaluated, Finished, Opened, Skill, Trial, Tuned
-from .sessions import Exported, Session, Similar, TaskCase, exported, session
+from .sessions import Exported, Session, Similar, TaskCase, exported, session, similar
 
 __all__ = [
     "Compared",
@@ -33,4 +33,5 @@ __all__ = [
     "node",
     "processes",
     "session",
+    "similar",
 ]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from harness.types import Budget, Evaluation, Spent, Task, from_json
+from harness.types import Budget, Evaluation, Spent, Task
 from kevolve_mcp.search import Tree, interval
 
 from .nodes import Node, best
 
 if TYPE_CHECKING:
-    from kevolve_mcp.store import SessionRecord
+    from kevolve_mcp.store import SessionRecord, SimilarFound
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,6 @@ def session(
     exported: Exported | None = None,
 ) -> Session:
     """Show a session as it stands."""
-    notes = record.options.get("notes", [])
     return Session(
         id=record.id,
         state=record.state,
@@ -151,13 +150,30 @@ def session(
         tolerance=task.tolerance,
         python=record.python,
         policy=str(record.policy),
-        notes=(*task.notes, *map(str, notes)),
+        notes=(*task.notes, *record.options.notes),
         created=record.created,
         finished=record.finished,
         reason=record.reason,
-        similar=tuple(from_json(Similar, view) for view in record.options.get("similar", ())),
-        inject=float(record.options.get("inject", 0.0)),
-        tune=float(record.options.get("tune", 0.0)),
+        similar=tuple(map(similar, record.options.similar)),
+        inject=record.options.inject,
+        tune=record.options.tune,
+    )
+
+
+def similar(found: SimilarFound) -> Similar:
+    """Show a kernel of a similar task."""
+    return Similar(
+        task=found.task,
+        session=found.session,
+        node=found.node,
+        target=found.target,
+        language=found.language,
+        device=found.device,
+        similarity=found.similarity,
+        fitness=found.fitness,
+        confirmed=found.confirmed,
+        same_task=found.same_task,
+        differs=found.differs,
     )
 
 

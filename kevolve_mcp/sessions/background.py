@@ -143,8 +143,7 @@ class Background:
         tree = await shared.thread(shared.trees.load, store, session)
         spent = await shared.thread(store.sessions.spent, session)
         waiting = await shared.thread(store.asks.open, session)
-        share = float(record.options.get("tune", 0.0))
-        return affordable(tree, share, record.budget, spent, waiting)
+        return affordable(tree, record.options.tune, record.budget, spent, waiting)
 
     async def _next(self, record: SessionRecord, tree: Tree) -> Node | None:
         """None where the search is over, its share of the budget is spent, or nothing is left."""

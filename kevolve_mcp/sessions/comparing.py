@@ -13,7 +13,7 @@ from harness.types import (
 from kevolve_mcp import api
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.executors.base import Progress
-from kevolve_mcp.store import SessionRecord, Store
+from kevolve_mcp.store import NodeDuel, SessionRecord, Store
 
 from . import evaluating, inputs, places
 from .job import Job
@@ -43,14 +43,18 @@ class CompareJob(Job[CompareParameters, api.Compared]):
         evaluations = tuple(
             api.evaluation(evaluation, number, held_out=False) for number, evaluation in kept
         )
-        duels = tuple(duel_view(duel, p.labels) for duel in found.in_order())
+        duels = tuple(duel_view(named(duel, p.labels)) for duel in found.in_order())
         return api.Compared(p.session, p.labels, evaluations, duels, found.processes)
 
 
-def duel_view(duel: Duel, labels: tuple[str, ...]) -> api.Duel:
-    return api.Duel(
+def named(duel: Duel, labels: tuple[str, ...]) -> NodeDuel:
+    return NodeDuel(
         labels[duel.first], labels[duel.second], duel.ratio, duel.interval, duel.verdict, duel.cases
     )
+
+
+def duel_view(duel: NodeDuel) -> api.Duel:
+    return api.Duel(duel.first, duel.second, duel.ratio, duel.interval, duel.verdict, duel.cases)
 
 
 def kernels(

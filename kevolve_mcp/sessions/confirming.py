@@ -14,8 +14,6 @@ from harness.types import (
     EvaluationRequest,
     Task,
     eligible,
-    from_json,
-    to_json,
 )
 from kevolve_mcp import api
 from kevolve_mcp.actions import Action
@@ -30,9 +28,9 @@ from kevolve_mcp.export import (
     record_evaluation,
 )
 from kevolve_mcp.search import Node, Tree, figures, rank, terminate, unmet_goals
-from kevolve_mcp.store import Approval, SessionRecord, Store, StoredEvaluation
+from kevolve_mcp.store import Approval, SessionOutcome, SessionRecord, Store, StoredEvaluation
 
-from . import contests, evaluating, looking, skills
+from . import comparing, contests, evaluating, looking, skills
 from .evaluating import Order
 from .job import Job
 from .parameters import FinishParameters
@@ -114,33 +112,35 @@ class FinishJob(Job[FinishParameters, api.Finished]):
         tree = await shared.thread(shared.trees.load, store, record.id)
         task = await shared.thread(store.tasks.get, record.task)
         chosen = choose(record, tree, p.node)
-        contest = await contests.hold(shared, record, task, chosen, _part(progress, 0.0, 0.2))
+        contest = await contests.hold(
+            shared, record, task, chosen, _part(progress, 0.0, 0.2, "choosing the winner")
+        )
         first = contest.order[:MAX_TRIES]
         node, candidate, confirmed, rejected = await self._confirm(
             store, record, task, first, _part(progress, 0.2, 0.5)
         )
         approval = (await shared.thread(store.approvals.of, record.id)).get(node.id)
+        progress(ProgressEvent("export", f"writing the package of {node.id}", 0.5))
         exported = await shared.thread(
             self._export, record, task, tree, node, candidate, confirmed.evaluation, approval
         )
-        measured = await self._measure(
-            store, record, task, exported, node.approved_by, _part(progress, 0.5, 0.95)
-        )
+        measuring = _part(progress, 0.5, 0.95, "measuring the package")
+        measured = await self._measure(store, record, task, exported, node.approved_by, measuring)
         progress(ProgressEvent("finish", "proposing skills", 0.97))
         proposed, notes = await shared.thread(_learn, shared, store, record, task, tree, node)
         reason = await self._reason(store, record, tree, node, named=bool(p.node))
-        outcome = {
-            "node": node.id,
-            "confirmed": confirmed.id,
-            "measured": measured.id,
-            "package": str(exported.path),
-            "files": list(exported.files),
-            "rejected": rejected,
-            "skills": proposed,
-            "skill_notes": notes,
-            "contest": to_json(contest.duels),
-            "contest_note": contest.note,
-        }
+        outcome = SessionOutcome(
+            node=node.id,
+            confirmed=confirmed.id,
+            measured=measured.id,
+            package=str(exported.path),
+            files=exported.files,
+            rejected=rejected,
+            skills=tuple(proposed),
+            skill_notes=tuple(notes),
+            contest=contest.duels,
+            contest_note=contest.note,
+        )
         ended = await shared.thread(store.sessions.finish, record.id, "finished", reason, outcome)
         return await finished(shared, ended, p.include_files)
 
@@ -158,8 +158,9 @@ class FinishJob(Job[FinishParameters, api.Finished]):
         for place, node in enumerate(nodes):
             candidate = await self._shared.thread(store.candidates.get, node.candidate)
             request = EvaluationRequest(candidate, "confirm", "diagnose", record.policy)
-            part = _part(progress, place / len(nodes), (place + 1) / len(nodes))
-            part(ProgressEvent("confirm", f"re-validating {node.id} in fresh processes", 0.0))
+            low, high = place / len(nodes), (place + 1) / len(nodes)
+            part = _part(progress, low, high, f"re-validating {node.id}")
+            part(ProgressEvent("confirm", "in fresh processes", 0.0))
             found, _ = await evaluating.stored(
                 self._shared, self._order(record, task, request), part
             )
@@ -222,7 +223,7 @@ class FinishJob(Job[FinishParameters, api.Finished]):
             record.policy, library_calls="allow"
         )  # cases that the kernel does not win go to the reference, by design
         request = EvaluationRequest(candidate, "export", "diagnose", policy)
-        progress(ProgressEvent("export", "verifying and timing the package", 0.0))
+        progress(ProgressEvent("export", "as a user calls it", 0.0))
         found, _ = await evaluating.stored(
             self._shared, self._order(record, task, request), progress
         )
@@ -284,13 +285,13 @@ async def finished(shared: Shared, record: SessionRecord, include_files: bool) -
     figures."""
     store = await shared.store()
     view = await looking.session(shared, record)
-    o = record.outcome
-    if record.state != "finished" or "node" not in o:
+    ended = record.outcome
+    if record.state != "finished" or ended is None:
         return api.Finished(view, record.state, record.reason)
     tree = await shared.thread(shared.trees.load, store, record.id)
-    node = tree.by_id[o["node"]]
-    confirmed = await shared.thread(store.evaluations.get, o["confirmed"])
-    measured = await shared.thread(store.evaluations.get, o["measured"])
+    node = tree.by_id[ended.node]
+    confirmed = await shared.thread(store.evaluations.get, ended.confirmed)
+    measured = await shared.thread(store.evaluations.get, ended.measured)
     return api.Finished(
         session=view,
         state=record.state,
@@ -299,15 +300,15 @@ async def finished(shared: Shared, record: SessionRecord, include_files: bool) -
         confirmed=api.evaluation(confirmed.evaluation, confirmed.id),
         measured=api.evaluation(measured.evaluation, measured.id),
         unmet_goals=unmet_goals(record.goal, measured.evaluation.cases, confirmed.evaluation.cases),
-        package=o["package"],
-        files=tuple(o["files"]),
-        contents=await shared.thread(_contents, Path(o["package"])) if include_files else {},
+        package=ended.package,
+        files=ended.files,
+        contents=await shared.thread(_contents, Path(ended.package)) if include_files else {},
         lineage=api.lineage(tree, node),
-        rejected=dict(o["rejected"]),
-        skills=tuple([await shared.thread(skills.brief, store, name) for name in o["skills"]]),
-        skill_notes=tuple(o.get("skill_notes", ())),
-        contest=tuple(from_json(api.Duel, duel) for duel in o.get("contest", ())),
-        contest_note=str(o.get("contest_note", "")),
+        rejected=dict(ended.rejected),
+        skills=tuple([await shared.thread(skills.brief, store, name) for name in ended.skills]),
+        skill_notes=ended.skill_notes,
+        contest=tuple(map(comparing.duel_view, ended.contest)),
+        contest_note=ended.contest_note,
     )
 
 
@@ -339,8 +340,12 @@ def _contents(folder: Path) -> dict[str, str]:
         return {}
 
 
-def _part(progress: Progress, low: float, high: float) -> Callable[[ProgressEvent], None]:
-    """Progress of one part of the whole."""
+def _part(
+    progress: Progress, low: float, high: float, doing: str = ""
+) -> Callable[[ProgressEvent], None]:
+    """Progress of one part of the whole. doing: what this part is, which what goes on in the
+    evaluator does not say."""
+    before = f"{doing}: " if doing else ""
     return lambda event: progress(
-        ProgressEvent(event.stage, event.message, low + (high - low) * event.fraction)
+        ProgressEvent(event.stage, before + event.message, low + (high - low) * event.fraction)
     )

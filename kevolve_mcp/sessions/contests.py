@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.types import ComparisonRequest, HeadToHead, Task
-from kevolve_mcp import api
 from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable
 from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.search import Node, undominated
-from kevolve_mcp.store import SessionRecord
+from kevolve_mcp.store import NodeDuel, SessionRecord
 
 from . import comparing, evaluating
 from .shared import Shared
@@ -31,7 +30,7 @@ class Contest:
     contenders. note: why there are none although there were contenders, "" otherwise."""
 
     order: tuple[Node, ...]
-    duels: tuple[api.Duel, ...] = ()
+    duels: tuple[NodeDuel, ...] = ()
     note: str = ""
 
 
@@ -65,7 +64,7 @@ async def hold(
     order = (some[first], *(node for node in nodes if node.id != some[first].id))
     labels = tuple(node.id for node in some)
     duels = [found.duel(first, other) for other in range(len(some)) if other != first]
-    shown = tuple(comparing.duel_view(duel, labels) for duel in duels if duel is not None)
+    shown = tuple(comparing.named(duel, labels) for duel in duels if duel is not None)
     out = [
         f"{node.id} ({e.status})"
         for node, e in zip(some, found.evaluations, strict=True)

@@ -184,7 +184,8 @@ async def compared(
 def place(shared: Shared, record: SessionRecord, task: Task) -> tuple[Task, Executor]:
     """A session's task as its files lie, and the executor that evaluates for it."""
     # an equal one may have been opened elsewhere
-    task = replace(task, path=str(record.options.get("path", task.path)))
+    path = record.options.path
+    task = task if path is None else replace(task, path=path)
     return task, shared.pool.get(record.python, Path(task.path).parent if task.path else None)
 
 

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from harness.types import Task
-from kevolve_mcp import api
 from kevolve_mcp.search import Expansion
-from kevolve_mcp.store import SessionRecord, SimilarKernel, Store
+from kevolve_mcp.store import SessionRecord, SimilarFound, SimilarKernel, Store
 from kevolve_mcp.synthesis import SimilarKernel as Lent
 
 NAMED = 5  # when a session is opened
@@ -23,9 +22,9 @@ ALONE = ("start", "tune")
 
 def named(
     found: Sequence[SimilarKernel], task: Task, target: str, language: str
-) -> tuple[api.Similar, ...]:
+) -> tuple[SimilarFound, ...]:
     """As callers see them, the most similar first."""
-    views = (_view(kernel, task, target, language) for kernel in found)
+    views = (_brief(kernel, task, target, language) for kernel in found)
     return tuple(
         sorted(
             views,
@@ -58,7 +57,7 @@ def inspired(
     other sessions had found when this one was created: an ask that is made again after a crash is
     the same. More similar tasks are drawn more often.
     """
-    chance = float(record.options.get("inject", 0.0))
+    chance = record.options.inject
     source = random.Random(f"{record.seed}:{seq}:{INJECTED}")
     if expansion.role in ALONE or source.random() >= chance:
         return expansion
@@ -103,14 +102,14 @@ def shown(store: Store, expansion: Expansion) -> tuple[Lent, ...]:
     )
 
 
-def _view(kernel: SimilarKernel, task: Task, target: str, language: str) -> api.Similar:
+def _brief(kernel: SimilarKernel, task: Task, target: str, language: str) -> SimilarFound:
     other = [f"target {kernel.target}"] if kernel.target != target else []
     other += (
         [f"language {kernel.candidate.language}"] if kernel.candidate.language != language else []
     )
     if kernel.task.digest != task.digest and _data(kernel.task) != _data(task):
         other.append(f"data {'; '.join(_data(kernel.task))}")
-    return api.Similar(
+    return SimilarFound(
         task=kernel.task.name,
         session=kernel.session,
         node=kernel.node.id,

@@ -26,9 +26,10 @@ class Finishing(UseCase):
         if request.discard:
             return await _discard(shared, store, record)
         if record.state == "finished":
-            if request.node_id and request.node_id != record.outcome.get("node"):
+            exported = record.outcome.node if record.outcome else ""
+            if request.node_id and request.node_id != exported:
                 raise Conflict(
-                    f"session {record.id} is finished with {record.outcome.get('node')}: "
+                    f"session {record.id} is finished with {exported}: "
                     f"{request.node_id} cannot be exported any more",
                     "",
                     Action("finish", "reads its package again", session=record.id),

@@ -55,10 +55,10 @@ def _session(store: Store, trees: Trees, record: SessionRecord) -> api.Session:
 
 
 def _exported(store: Store, record: SessionRecord) -> api.Exported | None:
-    outcome = record.outcome
-    if "node" not in outcome or "measured" not in outcome:
+    ended = record.outcome
+    if ended is None:
         return None
-    return api.exported(outcome["node"], store.evaluations.get(outcome["measured"]).evaluation)
+    return api.exported(ended.node, store.evaluations.get(ended.measured).evaluation)
 
 
 class Looking(UseCase):
@@ -127,10 +127,14 @@ class Looking(UseCase):
             evaluations = {
                 n.evaluation: store.evaluations.get(n.evaluation).evaluation for n in tree.nodes
             }
-            o = record.outcome
+            ended = record.outcome
             confirmed, measured = (
-                store.evaluations.get(o[k]).evaluation if k in o else None
-                for k in ("confirmed", "measured")
+                (
+                    store.evaluations.get(number).evaluation
+                    for number in (ended.confirmed, ended.measured)
+                )
+                if ended
+                else (None, None)
             )
             facts = SessionFacts(
                 id=record.id,
@@ -145,11 +149,11 @@ class Looking(UseCase):
                 seed=record.seed,
                 state=record.state,
                 reason=record.reason,
-                winner=o.get("node"),
+                winner=ended.node if ended else None,
                 evaluations=evaluations,
                 confirmed=confirmed,
                 exported=measured,
-                package=o.get("package", ""),
+                package=ended.package if ended else "",
             )
             return session_report(facts)
 

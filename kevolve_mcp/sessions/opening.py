@@ -24,7 +24,14 @@ from kevolve_mcp.errors import Unavailable, UsageError
 from kevolve_mcp.executors.base import Executor, Progress
 from kevolve_mcp.search import Expansion, create_policy
 from kevolve_mcp.search.policies import DEFAULT
-from kevolve_mcp.store import NewAsk, NewSession, SessionRecord, SimilarKernel, Store
+from kevolve_mcp.store import (
+    NewAsk,
+    NewSession,
+    SessionOptions,
+    SessionRecord,
+    SimilarKernel,
+    Store,
+)
 
 from . import experience, gathering, inputs, looking
 from .gathering import Reader
@@ -113,7 +120,8 @@ class Opening(UseCase):
             loaded.source, loaded.path, target, timed=False, progress=progress
         )
         found = await shared.thread(store.similar, opened, target, language, limit)
-        return opened.name, experience.named(found, opened, target, language)
+        similar = experience.named(found, opened, target, language)
+        return opened.name, tuple(map(api.similar, similar))
 
 
 class OpenJob(Job[OpenParameters, api.Opened]):
@@ -153,15 +161,15 @@ class OpenJob(Job[OpenParameters, api.Opened]):
             selection=spec.search.selection,
             seed=_seed(p),
             python=python,
-            options={
-                "notes": [] if starts.found else list(starts.notes),
-                "skills": spec.search.skills,
-                "path": p.task.path,
-                "beside": list(p.neighbours),
-                "inject": spec.search.inject,
-                "tune": spec.search.tune,
-                "similar": to_json(experience.named(similar, task, spec.target, spec.language)),
-            },
+            options=SessionOptions(
+                notes=() if starts.found else tuple(starts.notes),
+                skills=spec.search.skills,
+                path=p.task.path,
+                beside=tuple(p.neighbours),
+                inject=spec.search.inject,
+                tune=spec.search.tune,
+                similar=experience.named(similar, task, spec.target, spec.language),
+            ),
         )
         record, joined = await shared.thread(_created, store, new, p.name, spec.new)
         if not joined:
@@ -305,10 +313,11 @@ async def _joinable(shared: Shared, p: OpenParameters) -> SessionRecord | None:
 
 def _unchanged(task: Task, record: SessionRecord, p: OpenParameters) -> bool:
     """Whether to examine the task would find the one of this session again."""
-    if (task.source, record.options.get("path"), record.options.get("beside")) != (
+    options = record.options
+    if (task.source, options.path, options.beside) != (
         p.task.source,
         p.task.path,
-        list(p.neighbours),
+        tuple(p.neighbours),
     ):
         return False
     return inputs.digest(p.task, task.neighbours) == task.digest
@@ -338,12 +347,10 @@ def _differences(record: SessionRecord, p: OpenParameters) -> tuple[str, ...]:
         )
     if record.selection != spec.search.selection:
         found.append(f"its selection policy is {record.selection}")
-    if (inject := record.options.get("inject", 0.0)) != spec.search.inject:
-        found.append(
-            f"its asks show a kernel of a similar task with a probability of {inject or 0:g}"
-        )
-    if (tune := record.options.get("tune", 0.0)) != spec.search.tune:
-        found.append(f"its parameters are searched in {tune or 0:g} of its budget")
+    if (inject := record.options.inject) != spec.search.inject:
+        found.append(f"its asks show a kernel of a similar task with a probability of {inject:g}")
+    if (tune := record.options.tune) != spec.search.tune:
+        found.append(f"its parameters are searched in {tune:g} of its budget")
     if spec.python and record.python != spec.python:
         found.append(f"it evaluates with {record.python}")
     return tuple(found)

@@ -27,6 +27,7 @@ from .records import (
     SkillUseKind,
     StoredEvaluation,
 )
+from .remembered import NodeDuel, PastBudget, SessionOptions, SessionOutcome, SimilarFound
 from .store import Store
 
 __all__ = [
@@ -37,10 +38,15 @@ __all__ = [
     "NewNode",
     "NewSession",
     "NewSkill",
+    "NodeDuel",
     "Owner",
+    "PastBudget",
+    "SessionOptions",
+    "SessionOutcome",
     "SessionRecord",
     "SessionState",
     "SessionSummary",
+    "SimilarFound",
     "SimilarKernel",
     "SkillEvent",
     "SkillEvidence",

@@ -12,6 +12,8 @@ from typing import Any, Literal
 from harness.types import Budget, Candidate, Evaluation, Goal, Policy, Task
 from kevolve_mcp.search.tree import Expansion, Node, Role
 
+from .remembered import SessionOptions, SessionOutcome
+
 SessionState = Literal["open", "finished", "abandoned"]
 JobState = Literal["running", "done", "failed", "cancelled", "lost"]
 SkillState = Literal["proposed", "accepted", "contradicted", "retired"]
@@ -21,8 +23,7 @@ SkillUseKind = Literal["start", "named", "shown"]
 @dataclass(frozen=True, kw_only=True)
 class NewSession:
     """task: digest of a task that was put before. selection: the policy's name. seed: with an ask's
-    seq the source of all randomness. python: the interpreter that evaluates. options: whatever else
-    the opener must remember."""
+    seq the source of all randomness. python: the interpreter that evaluates."""
 
     task: str
     target: str
@@ -33,20 +34,19 @@ class NewSession:
     selection: str = "greedy"
     seed: int = 0
     python: str = ""
-    options: dict[str, Any] = field(default_factory=dict)
+    options: SessionOptions = field(default_factory=SessionOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionRecord(NewSession):
-    """id: "rmsnorm-7f3a", the task's name and four hex digits. outcome: what finishing found
-    (confirmed figures, export)."""
+    """id: "rmsnorm-7f3a", the task's name and four hex digits. outcome: of one that is finished."""
 
     id: str
     state: SessionState = "open"
     created: float = 0.0
     finished: float | None = None
     reason: str = ""
-    outcome: dict[str, Any] = field(default_factory=dict)
+    outcome: SessionOutcome | None = None
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,11 @@ from typing import Any
 from sqlalchemy import Connection, Row, Table, and_, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
+from harness.types import from_json
 from kevolve_mcp.errors import Conflict, NotFound
 
 from . import schema
+from .remembered import SessionOutcome
 
 SLICE = 500  # ids or digests named in one query
 _NAMES = {"n": "node", "a": "ask", "e": "evaluation", "j": "job"}
@@ -81,3 +83,8 @@ def session_row(
             f"session {session} is {row.state}.", "Open a new session to continue the search."
         )
     return row
+
+
+def outcome_of(row: Row[Any]) -> SessionOutcome | None:
+    """How the session of this row ended, None for one that is not finished."""
+    return from_json(SessionOutcome, row.outcome) if row.outcome else None

@@ -20,7 +20,8 @@ from .champions import completed, contenders
 from .engine import Database
 from .nodes import counted, load_nodes
 from .records import NewSession, SessionRecord, SessionState, SessionSummary
-from .rows import insert_once, session_row
+from .remembered import PastBudget, SessionOptions, SessionOutcome
+from .rows import insert_once, outcome_of, session_row
 
 _NAME_LENGTH = 40
 _ID = re.compile(r"[a-z0-9_]{1,40}-[0-9a-f]{4,32}")
@@ -116,7 +117,7 @@ class Sessions:
         session: str,
         state: Literal["finished", "abandoned"],
         reason: str,
-        outcome: dict[str, Any] | None = None,
+        outcome: SessionOutcome | None = None,
     ) -> SessionRecord:
         """End it; a second time with the same state changes nothing. Raises Conflict when it ended
         the other way."""
@@ -126,7 +127,7 @@ class Sessions:
                 values = {
                     "state": state,
                     "reason": reason,
-                    "outcome": outcome or {},
+                    "outcome": _outcome(outcome),
                     "finished": self._clock(),
                 }
                 connection.execute(
@@ -146,16 +147,15 @@ class Sessions:
             return spending.spent(connection, session)
 
     def set_budget(self, session: str, budget: Budget) -> SessionRecord:
-        """Another budget for an open session; the one before is kept in its option "budgets".
-        Raises NotFound, Conflict."""
+        """Another budget for an open session; the one before is kept in its options. Raises
+        NotFound, Conflict."""
         with self._database.write() as connection:
             row = session_row(connection, session, lock=True, opened=True)
             if row.budget != to_json(budget):
-                before = [
-                    *row.options.get("budgets", ()),
-                    {"budget": row.budget, "until": self._clock()},
-                ]
-                values = {"budget": to_json(budget), "options": {**row.options, "budgets": before}}
+                before = _record(row)
+                past = (*before.options.budgets, PastBudget(before.budget, self._clock()))
+                options = dataclasses.replace(before.options, budgets=past)
+                values = {"budget": to_json(budget), "options": to_json(options)}
                 connection.execute(
                     update(schema.sessions).where(schema.sessions.c.id == session).values(values)
                 )
@@ -175,7 +175,7 @@ class Sessions:
                 "Put the task into the store before its session.",
             )
         record = SessionRecord(**_fields(new), id="", created=self._clock())
-        values = {**to_json(record), "seed": str(new.seed)}
+        values = {**to_json(record), "seed": str(new.seed), "outcome": _outcome(None)}
         del values["id"]
         for chosen in [identifier] if identifier else _ids(name):
             if insert_once(connection, schema.sessions, {"id": chosen}, values):
@@ -248,9 +248,16 @@ def _record(row: Row[Any]) -> SessionRecord:
         goal=from_json(Goal, row.goal),
         budget=from_json(Budget, row.budget),
         policy=from_json(Policy, row.policy),
+        options=from_json(SessionOptions, row.options),
+        outcome=outcome_of(row),
         seed=int(row.seed),
     )
     return SessionRecord(**values)
+
+
+def _outcome(outcome: SessionOutcome | None) -> dict[str, Any]:
+    """As the row has it."""
+    return {} if outcome is None else dict(to_json(outcome))
 
 
 def _ids(name: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from kevolve_mcp.search.tree import Node, champion
 from . import schema
 from .champions import contenders
 from .nodes import counted
-from .rows import SLICE
+from .rows import SLICE, outcome_of
 from .signature import Signature
 
 
@@ -102,7 +102,8 @@ def matches(
     rows = list(_standing(connection.execute(query)))
     best: dict[tuple[str, str, str], Match] = {}
     for row, node in _leading(rows, contenders(connection, rows)):
-        confirmed = row.outcome["confirmed"] if row.outcome.get("node") == node.id else ""
+        ended = outcome_of(row)
+        confirmed = ended.confirmed if ended is not None and ended.node == node.id else ""
         match = Match(
             row.task, row.session, row.seq, row.candidate, row.target, row.language, row.device,
             near[row.task], row.fitness, confirmed
@@ -131,4 +132,7 @@ def _leading(rows: list[Row[Any]], nodes: list[Node]) -> list[tuple[Row[Any], No
 
 def _standing(rows: Iterable[Row[Any]]) -> Iterable[Row[Any]]:
     """Without those that the end of their session refused to confirm."""
-    return (row for row in rows if f"n{row.seq}" not in row.outcome.get("rejected", {}))
+    for row in rows:
+        ended = outcome_of(row)
+        if ended is None or f"n{row.seq}" not in ended.rejected:
+            yield row

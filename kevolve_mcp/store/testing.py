@@ -21,6 +21,7 @@ from kevolve_mcp.search.tree import ROOT, Meeting
 
 from .meetings import annotated
 from .records import NewAsk, NewNode, NewSession, NewSkill, SkillEvidence, SkillOutcome, SkillUse
+from .remembered import NodeDuel, SessionOptions, SessionOutcome
 from .samples import (
     ENVIRONMENT,
     EXPAND,
@@ -63,7 +64,7 @@ class StoreConformance:
                 selection="evolutionary",
                 seed=2**100,
                 python="/bin/p",
-                options={"a": [1]},
+                options=SessionOptions(inject=0.5, beside=("a", "b")),
             )
             session = store.sessions.create(new)
             identifier = store.evaluations.put(evaluation, session.id)
@@ -271,9 +272,7 @@ class StoreConformance:
             assert store.sessions.set_budget(session.id, session.budget) == session
             more = store.sessions.set_budget(session.id, Budget(evaluations=99))
             assert (more.budget, store.sessions.get(session.id)) == (Budget(evaluations=99), more)
-            assert [Budget(**past["budget"]) for past in more.options["budgets"]] == [
-                session.budget
-            ]
+            assert [past.budget for past in more.options.budgets] == [session.budget]
             store.sessions.finish(session.id, "abandoned", "enough")
             refused(Conflict, lambda: store.sessions.set_budget(session.id, Budget()))
 
@@ -307,12 +306,17 @@ class StoreConformance:
             assert (summary.nodes, summary.best) == (3, best.id)
             (lent,) = store.similar(store.tasks.get(first.task), "cpu", "cpp", least=1.0)
             assert (lent.node.id, beaten.fitness) == (best.id, 2.5)
-            ended = store.sessions.finish(first.id, "finished", "goal reached", {"speedup": 1.9})
-            assert (ended.state, ended.reason, ended.outcome) == (
-                "finished",
-                "goal reached",
-                {"speedup": 1.9},
+            found = SessionOutcome(
+                node=best.id,
+                confirmed=best.evaluation,
+                measured=best.evaluation,
+                package="folder",
+                rejected={"n9": "incorrect"},
+                contest=(NodeDuel(best.id, "n9", 1.1, (1.0, 1.2), "equivalent"),),
             )
+            ended = store.sessions.finish(first.id, "finished", "goal reached", found)
+            assert (ended.state, ended.reason) == ("finished", "goal reached")
+            assert ended.outcome == found
             assert store.sessions.finish(first.id, "finished", "other") == ended
             refused(Conflict, lambda: store.sessions.finish(first.id, "abandoned", "no"))
             refused(Conflict, lambda: store.nodes.add(first.id, new_node(store, "late", name)))

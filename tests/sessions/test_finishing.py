@@ -14,7 +14,7 @@ from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.export import read_package
 from kevolve_mcp.sessions.skill_types import SkillRequest
-from kevolve_mcp.sessions.types import SessionSpec, SubmitRequest, Text
+from kevolve_mcp.sessions.types import FinishRequest, SessionSpec, SubmitRequest, Text
 
 from .conftest import Bench, finish, kernel, opened, told
 
@@ -191,3 +191,19 @@ async def test_a_skill_needs_a_certain_effect(bench: Bench) -> None:
         assert skill.id == "fuse_the_passes"
         over_baseline = SkillRequest(session, "n3", "n0", "Against eager", "One pass.")
         assert "baseline" in (await service.record_skill(over_baseline)).evidence
+
+
+async def test_progress_says_which_part_of_the_finish_is_under_way(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, SessionSpec(bench.task()))
+        await told(service, session, kernel(1.3, seconds=0.9))
+        job = await service.finish(FinishRequest(session))
+        said: list[str] = []
+        await service.wait(job.id, 20, progress=lambda event: said.append(event.message))
+    work = [text for text in said if text not in ("starting", "proposing skills")]
+    assert any(text.startswith("re-validating n1: ") for text in work)
+    assert {text.partition(":")[0] for text in work} <= {
+        "re-validating n1",
+        "writing the package of n1",
+        "measuring the package",
+    }

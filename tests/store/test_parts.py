@@ -13,7 +13,7 @@ import pytest
 
 from harness.types import Operator
 from kevolve_mcp.errors import StoreError
-from kevolve_mcp.store import NewSession, Owner, Store
+from kevolve_mcp.store import NewSession, Owner, SessionOutcome, Store
 from kevolve_mcp.store.owner import alive, this_process
 from kevolve_mcp.store.samples import (
     ENVIRONMENT,
@@ -107,11 +107,13 @@ def test_what_a_sessions_end_refused_is_not_lent(tmp_path: Path) -> None:
         confirmed = store.evaluations.put(
             sample_evaluation(sample_candidate("slow"), sample_task("norm"), 1.1, purpose="confirm")
         )
-        outcome = {
-            "node": slow.id,
-            "confirmed": confirmed,
-            "rejected": {fast.id: "wrong in fresh processes"},
-        }
+        outcome = SessionOutcome(
+            node=slow.id,
+            confirmed=confirmed,
+            measured=confirmed,
+            package="",
+            rejected={fast.id: "wrong in fresh processes"},
+        )
         assert [k.node.id for k in store.similar(sample_task("norm"), "cpu", "cpp")] == [fast.id]
         store.sessions.finish(session.id, "finished", "done", outcome)
         (kernel,) = store.similar(sample_task("norm"), "cpu", "cpp")
