@@ -86,3 +86,28 @@ def test_tests_of_the_harness_lie_where_what_they_test_lies() -> None:
     folders = {path.parent.relative_to(own).as_posix() for path in own.rglob("test_*.py")}
     strange = sorted(f for f in folders if f == "." or not (ROOT / "harness" / f).is_dir())
     assert not strange, f"tests/harness/ mirrors harness/; there is no such package: {strange}"
+
+
+# what a value says of itself is asked by field: none of these is taken apart as a text, or read by
+# a string key
+VALUES = {"author", "origin", "options", "outcome"}
+CUTTING = {"startswith", "endswith", "partition", "rpartition", "split", "removeprefix", "get"}
+
+
+def _taken_apart(node: ast.AST) -> bool:
+    if isinstance(node, ast.Subscript):
+        owner, by_text = node.value, isinstance(node.slice, ast.Constant)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        owner, by_text = node.func.value, node.func.attr in CUTTING
+    else:
+        return False
+    return by_text and isinstance(owner, ast.Attribute) and owner.attr in VALUES
+
+
+def test_nobody_reads_authors_origins_options_or_outcomes_as_texts() -> None:
+    assert not [
+        f"{path}:{node.lineno}: {ast.unparse(node)}"
+        for path, tree in _sources("kevolve_mcp")
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Subscript, ast.Call)) and _taken_apart(node)
+    ]

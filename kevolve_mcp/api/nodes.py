@@ -8,7 +8,6 @@ from typing import Any
 from harness.types import Status
 from kevolve_mcp.search import Meeting, Tree, versus_parent
 from kevolve_mcp.search import Node as Domain
-from kevolve_mcp.search.tree import AUTOMATIC
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def node(tree: Tree, found: Domain) -> Node:
         interval=found.interval,
         eligible=found.eligible,
         role=found.role,
-        origin=found.origin,
+        origin=str(found.origin) if found.origin else None,
         hypothesis=found.hypothesis,
         predicted_speedup=found.predicted_speedup,
         versus_parent=effect.ratio,
@@ -89,7 +88,7 @@ def node(tree: Tree, found: Domain) -> Node:
         created=found.created,
         approved_by=found.approved_by,
         met=found.met,
-        provenance=AUTOMATIC if found.automatic else "",
+        provenance=str(found.author) if found.automatic else "",
     )
 
 

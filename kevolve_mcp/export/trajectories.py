@@ -124,7 +124,7 @@ def _step(
             node.rationale,
             node.predicted_speedup,
             dict(node.params),
-            node.origin,
+            str(node.origin) if node.origin else None,
         ),
         Feedback(
             evaluation.status, evaluation.message, {s.name: s.message for s in evaluation.signals}

@@ -19,28 +19,35 @@ from .fitness import Figures, eligible, figures, fitness, interval
 from .memory import PATIENCE, History, decide, history
 from .parameters import Searched, affordable, next_to_tune, searched
 from .policies import SelectionPolicy, ask_random, create_policy, policy_names
+from .provenance import NOBODY, PARAMETER_SEARCH, Author, LentKernel, Origin, StartKernel
 from .termination import ROOFLINE, STALL_AFTER, Reason, Termination, no_winner, room, terminate
 from .tree import ROOT, Ask, Expansion, Meeting, MemoryOperator, Node, Role, Tree, apart
 from .unmet_goals import unmet_goals
 
 __all__ = [
+    "NOBODY",
+    "PARAMETER_SEARCH",
     "PATIENCE",
     "ROOFLINE",
     "ROOT",
     "STALL_AFTER",
     "Ask",
+    "Author",
     "Change",
     "Comparison",
     "Expansion",
     "Figures",
     "History",
+    "LentKernel",
     "Meeting",
     "MemoryOperator",
     "Node",
+    "Origin",
     "Reason",
     "Role",
     "Searched",
     "SelectionPolicy",
+    "StartKernel",
     "Termination",
     "Tree",
     "affordable",

@@ -22,6 +22,7 @@ from typing import Any
 from harness.types import Spent, Status
 
 from .policies import SelectionPolicy, ask_random
+from .provenance import USER_FILE
 from .tree import Ask, Expansion, MemoryOperator, Node, Role, Tree
 
 _STATUSES: tuple[Status, ...] = (
@@ -109,7 +110,7 @@ def _random_node(rng: random.Random, nodes: Sequence[Node], seq: int, ask: Ask |
         eligible=status == "correct" and rng.random() < 0.9,
         ask=ask.seq if ask is not None else None,
         role=role,
-        origin="user file" if role == "start" else None,
+        origin=USER_FILE if role == "start" else None,
         params=params,
         structure=rng.choice(("", "s1", "s2", "s3")),
         interval=(score / width, score * width) if score and rng.random() < 0.8 else None,

@@ -14,10 +14,10 @@ from typing import Any, Literal
 
 from harness.types import Status, Target, Verdict
 
+from .provenance import NOBODY, PARAMETER_SEARCH, Author, LentKernel, Origin, StartKernel
+
 ROOT = "n0"  # the task itself: its baseline, fitness 1; it exists in every tree and is never stored
 
-AUTHOR = "author"  # under which a node's annotations name who handed it in
-AUTOMATIC = "parameter search"  # that author, where nobody did
 MARGIN = Target("cpu").margin  # of a node whose device is not known: the widest one
 
 MemoryOperator = Literal["none", "parent", "siblings", "both"]
@@ -51,8 +51,8 @@ class Node:
     correct.
 
     parents: ids of earlier nodes, () for a root, never ROOT. interval: the 95 % interval of F where
-    known. origin: where a start came from ("user file", "skill: NAME", "task: NAME"), None for a
-    node that the search made. predicted_speedup: the author's forecast of F as a factor on the
+    known. author: who handed it in. origin: where a start came from, None for a node that the
+    search made. predicted_speedup: the author's forecast of F as a factor on the
     parent's (on 1 without a parent). tunables: the choices that the candidate's TUNABLES name, {}
     where none are known. seconds/device_seconds: what the evaluation cost. approved_by: who let it
     pass; one that needs a review then counts as correct. met: the comparison with the best node of
@@ -71,7 +71,8 @@ class Node:
     signals: tuple[str, ...] = ()
     ask: int | None = None
     role: Role = "improve"
-    origin: str | None = None
+    author: Author = NOBODY
+    origin: Origin | None = None
     hypothesis: str = ""
     predicted_speedup: float | None = None
     rationale: str = ""
@@ -96,7 +97,7 @@ class Node:
     @property
     def automatic(self) -> bool:
         """Whether parameter search made it, and no author."""
-        return self.annotations.get(AUTHOR) == AUTOMATIC
+        return self.author == PARAMETER_SEARCH
 
     @property
     def family(self) -> str:
@@ -124,14 +125,17 @@ class Node:
 @dataclass(frozen=True)
 class Ask:
     """One request for a next candidate. `lease_until` (seconds, the clock of `created`): after it
-    the ask may be given again. taken: when its present author took it, None while it is free."""
+    the ask may be given again. taken: when its present author took it, None while it is free.
+    start: what an ask of role "start" wants; lent: a kernel of a similar task that it shows."""
 
     seq: int
     parents: tuple[str, ...]
     memory: MemoryOperator
     role: Role
     annotations: dict[str, Any] = field(default_factory=dict)
-    author: str = ""
+    start: StartKernel | None = None
+    lent: LentKernel | None = None
+    author: Author = NOBODY
     created: float = 0.0
     lease_until: float = 0.0
     taken: float | None = None
@@ -139,6 +143,13 @@ class Ask:
     @property
     def id(self) -> str:
         return f"a{self.seq}"
+
+    @property
+    def expansion(self) -> Expansion:
+        """What it was made of."""
+        return Expansion(
+            self.parents, self.memory, self.role, self.annotations, self.start, self.lent
+        )
 
 
 @dataclass(frozen=True)
@@ -149,6 +160,14 @@ class Expansion:
     memory: MemoryOperator
     role: Role
     annotations: dict[str, Any] = field(default_factory=dict)
+    start: StartKernel | None = None
+    lent: LentKernel | None = None
+
+    def asked(self, seq: int) -> Ask:
+        """The ask that it becomes, which nobody has yet."""
+        return Ask(
+            seq, self.parents, self.memory, self.role, self.annotations, self.start, self.lent
+        )
 
 
 @dataclass(frozen=True)

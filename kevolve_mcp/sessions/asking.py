@@ -11,7 +11,7 @@ from kevolve_mcp.actions import Action, Say, plainly
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.search import (
     Ask,
-    Expansion,
+    Author,
     Tree,
     ask_random,
     create_policy,
@@ -41,7 +41,7 @@ class _Call:
     store: Store
     record: SessionRecord
     task: Task
-    holder: str
+    holder: Author
     whole: bool
     max_tokens: int | None
     say: Say
@@ -223,7 +223,7 @@ async def _make(call: _Call, taken: frozenset[str]) -> AskView | None:
 
 
 def _counted(
-    waiting: Sequence[Ask], holder: str, under_way: frozenset[int], taken: frozenset[str]
+    waiting: Sequence[Ask], holder: Author, under_way: frozenset[int], taken: frozenset[str]
 ) -> list[Ask]:
     """The open asks that will still cost an evaluation. Who asks for another one has put aside what
     it was given before, unless that is being evaluated: an author that had nothing for an ask must
@@ -278,9 +278,8 @@ async def _written(call: _Call, tree: Tree, ask: Ask, reader: Reader) -> AskView
 
 async def _built(call: _Call, tree: Tree, ask: Ask, reader: Reader) -> gathering.Built:
     """Text and data as of the moment when the ask was made."""
-    expansion = Expansion(ask.parents, ask.memory, ask.role, ask.annotations)
     return await gathering.build(
-        call.shared, call.record, call.task, _then(tree, ask), expansion, ask.seq, reader
+        call.shared, call.record, call.task, _then(tree, ask), ask.expansion, ask.seq, reader
     )
 
 

@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 from kevolve_mcp.errors import KEvolveError
 from kevolve_mcp.executors.base import ProgressEvent
 from kevolve_mcp.search import Node, Tree, affordable, figures, next_to_tune, terminate
-from kevolve_mcp.search.tree import AUTOMATIC
+from kevolve_mcp.search.provenance import PARAMETER_SEARCH
 from kevolve_mcp.store import SessionRecord
 from kevolve_mcp.synthesis.tuning import Choice, Exhausted
 
@@ -178,7 +178,7 @@ def _parameters(session: str, node: Node, choice: Choice) -> SubmitParameters:
         candidate=choice.candidate.digest,
         parents=(node.id,),
         role="tune",
-        author=AUTOMATIC,
+        author=PARAMETER_SEARCH,
         hypothesis=f"{node.id} with {changed} ({choice.method})",
     )
 

@@ -190,7 +190,9 @@ class FinishJob(Job[FinishParameters, api.Finished]):
         if (there := _exported(folder, confirmed)) is not None:
             return there
         steps = [
-            LineageStep(n.id, n.origin, n.hypothesis, n.fitness, n.status)
+            LineageStep(
+                n.id, str(n.origin) if n.origin else None, n.hypothesis, n.fitness, n.status
+            )
             for n in tree.trajectory(node.id)
         ]
         return export_package(

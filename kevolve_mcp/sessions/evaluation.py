@@ -176,8 +176,8 @@ async def _candidate(
         return inputs.candidate(
             await shared.thread(inputs.load_kernel, request.kernel), record.language
         )
-    if ask is not None and ask.role == "start":
-        return await shared.thread(store.candidates.get, str(ask.annotations["candidate"]))
+    if ask is not None and ask.start is not None:
+        return await shared.thread(store.candidates.get, ask.start.candidate)
     what = (
         f"ask {ask.id} is a {ask.role}, which wants a kernel from you"
         if ask

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from harness.types import Task
-from kevolve_mcp.search import Expansion
+from kevolve_mcp.search import Expansion, LentKernel
 from kevolve_mcp.store import SessionRecord, SimilarFound, SimilarKernel, Store
 from kevolve_mcp.synthesis import SimilarKernel as Lent
 
 NAMED = 5  # when a session is opened
 LENT = 2  # as starts
 AMONG = 5  # one of them is shown in an ask
-INJECTED = "injected"  # the annotation of an ask that says which
 # roles that take nothing from elsewhere: a kernel as it is, parameters of one
 ALONE = ("start", "tune")
 
@@ -58,7 +57,7 @@ def inspired(
     the same. More similar tasks are drawn more often.
     """
     chance = record.options.inject
-    source = random.Random(f"{record.seed}:{seq}:{INJECTED}")
+    source = random.Random(f"{record.seed}:{seq}:injected")
     if expansion.role in ALONE or source.random() >= chance:
         return expansion
     found = store.similar(
@@ -72,20 +71,16 @@ def inspired(
     if not found:
         return expansion
     chosen = source.choices(found, [kernel.similarity for kernel in found])[0]
-    note = {
-        "session": chosen.session,
-        "node": chosen.node.id,
-        "similarity": round(chosen.similarity, 3),
-    }
-    return replace(expansion, annotations={**expansion.annotations, INJECTED: note})
+    lent = LentKernel(chosen.session, chosen.node.id, round(chosen.similarity, 3))
+    return replace(expansion, lent=lent)
 
 
 def shown(store: Store, expansion: Expansion) -> tuple[Lent, ...]:
-    """The kernel that an ask's annotations name, as it was when it was chosen; () for none."""
-    if (note := expansion.annotations.get(INJECTED)) is None:
+    """The kernel that an ask lends, as it was when it was chosen; () for none."""
+    if (lent := expansion.lent) is None:
         return ()
-    node = store.nodes.get(note["session"], note["node"])
-    session = store.sessions.get(note["session"])
+    node = store.nodes.get(lent.session, lent.node)
+    session = store.sessions.get(lent.session)
     device = store.evaluations.get(node.evaluation).evaluation.environment.device
     task = store.tasks.get(session.task)
     place = f"{session.id} {node.id}"
@@ -97,7 +92,7 @@ def shown(store: Store, expansion: Expansion) -> tuple[Lent, ...]:
             place,
             session.target,
             device,
-            note["similarity"],
+            lent.similarity,
         ),
     )
 

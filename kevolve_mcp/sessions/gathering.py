@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 
 from harness.types import Candidate, Environment, MachineReport, Task
 from kevolve_mcp.actions import Say, plainly
-from kevolve_mcp.search import Ask, Expansion, Node, Tree, history, searched
-from kevolve_mcp.search.tree import AUTHOR
+from kevolve_mcp.search import Author, Expansion, Node, Tree, history, searched
 from kevolve_mcp.store import SessionRecord, Store
 from kevolve_mcp.synthesis import (
     Context,
@@ -69,7 +68,7 @@ class Built:
 
 
 def had(
-    store: Store, tree: Tree, session: str, holder: str, *, seq: int, earlier: bool = False
+    store: Store, tree: Tree, session: str, holder: Author, *, seq: int, earlier: bool = False
 ) -> Had:
     """What this author was given in other asks than `seq` (or in earlier ones alone), and which
     sources it handed in itself."""
@@ -80,7 +79,7 @@ def had(
             for key in keys:
                 known.setdefault(key, f"a{other}")
     for node in tree.nodes:
-        own = node.annotations.get(AUTHOR) == holder
+        own = node.author == holder
         if own and node.origin is None:
             known[shown.source_key(node.id)] = shown.OWN
         elif node.automatic:  # its hypothesis says in which values it differs
@@ -101,7 +100,8 @@ def had(
 def _as_given(store: Store, session: str, start: Node) -> bool:
     """Whether a start is the kernel that its ask showed."""
     assert start.ask is not None
-    return store.asks.get(session, start.ask).annotations.get("candidate") == start.candidate
+    given = store.asks.get(session, start.ask).start
+    return given is not None and given.candidate == start.candidate
 
 
 async def build(
@@ -130,7 +130,7 @@ async def build(
     )
     material = Material(
         session=record.id,
-        ask=Ask(seq, expansion.parents, expansion.memory, expansion.role, expansion.annotations),
+        ask=expansion.asked(seq),
         task=task,
         target=record.target,
         language=record.language,
@@ -195,11 +195,8 @@ def _gather(
             )
         )
     start = None
-    if expansion.role == "start":
-        notes = expansion.annotations
-        start = Start(
-            store.candidates.get(str(notes["candidate"])), str(notes["origin"]), str(notes["note"])
-        )
+    if (given := expansion.start) is not None:
+        start = Start(store.candidates.get(given.candidate), given.origin, given.note)
     seen = history(tree, expansion).shown
     passages = Passages()
     if expansion.role != "start":

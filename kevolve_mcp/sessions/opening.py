@@ -22,7 +22,7 @@ from kevolve_mcp import api, synthesis
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Unavailable, UsageError
 from kevolve_mcp.executors.base import Executor, Progress
-from kevolve_mcp.search import Expansion, create_policy
+from kevolve_mcp.search import NOBODY, Expansion, StartKernel, create_policy
 from kevolve_mcp.search.policies import DEFAULT
 from kevolve_mcp.store import (
     NewAsk,
@@ -202,8 +202,8 @@ class OpenJob(Job[OpenParameters, api.Opened]):
         new = []
         for seq, start in enumerate(starts.found, first):
             digest = await shared.thread(store.candidates.put, start.candidate)
-            memory = {"candidate": digest, "origin": start.origin, "note": start.note}
-            expansion = Expansion((), "none", "start", memory)
+            given = StartKernel(digest, start.origin, start.note)
+            expansion = Expansion((), "none", "start", start=given)
             built = await gathering.build(
                 shared, record, task, tree, expansion, seq, Reader({}), report
             )
@@ -211,7 +211,7 @@ class OpenJob(Job[OpenParameters, api.Opened]):
             new.append(NewAsk(expansion, context.text, held=context.held))
         if new:
             await shared.thread(
-                store.asks.add_all, record.id, new, author="", lease_s=0.0, first_seq=first
+                store.asks.add_all, record.id, new, author=NOBODY, lease_s=0.0, first_seq=first
             )
 
 

@@ -9,9 +9,8 @@ from harness.types import Candidate, CandidateError, Evaluation
 from kevolve_mcp.errors import Conflict
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.search import Ask, Meeting, Node, room
-from kevolve_mcp.search.tree import AUTHOR, AUTOMATIC
+from kevolve_mcp.search.provenance import PARAMETER_SEARCH, Origin
 from kevolve_mcp.store import NewNode, Store, StoredEvaluation
-from kevolve_mcp.store.meetings import annotated
 from kevolve_mcp.synthesis import structure_digest
 from kevolve_mcp.synthesis.likeness import Likeness
 
@@ -68,7 +67,7 @@ async def record(
     measured = await evaluating.measure(shared, asked, progress)
     cached = isinstance(measured, StoredEvaluation)
     # a setting that nobody waits for is one of many: its meeting with the best one says enough
-    by_author = p.author != AUTOMATIC
+    by_author = p.author != PARAMETER_SEARCH
     if not by_author:
         await _check_room(shared, asked, measured, p.session)
     useless = by_author and precision.wanted(measured.evaluation, asked.request.best)
@@ -160,15 +159,13 @@ def _insert(
             parents=placed.parents,
             ask=p.ask,
             role=p.role or placed.role,
+            author=p.author,
             origin=origin,
             hypothesis=p.hypothesis or _start_note(ask, candidate),
             predicted_speedup=p.predicted_speedup,
             rationale=p.rationale,
-            annotations={
-                **(ask.annotations if ask else {}),
-                AUTHOR: p.author,
-                **annotated(met),
-            },
+            annotations=ask.annotations if ask else {},
+            met=met,
             params=params,
             structure=structure,
             tokens=p.tokens,
@@ -184,19 +181,16 @@ def _insert(
     return Recorded(node.id, found, cached, placed.likeness)
 
 
-def _origin(ask: Ask | None, candidate: Candidate, store: Store) -> str | None:
+def _origin(ask: Ask | None, candidate: Candidate, store: Store) -> Origin | None:
     """Where a start came from. A start that was fixed keeps its origin; a kernel of another text
     was not borrowed."""
-    if ask is None or ask.role != "start":
-        return None
-    given = str(ask.annotations.get("candidate", ""))
-    if (
-        given
-        and given != candidate.digest
-        and not _resembles(store.candidates.get(given).source, candidate.source)
+    given = ask.start if ask else None
+    if given is None or (
+        given.candidate != candidate.digest
+        and not _resembles(store.candidates.get(given.candidate).source, candidate.source)
     ):
         return None
-    return str(ask.annotations["origin"])
+    return given.origin
 
 
 def _resembles(given: str, submitted: str) -> bool:
@@ -209,6 +203,5 @@ def _resembles(given: str, submitted: str) -> bool:
 
 
 def _start_note(ask: Ask | None, candidate: Candidate) -> str:
-    if ask is None or ask.role != "start" or ask.annotations.get("candidate") != candidate.digest:
-        return ""
-    return str(ask.annotations.get("note", ""))
+    given = ask.start if ask else None
+    return given.note if given is not None and given.candidate == candidate.digest else ""

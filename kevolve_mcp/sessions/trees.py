@@ -11,7 +11,6 @@ from typing import Any
 from harness.types import CandidateError, Target
 from kevolve_mcp.search import Node, Tree, interval
 from kevolve_mcp.store import Store
-from kevolve_mcp.store.meetings import noted
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,6 @@ class Trees:
             device_seconds=measured.device_seconds,
             margin=measured.margin,
             tunables=dict(tunables),
-            met=noted(node.annotations),
         )
 
 

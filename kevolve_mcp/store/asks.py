@@ -9,9 +9,10 @@ from sqlalchemy import Connection, Row, insert, select, update
 
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, NotFound
+from kevolve_mcp.search.provenance import Author
 from kevolve_mcp.search.tree import Ask, Expansion
 
-from . import schema
+from . import notes, schema
 from .artifacts import Artifacts
 from .engine import Database
 from .records import NewAsk
@@ -43,7 +44,7 @@ class Asks:
         expansion: Expansion,
         shown: str,
         *,
-        author: str,
+        author: Author,
         lease_s: float,
         seq: int | None = None,
         skills: Sequence[str] = (),
@@ -58,7 +59,7 @@ class Asks:
         session: str,
         new: Sequence[NewAsk],
         *,
-        author: str,
+        author: Author,
         lease_s: float,
         first_seq: int | None = None,
     ) -> tuple[Ask, ...]:
@@ -86,10 +87,10 @@ class Asks:
                         parents=list(ask.expansion.parents),
                         memory=ask.expansion.memory,
                         role=ask.expansion.role,
-                        annotations=ask.expansion.annotations,
+                        annotations=notes.of_expansion(ask.expansion),
                         shown=text,
                         held=list(ask.held),
-                        author=author,
+                        author=notes.author_text(author),
                         created=now,
                         lease_until=now + lease_s,
                         taken=now if lease_s > 0 else None,
@@ -113,26 +114,27 @@ class Asks:
             digest = _row(connection, session, seq).shown
         return self._artifacts.text(digest)
 
-    def held_by(self, session: str, author: str) -> dict[int, tuple[str, ...]]:
+    def held_by(self, session: str, author: Author) -> dict[int, tuple[str, ...]]:
         """What each ask held in full that was last given to this author, by seq."""
         a = schema.asks
         with self._database.read() as connection:
             rows = connection.execute(
                 select(a.c.seq, a.c.held)
-                .where(a.c.session == session, a.c.author == author)
+                .where(a.c.session == session, a.c.author == notes.author_text(author))
                 .order_by(a.c.seq)
             ).all()
         return {row.seq: tuple(row.held) for row in rows}
 
     def rewrite(
-        self, session: str, seq: int, shown: str, *, author: str, held: Sequence[str] = ()
+        self, session: str, seq: int, shown: str, *, author: Author, held: Sequence[str] = ()
     ) -> None:
         """The text of an ask that changed hands, as its present author is shown it; without effect
         when another one has it."""
         digest, a = self._artifacts.put(shown), schema.asks
         with self._database.write() as connection:
             session_row(connection, session, lock=True)
-            same = (a.c.session == session, a.c.seq == seq, a.c.author == author)
+            own = a.c.author == notes.author_text(author)
+            same = (a.c.session == session, a.c.seq == seq, own)
             connection.execute(update(a).where(*same).values(shown=digest, held=list(held)))
 
     def open(self, session: str) -> tuple[Ask, ...]:
@@ -145,7 +147,7 @@ class Asks:
             ).all()
         return tuple(map(ask_of, rows))
 
-    def take(self, session: str, seq: int, *, author: str, lease_s: float) -> Ask:
+    def take(self, session: str, seq: int, *, author: Author, lease_s: float) -> Ask:
         """Lease it to `author`: a renewal for the one who holds it, a new lease for another one
         once it has run out.
 
@@ -164,19 +166,20 @@ class Asks:
                     "Ask for a new one.",
                     Action("next_ask", session=session),
                 )
-            if row.author != author and row.lease_until > now:
+            same = row.author == notes.author_text(author)
+            if not same and row.lease_until > now:
                 raise Conflict(
-                    f"ask a{seq} is leased to {row.author!r} for another "
+                    f"ask a{seq} is leased to {notes.author_of(row.author)} for another "
                     f"{row.lease_until - now:.0f} s.",
                     "Ask for one of your own.",
                     Action("next_ask", session=session),
                 )
             # a renewal goes on with the same work
-            taken = row.taken if row.author == author and row.lease_until > now else now
+            taken = row.taken if same and row.lease_until > now else now
             return self._lease(connection, session, seq, author, now + lease_s, taken)
 
     def take_expired(
-        self, session: str, *, author: str, lease_s: float, without: Collection[int] = ()
+        self, session: str, *, author: Author, lease_s: float, without: Collection[int] = ()
     ) -> Ask | None:
         """Lease the oldest ask that has neither node nor running lease, None without one. Of
         several that call this at once, each gets another one. without: seqs that nobody wants any
@@ -194,12 +197,12 @@ class Asks:
                 else self._lease(connection, session, row.seq, author, now + lease_s, now)
             )
 
-    def release(self, session: str, seq: int, *, author: str) -> None:
+    def release(self, session: str, seq: int, *, author: Author) -> None:
         """Give the lease back, so that the ask may be given again at once; without effect when
         another author has it."""
         with self._database.write() as connection:
             session_row(connection, session, lock=True)
-            if _row(connection, session, seq).author == author:
+            if _row(connection, session, seq).author == notes.author_text(author):
                 self._lease(connection, session, seq, author, self._clock(), None)
 
     @staticmethod
@@ -207,25 +210,28 @@ class Asks:
         connection: Connection,
         session: str,
         seq: int,
-        author: str,
+        author: Author,
         until: float,
         taken: float | None,
     ) -> Ask:
         a = schema.asks
-        values = {"author": author, "lease_until": until, "taken": taken}
+        values = {"author": notes.author_text(author), "lease_until": until, "taken": taken}
         connection.execute(update(a).where(a.c.session == session, a.c.seq == seq).values(values))
         return ask_of(_row(connection, session, seq))
 
 
 def ask_of(row: Row[Any]) -> Ask:
     """The value of a row of `asks`."""
+    said = notes.of_ask(row.annotations)
     return Ask(
         row.seq,
         tuple(row.parents),
         row.memory,
         row.role,
-        row.annotations,
-        row.author,
+        said.annotations,
+        said.start,
+        said.lent,
+        notes.author_of(row.author),
         row.created,
         row.lease_until,
         row.taken,

@@ -16,8 +16,7 @@ from harness.types import CaseResult, from_json
 from kevolve_mcp.search.fitness import interval
 from kevolve_mcp.search.tree import Node
 
-from . import schema
-from .meetings import noted
+from . import notes, schema
 from .rows import SLICE, number
 
 
@@ -39,7 +38,7 @@ def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:
             fitness=row.fitness,
             eligible=row.eligible,
             interval=interval(cases[row.evaluation]),
-            met=noted(row.annotations),
+            met=notes.of_node(row.annotations).met,
         )
         for row in found
     ]
@@ -52,7 +51,6 @@ def completed(connection: Connection, nodes: Sequence[Node]) -> tuple[Node, ...]
         replace(
             node,
             interval=interval(cases[number(node.evaluation, "e")]) if node.fitness else None,
-            met=noted(node.annotations),
         )
         for node in nodes
     )

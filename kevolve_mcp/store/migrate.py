@@ -15,7 +15,7 @@ from kevolve_mcp.errors import StoreError
 
 from . import schema
 
-HEAD = "0010"
+HEAD = "0011"
 # not alembic's default: a shared database may hold another program's
 VERSION_TABLE = "kevolve_version"
 

@@ -13,7 +13,7 @@ from harness.types import eligible, fitness
 from kevolve_mcp.errors import NotFound, UsageError
 from kevolve_mcp.search.tree import ROOT, Node, Tree
 
-from . import schema
+from . import notes, schema
 from .approvals import load_approvals
 from .asks import ask_of
 from .engine import Database
@@ -55,11 +55,11 @@ class Nodes:
                     evaluation=_evaluation(connection, session, row.task, new, now),
                     ask=new.ask,
                     role=new.role,
-                    origin=new.origin,
+                    origin=notes.origin_text(new.origin),
                     hypothesis=new.hypothesis,
                     predicted_speedup=new.predicted_speedup,
                     rationale=new.rationale,
-                    annotations=new.annotations,
+                    annotations=notes.of_new_node(new),
                     params=new.params,
                     structure=new.structure,
                     tokens=new.tokens,
@@ -213,6 +213,7 @@ def _approved(connection: Connection, node: Node, author: str) -> Node:
 
 
 def _node(row: Row[Any], parents: tuple[str, ...], signals: tuple[str, ...]) -> Node:
+    said = notes.of_node(row.annotations)
     return Node(
         id=f"n{row.seq}",
         seq=row.seq,
@@ -225,14 +226,16 @@ def _node(row: Row[Any], parents: tuple[str, ...], signals: tuple[str, ...]) -> 
         signals=signals,
         ask=row.ask,
         role=row.role,
-        origin=row.origin,
+        author=said.author,
+        origin=notes.origin_of(row.origin),
         hypothesis=row.hypothesis,
         predicted_speedup=row.predicted_speedup,
         rationale=row.rationale,
-        annotations=row.annotations,
+        annotations=said.annotations,
         params=row.params,
         structure=row.structure,
         created=row.created,
+        met=said.met,
     )
 
 

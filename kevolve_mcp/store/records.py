@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from harness.types import Budget, Candidate, Evaluation, Goal, Policy, Task
-from kevolve_mcp.search.tree import Expansion, Node, Role
+from kevolve_mcp.search.provenance import NOBODY, Author, Origin
+from kevolve_mcp.search.tree import Expansion, Meeting, Node, Role
 
 from .remembered import SessionOptions, SessionOutcome
 
@@ -84,11 +85,13 @@ class NewNode:
     parents: tuple[str, ...] = ()
     ask: int | None = None
     role: Role = "improve"
-    origin: str | None = None
+    author: Author = NOBODY
+    origin: Origin | None = None
     hypothesis: str = ""
     predicted_speedup: float | None = None
     rationale: str = ""
     annotations: dict[str, Any] = field(default_factory=dict)
+    met: Meeting | None = None
     params: dict[str, Any] = field(default_factory=dict)
     structure: str = ""
     tokens: int = 0

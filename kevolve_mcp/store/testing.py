@@ -17,9 +17,9 @@ from pathlib import Path
 
 from harness.types import Budget, CaseResult, Goal, Policy, StageReport
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
+from kevolve_mcp.search.provenance import USER_FILE, Author
 from kevolve_mcp.search.tree import ROOT, Meeting
 
-from .meetings import annotated
 from .records import NewAsk, NewNode, NewSession, NewSkill, SkillEvidence, SkillOutcome, SkillUse
 from .remembered import NodeDuel, SessionOptions, SessionOutcome
 from .samples import (
@@ -68,7 +68,9 @@ class StoreConformance:
             )
             session = store.sessions.create(new)
             identifier = store.evaluations.put(evaluation, session.id)
-            ask = store.asks.add(session.id, EXPAND, "write a kernel: é", author="me", lease_s=60)
+            ask = store.asks.add(
+                session.id, EXPAND, "write a kernel: é", author=Author("me"), lease_s=60
+            )
             node = store.nodes.add(
                 session.id,
                 NewNode(
@@ -77,7 +79,7 @@ class StoreConformance:
                     parents=(ROOT,),
                     ask=ask.seq,
                     role="draft",
-                    origin="user file",
+                    origin=USER_FILE,
                     hypothesis="h",
                     predicted_speedup=2.0,
                     rationale="r",
@@ -155,7 +157,7 @@ class StoreConformance:
     def test_telling_twice_gives_the_first_node(self, tmp_path: Path) -> None:
         with self.store(tmp_path) as store:
             session = opened(store).id
-            ask = store.asks.add(session, EXPAND, "", author="me", lease_s=60)
+            ask = store.asks.add(session, EXPAND, "", author=Author("me"), lease_s=60)
             first = store.nodes.add(session, new_node(store, "a", ask=ask.seq))
             assert (
                 store.nodes.add(
@@ -252,8 +254,8 @@ class StoreConformance:
         with self.store(tmp_path, clock) as store:
             session = opened(store).id
             clock.now += 3600
-            first = store.asks.add(session, EXPAND, "", author="me", lease_s=60)
-            other = store.asks.add(session, EXPAND, "", author="you", lease_s=60)
+            first = store.asks.add(session, EXPAND, "", author=Author("me"), lease_s=60)
+            other = store.asks.add(session, EXPAND, "", author=Author("you"), lease_s=60)
             clock.now += 20
             store.jobs.start("evaluate", session, {"ask": first.seq})
             clock.now += 10  # of which 8 were the evaluation's own; the rest it waited
@@ -261,7 +263,7 @@ class StoreConformance:
             assert round(store.sessions.spent(session).seconds, 6) == 28
             clock.now += 3600
             assert round(store.sessions.spent(session).seconds, 6) == 28
-            store.asks.take(session, other.seq, author="another", lease_s=60)
+            store.asks.take(session, other.seq, author=Author("another"), lease_s=60)
             clock.now += 5
             store.nodes.add(session, new_node(store, "b", evaluation=quick, ask=other.seq))
             assert round(store.sessions.spent(session).seconds, 6) == 33
@@ -298,15 +300,13 @@ class StoreConformance:
             lost = Meeting(best.id, "slower", 0.8, (0.7, 0.9))
             beaten = store.nodes.add(
                 first.id,
-                dataclasses.replace(
-                    new_node(store, "lucky", name, 2.5), annotations=annotated(lost)
-                ),
+                dataclasses.replace(new_node(store, "lucky", name, 2.5), met=lost),
             )
             summary = next(s for s in store.sessions.list("open") if s.session.id == first.id)
             assert (summary.nodes, summary.best) == (3, best.id)
             (lent,) = store.similar(store.tasks.get(first.task), "cpu", "cpp", least=1.0)
             assert (lent.node.id, beaten.fitness) == (best.id, 2.5)
-            found = SessionOutcome(
+            outcome = SessionOutcome(
                 node=best.id,
                 confirmed=best.evaluation,
                 measured=best.evaluation,
@@ -314,13 +314,16 @@ class StoreConformance:
                 rejected={"n9": "incorrect"},
                 contest=(NodeDuel(best.id, "n9", 1.1, (1.0, 1.2), "equivalent"),),
             )
-            ended = store.sessions.finish(first.id, "finished", "goal reached", found)
+            ended = store.sessions.finish(first.id, "finished", "goal reached", outcome)
             assert (ended.state, ended.reason) == ("finished", "goal reached")
-            assert ended.outcome == found
+            assert ended.outcome == outcome
             assert store.sessions.finish(first.id, "finished", "other") == ended
             refused(Conflict, lambda: store.sessions.finish(first.id, "abandoned", "no"))
             refused(Conflict, lambda: store.nodes.add(first.id, new_node(store, "late", name)))
-            refused(Conflict, lambda: store.asks.add(first.id, EXPAND, "", author="me", lease_s=1))
+            refused(
+                Conflict,
+                lambda: store.asks.add(first.id, EXPAND, "", author=Author("me"), lease_s=1),
+            )
             assert first.id in refused(NotFound, lambda: store.sessions.get(first.id + "z")).hint
 
     def test_a_session_may_be_named_before_it_exists(self, tmp_path: Path) -> None:
@@ -352,37 +355,45 @@ class StoreConformance:
             asks = store.asks.add_all(
                 session,
                 [NewAsk(EXPAND, "1"), NewAsk(EXPAND, "2", held=("task", "rules"))],
-                author="a",
+                author=Author("a"),
                 lease_s=60,
                 first_seq=1,
             )
             assert [ask.id for ask in asks] == ["a1", "a2"]
-            assert store.asks.held_by(session, "a") == {1: (), 2: ("task", "rules")}
-            store.asks.rewrite(session, 2, "anew", author="b", held=("task",))
-            assert store.asks.held_by(session, "a")[2] == ("task", "rules"), "b does not have it"
-            store.asks.rewrite(session, 2, "2", author="a", held=("task",))
-            assert store.asks.held_by(session, "a")[2] == ("task",)
-            refused(
-                Conflict, lambda: store.asks.add(session, EXPAND, "", author="b", lease_s=60, seq=2)
+            assert store.asks.held_by(session, Author("a")) == {1: (), 2: ("task", "rules")}
+            store.asks.rewrite(session, 2, "anew", author=Author("b"), held=("task",))
+            assert store.asks.held_by(session, Author("a"))[2] == ("task", "rules"), (
+                "b does not have it"
             )
-            refused(Conflict, lambda: store.asks.take(session, 1, author="b", lease_s=60))
-            refused(NotFound, lambda: store.asks.take(session, 9, author="b", lease_s=60))
-            assert store.asks.take_expired(session, author="b", lease_s=60) is None
-            assert store.asks.take(session, 1, author="a", lease_s=90).lease_until == clock.now + 90
+            store.asks.rewrite(session, 2, "2", author=Author("a"), held=("task",))
+            assert store.asks.held_by(session, Author("a"))[2] == ("task",)
+            refused(
+                Conflict,
+                lambda: store.asks.add(session, EXPAND, "", author=Author("b"), lease_s=60, seq=2),
+            )
+            refused(Conflict, lambda: store.asks.take(session, 1, author=Author("b"), lease_s=60))
+            refused(NotFound, lambda: store.asks.take(session, 9, author=Author("b"), lease_s=60))
+            assert store.asks.take_expired(session, author=Author("b"), lease_s=60) is None
+            assert (
+                store.asks.take(session, 1, author=Author("a"), lease_s=90).lease_until
+                == clock.now + 90
+            )
             clock.now += 70
             assert [ask.seq for ask in store.asks.open(session)] == [1]
-            given = store.asks.take_expired(session, author="b", lease_s=60)
+            given = store.asks.take_expired(session, author=Author("b"), lease_s=60)
             assert given is not None
-            assert (given.seq, given.author) == (2, "b")
-            store.asks.release(session, 2, author="a")  # no longer a's: nothing happens
-            assert store.asks.take_expired(session, author="c", lease_s=60) is None
-            store.asks.release(session, 2, author="b")
-            assert store.asks.take(session, 2, author="c", lease_s=60).author == "c"
+            assert (given.seq, given.author) == (2, Author("b"))
+            store.asks.release(session, 2, author=Author("a"))  # no longer a's: nothing happens
+            assert store.asks.take_expired(session, author=Author("c"), lease_s=60) is None
+            store.asks.release(session, 2, author=Author("b"))
+            assert store.asks.take(session, 2, author=Author("c"), lease_s=60).author == Author("c")
             store.nodes.add(session, new_node(store, "late", ask=2))
             clock.now += 1000
-            refused(Conflict, lambda: store.asks.take(session, 2, author="c", lease_s=60))
+            refused(Conflict, lambda: store.asks.take(session, 2, author=Author("c"), lease_s=60))
             assert [
-                ask.seq for ask in (store.asks.take_expired(session, author="d", lease_s=1),) if ask
+                ask.seq
+                for ask in (store.asks.take_expired(session, author=Author("d"), lease_s=1),)
+                if ask
             ] == [1]
             assert store.asks.shown(session, 2) == "2"
 
@@ -486,7 +497,7 @@ class StoreConformance:
         with self.store(tmp_path) as store:
             session = opened(store).id
             ask = store.asks.add(
-                session, EXPAND, "text", author="me", lease_s=60, skills=(name, name)
+                session, EXPAND, "text", author=Author("me"), lease_s=60, skills=(name, name)
             )
             assert store.skill_uses.shown(session, ask.seq) == (name,)
             new = dataclasses.replace(

@@ -133,7 +133,7 @@ def ask_data(material: Material) -> AskContext:
         seed=m.seed,
         parents=tuple(_without(_view(p), had) for p in m.parents),
         history=tuple(_row(n) for n in m.tried or m.history),
-        start=StartView(m.start.candidate.source, m.start.origin, m.start.note)
+        start=StartView(m.start.candidate.source, str(m.start.origin), m.start.note)
         if m.start
         else None,
         best=_without(_view(Parent(m.best, m.best_candidate)), had)
@@ -159,7 +159,7 @@ def _view(parent: Parent) -> ParentView:
         params,
         tunables,
         short(node.structure),
-        node.origin,
+        str(node.origin) if node.origin else None,
     )
 
 

@@ -287,7 +287,7 @@ def source(node: Node, candidate: Candidate, session: str, say: Say, *, first: b
 def start_source(start: Start | None) -> Section | None:
     if start is None:
         return None
-    borrowed = start.origin.startswith("task: ")
+    borrowed = start.origin.kind == "task"
     text = (
         f"{_MATERIAL}\n{quoted(start.candidate.source)}"
         if borrowed

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.types import Candidate, CandidateError, Params, Task, Tunables
+from kevolve_mcp.search.provenance import USER_FILE, Origin
 from knowledge import Skill
 
 from .skills import instantiate, skill_name
@@ -14,11 +15,10 @@ from .wording import one_line
 
 @dataclass(frozen=True)
 class Start:
-    """A kernel to evaluate before the search proper. origin: "user file", "skill: NAME", "task:
-    NAME"."""
+    """A kernel to evaluate before the search proper."""
 
     candidate: Candidate
-    origin: str
+    origin: Origin
     note: str = ""
 
 
@@ -65,11 +65,11 @@ def find_starts(
     if user is None:
         notes.append("no kernel of the user was given")
     else:
-        found.append(Start(user, "user file", "given when the session was opened"))
+        found.append(Start(user, USER_FILE, "given when the session was opened"))
     for skill in skills:
         result = instantiate(skill, task, target, language)
         found.extend(
-            Start(i.candidate, f"skill: {skill_name(skill)}", i.note)
+            Start(i.candidate, Origin("skill", skill_name(skill)), i.note)
             for i in result.found[:per_skill]
         )
         if not result.found:
@@ -83,7 +83,7 @@ def find_starts(
             found.append(
                 Start(
                     kernel.candidate,
-                    f"task: {name}",
+                    Origin("task", name),
                     f"the best kernel of the similar task {name}{place}{reached}",
                 )
             )
@@ -107,7 +107,7 @@ def _experienced(found: Sequence[Start], similar: Sequence[SimilarKernel]) -> li
     rest = [
         s
         for s, better in zip(found, informed, strict=True)
-        if better is None or not s.origin.startswith("skill: ")
+        if better is None or s.origin.kind != "skill"
     ]
     return [better for better in informed if better is not None] + rest
 

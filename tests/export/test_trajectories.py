@@ -17,6 +17,7 @@ from kevolve_mcp.export import (
     trajectories,
     write_trajectories,
 )
+from kevolve_mcp.search.provenance import Origin
 from kevolve_mcp.search.tree import Ask, Node, Tree
 
 from . import samples
@@ -41,7 +42,16 @@ EVALUATIONS = {
 TREE = Tree(
     (
         Node(
-            "n1", 1, (), "d1", "e1", "correct", 1.2, True, role="start", origin="skill: reductions"
+            "n1",
+            1,
+            (),
+            "d1",
+            "e1",
+            "correct",
+            1.2,
+            True,
+            role="start",
+            origin=Origin("skill", "reductions"),
         ),
         Node(
             "n2",

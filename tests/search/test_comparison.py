@@ -16,7 +16,7 @@ from kevolve_mcp.search import (
     undominated,
     versus_parent,
 )
-from kevolve_mcp.search.tree import AUTHOR, AUTOMATIC
+from kevolve_mcp.search.provenance import PARAMETER_SEARCH
 
 from .build import node, situations, tree
 
@@ -136,7 +136,7 @@ def test_what_the_same_rounds_say_counts() -> None:
 
 def test_settings_that_nobody_wrote_are_no_stall():
     first = node(1, 1.5)
-    tried = [node(n, 1.4, 1, annotations={AUTHOR: AUTOMATIC}) for n in range(2, 30)]
+    tried = [node(n, 1.4, 1, author=PARAMETER_SEARCH) for n in range(2, 30)]
     assert stalled_for([first, *tried]) == 0
     assert stalled_for([first, *tried, node(30, 1.4, 1)]) == 1
     assert stalled_for([node(1, 0), *tried[:1]]) == 0  # the best moved, whoever moved it

@@ -7,7 +7,7 @@ from typing import Any
 from harness.types import Budget, Spent
 from kevolve_mcp.search import Node, affordable, next_to_tune, searched
 from kevolve_mcp.search.parameters import SETTINGS
-from kevolve_mcp.search.tree import AUTHOR, AUTOMATIC
+from kevolve_mcp.search.provenance import PARAMETER_SEARCH
 
 from .build import ask, node, tree
 
@@ -29,7 +29,7 @@ def tried(number: int, fitness: float, parent: int, **more: Any) -> Node:
         tunables=CHOICES,
         params={"A": number},
         role="tune",
-        annotations={AUTHOR: AUTOMATIC},
+        author=PARAMETER_SEARCH,
         **more,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from harness.types import Budget, Goal
@@ -54,7 +56,7 @@ async def test_the_ask_of_a_dead_process_is_given_again(bench: Bench) -> None:
     async with bench.service() as service:
         session = await opened(service, SessionSpec(bench.task()))
         # this pid, but started at another time
-        dead = leases.holder("agent").rsplit(" ", 1)[0] + " 1"
+        dead = replace(leases.holder("agent"), started=1)
         with Store.open(bench.home / "home") as store:
             ask = store.asks.add(
                 session, Expansion((), "none", "draft"), "text", author=dead, lease_s=900

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.types import to_json
 from kevolve_mcp import api
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.sessions import Service
@@ -116,7 +117,7 @@ async def _asks(home: Path, inject: float, count: int) -> list[tuple[str, object
             for seq in range(1, count + 1)
         ]
     return [
-        (a.role, a.annotations.get("injected"), t)
+        (a.role, a.lent and to_json(a.lent), t)
         for a, t in zip(asks, texts, strict=True)
         if a.role not in ("start", "tune")
     ]

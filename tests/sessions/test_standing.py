@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from kevolve_mcp.search import Origin
 from kevolve_mcp.sessions.skills import standing
 from kevolve_mcp.sessions.skills.learned import as_skill
 from kevolve_mcp.sessions.skills.patterns import alike, checked
@@ -107,7 +108,7 @@ def test_a_learned_template_lends_a_start() -> None:
     skill = as_skill(record, [MEASURED])
     task = pointwise_task("return torch.relu(x) * 2", (64, 64))
     (start,) = find_starts(task, "cpu", "cpp", skills=[skill]).found
-    assert start.origin == "skill: learned/fused_chain"
+    assert start.origin == Origin("skill", "learned/fused_chain")
     assert "class ModelNew" in start.candidate.source
     assert not find_starts(task, "cpu", "triton", skills=[skill]).found
     bare = as_skill(dataclasses.replace(record, files={}), [])

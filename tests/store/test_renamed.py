@@ -23,7 +23,15 @@ from sqlalchemy import (
 )
 
 import kevolve_mcp.store
-from kevolve_mcp.store import Store
+from kevolve_mcp.search import (
+    NOBODY,
+    PARAMETER_SEARCH,
+    Author,
+    LentKernel,
+    Origin,
+    StartKernel,
+)
+from kevolve_mcp.store import Store, notes
 from kevolve_mcp.store.migrate import VERSION_TABLE
 
 
@@ -134,3 +142,40 @@ def test_arguments(tmp_path: Path) -> None:
     found = renewed(tmp_path, "0008", rows)
     assert found["evaluations"]["through"] == "verify"
     assert json.loads(found["jobs"]["payload"]) == {"session": "s", "include_files": True}
+
+
+def test_provenance(tmp_path: Path) -> None:
+    start = {"candidate": "0" * 64, "origin": "skill: rows", "note": "why", "draft": 2}
+    lent = {"session": "s-1", "node": "n1", "similarity": 0.5}
+    rows = {
+        "asks": {
+            "author": "agent via host@boot 12 345",
+            "annotations": {**start, "injected": lent},
+        },
+        "nodes": {
+            "origin": "task: a: b",
+            "annotations": {**start, "author": "parameter search", "why": "so"},
+        },
+    }
+    found = renewed(tmp_path, "0010", rows)
+    assert notes.author_of(found["asks"]["author"]) == Author("agent", "host@boot", 12, 345)
+    assert notes.origin_of(found["nodes"]["origin"]) == Origin("task", "a: b")
+    assert notes.of_ask(json.loads(found["asks"]["annotations"])) == notes.AskNotes(
+        {"draft": 2},
+        StartKernel("0" * 64, Origin("skill", "rows"), "why"),
+        LentKernel("s-1", "n1", 0.5),
+    )
+    assert notes.of_node(json.loads(found["nodes"]["annotations"])) == notes.NodeNotes(
+        {"draft": 2, "why": "so"}, PARAMETER_SEARCH, None
+    )
+
+
+def test_what_had_no_author_and_no_origin_has_none(tmp_path: Path) -> None:
+    rows: dict[str, dict[str, Any]] = {
+        "asks": {"author": "", "annotations": {}},
+        "nodes": {"annotations": {}},
+    }
+    found = renewed(tmp_path, "0010", rows)
+    assert notes.author_of(found["asks"]["author"]) == NOBODY
+    assert notes.origin_of(found["nodes"]["origin"]) is None
+    assert notes.of_node(json.loads(found["nodes"]["annotations"])).author == NOBODY

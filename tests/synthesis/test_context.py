@@ -18,6 +18,7 @@ from harness.types import (
     Spent,
     StageReport,
 )
+from kevolve_mcp.search.provenance import USER_FILE
 from kevolve_mcp.search.tree import Node
 from kevolve_mcp.synthesis import (
     Excerpt,
@@ -177,7 +178,7 @@ def test_cuts_are_announced_with_how_to_read_the_rest() -> None:
 
 
 def test_a_start_ask_carries_the_kernel() -> None:
-    start = Start(TEXT, "user file", "given")
+    start = Start(TEXT, USER_FILE, "given")
     built = build_context(
         Material("s", expansion("start", ()), rmsnorm_task(), "cpu", "cpp", start=start)
     )

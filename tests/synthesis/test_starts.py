@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.types import Candidate
+from kevolve_mcp.search.provenance import USER_FILE
 from kevolve_mcp.synthesis import SimilarKernel, find_starts
 from knowledge import Library
 
@@ -15,7 +16,7 @@ USER = Candidate(TUNABLE, "cpp")
 def test_user_file_then_skills_then_similar_tasks() -> None:
     other = SimilarKernel("older", Candidate(TUNABLE + "# older\n", "cpp"), 1.7)
     starts = find_starts(rmsnorm_task(), "cpu", "cpp", user=USER, skills=SKILLS, similar=(other,))
-    assert [s.origin for s in starts.found] == [
+    assert [str(s.origin) for s in starts.found] == [
         "user file",
         "skill: row_normalization",
         "task: older",
@@ -63,7 +64,7 @@ def test_a_start_is_tried_with_the_best_parameters_of_a_similar_task() -> None:
         pointwise_task("return x", (8,)), "cpu", "cpp", user=USER, similar=(other_form, older)
     ).found
     assert found[0].candidate == best
-    assert found[0].origin == "user file"
+    assert found[0].origin == USER_FILE
     assert "best for the similar task ol der" in found[0].note
     assert found[1].candidate == USER
     assert "older-7f3a n4" in found[3].note
@@ -87,5 +88,9 @@ def test_a_skill_begins_with_winning_parameters_and_leaves_its_own() -> None:
     found = find_starts(
         rmsnorm_task(), "cpu", "cpp", user=USER, skills=SKILLS, similar=(older,)
     ).found
-    assert [s.origin for s in found] == ["skill: row_normalization", "user file", "task: older"]
+    assert [str(s.origin) for s in found] == [
+        "skill: row_normalization",
+        "user file",
+        "task: older",
+    ]
     assert found[0].candidate == plain[0].candidate.with_params(won)

@@ -5,30 +5,30 @@ from __future__ import annotations
 
 import re
 
+from kevolve_mcp.search import Origin
 from kevolve_mcp.store import SkillUseKind, Store
 from knowledge.library import BUILTIN
 
 from .learned import page_id
 
-_ORIGIN = "skill: "
 _NAMED = re.compile(
     r"\bskills/([a-z0-9_]+(?:/[a-z0-9_]+)?)|\bthe skill ([a-z0-9_]+(?:/[a-z0-9_]+)?)"
 )
 
 
 def used_by(
-    store: Store, session: str, ask: int | None, origin: str | None, words: str
+    store: Store, session: str, ask: int | None, origin: Origin | None, words: str
 ) -> dict[str, SkillUseKind]:
     """Page id of each skill -> how it was used. words: hypothesis and rationale of the node.
-    origin: of a start, "skill: NAME"."""
+    origin: of a start."""
     found: dict[str, SkillUseKind] = {}
     for skill in store.skill_uses.shown(session, ask) if ask is not None else ():
         found[skill] = "shown"
     for path, name in _NAMED.findall(words):
         if (known := _known(store, path or name)) is not None:
             found[known] = "named"
-    if origin and origin.startswith(_ORIGIN):
-        found[f"skills/{origin.removeprefix(_ORIGIN)}"] = "start"
+    if origin is not None and origin.kind == "skill":
+        found[f"skills/{origin.name}"] = "start"
     return found
 
 
