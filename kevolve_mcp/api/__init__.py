@@ -7,7 +7,7 @@ changes the public interface.
 from .evaluations import Evaluation, Signal, evaluation, processes
 from .nodes import Node, best, lineage, node
 from .results import Compared, Depth, Duel, Evaluated, Finished, Opened, Skill, Trial, Tuned
-from .sessions import Exported, Session, Similar, TaskCase, exported, session, similar
+from .sessions import Exported, Left, Session, Similar, TaskCase, exported, left, session, similar
 
 __all__ = [
     "Compared",
@@ -17,6 +17,7 @@ __all__ = [
     "Evaluation",
     "Exported",
     "Finished",
+    "Left",
     "Node",
     "Opened",
     "Session",
@@ -29,6 +30,7 @@ __all__ = [
     "best",
     "evaluation",
     "exported",
+    "left",
     "lineage",
     "node",
     "processes",

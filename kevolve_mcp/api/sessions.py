@@ -62,6 +62,19 @@ class Exported:
 
 
 @dataclass(frozen=True)
+class Left:
+    """What an open session may still spend; null where it has no limit."""
+
+    evaluations: int | None = None
+    seconds: float | None = None
+    """Of wall clock."""
+    device_seconds: float | None = None
+    tokens: int | None = None
+    usd: float | None = None
+    """US dollars."""
+
+
+@dataclass(frozen=True)
 class Session:
     """A session as it stands."""
 
@@ -158,6 +171,25 @@ def session(
         inject=record.options.inject,
         tune=record.options.tune,
     )
+
+
+def left(budget: Budget, spent: Spent) -> Left | None:
+    """Show what is left of a budget, None of one without limits."""
+
+    def rest(limit: float | None, used: float) -> float | None:
+        return None if limit is None else max(0.0, limit - used)
+
+    def whole(limit: int | None, used: int) -> int | None:
+        return None if limit is None else max(0, limit - used)
+
+    found = Left(
+        whole(budget.evaluations, spent.evaluations),
+        rest(budget.seconds, spent.seconds),
+        rest(budget.device_seconds, spent.device_seconds),
+        whole(budget.tokens, spent.tokens),
+        rest(budget.usd, spent.usd),
+    )
+    return None if found == Left() else found
 
 
 def similar(found: SimilarFound) -> Similar:

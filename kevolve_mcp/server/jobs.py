@@ -71,7 +71,7 @@ def phrased(job: JobView) -> Phrase:
 
 def _common(job: JobView, phrase: Phrase) -> dict[str, Any]:
     return {
-        **said(phrase),
+        **said(phrase, job.left),
         "state": job.state,
         "job_id": job.id,
         "session_id": job.session_id,

@@ -10,7 +10,7 @@ from kevolve_mcp.sessions import Service
 from kevolve_mcp.sessions.types import TreeView
 
 from .phrase import Phrase
-from .results import KnowledgeReply, ViewReply, said
+from .results import KnowledgeReply, ViewReply, left_of, said
 from .wording import rest
 
 
@@ -46,7 +46,12 @@ async def tree(
     for name in ("heading", "text", "next_cursor", "remaining", "kind"):
         data.pop(name)
     data = {name: value for name, value in data.items() if value}
-    reply = ViewReply(**said(phrase), kind=view.kind, data=data, next_cursor=view.next_cursor)
+    reply = ViewReply(
+        **said(phrase, left_of(view.session)),
+        kind=view.kind,
+        data=data,
+        next_cursor=view.next_cursor,
+    )
     return phrase, reply
 
 

@@ -2,7 +2,8 @@
 `kevolve_mcp.api` and `kevolve_mcp.sessions.types`.
 
 Every answer has `verdict` (its first line), `next` (the calls to make now) and `actions` (the same
-as values). A slow tool adds `state` and `job_id`.
+as values); one about an open session that has a budget says what is `left` of it (api.Left). A slow
+tool adds `state` and `job_id`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from pydantic import BaseModel
+
+from harness.types import to_json
+from kevolve_mcp import api
 
 from .phrase import Phrase
 
@@ -20,15 +24,24 @@ class Reply(BaseModel):
     verdict: str
     next: str
     actions: list[Obj] = []
+    left: Obj | None = None
 
 
-def said(phrase: Phrase) -> dict[str, Any]:
-    """Return the fields of every answer."""
+def said(phrase: Phrase, left: api.Left | None = None) -> dict[str, Any]:
+    """Return the fields of every answer. left: of the open session that it is about."""
     return {
         "verdict": phrase.verdict,
         "next": phrase.next,
         "actions": [action.as_json() for action in phrase.actions],
+        "left": None if left is None else to_json(left),
     }
+
+
+def left_of(session: api.Session | None) -> api.Left | None:
+    """Return what a session has left, None of one that is over."""
+    if session is None or session.state != "open":
+        return None
+    return api.left(session.budget, session.spent)
 
 
 class JobReply(Reply):

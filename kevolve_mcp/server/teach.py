@@ -147,6 +147,9 @@ def _slim(schema: Any) -> None:
     if {"type", "anyOf", "default"} & set(schema):
         if isinstance(schema.get("title"), str):
             del schema["title"]
+        # what JSON Schema assumes anyway
+        if schema.get("additionalProperties") is True:
+            del schema["additionalProperties"]
         if "default" in schema and schema["default"] in ("", None):
             del schema["default"]
     for value in schema.values():

@@ -88,7 +88,8 @@ class Evaluating(UseCase):
             done = await recording.at_once(shared, place, parameters)
         if done is not None:
             shared.background.wake(record.id)
-            return _at_once("submit", record.id, await telling.told(shared, parameters, done))
+            result = await telling.told(shared, parameters, done)
+            return await _at_once(shared, "submit", record.id, result)
         return await shared.jobs.start("submit", parameters)
 
     async def compile(self, request: KernelRequest) -> JobView:
@@ -127,7 +128,7 @@ class Evaluating(UseCase):
             order = places.order(place, candidate, parameters)
             if (found := await evaluating.known(shared, order)) is not None:
                 result = await telling.measured(shared, parameters, found, cached=True)
-                return _at_once(depth, named.record.id, result)
+                return await _at_once(shared, depth, named.record.id, result)
         return await shared.jobs.start(depth, parameters)
 
     async def tune(self, request: KernelRequest, count: int) -> JobView:
@@ -188,6 +189,6 @@ async def _candidate(
     )
 
 
-def _at_once(kind: api.Depth, session: str, result: api.Evaluated) -> JobView:
+async def _at_once(shared: Shared, kind: api.Depth, session: str, result: api.Evaluated) -> JobView:
     """Answered from the store: no job, no worker."""
-    return JobView("", kind, "done", session, result=result)
+    return JobView("", kind, "done", session, result=result, left=await shared.left(session))

@@ -7,7 +7,7 @@ import logging
 import statistics
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 import anyio
@@ -192,7 +192,8 @@ class Jobs:
         job = await self._get(job_id)
         result = self._kind(job).shown(job) if job.state == "done" else None
         eta = None if job.over else await self._eta(job)
-        return self._plain(job, eta, result)
+        left = await self._shared.left(self._session(job))
+        return replace(self._plain(job, eta, result), left=left)
 
     def _kind(self, record: JobRecord) -> Job[Any, Any]:
         """Raises Conflict for one of another version."""

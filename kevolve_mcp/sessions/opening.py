@@ -85,7 +85,9 @@ class Opening(UseCase):
         )
         if not spec.new and (found := await _joinable(shared, parameters)) is not None:
             joined = await _opened(shared, found, parameters, joined=True)
-            return JobView("", "open", "done", found.id, result=joined)
+            return JobView(
+                "", "open", "done", found.id, result=joined, left=await self._shared.left(found.id)
+            )
         return await shared.jobs.start("open", parameters)
 
     async def similar(

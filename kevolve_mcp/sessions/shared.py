@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 import anyio
 from anyio import to_thread
 
+from kevolve_mcp import api
+from kevolve_mcp.errors import NotFound
 from kevolve_mcp.retrieval import nearness
 from kevolve_mcp.settings import Settings
 from kevolve_mcp.store import Store
@@ -64,6 +66,18 @@ class Shared:
         """A blocking call in a worker thread; cancelling the caller waits for it, so a transaction
         ends one way or the other."""
         return await to_thread.run_sync(functools.partial(function, *args, **kwargs))
+
+    async def left(self, session: str) -> api.Left | None:
+        """What an open session may still spend; None of one that is over, is still being opened or
+        has no limit."""
+        store = await self.store()
+        try:
+            record = await self.thread(store.sessions.get, session)
+        except NotFound:
+            return None
+        if record.state != "open":
+            return None
+        return api.left(record.budget, await self.thread(store.sessions.spent, session))
 
     def asking(self, session: str) -> anyio.Lock:
         """Asks of one session are made one after the other in this process."""

@@ -168,7 +168,8 @@ class JobView:
     """A background job. `id` is "" when the store answered at once. eta_s: an estimate of the
     seconds left.
 
-    queue: how many of this server's evaluations run or wait before it. error: why it failed.
+    queue: how many of this server's evaluations run or wait before it. error: why it failed. left:
+    of its session's budget, None where the session is over or has none.
     """
 
     id: str
@@ -184,6 +185,7 @@ class JobView:
     finished: float | None = None
     result: api.Opened | api.Evaluated | api.Compared | api.Tuned | api.Finished | None = None
     error: ErrorView | None = None
+    left: api.Left | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ..answer import answer
 from ..calls import call
 from ..context import caller, reach, service, told_apart
 from ..jobs import finish_answer, open_answer
-from ..results import AsksReply, FinishReply, SessionReply, said
+from ..results import AsksReply, FinishReply, SessionReply, left_of, said
 from ..waiting import checked, wait
 from ..wording import sessions as wording
 
@@ -122,7 +122,7 @@ async def session_next(
     )
     phrase = wording.asked(batch)
     reply = AsksReply(
-        **said(phrase),
+        **said(phrase, left_of(batch.session)),
         session=to_json(batch.session),
         asks=[a_json(x) for x in batch.asks],
         ended=batch.ended,

@@ -146,3 +146,19 @@ def listed(items: Iterable[str], limit: int = 8) -> str:
     found: Sequence[str] = list(items)
     rest = f" and {len(found) - limit} more" if len(found) > limit else ""
     return ", ".join(found[:limit]) + rest
+
+
+def left_in_words(left: api.Left) -> str:
+    """ "28 evaluations, 160 s"."""
+    parts = []
+    if (count := left.evaluations) is not None:
+        parts.append(f"{count} evaluation{'' if count == 1 else 's'}")
+    if left.seconds is not None:
+        parts.append(f"{left.seconds:.0f} s")
+    if left.device_seconds is not None:
+        parts.append(f"{left.device_seconds:.0f} device seconds")
+    if left.tokens is not None:
+        parts.append(f"{left.tokens:,} tokens")
+    if left.usd is not None:
+        parts.append(f"{left.usd:.4g} US dollars")
+    return ", ".join(parts)
