@@ -1,5 +1,9 @@
-"""The hot loops of a C++ candidate: the innermost ones of the functions that were called, as rows,
-counts and annotated assembly. Pure."""
+"""The loops of a C++ candidate: the innermost ones of the functions that were called, the most
+called first, as rows, counts and annotated assembly. Pure.
+
+Nothing counts the trips of a loop: that takes a sampler of the candidate's process, or another
+build of it. Known is how often Python called each function.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +17,27 @@ from ..processes.builds import BuildRecord
 
 LISTINGS_CHARS = 200_000  # of all listings of an evaluation together
 MOST_ROWS = 64
+ORDER = "the most called first; whether a loop in one of them ran at all is not known"
 PORTS = 4  # the busiest ones are shown
 
 
 @dataclass(frozen=True)
 class _Found:
-    """counted: whether its instructions are a part of the facts."""
+    """counted: whether its instructions are a part of the facts. calls: of its function, or of
+    those through which it is reached, None where nothing was called yet."""
 
     label: str
     function: str
     body: Body
     counted: bool
     facts: dict[str, float]
+    calls: int | None
 
 
 def describe(
     builds: Sequence[BuildRecord], called: Mapping[str, Mapping[str, int]]
 ) -> dict[str, Any]:
-    """Data of a stage: "static" (counts over the hot loops), "loops" (rows), "listings" (label ->
+    """Data of a stage: "static" (counts over the loops), "loops" (rows), "listings" (label ->
     text), "loops_of" (which functions are meant). called: functions by build, with how often; where
     none is known, all that Python may call count. {} where nothing was built."""
     libraries = {b.identity: b.product.inside for b in builds if b.ok and b.on_host}
@@ -48,14 +55,16 @@ def describe(
             if known
             else [n for n, f in inside.functions.items() if f.exported] or list(inside.functions)
         )
-        found += _of_library(inside, roots, f"build {number + 1}: " if len(libraries) > 1 else "")
-    found = sorted(found, key=lambda f: not f.counted)[:MOST_ROWS]
+        calls = _calls(inside, called.get(identity, {})) if known else {}
+        prefix = f"build {number + 1}: " if len(libraries) > 1 else ""
+        found += _of_library(inside, roots, calls, prefix)
+    found = sorted(found, key=lambda f: (not f.counted, -(f.calls or 0)))[:MOST_ROWS]
     loops = [f for f in found if f.body.loop]
     counted = [f.facts for f in found if f.counted]
     notes = "; ".join(dict.fromkeys(i.note for i in libraries.values() if i.note))
     tools = dict.fromkeys(i.disassembler for i in libraries.values() if i.disassembler)
     return {
-        "loops_of": "the functions that were called"
+        "loops_of": f"the functions that were called, {ORDER}"
         if known
         else "all functions that Python may call: none was called yet, or none was seen",
         "disassembler": ", ".join(tools),
@@ -68,7 +77,18 @@ def describe(
     }
 
 
-def _of_library(inside: Inside, roots: Sequence[str], prefix: str) -> list[_Found]:
+def _calls(inside: Inside, called: Mapping[str, int]) -> dict[str, int]:
+    """How often each function was called, or those through which it is reached."""
+    found: dict[str, int] = {}
+    for root, count in called.items():
+        for name in _reached(inside, [root]) if root in inside.functions else ():
+            found[name] = found.get(name, 0) + count
+    return found
+
+
+def _of_library(
+    inside: Inside, roots: Sequence[str], calls: Mapping[str, int], prefix: str
+) -> list[_Found]:
     reached = _reached(inside, roots)
     looping = {n for n in reached if any(b.loop for b in inside.functions[n].bodies)}
     found, labels = [], dict[str, int]()
@@ -96,6 +116,7 @@ def _of_library(inside: Inside, roots: Sequence[str], prefix: str) -> list[_Foun
                     body,
                     not body.remainder,
                     facts,
+                    calls.get(name),
                 )
             )
     return found
@@ -130,6 +151,7 @@ def _row(found: _Found) -> dict[str, Any]:
         "stack_copies": int(facts["stack_copies"]),
         "calls": int(facts["calls"]),
         "remainder": body.remainder,
+        "function_calls": found.calls,
     }
     return {**row, "summary": _said(row)}
 
@@ -152,6 +174,8 @@ def _said(row: Mapping[str, Any]) -> str:
         if row[name]
     ]
     parts.append(", ".join(stack) or "no spills")
+    if (calls := row["function_calls"]) is not None:
+        parts.append(f"its function was called {calls:,} time{'' if calls == 1 else 's'}")
     if row["remainder"]:
         parts.append("a remainder or a rare case: not counted")
     return "; ".join(parts)

@@ -146,10 +146,10 @@ _OF_LOOPS = ("loops", "loops_of", "loops_not_shown", "loops_note", "listings", "
 
 
 def _loops(data: dict[str, Any]) -> list[str]:
-    """One line for each hot loop of a C++ candidate."""
+    """One line for each loop of a C++ candidate."""
     if "loops" not in data:
         return []
-    head = f"Hot loops of {data['loops_of']} (section assembly has them with source lines):"
+    head = f"Loops of {data['loops_of']} (section assembly has them with source lines):"
     lines = [f"- {row['loop']}: {row['summary']}" for row in data["loops"]] or [
         "- no loop was found"
     ]

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from harness.assembly import Inside
+from harness.assembly import Body, CompiledFunction, Inside
+from harness.judge.attribution.loops import describe
+from harness.judge.processes.builds import BuildRecord
+from harness.judge.processes.compilers import Product
 from harness.languages import Cpp
 from harness.types import Evaluation, Stage
 from tests.harness.conftest import Bench
@@ -184,3 +187,24 @@ def test_special_values_name_the_input_and_bar_nothing(bench: Bench, correct: st
     (signal,) = (s for s in found.signals if s.name == "special_values")
     assert "input 0 (float32[" in signal.message
     assert "bars it from nothing" in signal.message
+
+
+def test_loops_of_the_function_that_was_called_most_come_first() -> None:
+    functions = {
+        "once": CompiledFunction(True, (), (Body(line=1),)),
+        "often": CompiledFunction(True, ("helper",), (Body(line=3, remainder=True),)),
+        "helper": CompiledFunction(False, (), (Body(line=2),)),
+        "never": CompiledFunction(True, (), (Body(line=4),)),
+    }
+    build = BuildRecord(
+        True, False, 1.0, "", (), identity="a", product=Product(Inside(functions, "objdump"))
+    )
+    found = describe([build], {"a": {"once": 1, "often": 1000, "unknown": 3}})
+    rows = [(row["loop"], row["function_calls"]) for row in found["loops"]]
+    assert rows == [("helper, line 2", 1000), ("once, line 1", 1), ("often, line 3", 1000)]
+    assert "its function was called 1,000 times" in found["loops"][0]["summary"]
+    assert "its function was called 1 time;" in found["loops"][1]["summary"] + ";"
+    assert "whether a loop in one of them ran at all is not known" in found["loops_of"]
+    built = describe([build], {})
+    assert {row["function_calls"] for row in built["loops"]} == {None}
+    assert len(built["loops"]) == 4
