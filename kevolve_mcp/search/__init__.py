@@ -19,7 +19,7 @@ from .fitness import Figures, eligible, figures, fitness, interval
 from .memory import PATIENCE, History, decide, history
 from .parameters import Searched, affordable, next_to_tune, searched
 from .policies import SelectionPolicy, ask_random, create_policy, policy_names
-from .provenance import NOBODY, PARAMETER_SEARCH, Author, LentKernel, Origin, StartKernel
+from .provenance import NOBODY, PARAMETER_SEARCH, AuthorId, LentKernel, Origin, StartKernel
 from .termination import ROOFLINE, STALL_AFTER, Reason, Termination, no_winner, room, terminate
 from .tree import ROOT, Ask, Expansion, Meeting, MemoryOperator, Node, Role, Tree, apart
 from .unmet_goals import unmet_goals
@@ -32,7 +32,7 @@ __all__ = [
     "ROOT",
     "STALL_AFTER",
     "Ask",
-    "Author",
+    "AuthorId",
     "Change",
     "Comparison",
     "Expansion",

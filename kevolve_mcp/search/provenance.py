@@ -10,7 +10,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True)
-class Author:
+class AuthorId:
     """Whoever answers asks. Equal values are one author, who has read what it was given."""
 
     name: str = ""
@@ -25,9 +25,9 @@ class Author:
         return self.name or "somebody"
 
 
-NOBODY = Author()
+NOBODY = AuthorId()
 """Holds the asks that are free."""
-PARAMETER_SEARCH = Author("parameter search")
+PARAMETER_SEARCH = AuthorId("parameter search")
 """Settings are tried under this name while an author thinks."""
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from harness.types import Status, Target, Verdict
 
-from .provenance import NOBODY, PARAMETER_SEARCH, Author, LentKernel, Origin, StartKernel
+from .provenance import NOBODY, PARAMETER_SEARCH, AuthorId, LentKernel, Origin, StartKernel
 
 ROOT = "n0"  # the task itself: its baseline, fitness 1; it exists in every tree and is never stored
 
@@ -71,7 +71,7 @@ class Node:
     signals: tuple[str, ...] = ()
     ask: int | None = None
     role: Role = "improve"
-    author: Author = NOBODY
+    author: AuthorId = NOBODY
     origin: Origin | None = None
     hypothesis: str = ""
     predicted_speedup: float | None = None
@@ -135,7 +135,7 @@ class Ask:
     annotations: dict[str, Any] = field(default_factory=dict)
     start: StartKernel | None = None
     lent: LentKernel | None = None
-    author: Author = NOBODY
+    author: AuthorId = NOBODY
     created: float = 0.0
     lease_until: float = 0.0
     taken: float | None = None

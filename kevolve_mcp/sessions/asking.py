@@ -11,7 +11,7 @@ from kevolve_mcp.actions import Action, Say, plainly
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.search import (
     Ask,
-    Author,
+    AuthorId,
     Tree,
     ask_random,
     create_policy,
@@ -41,7 +41,7 @@ class _Call:
     store: Store
     record: SessionRecord
     task: Task
-    holder: Author
+    holder: AuthorId
     whole: bool
     max_tokens: int | None
     say: Say
@@ -223,7 +223,7 @@ async def _make(call: _Call, taken: frozenset[str]) -> AskView | None:
 
 
 def _counted(
-    waiting: Sequence[Ask], holder: Author, under_way: frozenset[int], taken: frozenset[str]
+    waiting: Sequence[Ask], holder: AuthorId, under_way: frozenset[int], taken: frozenset[str]
 ) -> list[Ask]:
     """The open asks that will still cost an evaluation. Who asks for another one has put aside what
     it was given before, unless that is being evaluated: an author that had nothing for an ask must

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from harness.types import Candidate, Environment, MachineReport, Task
 from kevolve_mcp.actions import Say, plainly
-from kevolve_mcp.search import Author, Expansion, Node, Tree, history, searched
+from kevolve_mcp.search import AuthorId, Expansion, Node, Tree, history, searched
 from kevolve_mcp.store import SessionRecord, Store
 from kevolve_mcp.synthesis import (
     Context,
@@ -68,7 +68,7 @@ class Built:
 
 
 def had(
-    store: Store, tree: Tree, session: str, holder: Author, *, seq: int, earlier: bool = False
+    store: Store, tree: Tree, session: str, holder: AuthorId, *, seq: int, earlier: bool = False
 ) -> Had:
     """What this author was given in other asks than `seq` (or in earlier ones alone), and which
     sources it handed in itself."""

@@ -3,17 +3,17 @@ asks are free again."""
 
 from __future__ import annotations
 
-from kevolve_mcp.search import Ask, Author, Tree
+from kevolve_mcp.search import Ask, AuthorId, Tree
 from kevolve_mcp.store import Owner
 from kevolve_mcp.store.owner import alive, this_process
 
 LEASE_S = 900.0  # an agent may think for long; a dead server's asks do not wait for it
 
 
-def holder(name: str) -> Author:
+def holder(name: str) -> AuthorId:
     """As whom this process takes asks for a client of this name."""
     owner = this_process()
-    return Author(name, owner.host, owner.pid, owner.started)
+    return AuthorId(name, owner.host, owner.pid, owner.started)
 
 
 def abandoned(ask: Ask) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kevolve_mcp import api
-from kevolve_mcp.search import NOBODY, Author, Role
+from kevolve_mcp.search import NOBODY, AuthorId, Role
 
 from .inputs import Loaded
 from .types import SessionSpec
@@ -81,7 +81,7 @@ class SubmitParameters:
     assumed_root: bool = False
     root_named: bool = False
     role: Role | None = None
-    author: Author = NOBODY
+    author: AuthorId = NOBODY
     hypothesis: str = ""
     predicted_speedup: float | None = None
     rationale: str = ""

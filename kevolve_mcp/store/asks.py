@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, insert, select, update
 
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, NotFound
-from kevolve_mcp.search.provenance import Author
+from kevolve_mcp.search.provenance import AuthorId
 from kevolve_mcp.search.tree import Ask, Expansion
 
 from . import notes, schema
@@ -44,7 +44,7 @@ class Asks:
         expansion: Expansion,
         shown: str,
         *,
-        author: Author,
+        author: AuthorId,
         lease_s: float,
         seq: int | None = None,
         skills: Sequence[str] = (),
@@ -59,7 +59,7 @@ class Asks:
         session: str,
         new: Sequence[NewAsk],
         *,
-        author: Author,
+        author: AuthorId,
         lease_s: float,
         first_seq: int | None = None,
     ) -> tuple[Ask, ...]:
@@ -114,7 +114,7 @@ class Asks:
             digest = _row(connection, session, seq).shown
         return self._artifacts.text(digest)
 
-    def held_by(self, session: str, author: Author) -> dict[int, tuple[str, ...]]:
+    def held_by(self, session: str, author: AuthorId) -> dict[int, tuple[str, ...]]:
         """What each ask held in full that was last given to this author, by seq."""
         a = schema.asks
         with self._database.read() as connection:
@@ -126,7 +126,7 @@ class Asks:
         return {row.seq: tuple(row.held) for row in rows}
 
     def rewrite(
-        self, session: str, seq: int, shown: str, *, author: Author, held: Sequence[str] = ()
+        self, session: str, seq: int, shown: str, *, author: AuthorId, held: Sequence[str] = ()
     ) -> None:
         """The text of an ask that changed hands, as its present author is shown it; without effect
         when another one has it."""
@@ -147,7 +147,7 @@ class Asks:
             ).all()
         return tuple(map(ask_of, rows))
 
-    def take(self, session: str, seq: int, *, author: Author, lease_s: float) -> Ask:
+    def take(self, session: str, seq: int, *, author: AuthorId, lease_s: float) -> Ask:
         """Lease it to `author`: a renewal for the one who holds it, a new lease for another one
         once it has run out.
 
@@ -179,7 +179,7 @@ class Asks:
             return self._lease(connection, session, seq, author, now + lease_s, taken)
 
     def take_expired(
-        self, session: str, *, author: Author, lease_s: float, without: Collection[int] = ()
+        self, session: str, *, author: AuthorId, lease_s: float, without: Collection[int] = ()
     ) -> Ask | None:
         """Lease the oldest ask that has neither node nor running lease, None without one. Of
         several that call this at once, each gets another one. without: seqs that nobody wants any
@@ -197,7 +197,7 @@ class Asks:
                 else self._lease(connection, session, row.seq, author, now + lease_s, now)
             )
 
-    def release(self, session: str, seq: int, *, author: Author) -> None:
+    def release(self, session: str, seq: int, *, author: AuthorId) -> None:
         """Give the lease back, so that the ask may be given again at once; without effect when
         another author has it."""
         with self._database.write() as connection:
@@ -210,7 +210,7 @@ class Asks:
         connection: Connection,
         session: str,
         seq: int,
-        author: Author,
+        author: AuthorId,
         until: float,
         taken: float | None,
     ) -> Ask:

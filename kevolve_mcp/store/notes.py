@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from harness.types import from_json, to_json
-from kevolve_mcp.search.provenance import NOBODY, Author, LentKernel, Origin, StartKernel
+from kevolve_mcp.search.provenance import NOBODY, AuthorId, LentKernel, Origin, StartKernel
 from kevolve_mcp.search.tree import Expansion, Meeting
 
 from .records import NewNode
@@ -28,7 +28,7 @@ class AskNotes:
 @dataclass(frozen=True)
 class NodeNotes:
     annotations: dict[str, Any]
-    author: Author
+    author: AuthorId
     met: Meeting | None
 
 
@@ -57,18 +57,18 @@ def of_new_node(new: NewNode) -> dict[str, Any]:
 def of_node(column: Mapping[str, Any]) -> NodeNotes:
     return NodeNotes(
         _others(column, AUTHOR, MET),
-        _value(Author, column, AUTHOR) or NOBODY,
+        _value(AuthorId, column, AUTHOR) or NOBODY,
         _value(Meeting, column, MET),
     )
 
 
-def author_text(author: Author) -> str:
+def author_text(author: AuthorId) -> str:
     """Equal for equal authors, so that the column can be compared."""
     return "" if author == NOBODY else json.dumps(to_json(author), sort_keys=True)
 
 
-def author_of(column: str) -> Author:
-    return from_json(Author, json.loads(column)) if column else NOBODY
+def author_of(column: str) -> AuthorId:
+    return from_json(AuthorId, json.loads(column)) if column else NOBODY
 
 
 def origin_text(origin: Origin | None) -> str | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from harness.types import Budget, Candidate, Evaluation, Goal, Policy, Task
-from kevolve_mcp.search.provenance import NOBODY, Author, Origin
+from kevolve_mcp.search.provenance import NOBODY, AuthorId, Origin
 from kevolve_mcp.search.tree import Expansion, Meeting, Node, Role
 
 from .remembered import SessionOptions, SessionOutcome
@@ -85,7 +85,7 @@ class NewNode:
     parents: tuple[str, ...] = ()
     ask: int | None = None
     role: Role = "improve"
-    author: Author = NOBODY
+    author: AuthorId = NOBODY
     origin: Origin | None = None
     hypothesis: str = ""
     predicted_speedup: float | None = None

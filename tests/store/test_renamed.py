@@ -26,7 +26,7 @@ import kevolve_mcp.store
 from kevolve_mcp.search import (
     NOBODY,
     PARAMETER_SEARCH,
-    Author,
+    AuthorId,
     LentKernel,
     Origin,
     StartKernel,
@@ -158,7 +158,7 @@ def test_provenance(tmp_path: Path) -> None:
         },
     }
     found = renewed(tmp_path, "0010", rows)
-    assert notes.author_of(found["asks"]["author"]) == Author("agent", "host@boot", 12, 345)
+    assert notes.author_of(found["asks"]["author"]) == AuthorId("agent", "host@boot", 12, 345)
     assert notes.origin_of(found["nodes"]["origin"]) == Origin("task", "a: b")
     assert notes.of_ask(json.loads(found["asks"]["annotations"])) == notes.AskNotes(
         {"draft": 2},

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from kevolve_mcp.errors import Conflict
-from kevolve_mcp.search import Author
+from kevolve_mcp.search import AuthorId
 from kevolve_mcp.store import NewSkill, SkillEvidence, Store
 from kevolve_mcp.store.samples import EXPAND, new_node
 
@@ -40,7 +40,7 @@ def write(home: Path, session: str, name: str, limit: str) -> None:
         ready()
         parents: tuple[str, ...] = ()
         for i in range(int(limit)) if int(limit) else count():
-            ask = store.asks.add(session, EXPAND, f"{name} {i}", author=Author(name), lease_s=60)
+            ask = store.asks.add(session, EXPAND, f"{name} {i}", author=AuthorId(name), lease_s=60)
             node = store.nodes.add(
                 session, new_node(store, f"{name} {i}", parents=parents, ask=ask.seq)
             )

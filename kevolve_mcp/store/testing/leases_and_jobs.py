@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kevolve_mcp.errors import Conflict, NotFound
-from kevolve_mcp.search.provenance import Author
+from kevolve_mcp.search.provenance import AuthorId
 
 from ..records import NewAsk
 from ..samples import (
@@ -26,44 +26,48 @@ class LeasesAndJobs(Suite):
             asks = store.asks.add_all(
                 session,
                 [NewAsk(EXPAND, "1"), NewAsk(EXPAND, "2", held=("task", "rules"))],
-                author=Author("a"),
+                author=AuthorId("a"),
                 lease_s=60,
                 first_seq=1,
             )
             assert [ask.id for ask in asks] == ["a1", "a2"]
-            assert store.asks.held_by(session, Author("a")) == {1: (), 2: ("task", "rules")}
-            store.asks.rewrite(session, 2, "anew", author=Author("b"), held=("task",))
-            assert store.asks.held_by(session, Author("a"))[2] == ("task", "rules"), (
+            assert store.asks.held_by(session, AuthorId("a")) == {1: (), 2: ("task", "rules")}
+            store.asks.rewrite(session, 2, "anew", author=AuthorId("b"), held=("task",))
+            assert store.asks.held_by(session, AuthorId("a"))[2] == ("task", "rules"), (
                 "b does not have it"
             )
-            store.asks.rewrite(session, 2, "2", author=Author("a"), held=("task",))
-            assert store.asks.held_by(session, Author("a"))[2] == ("task",)
+            store.asks.rewrite(session, 2, "2", author=AuthorId("a"), held=("task",))
+            assert store.asks.held_by(session, AuthorId("a"))[2] == ("task",)
             refused(
                 Conflict,
-                lambda: store.asks.add(session, EXPAND, "", author=Author("b"), lease_s=60, seq=2),
+                lambda: store.asks.add(
+                    session, EXPAND, "", author=AuthorId("b"), lease_s=60, seq=2
+                ),
             )
-            refused(Conflict, lambda: store.asks.take(session, 1, author=Author("b"), lease_s=60))
-            refused(NotFound, lambda: store.asks.take(session, 9, author=Author("b"), lease_s=60))
-            assert store.asks.take_expired(session, author=Author("b"), lease_s=60) is None
+            refused(Conflict, lambda: store.asks.take(session, 1, author=AuthorId("b"), lease_s=60))
+            refused(NotFound, lambda: store.asks.take(session, 9, author=AuthorId("b"), lease_s=60))
+            assert store.asks.take_expired(session, author=AuthorId("b"), lease_s=60) is None
             assert (
-                store.asks.take(session, 1, author=Author("a"), lease_s=90).lease_until
+                store.asks.take(session, 1, author=AuthorId("a"), lease_s=90).lease_until
                 == clock.now + 90
             )
             clock.now += 70
             assert [ask.seq for ask in store.asks.open(session)] == [1]
-            given = store.asks.take_expired(session, author=Author("b"), lease_s=60)
+            given = store.asks.take_expired(session, author=AuthorId("b"), lease_s=60)
             assert given is not None
-            assert (given.seq, given.author) == (2, Author("b"))
-            store.asks.release(session, 2, author=Author("a"))  # no longer a's: nothing happens
-            assert store.asks.take_expired(session, author=Author("c"), lease_s=60) is None
-            store.asks.release(session, 2, author=Author("b"))
-            assert store.asks.take(session, 2, author=Author("c"), lease_s=60).author == Author("c")
+            assert (given.seq, given.author) == (2, AuthorId("b"))
+            store.asks.release(session, 2, author=AuthorId("a"))  # no longer a's: nothing happens
+            assert store.asks.take_expired(session, author=AuthorId("c"), lease_s=60) is None
+            store.asks.release(session, 2, author=AuthorId("b"))
+            assert store.asks.take(session, 2, author=AuthorId("c"), lease_s=60).author == AuthorId(
+                "c"
+            )
             store.nodes.add(session, new_node(store, "late", ask=2))
             clock.now += 1000
-            refused(Conflict, lambda: store.asks.take(session, 2, author=Author("c"), lease_s=60))
+            refused(Conflict, lambda: store.asks.take(session, 2, author=AuthorId("c"), lease_s=60))
             assert [
                 ask.seq
-                for ask in (store.asks.take_expired(session, author=Author("d"), lease_s=1),)
+                for ask in (store.asks.take_expired(session, author=AuthorId("d"), lease_s=1),)
                 if ask
             ] == [1]
             assert store.asks.shown(session, 2) == "2"

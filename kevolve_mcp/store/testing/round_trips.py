@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.types import Budget, CaseResult, Goal, Policy, StageReport
 from kevolve_mcp.errors import NotFound, UsageError
-from kevolve_mcp.search.provenance import USER_FILE, Author
+from kevolve_mcp.search.provenance import USER_FILE, AuthorId
 from kevolve_mcp.search.tree import ROOT
 
 from ..records import NewNode, NewSession
@@ -50,7 +50,7 @@ class RoundTrips(Suite):
             session = store.sessions.create(new)
             identifier = store.evaluations.put(evaluation, session.id)
             ask = store.asks.add(
-                session.id, EXPAND, "write a kernel: é", author=Author("me"), lease_s=60
+                session.id, EXPAND, "write a kernel: é", author=AuthorId("me"), lease_s=60
             )
             node = store.nodes.add(
                 session.id,
@@ -138,7 +138,7 @@ class RoundTrips(Suite):
     def test_telling_twice_gives_the_first_node(self, tmp_path: Path) -> None:
         with self.store(tmp_path) as store:
             session = opened(store).id
-            ask = store.asks.add(session, EXPAND, "", author=Author("me"), lease_s=60)
+            ask = store.asks.add(session, EXPAND, "", author=AuthorId("me"), lease_s=60)
             first = store.nodes.add(session, new_node(store, "a", ask=ask.seq))
             assert (
                 store.nodes.add(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.types import Budget, Goal, Policy
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
-from kevolve_mcp.search.provenance import Author
+from kevolve_mcp.search.provenance import AuthorId
 from kevolve_mcp.search.tree import Meeting
 
 from ..records import NewSession
@@ -62,8 +62,8 @@ class SessionLife(Suite):
         with self.store(tmp_path, clock) as store:
             session = opened(store).id
             clock.now += 3600
-            first = store.asks.add(session, EXPAND, "", author=Author("me"), lease_s=60)
-            other = store.asks.add(session, EXPAND, "", author=Author("you"), lease_s=60)
+            first = store.asks.add(session, EXPAND, "", author=AuthorId("me"), lease_s=60)
+            other = store.asks.add(session, EXPAND, "", author=AuthorId("you"), lease_s=60)
             clock.now += 20
             store.jobs.start("evaluate", session, {"ask": first.seq})
             clock.now += 10  # of which 8 were the evaluation's own; the rest it waited
@@ -71,7 +71,7 @@ class SessionLife(Suite):
             assert round(store.sessions.spent(session).seconds, 6) == 28
             clock.now += 3600
             assert round(store.sessions.spent(session).seconds, 6) == 28
-            store.asks.take(session, other.seq, author=Author("another"), lease_s=60)
+            store.asks.take(session, other.seq, author=AuthorId("another"), lease_s=60)
             clock.now += 5
             store.nodes.add(session, new_node(store, "b", evaluation=quick, ask=other.seq))
             assert round(store.sessions.spent(session).seconds, 6) == 33
@@ -130,7 +130,7 @@ class SessionLife(Suite):
             refused(Conflict, lambda: store.nodes.add(first.id, new_node(store, "late", name)))
             refused(
                 Conflict,
-                lambda: store.asks.add(first.id, EXPAND, "", author=Author("me"), lease_s=1),
+                lambda: store.asks.add(first.id, EXPAND, "", author=AuthorId("me"), lease_s=1),
             )
             assert first.id in refused(NotFound, lambda: store.sessions.get(first.id + "z")).hint
 

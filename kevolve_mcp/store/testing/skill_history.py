@@ -7,7 +7,7 @@ import secrets
 from pathlib import Path
 
 from kevolve_mcp.errors import Conflict, NotFound
-from kevolve_mcp.search.provenance import Author
+from kevolve_mcp.search.provenance import AuthorId
 
 from ..records import NewSkill, SkillEvidence, SkillOutcome, SkillUse
 from ..samples import (
@@ -91,7 +91,7 @@ class SkillHistory(Suite):
         with self.store(tmp_path) as store:
             session = opened(store).id
             ask = store.asks.add(
-                session, EXPAND, "text", author=Author("me"), lease_s=60, skills=(name, name)
+                session, EXPAND, "text", author=AuthorId("me"), lease_s=60, skills=(name, name)
             )
             assert store.skill_uses.shown(session, ask.seq) == (name,)
             new = dataclasses.replace(
