@@ -157,7 +157,8 @@ def unmet(
 def as_asks(chosen: Sequence[Expansion], seq: int) -> tuple[Ask, ...]:
     """The asks that a session makes of a policy's answer, the first with this seq."""
     return tuple(
-        Ask(seq + i, e.parents, e.memory, e.role, dict(e.annotations)) for i, e in enumerate(chosen)
+        Ask(seq + i, e.parents, e.memory, e.role, dict(e.annotations), e.why)
+        for i, e in enumerate(chosen)
     )
 
 

@@ -126,13 +126,15 @@ class Node:
 class Ask:
     """One request for a next candidate. `lease_until` (seconds, the clock of `created`): after it
     the ask may be given again. taken: when its present author took it, None while it is free.
-    start: what an ask of role "start" wants; lent: a kernel of a similar task that it shows."""
+    why: one sentence for who reads it. start: what an ask of role "start" wants; lent: a kernel of
+    a similar task that it shows."""
 
     seq: int
     parents: tuple[str, ...]
     memory: MemoryOperator
     role: Role
     annotations: dict[str, Any] = field(default_factory=dict)
+    why: str = ""
     start: StartKernel | None = None
     lent: LentKernel | None = None
     author: AuthorId = NOBODY
@@ -148,25 +150,34 @@ class Ask:
     def expansion(self) -> Expansion:
         """What it was made of."""
         return Expansion(
-            self.parents, self.memory, self.role, self.annotations, self.start, self.lent
+            self.parents, self.memory, self.role, self.annotations, self.why, self.start, self.lent
         )
 
 
 @dataclass(frozen=True)
 class Expansion:
-    """A policy's answer: expand these parents, under this memory operator, in this role."""
+    """A policy's answer: expand these parents, under this memory operator, in this role.
+    annotations: what only the policy reads. why, start, lent: see Ask."""
 
     parents: tuple[str, ...]
     memory: MemoryOperator
     role: Role
     annotations: dict[str, Any] = field(default_factory=dict)
+    why: str = ""
     start: StartKernel | None = None
     lent: LentKernel | None = None
 
     def asked(self, seq: int) -> Ask:
         """The ask that it becomes, which nobody has yet."""
         return Ask(
-            seq, self.parents, self.memory, self.role, self.annotations, self.start, self.lent
+            seq,
+            self.parents,
+            self.memory,
+            self.role,
+            self.annotations,
+            self.why,
+            self.start,
+            self.lent,
         )
 
 

@@ -229,6 +229,7 @@ def ask_of(row: Row[Any]) -> Ask:
         row.memory,
         row.role,
         said.annotations,
+        said.why,
         said.start,
         said.lent,
         notes.author_of(row.author),

@@ -15,12 +15,13 @@ from kevolve_mcp.search.tree import Expansion, Meeting
 from .records import NewNode
 
 T = TypeVar("T")
-START, LENT, AUTHOR, MET = "start", "lent", "author", "met"
+WHY, START, LENT, AUTHOR, MET = "why", "start", "lent", "author", "met"
 
 
 @dataclass(frozen=True)
 class AskNotes:
     annotations: dict[str, Any]
+    why: str
     start: StartKernel | None
     lent: LentKernel | None
 
@@ -36,6 +37,7 @@ def of_expansion(expansion: Expansion) -> dict[str, Any]:
     """The column of a new ask."""
     return {
         **expansion.annotations,
+        **_noted(WHY, expansion.why or None),
         **_noted(START, expansion.start),
         **_noted(LENT, expansion.lent),
     }
@@ -43,7 +45,8 @@ def of_expansion(expansion: Expansion) -> dict[str, Any]:
 
 def of_ask(column: Mapping[str, Any]) -> AskNotes:
     return AskNotes(
-        _others(column, START, LENT),
+        _others(column, WHY, START, LENT),
+        str(column.get(WHY, "")),
         _value(StartKernel, column, START),
         _value(LentKernel, column, LENT),
     )

@@ -20,7 +20,6 @@ from harness.types import (
 from kevolve_mcp.actions import Action, Say, sentences
 from kevolve_mcp.search.comparison import compare
 from kevolve_mcp.search.parameters import Searched
-from kevolve_mcp.search.policies.moves import WHY
 from kevolve_mcp.search.tree import Ask, Node, in_order
 
 from .constraints import format_rules
@@ -70,7 +69,7 @@ def request(
         ),
         "crossover": f"Join what makes {parents} fast in one kernel.",
     }[ask.role]
-    why = "it costs nothing to write" if ask.role == "start" else str(ask.annotations.get(WHY, ""))
+    why = "it costs nothing to write" if ask.role == "start" else ask.why
     reached = (
         f"best so far {best.id} with F = {best.score:.3f}" if best else "nothing eligible so far"
     )

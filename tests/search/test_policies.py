@@ -89,7 +89,7 @@ def test_while_nothing_is_correct_drafts_and_repairs_take_turns(policy):
 @given(situation=situations, seed=st.integers(0, 99))
 def test_every_selection_says_why(policy, situation, seed):
     made, open_asks = situation
-    assert all(e.annotations["why"] for e in select(policy, made, open_asks, 2, seed))
+    assert all(e.why for e in select(policy, made, open_asks, 2, seed))
 
 
 @pytest.mark.parametrize(

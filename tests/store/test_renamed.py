@@ -150,7 +150,7 @@ def test_provenance(tmp_path: Path) -> None:
     rows = {
         "asks": {
             "author": "agent via host@boot 12 345",
-            "annotations": {**start, "injected": lent},
+            "annotations": {**start, "why": "so", "injected": lent},
         },
         "nodes": {
             "origin": "task: a: b",
@@ -162,6 +162,7 @@ def test_provenance(tmp_path: Path) -> None:
     assert notes.origin_of(found["nodes"]["origin"]) == Origin("task", "a: b")
     assert notes.of_ask(json.loads(found["asks"]["annotations"])) == notes.AskNotes(
         {"draft": 2},
+        "so",
         StartKernel("0" * 64, Origin("skill", "rows"), "why"),
         LentKernel("s-1", "n1", 0.5),
     )

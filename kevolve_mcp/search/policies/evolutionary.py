@@ -219,7 +219,7 @@ class _Island:
                     f"bring {best.id} ({best.score:.3g}x) from island {source.index} to island "
                     f"{self.index}"
                 )
-                told = {**notes, moves.PHASE: phase, moves.WHY: why, MIGRATED_FROM: source.index}
+                told = {**notes, moves.PHASE: phase, MIGRATED_FROM: source.index}
                 calm = replace(view, stalled_for=0)  # a clean slate would bring nothing along
                 moved = [
                     moves.improve(calm, best),
@@ -227,7 +227,7 @@ class _Island:
                 ]
                 found = next((m for m in moved if not view.under_way(m)), None)
                 if found is not None:
-                    return replace(found, annotations={**found.annotations, **told})
+                    return replace(found, annotations={**found.annotations, **told}, why=why)
         return None
 
     def _drawn(self, rng: random.Random) -> list[Node]:

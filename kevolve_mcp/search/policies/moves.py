@@ -15,11 +15,9 @@ from ..comparison import stalled_for
 from ..memory import PATIENCE, decide
 from ..tree import Ask, Expansion, MemoryOperator, Node, Tree
 
-# Names under which policies annotate asks. WHY is one sentence for the person or agent who reads
-# the ask.
-PHASE, WHY, DRAFT, ISLAND, GENERATION, MIGRATED_FROM = (
+# Names under which policies annotate asks.
+PHASE, DRAFT, ISLAND, GENERATION, MIGRATED_FROM = (
     "phase",
-    "why",
     "draft",
     "island",
     "generation",
@@ -102,7 +100,7 @@ def draft(view: View, why: str, phase: str = "draft", **notes: Any) -> Expansion
         a.annotations.get(DRAFT) for a in (*view.tree.asks, *view.pending) if a.role == "draft"
     ]
     number = 1 + max((n for n in numbers if isinstance(n, int)), default=0)
-    return Expansion((), "none", "draft", {PHASE: phase, DRAFT: number, WHY: why, **notes})
+    return Expansion((), "none", "draft", {PHASE: phase, DRAFT: number, **notes}, why)
 
 
 def drafts_due(view: View, drafts: int) -> bool:
@@ -162,7 +160,8 @@ def repair(view: View, chosen: Repair, limit: int, **notes: Any) -> Expansion:
         (node.id,),
         decide(view.tree, (node.id,), "repair"),
         "repair",
-        {PHASE: "expand", WHY: why, **notes},
+        {PHASE: "expand", **notes},
+        why,
     )
 
 
@@ -195,7 +194,8 @@ def tune(view: View, node: Node, **notes: Any) -> Expansion:
         (node.id,),
         decide(view.tree, (node.id,), "tune"),
         "tune",
-        {PHASE: "expand", WHY: why, **notes},
+        {PHASE: "expand", **notes},
+        why,
     )
 
 
@@ -222,7 +222,7 @@ def improve(
     why = f"{node.id} at {node.score:.3g}x" + (
         f", {tries} children so far" if tries else ", not expanded yet"
     )
-    return Expansion((node.id,), chosen, "improve", {PHASE: "expand", WHY: why, **notes})
+    return Expansion((node.id,), chosen, "improve", {PHASE: "expand", **notes}, why)
 
 
 def crossover(view: View, node: Node, other: Node, **notes: Any) -> Expansion:
@@ -233,7 +233,8 @@ def crossover(view: View, node: Node, other: Node, **notes: Any) -> Expansion:
         parents,
         decide(view.tree, parents, "crossover"),
         "crossover",
-        {PHASE: "expand", WHY: why, **notes},
+        {PHASE: "expand", **notes},
+        why,
     )
 
 
