@@ -1,0 +1,236 @@
+"""A node, an evaluation, or the difference of two nodes as text, cut into pieces."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Sequence
+
+from harness.types import to_json
+from kevolve_mcp import api
+from kevolve_mcp.actions import Action
+from kevolve_mcp.errors import NotFound, UsageError
+from kevolve_mcp.search import ROOT, Node, Tree, observed
+from kevolve_mcp.store import SessionRecord, Store, StoredEvaluation
+from kevolve_mcp.synthesis.wording import met_line, settings
+
+from . import listings
+from .outline import outlined
+from .trees import ids
+from .types import TreeView
+
+PIECE = 24_000  # characters of one answer, about 6,000 tokens
+SECTIONS = ("summary", "source", "log", "profile", "assembly", "cases", "stages", "context")
+
+
+def piece(text: str, cursor: int) -> tuple[str, int, int]:
+    """The part of the text from `cursor` on; where the rest begins and how many characters it has,
+    0 at the end."""
+    if cursor > len(text):
+        raise UsageError(
+            f"a cursor of {cursor} lies behind the end ({len(text)} characters)",
+            "Begin with 0, and go on where the last answer says that the rest begins.",
+        )
+    part = text[cursor : cursor + PIECE]
+    if cursor + len(part) < len(text) and (cut := part.rfind("\n")) > 0:
+        part = part[: cut + 1]
+    remaining = len(text) - cursor - len(part)
+    return part.rstrip(), cursor + len(part) if remaining else 0, remaining
+
+
+def node_page(
+    store: Store, record: SessionRecord, tree: Tree, node_id: str, section: str, cursor: int
+) -> TreeView:
+    node = _find(tree, node_id)
+    view = api.node(tree, node)
+    found = store.evaluations.get(node.evaluation)
+    if section == "source":
+        body = store.candidates.get(node.candidate).source
+    elif section == "context":
+        if node.ask is None:
+            raise NotFound(f"{node.id} answers no ask", "It was submitted without one.")
+        body = store.asks.shown(record.id, node.ask)
+    elif section == "assembly":
+        body = listings.text(store, found.evaluation)
+    elif section:
+        body = _section(found, section)
+    else:
+        facts = [
+            (
+                f"parents: {', '.join(node.parents) or 'none (root)'}; children: "
+                f"{ids(tree.children(node.id)) or 'none'}"
+            ),
+            *([f"hypothesis: {node.hypothesis}"] if node.hypothesis else []),
+            *([f"rationale: {node.rationale}"] if node.rationale else []),
+            *_foretold(tree, node),
+            _section(found, "summary"),
+            f"sections: {', '.join(SECTIONS[1:])}",
+        ]
+        body = "\n".join(facts)
+    return TreeView(
+        "node",
+        f"{node.id} of {record.id}: {node_line(view, False)}",
+        *piece(body, cursor),
+        nodes=(view,),
+        evaluation=api.evaluation(found.evaluation, found.id, held_out=False),
+    )
+
+
+def node_line(node: api.Node, detailed: bool) -> str:
+    figure = (
+        f"{node.fitness:.3g}x"
+        if node.status == "correct" and node.fitness is not None
+        else node.status
+    )
+    effect = f" ({node.versus_parent:.3g}x its parent)" if node.versus_parent is not None else ""
+    second = f" also from {', '.join(node.parents[1:])}" if len(node.parents) > 1 else ""
+    whence = node.origin or node.provenance
+    origin = f" [{whence}]" if whence else ""
+    params = f" {settings(node.params)}" if node.params else ""
+    met = f" ({met_line(node.id, node.met)})" if node.met else ""
+    line = f"{node.id} {figure}{effect} {node.role}{origin}{second}{params}{met}"
+    if detailed:
+        line += f" | {' '.join(node.hypothesis.split())}" if node.hypothesis else ""
+        line += f" | {', '.join(node.signals)}" if node.signals else ""
+    return line
+
+
+def _foretold(tree: Tree, node: Node) -> list[str]:
+    """What the author predicted and what was measured; nothing without a prediction, since the
+    figure stands above."""
+    if not node.predicted_speedup:
+        return []
+    found = observed(tree, node)
+    of = "the strongest baseline" if node.parents in ((), (ROOT,)) else "its parent"
+    measured = f"measured: {found:.3g}x" if found else "nothing was measured"
+    return [f"predicted: {node.predicted_speedup:.3g}x the speed of {of}; {measured}"]
+
+
+def evaluation_page(store: Store, evaluation_id: str, section: str, cursor: int) -> TreeView:
+    found = store.evaluations.get(evaluation_id)
+    e = found.evaluation
+    if section == "source":
+        body = store.candidates.get(e.candidate).source
+    elif section == "assembly":
+        body = listings.text(store, e)
+    else:
+        body = _section(found, section or "summary")
+    head = f"{found.id}: {e.status}, {e.purpose} through {e.through}, {e.target}"
+    shown = api.evaluation(e, found.id, held_out=e.purpose in ("confirm", "export"))
+    return TreeView("evaluation", head, *piece(body, cursor), evaluation=shown)
+
+
+def _section(found: StoredEvaluation, section: str) -> str:
+    e = found.evaluation
+    if section == "log":
+        logs = [f"[{s.stage}] {s.message}\n{s.log}" for s in e.stages if s.log or s.message]
+        return (
+            "Printed by compiler and candidate (untrusted text):\n" + "\n".join(logs)
+            if logs
+            else "nothing was printed"
+        )
+    if section == "profile":
+        parts = [
+            "\n".join([f"[{s.stage}]", *outlined(to_json(s.data))]) for s in e.stages if s.data
+        ]
+        return "\n".join(parts) or "no figures were taken"
+    if section == "stages":
+        return "\n".join(
+            (
+                f"{s.stage}: {'ok' if s.ok else 'failed'}, {s.seconds:.2f} "
+                f"s{f', {s.message}' if s.message else ''}"
+            )
+            for s in e.stages
+        )
+    cases = [c for c in e.cases if not c.held_out or e.purpose in ("confirm", "export")]
+    if section == "cases":
+        return json.dumps([to_json(c) for c in cases], indent=1)
+    if section == "context":
+        raise UsageError(
+            "an evaluation has no context", "Name the node: its ask's text is its context."
+        )
+    lines = [
+        e.message,
+        (
+            f"device: {e.environment.device}; {e.environment.toolchain}; isolation "
+            f"{e.environment.isolation}"
+        ),
+    ]
+    if processes := api.processes(e):
+        lines.append(f"timed in {processes} fresh processes")
+    lines += [
+        f"- {c.name}: {_case(c.correct, c.speedup, c.interval, c.verdict)} {c.detail}".rstrip()
+        for c in cases
+    ]
+    lines += [f"signal {s.name}: {s.message}" for s in e.signals]
+    return "\n".join(lines)
+
+
+def _case(
+    correct: bool, speedup: float | None, interval: Sequence[float] | None, verdict: str | None
+) -> str:
+    if not correct:
+        return "wrong"
+    if speedup is None:
+        return "correct, not timed"
+    return (
+        f"{speedup:.3g}x"
+        + (f" [{interval[0]:.3g}, {interval[1]:.3g}]" if interval else "")
+        + f" {verdict or ''}"
+    )
+
+
+def difference_page(
+    store: Store, record: SessionRecord, tree: Tree, node_id: str, diff_base: str, cursor: int
+) -> TreeView:
+    if not node_id:
+        raise UsageError(
+            "a difference needs the node that it is of",
+            "",
+            Action("view", session=record.id, node="n5", other="parent"),
+        )
+    node = _find(tree, node_id)
+    if diff_base == "parent":
+        diff_base = node.parents[0] if node.parents else ROOT
+    # the root is the task: its text is the reference
+    others = [] if diff_base == ROOT else [_find(tree, diff_base)]
+    old = (
+        store.candidates.get(others[0].candidate).source
+        if others
+        else store.tasks.get(record.task).source
+    )
+    new = store.candidates.get(node.candidate).source
+    lines = list(
+        difflib.unified_diff(
+            old.splitlines(keepends=True), new.splitlines(keepends=True), diff_base, node.id, n=3
+        )
+    )
+    body = (
+        "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+        or "the texts are equal"
+    )
+    added = sum(1 for line in lines if line.startswith("+") and not line.startswith("+++"))
+    removed = sum(1 for line in lines if line.startswith("-") and not line.startswith("---"))
+    return TreeView(
+        "diff",
+        f"{diff_base} -> {node.id}: +{added} -{removed} lines",
+        *piece(body, cursor),
+        nodes=tuple(api.node(tree, n) for n in (*others, node)),
+    )
+
+
+def _find(tree: Tree, node_id: str) -> Node:
+    if node_id == ROOT:
+        raise NotFound(
+            "n0 is the root, the task itself: it has no evaluation",
+            "Name another node; a difference from n0 compares with the task's text.",
+        )
+    if node_id not in tree.by_id:
+        near = difflib.get_close_matches(node_id, tree.by_id, 3, 0.3) or [
+            n.id for n in tree.nodes[-5:]
+        ]
+        raise NotFound(
+            f"there is no node {node_id!r}",
+            f"Near: {', '.join(near) or 'none, the tree is empty'}.",
+        )
+    return tree.by_id[node_id]
