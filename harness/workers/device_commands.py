@@ -8,6 +8,7 @@ import gc
 import os
 import resource
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from ..wire import buffers, device_memory, frames
@@ -20,6 +21,7 @@ class ShownHost:
 
     window: Window | None = None
     _held: Any = None  # the outputs of the last burst: the judge reads them where they lie
+    _longer: Sequence[list[Any]] = ()  # those of single calls before it that are held on to
     _events: Any = None
 
     def on_window(self: Any, fds: list[int], nbytes: int) -> None:
@@ -110,6 +112,14 @@ class ShownHost:
         torch.cuda.synchronize()
         gc.enable()
         return None, running.figures(int(begin.elapsed_time(end) * 1e6), before, after, queued)
+
+    def on_hold(self, fds: list[int], place: int, calls: list[int]) -> None:
+        """Hold on to the outputs of these calls of the last burst, in place of those of others that
+        are held, from number `place` on; without calls, to none any more."""
+        some = [self._held[call] for call in calls]
+        kept = list(self._longer) if calls else []
+        kept[place : place + len(some)] = some
+        self._longer = kept
 
     def _show(self: Any, model: Any, outputs: list[list[Any]]) -> list[list[Any]]:
         return self.window.show(outputs, gate.expected(model.outputs), self.tell)  # type: ignore[no-any-return]

@@ -47,8 +47,9 @@ class Window:
 
     def show(self, calls: list[list[Any]], expected: gate.Outputs, tell: Tell) -> list[list[Any]]:
         """Where the outputs of all calls lie, one after the other: address and, unless it is
-        contiguous, strides in elements. One in memory that cannot be shown is replaced by a copy,
-        in the lists as well."""
+        contiguous, strides in elements. One in memory that cannot be shown, or in that of the
+        inputs, which change once the calls are over, is replaced by a copy, in the lists as
+        well."""
         said = []
         for outputs in calls:
             if len(outputs) != len(expected):
@@ -74,7 +75,7 @@ class Window:
         if gate.spread_bytes(found.shape, found.stride(), found.itemsize) != found.nbytes:
             # with gaps, or one element several times: to be copied by whoever made it so
             found = found.contiguous()
-        if not (found.is_cuda and self._is_known(found, tell)):
+        if not (found.is_cuda and not self._holds(found) and self._is_known(found, tell)):
             found = found.to("cuda", copy=True)
             if not self._is_known(found, tell):
                 text = (
@@ -83,6 +84,10 @@ class Window:
                 )
                 raise modules.LoadError("exception", text)
         return found
+
+    def _holds(self, tensor: Any) -> bool:
+        """Whether a tensor lies in the window."""
+        return bool(0 <= tensor.data_ptr() - self._bytes.data_ptr() < len(self._bytes))
 
     def _is_known(self, tensor: Any, tell: Tell) -> bool:
         """Whether the judge knows all the memory around a tensor, now that it was told what is

@@ -29,6 +29,7 @@ from ..errors import Interfered, WorkerTimeout
 from ..processes.worker import Worker
 from . import device_link
 from .case_pool import CasePool
+from .device_copies import Copies, Lying, Taken, copy, grouped
 from .device_link import DeviceLink, Placed
 from .input_sets import InputSet
 from .slots import BurstResult, Slots, result_of
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 FLUSH_BYTES = 256 << 20  # more than any last-level cache of the devices at hand (an H200 has 60 MB)
 LOOK_S = 0.002  # between two looks after a worker whose calls run
 MOST_STEP = 1 << 40  # elements
-Copies = list[tuple[list["torch.Tensor"], list["torch.Tensor"]]]  # to, from, together
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,15 @@ class QueuedResult:
     start, by the judge's events on the device. whole_ns: from the start until the judge held the
     outputs, by its own clock, with all that it does itself. said: what the worker says of it, as in
     BurstResult. ready: whether all launches were queued before the start. reached_ns: how long the
-    device kept the judge waiting before any of it, when nobody should have had work for it."""
+    device kept the judge waiting before any of it, when nobody should have had work for it. lie:
+    where the worker has the outputs, but for empty ones."""
 
     before_ns: int
     whole_ns: int
     said: BurstResult
     ready: bool
     reached_ns: int
+    lie: list[Lying]
 
 
 class DeviceSlots(Slots):
@@ -66,6 +68,7 @@ class DeviceSlots(Slots):
         self._stride = pool.slot_bytes
         size = count * self._stride
         self._taken = 0  # calls whose outputs are held
+        self._lie: list[Lying] = []  # of a burst, until it is over
         self._turned: list[
             tuple[torch.Tensor, torch.Tensor]
         ] = []  # outputs in other strides: where they belong, as they were copied
@@ -111,9 +114,9 @@ class DeviceSlots(Slots):
         said = worker.data(reply)
         if not isinstance(said, dict):
             raise Interfered("it does not say where its outputs lie")
-        _copy(self._copies(link, said.get("outputs"), len(order)))
+        copy(self._copies(link, said.get("outputs"), len(order)))
         torch.cuda.synchronize()
-        self._taken = len(order)
+        self._taken, self._lie = len(order), []
         self._order()
         return result_of(reply, time.perf_counter_ns() - start, said.get("operators"))
 
@@ -153,8 +156,9 @@ class DeviceSlots(Slots):
             gc.enable()
             # nobody waits for any of it any more, however this ends
             link.words[GO] = link.words[DONE] = link.number
+            lie, self._lie = self._lie, []
         self._order()
-        return QueuedResult(before_ns, whole_ns, result_of(reply, whole_ns), ready, reached_ns)
+        return QueuedResult(before_ns, whole_ns, result_of(reply, whole_ns), ready, reached_ns, lie)
 
     def _measured(
         self,
@@ -188,7 +192,7 @@ class DeviceSlots(Slots):
         early = copies is not None
         if copies is not None:
             link.words.await_on(stream, DONE, link.number)
-            _copy(copies)
+            copy(copies)
             last.record()
         reply = _until(lambda: own.words[GO] == own.number, worker, deadline)
         begun = time.perf_counter_ns()
@@ -199,7 +203,7 @@ class DeviceSlots(Slots):
         try:
             if not early:
                 reply = _until(lambda: link.words[DONE] == link.number, worker, deadline, reply)
-                _copy(copies)
+                copy(copies)
                 last.record()
             reply = _until(last.query, worker, deadline, reply)
         finally:
@@ -212,6 +216,22 @@ class DeviceSlots(Slots):
     def put(self, place: Any) -> None:
         size = self._taken * self._stride
         place[:size].copy_(self._held[:size])
+
+    def taken(self, lie: Sequence[Lying], call: int) -> list[Taken]:
+        """Copies of the outputs of one call of the last burst. lie: where the worker has all."""
+        import torch
+
+        found = []
+        for one in lie:
+            if one.number // len(self._leaves) != call:
+                continue
+            leaf = self._leaves[one.number % len(self._leaves)]
+            dtype, shape = getattr(torch, leaf["dtype"]), leaf["shape"]
+            start, there = call * self._stride + leaf["offset"], one.there.view(dtype)
+            there = there.as_strided(shape, one.strides) if one.strides else there.view(shape)
+            value = self._held[start : start + leaf["nbytes"]].clone()
+            found.append(Taken(there, value.view(dtype).view(shape)))
+        return found
 
     def storage(self, places: int, calls: int) -> list[Any]:
         size = calls * self._stride
@@ -238,7 +258,7 @@ class DeviceSlots(Slots):
         self._turned = []
         if key:
             return self._copies(link, said, calls)
-        return _grouped(
+        return grouped(
             [(place, self._other[start : start + len(place)]) for start, place in self._flat(calls)]
         )
 
@@ -264,7 +284,7 @@ class DeviceSlots(Slots):
         if not isinstance(said, list) or len(said) != calls * len(self._leaves):
             raise Interfered("it does not say where all of its outputs lie")
         found: list[tuple[torch.Tensor, torch.Tensor]] = []
-        self._turned = []
+        self._turned, self._lie = [], []
         for number, (each, (_, place)) in enumerate(zip(said, self._flat(calls), strict=True)):
             leaf = self._leaves[number % len(self._leaves)]
             if (
@@ -282,6 +302,7 @@ class DeviceSlots(Slots):
                 raise Interfered("an output lies at an address that its dtype does not have")
             if strides is None:
                 found.append((place, link.bytes_at(address, leaf["nbytes"])))
+                self._lie.append(Lying(number, found[-1][1], None))
                 continue
             if not isinstance(strides, list) or not all(
                 isinstance(step, int) and 0 <= step < MOST_STEP for step in strides
@@ -293,13 +314,14 @@ class DeviceSlots(Slots):
                 raise Interfered("an output has gaps, or elements that are several")
             # brought into order when no clock runs
             found.append((place, link.bytes_at(address, leaf["nbytes"])))
+            self._lie.append(Lying(number, found[-1][1], strides))
             self._turned.append(
                 (
                     place.view(dtype).view(leaf["shape"]),
                     place.view(dtype).as_strided(leaf["shape"], strides),
                 )
             )
-        return _grouped(found)
+        return grouped(found)
 
 
 def _until(
@@ -332,33 +354,6 @@ class _Private:
 @cache
 def _private() -> _Private:
     return _Private()
-
-
-def _grouped(copies: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Copies:
-    """What can be copied together: many small copies would be as many launches."""
-    import torch
-
-    together: dict[torch.dtype, tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
-    for place, source in copies:
-        whole = len(source) | source.data_ptr() | place.data_ptr()
-        wide = next(
-            (dtype for width, dtype in ((8, torch.int64), (4, torch.int32)) if whole % width == 0),
-            torch.uint8,
-        )
-        places, sources = together.setdefault(wide, ([], []))
-        places.append(place.view(wide))
-        sources.append(source.view(wide))
-    return list(together.values())
-
-
-def _copy(copies: Copies) -> None:
-    import torch
-
-    for places, sources in copies:
-        if len(places) == 1:
-            places[0].copy_(sources[0])
-        else:
-            torch._foreach_copy_(places, sources)
 
 
 def _room(size: int) -> torch.Tensor:

@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 
 from ...workers import gate
 
-# Outputs that are held at once, of so many bytes together; one in any case. Where a large one lay,
-# glibc's next may not fit, and takes fresh pages: of 90 turns with 4 of 8 MiB, 5 did.
+# Outputs that are held at once, of so many bytes together on a CPU; one in any case. Where a large
+# one lay, glibc's next may not fit, and takes fresh pages: of 90 turns with 4 of 8 MiB, 5 did.
 MOST_HELD, HELD_BYTES = 4, 16 << 20
 T = TypeVar("T")
 
@@ -33,10 +33,10 @@ class Drawn:
 class HeldOutputs(Generic[T]):
     """A few outputs of all turns so far, each turn as likely: which of them will be looked at again
     is drawn when they are there. As many are held from the first turn on, so that the worker's heap
-    does not grow later. T: what the judge keeps of one."""
+    does not grow later. T: what the judge keeps of one. most_bytes: of all together."""
 
-    def __init__(self, each_bytes: int) -> None:
-        self._room = max(1, min(MOST_HELD, HELD_BYTES // max(1, each_bytes)))
+    def __init__(self, each_bytes: int, most_bytes: int = HELD_BYTES) -> None:
+        self._room = max(1, min(MOST_HELD, most_bytes // max(1, each_bytes)))
         self._held: list[T] = []
         self._turns = 0
 

@@ -27,7 +27,8 @@ from ..processes.worker import Worker
 from ..stage_context import StageContext
 from ..tasks.drawer import BURSTS, Drawer
 from . import blocks, paired
-from .runners import Burst, InBursts, OneByOne, Queued
+from .queued import Queued
+from .runners import Burst, InBursts, OneByOne
 
 _WORKERS = (WorkerFailed, WorkerDied, WorkerTimeout, Interfered)
 
@@ -197,9 +198,6 @@ class _CaseRounds:
             nothing = self._sides.nothing(turn)
             for block in self._blocks.values():
                 block.null_ns += nothing
-        for side in self._candidates:
-            with self._own(side.name):
-                paired.raise_if_changed(self._case.name, self._sides.kept(side.name))
         alone = pool.alone if half is pool.halves[-1] else []
         for number in range(len(alone) // len(self._candidates)):
             self._rng.shuffle(order)
@@ -209,6 +207,9 @@ class _CaseRounds:
                 for own, block in self._blocks.items():
                     if name in (own, self._baseline):
                         block.alone_us.setdefault("" if name == own else name, []).append(us)
+        for side in self._candidates:
+            with self._own(side.name):
+                paired.raise_if_changed(self._case.name, self._sides.kept(side.name))
 
     def _chosen(self, groups: Sequence[Group], name: str, number: int) -> Group:
         """The sets of a side in a round. Candidates of one author could tell each other what comes

@@ -36,7 +36,8 @@ from ..processes.worker import Worker
 from ..tasks.drawer import BURSTS
 from ..tasks.opening import OpenTask
 from .memory_use import MemoryUse
-from .runners import Burst, InBursts, OneByOne, Queued, Sides
+from .queued import Queued
+from .runners import Burst, InBursts, OneByOne, Sides
 
 if TYPE_CHECKING:
     import torch
@@ -208,13 +209,13 @@ class _Rounds:
         # not between the rounds: one side's process would be warmer for them
         for _ in range(min(rounds, sides.NULL_TURNS)):
             self._block.null_ns += sides.nothing(turn)
-        self._look_again(self._sides.kept(""))
         for chosen in pool.alone if half is pool.halves[-1] else ():
             self._rng.shuffle(names)
             for name in names:
                 self._block.alone_us.setdefault(name, []).append(
                     self._timed(name, chosen, turn).inside_ns / 1e3
                 )
+        self._look_again(self._sides.kept(""))
 
     def verify(self) -> None:
         """Look at the outputs that wait for it."""

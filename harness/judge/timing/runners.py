@@ -1,5 +1,5 @@
 """The two sides of one timed block, and how a burst of either is run: on a CPU call by call, on a
-device all calls at once, by the judge's clock where it shares memory with its workers."""
+device all calls at once. See `queued` for a device that shares memory with the judge."""
 
 from __future__ import annotations
 
@@ -20,11 +20,9 @@ from ..exchange import bursts
 from ..exchange.billed import ByBill
 from ..exchange.calls import Caller
 from ..exchange.case_pool import CasePool
-from ..exchange.device_slots import DeviceSlots, QueuedResult
 from ..exchange.input_sets import InputSet
 from ..exchange.packets import ByPacket
 from ..exchange.slots import BurstResult, Slots
-from ..figures import statistics
 from ..processes.freezing import Turn
 from ..processes.worker import Worker
 from ..tasks.opening import COMPILE_SECONDS, OpenTask
@@ -32,17 +30,6 @@ from .settling import is_settled, longest_fault_ns
 
 WARM_BURSTS, MOST_WARM_BURSTS = 2, 10
 NOTHINGS = 2  # calls that do nothing, each time they are made
-# for launches to be queued: the first time; at least, afterwards
-SETTLING_S, QUEUEING_S = 1.0, 0.05
-# Of a queued burst: what a candidate could save of what a burst of nothing takes, from the judge's
-# word to its first kernel and from its last one to its own word; and what the judge hears late of
-# one that waits for the device itself.
-OPEN_NS, HEARING_NS = 8_000, 60_000
-LEAST_NS = 500  # of a call: no device begins with kernels one after the other in less
-# an idle device is had in 0.2 ms (H200), one on which a kernel runs when its process's share of 2
-# ms is over
-BUSY_NS = 1_000_000
-APPEARING_NS = 100_000  # by which the time that inputs take to appear scatters, generously
 
 
 @dataclass(frozen=True)
@@ -289,88 +276,6 @@ class InBursts(Sides):
             self.seconds,
             queue_ns=queue_ns,
         )
-
-
-class Queued(Sides):
-    """On a device that shares memory with the judge: calls wait in the stream for the judge's word,
-    and its clock gives the figure, less what a burst takes that calls nothing."""
-
-    NULL_TURNS = 1  # what such a burst takes was measured before
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        # seconds in which a side has queued its launches, or never will
-        self._patience: dict[str, float] = {}
-        # by the number of calls of a burst that calls none: see QueuedResult
-        self._nothing_ns: dict[int, tuple[int, int]] = {}
-        self._waits = False  # whether a side waits for the device itself
-        self._busy = False  # whether somebody had work for the device before a burst of nothing
-
-    def _settle(self, name: str, place: Any, turn: Turn) -> int:
-        worker, slots, key = self.workers[name], self._slots(name), self.keys[name]
-        with turn(worker.root):
-            # what is loaded late is loaded now
-            bursts.run(worker, slots, key, [self.warm], [0], self.seconds)
-            self._patience[name] = SETTLING_S
-            for _ in range(WARM_BURSTS):
-                found = slots.queued(
-                    worker, key, [self.warm] * self.pool.calls, self.seconds, self._patience[name]
-                )
-                self._patience[name] = (
-                    max(QUEUEING_S, 5e-9 * found.said.queued_ns) if found.ready else QUEUEING_S
-                )
-        if not self._nothing_ns:
-            for sets in (self.pool.timing[0].sets, *(group.sets for group in self.pool.alone[:1])):
-                some = [self._nothing(sets, turn) for _ in range(self.pool.nothings)]
-                before_ns, whole_ns = (
-                    statistics.median(each)
-                    for each in zip(*((s.before_ns, s.whole_ns) for s in some), strict=True)
-                )
-                self._nothing_ns[len(sets)] = round(before_ns), round(whole_ns)
-        return self._figure(found, self.pool.calls)
-
-    def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Burst:
-        slots, worker = self._slots(name), self.workers[name]
-        with turn(worker.root):
-            found = slots.queued(worker, self.keys[name], sets, self.seconds, self._patience[name])
-        slots.put(place)
-        self._waits |= not found.ready
-        ns, said = self._figure(found, len(sets)), found.said
-        busy = found.reached_ns > BUSY_NS or self._busy
-        return Burst(
-            ns,
-            ns,
-            said.minor_faults,
-            said.switches,
-            said.queued_ns,
-            said_ns=said.inside_ns,
-            busy=busy,
-        )
-
-    def nothing(self, turn: Turn) -> list[tuple[int, int]]:
-        calls = self.pool.calls
-        open_ns = OPEN_NS + (HEARING_NS if self._waits else 0)
-        return [(self._nothing(self.pool.timing[0].sets, turn).whole_ns // calls, open_ns // calls)]
-
-    def _figure(self, found: QueuedResult, calls: int) -> int:
-        """Nanoseconds of the calls. Inputs that took longer to appear than usual were perhaps seen
-        by others meanwhile."""
-        before_ns, whole_ns = self._nothing_ns[calls]
-        late_ns = max(0, found.before_ns - before_ns - APPEARING_NS)
-        return max(LEAST_NS * calls, found.whole_ns - whole_ns + late_ns)
-
-    def _nothing(self, sets: Sequence[InputSet], turn: Turn) -> QueuedResult:
-        """A burst that calls nothing, in the baselines' process."""
-        name = next(filter(None, self.workers))
-        with turn(self.workers[name].root):
-            found = self._slots(name).queued(self.workers[name], "", sets, self.seconds, SETTLING_S)
-        self._busy |= found.reached_ns > BUSY_NS
-        return found
-
-    def _slots(self, name: str) -> DeviceSlots:
-        found = self.slots[name]
-        assert isinstance(found, DeviceSlots)
-        return found
 
 
 def _caller(
