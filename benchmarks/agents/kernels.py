@@ -56,7 +56,8 @@ class Kernels:
             return None
         session = sessions[0].session
         tree = self.tree(session.id)
-        node = tree.by_id.get(str(session.outcome.get("node"))) or tree.best()
+        ended = session.outcome
+        node = (tree.by_id.get(ended.node) if ended else None) or tree.best()
         return self.of_node(node) if node is not None else None
 
     def _text(self, candidate: str) -> str:

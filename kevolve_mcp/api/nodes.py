@@ -30,6 +30,8 @@ class Node:
     """What its author was asked for."""
     origin: str | None = None
     """Where a start came from; null for what the search made."""
+    borrowed: bool = False
+    """Whether that was a skill or a similar task, and not the user's own file."""
     hypothesis: str = ""
     """What was changed and why, in its author's words."""
     predicted_speedup: float | None = None
@@ -75,6 +77,7 @@ def node(tree: Tree, found: Domain) -> Node:
         eligible=found.eligible,
         role=found.role,
         origin=str(found.origin) if found.origin else None,
+        borrowed=found.origin is not None and found.origin.kind != "user_file",
         hypothesis=found.hypothesis,
         predicted_speedup=found.predicted_speedup,
         versus_parent=effect.ratio,

@@ -29,6 +29,7 @@ def test_sessions_tree_show_and_diff(kevolve: Kevolve, session: str, tmp_path: P
     data = json.loads(kevolve("tree", session, "--json").stdout)
     assert data["session"]["id"] == session
     assert data["nodes"][0]["origin"] == "user file"
+    assert data["nodes"][0]["borrowed"] is False
 
     shown = kevolve("show", session, "n1")
     assert "n1" in shown.stdout

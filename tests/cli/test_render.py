@@ -52,7 +52,12 @@ NODE = api.Node(
     hypothesis="wider vectors",
 )
 START = api.Node(
-    "n2", fitness=1.21, interval=(1.2, 1.22), role="start", origin="skill: row_normalization"
+    "n2",
+    fitness=1.21,
+    interval=(1.2, 1.22),
+    role="start",
+    origin="skill: row_normalization",
+    borrowed=True,
 )
 SESSION = api.Session(
     "rows-7f3a",

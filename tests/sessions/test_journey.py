@@ -210,6 +210,9 @@ async def test_a_finished_kernel_starts_the_next_session_of_a_similar_task(bench
         assert ask.start is not None
         assert ask.start.origin == "task: scale"
         assert "speedup=1.9" in ask.start.source
+        lent = await told(service, other, ask.start.source, ask_id=ask.id)
+        assert lent.node is not None
+        assert (lent.node.origin, lent.node.borrowed) == ("task: scale", True)
 
 
 async def test_knowledge(bench: Bench) -> None:

@@ -16,9 +16,6 @@ from kevolve_mcp.driver import Outcome
 from .cases import cases_table, naive_note, unclear_note
 from .figures import speedup_text, with_interval
 
-# the origin of the kernel that the user brought; every other one is borrowed
-OWN_START = "user file"
-
 
 def claimed(ending: api.Finished) -> tuple[CaseResult, ...]:
     """The cases of the one measurement to report: the package as a user calls it, else the
@@ -142,7 +139,7 @@ def _style(figure: api.Evaluation | None) -> str:
 def _origin(node: api.Node) -> str:
     if not node.origin:
         return f"[{node.role}]"
-    return f"[start: {node.origin}]" if node.origin == OWN_START else f"[borrowed: {node.origin}]"
+    return f"[borrowed: {node.origin}]" if node.borrowed else f"[start: {node.origin}]"
 
 
 def _change(node: api.Node) -> str:
