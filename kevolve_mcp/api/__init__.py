@@ -7,6 +7,7 @@ changes the public interface.
 from .evaluations import Evaluation, Signal, evaluation, processes
 from .nodes import Node, best, lineage, node
 from .results import Compared, Depth, Duel, Evaluated, Finished, Opened, Skill, Trial, Tuned
+from .schema import outline
 from .sessions import Exported, Left, Session, Similar, TaskCase, exported, left, session, similar
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "left",
     "lineage",
     "node",
+    "outline",
     "processes",
     "session",
     "similar",

@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.types import CaseDuel, CaseResult, Evaluation, Signal, to_json
 from harness.types import Verdict as Word
+from kevolve_mcp import api
 
 CaseRow = dict[str, Any]
 
@@ -75,37 +76,18 @@ class Verdict:
         return self.evaluation.cases if self.evaluation else ()
 
     def as_json(self) -> dict[str, Any]:
-        """candidate, status, message, hint, signals (names), findings (name, kind, message,
-        evidence), fitness, eligible, cases (every field of CaseResult), stages (stage, ok, seconds,
-        message, log), environment, seconds, device_seconds, head_to_head (against, ratio, interval,
-        verdict, cases), not_compared."""
-        evaluation = self.evaluation
-        known: dict[str, Any] = {
-            "candidate": self.candidate,
-            "status": self.status,
-            "message": self.message,
+        """Return the evaluation as every surface shows it, with `file`, `hint`, `head_to_head` and
+        `not_compared`. Of a file that could not be judged: status and message alone."""
+        shown = (
+            api.evaluation(self.evaluation, record=True)
+            if self.evaluation
+            else api.Evaluation(message=self.message)
+        )
+        return {
+            "file": self.candidate,
             "hint": self.hint,
-            "signals": [s.name for s in self.signals],
-            "findings": [{**to_json(s), "kind": s.kind} for s in self.signals],
-            "fitness": self.fitness,
-            "eligible": self.eligible,
-            "cases": [to_json(c) for c in self.cases],
-        }
-        if evaluation is None:
-            return known | {
-                "stages": [],
-                "environment": None,
-                "seconds": 0.0,
-                "device_seconds": 0.0,
-                "head_to_head": [],
-                "not_compared": "",
-            }
-        stages = [{k: v for k, v in to_json(s).items() if k != "data"} for s in evaluation.stages]
-        return known | {
-            "stages": stages,
-            "environment": to_json(evaluation.environment),
-            "seconds": evaluation.seconds,
-            "device_seconds": evaluation.device_seconds,
+            **to_json(shown),
+            "status": self.status,
             "head_to_head": [to_json(won) for won in self.head_to_head],
             "not_compared": self.not_compared,
         }

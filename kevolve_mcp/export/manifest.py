@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.types import Candidate, Evaluation
+from harness.types import Candidate
+from kevolve_mcp import api
 
-FORMAT = 1  # raise it when a package of today could no longer be read
+FORMAT = 2  # raise it when a package of today could no longer be read
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,6 @@ class Package:
     task_source: str
     task_path: Path
     candidate: Candidate
-    evaluation: Evaluation
-    as_called: Evaluation | None
+    evaluation: api.Evaluation
+    as_called: api.Evaluation | None
     texts: dict[str, str]

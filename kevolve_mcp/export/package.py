@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.types import PROTOCOL_VERSION, Candidate, Evaluation, Goal, Policy, Task, to_json
-from kevolve_mcp import __version__
+from kevolve_mcp import __version__, api
 from kevolve_mcp.errors import Conflict, UsageError
 
 from .decisions import Decision, decide, dispatch_data, torch_device
@@ -105,7 +105,7 @@ def _compose(
     approval: tuple[str, str],
     goal: Goal,
 ) -> tuple[dict[str, str], Manifest]:
-    name = identifier(task.name)
+    name, shown = identifier(task.name), api.evaluation(evaluation, record=True)
     stamp = hashlib.sha256(f"{task.digest}\0{candidate.digest}".encode()).hexdigest()[:8]
     operator, device = f"kevolve_{name}::{name}_{stamp}", torch_device(evaluation.target)
     kernel, edits = packaged(candidate.source)
@@ -121,7 +121,7 @@ def _compose(
             {
                 "session": session,
                 "policy": to_json(policy),
-                "evaluation": to_json(evaluation),
+                "evaluation": to_json(shown),
                 "as_called": None,
             }
         ),
@@ -153,7 +153,7 @@ def _compose(
         files={},
         goal=str(goal),
     )
-    texts["README.md"] = package_readme(manifest, evaluation, None)
+    texts["README.md"] = package_readme(manifest, shown, None)
     manifest = replace(manifest, files={file: sha256(text) for file, text in sorted(texts.items())})
     texts["manifest.json"] = json_text(to_json(manifest))
     return texts, manifest

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness.types import Candidate, CodecError, Evaluation, from_json
+from harness.types import Candidate, CodecError, from_json
+from kevolve_mcp import api
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
 
 from .files import sha256
@@ -61,8 +62,8 @@ def read_package(folder: Path | str) -> Package:
         texts["reference.py"],
         path / "reference.py",
         candidate,
-        from_json(Evaluation, measured["evaluation"]),
-        None if as_called is None else from_json(Evaluation, as_called),
+        from_json(api.Evaluation, measured["evaluation"]),
+        None if as_called is None else from_json(api.Evaluation, as_called),
         texts,
     )
 

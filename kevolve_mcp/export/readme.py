@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from importlib.resources import files as resources
 
-from harness.types import CaseResult, Evaluation, Goal
+from harness.types import CaseResult, Goal
+from kevolve_mcp.api import Evaluation
 from kevolve_mcp.search import unmet_goals
 
 from .decisions import speedup_text
@@ -36,13 +37,13 @@ def package_readme(manifest: Manifest, evaluation: Evaluation, as_called: Evalua
         rows="\n".join(_rows(manifest, evaluation, as_called)),
         naive=_naive(as_called or evaluation),
         kernel_cases=", ".join(manifest.kernel_cases) or "none",
-        device=evaluation.environment.device,
-        toolchain=evaluation.environment.toolchain,
+        device=evaluation.device,
+        toolchain=evaluation.toolchain,
         threads=max((case.threads for case in evaluation.cases), default=1),
         lineage=_lineage(manifest.lineage),
         session=f" of session {manifest.session}" if manifest.session else "",
         key=manifest.key[:16],
-        isolation=evaluation.environment.isolation,
+        isolation=evaluation.isolation,
         policy=evaluation.policy,
         approved=f" Approved by {manifest.approved_by}, {manifest.approved_at}."
         if manifest.approved_by

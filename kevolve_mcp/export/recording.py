@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.types import Evaluation, to_json
+from kevolve_mcp import api
 from kevolve_mcp.errors import UsageError
 
 from .candidate import package_candidate
@@ -33,12 +34,11 @@ def record_evaluation(folder: Path | str, evaluation: Evaluation) -> ExportResul
             "this evaluation is not of the package's candidate under the package's task",
             "evaluate package_candidate(folder) under the task of the session",
         )
-    measurements = json.loads(package.texts["measurements.json"]) | {
-        "as_called": to_json(evaluation)
-    }
+    shown = api.evaluation(evaluation, record=True)
+    measurements = json.loads(package.texts["measurements.json"]) | {"as_called": to_json(shown)}
     rewritten = {
         "measurements.json": json_text(measurements),
-        "README.md": package_readme(package.manifest, package.evaluation, evaluation),
+        "README.md": package_readme(package.manifest, package.evaluation, shown),
     }
     manifest = replace(
         package.manifest,

@@ -133,7 +133,20 @@ def slim(tool: Tool) -> None:
     _slim(tool.parameters)
     if tool.output_schema is not None:
         _slim(tool.output_schema)
+        _slim_output(tool.output_schema)
         tool.output_schema.pop("description", None)
+
+
+def _slim_output(schema: Any) -> None:
+    """What may be there besides, and what stands for nothing, matters to nobody who reads an
+    answer."""
+    for field in schema["properties"].values():
+        options = field.pop("anyOf", None)
+        if options:
+            field["type"] = [option["type"] for option in options]
+        field.pop("default", None)
+        for described in (field, field.get("items", {})):
+            described.pop("additionalProperties", None)
 
 
 def _slim(schema: Any) -> None:

@@ -322,7 +322,8 @@ def _exported(folder: Path, confirmed: Evaluation) -> ExportResult | None:
         package = read_package(place)
     except KEvolveError:
         return None
-    if package.evaluation.key != confirmed.key or package.evaluation != confirmed:
+    shown = api.evaluation(confirmed, record=True)
+    if package.manifest.key != confirmed.key or package.evaluation != shown:
         return None
     return ExportResult(
         package.path, tuple(sorted({*package.texts, "manifest.json"})), package.manifest

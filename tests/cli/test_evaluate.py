@@ -52,13 +52,13 @@ def test_json_is_one_object_per_candidate_and_nothing_else(
     result = kevolve("evaluate", task, good, wrong, "--json")
     assert result.exit_code == 1
     first, second = json.loads(result.stdout)
-    assert first["candidate"] == str(good)
+    assert first["file"] == str(good)
     assert first["status"] == "correct"
     assert first["fitness"] > 1
     assert first["cases"][0]["baselines"] == {"eager": 120.0, "compile": 100.0}
     assert first["cases"][0]["interval"][0] < first["cases"][0]["speedup"]
     assert second["status"] == "incorrect"
-    assert second["signals"] == ["wrong.values"]
+    assert [s["name"] for s in second["signals"]] == ["wrong.values"]
     assert second["fitness"] == 0.0
 
 

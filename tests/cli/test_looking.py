@@ -60,7 +60,7 @@ def test_sessions_tree_show_and_diff(kevolve: Kevolve, session: str, tmp_path: P
     package = tmp_path / "copy"
     judged = kevolve("evaluate", "--package", package, "--json")
     assert judged.exit_code == 0, judged.output
-    assert json.loads(judged.stdout)[0]["candidate"] == str(package)
+    assert json.loads(judged.stdout)[0]["file"] == str(package)
     (package / "kernel.py").write_text("changed")
     changed = kevolve("evaluate", "--package", package)
     assert changed.exit_code == 1

@@ -3,21 +3,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from dataclasses import fields
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
+
+import jsonschema
+from pydantic import TypeAdapter
 
 from harness import settings
-from harness.types import ISOLATION_LEVELS, KIND_OF, STAGES, VOCABULARY, CaseResult, Status
+from harness.types import ISOLATION_LEVELS, KIND_OF, STAGES, VOCABULARY, CaseResult, Status, to_json
 from harness.types import Verdict as VerdictName
+from kevolve_mcp import api
 from kevolve_mcp.cli.verdicts import Verdict
 from kevolve_mcp.settings import Settings
 from kevolve_mcp.synthesis.authors.vendors import PROMPT, VENDORS
+from tests.export import samples
 
 ROOT = Path(__file__).parents[2]
 EVALUATION = ROOT / "docs" / "evaluation.md"
+SCHEMA = ROOT / "docs" / "reference" / "evaluation.schema.json"
 
 
 def signal_table() -> str:
@@ -49,11 +56,68 @@ def test_every_status_verdict_stage_and_level_is_explained() -> None:
 
 
 def test_every_field_of_the_json_is_explained() -> None:
-    explained = first_cells(EVALUATION, "## The JSON of `kevolve evaluate`")
-    assert explained == [
-        *Verdict("kernel.py", "unreadable", "").as_json(),
-        *(f.name for f in fields(CaseResult)),
-    ]
+    whole, cases = explanations()
+    own = [f.name for f in fields(api.Evaluation)]
+    added = ["file", "hint", "head_to_head", "not_compared"]
+    assert list(whole) == [*own, *added]
+    assert list(cases) == [f.name for f in fields(CaseResult)]
+    assert set(Verdict("kernel.py", "unreadable", "").as_json()) == {*own, *added}
+
+
+def explanations() -> tuple[dict[str, str], dict[str, str]]:
+    """What the page says of each field: of an evaluation and of a case."""
+    section = EVALUATION.read_text().split("\n## The JSON of an evaluation\n", 1)[1]
+    whole, cases = section.split("\n## ", 1)[0].split("\nPer case:\n")
+    row = re.compile(r"^\| `(\w+)` \| (.*) \|$", re.MULTILINE)
+    return dict(row.findall(whole)), dict(row.findall(cases))
+
+
+def plain(value: Any, named: bool = False) -> Any:
+    """A generated schema without titles and defaults, which repeat names and say that a field may
+    be absent, and without the docstrings of classes."""
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: plain(item, key in ("properties", "$defs"))
+        for key, item in value.items()
+        if named or key not in ("title", "default", "description")
+    }
+
+
+def evaluation_schema() -> dict[str, Any]:
+    schema = plain(TypeAdapter(api.Evaluation).json_schema(mode="serialization"))
+    objects = (schema, schema["$defs"]["CaseResult"])
+    for described, told in zip(objects, explanations(), strict=True):
+        for name, field in described["properties"].items():
+            field["description"] = told[name]
+    dialect = "https://json-schema.org/draft/2020-12/schema"
+    return {"$schema": dialect, "title": "Evaluation", **schema}
+
+
+def test_the_schema_of_an_evaluation_is_that_of_the_code() -> None:
+    text = json.dumps(evaluation_schema(), indent=1, ensure_ascii=False) + "\n"
+    if os.environ.get("UPDATE_DOCS"):
+        SCHEMA.parent.mkdir(exist_ok=True)
+        SCHEMA.write_text(text)
+    assert SCHEMA.read_text() == text, "run UPDATE_DOCS=1 pytest tests/docs"
+
+
+def test_what_is_printed_and_kept_fits_the_schema() -> None:
+    found = samples.scale_norm().evaluation
+    kept, told = to_json(api.evaluation(found, record=True)), to_json(api.evaluation(found, "e1"))
+    for shown in (kept, told, Verdict.of("kernel.py", found).as_json()):
+        jsonschema.validate(shown, json.loads(SCHEMA.read_text()))
+
+
+def test_the_outline_in_the_list_of_tools_agrees_with_the_schema() -> None:
+    schema = evaluation_schema()
+    outlined = api.outline(api.Evaluation, ("cases", "signals"))["properties"]
+    assert set(outlined) == set(schema["properties"])
+    for name, kind in (("cases", "CaseResult"), ("signals", "Signal")):
+        fields_of = outlined[name]["items"]["properties"]
+        assert set(fields_of) == set(schema["$defs"][kind]["properties"])
 
 
 def test_the_commands_of_vendors_are_those_of_the_table() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.types import Policy, Signal
+from kevolve_mcp import api
 from kevolve_mcp.errors import Conflict, NotFound, StoreError, UsageError
 from kevolve_mcp.export import (
     ExportResult,
@@ -65,7 +66,7 @@ def test_a_package_reads_back_as_what_was_exported(packages: Packages) -> None:
         package = read_package(packages[make.__name__].path)
         assert package.candidate == one.candidate
         assert package.task_source == one.task.source
-        assert package.evaluation == one.evaluation
+        assert package.evaluation == api.evaluation(one.evaluation, record=True)
         assert package.as_called is None
         assert package.manifest == packages[make.__name__].manifest
 
@@ -167,7 +168,7 @@ def test_the_claim_comes_from_the_package_as_called(copy: Path) -> None:
     result = record_evaluation(copy, called)
     assert "**1.42x** over the strongest baseline" in (copy / "README.md").read_text()
     package = read_package(copy)
-    assert package.as_called == called
+    assert package.as_called == api.evaluation(called, record=True)
     assert package.manifest == result.manifest
     assert package_candidate(copy).digest == called.candidate, (
         "recording does not change what was evaluated"

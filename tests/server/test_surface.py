@@ -14,6 +14,7 @@ from .conftest import make_server
 
 pytestmark = pytest.mark.anyio
 
+DOCS = Path(__file__).parents[2] / "docs"
 SNAPSHOT = Path(__file__).with_name("tools.json")
 TOOLS = [
     "target_describe",
@@ -57,7 +58,9 @@ async def test_sizes_and_hints(client: Client) -> None:
         [t.model_dump(by_alias=True, exclude_none=True, mode="json") for t in tools],
         separators=(",", ":"),
     )
-    assert len(listed) < 24_000
+    tokens = len(listed) / 4
+    assert tokens < 7000
+    assert f"takes about {round(tokens, -2):,.0f} tokens" in (DOCS / "tools.md").read_text()
     for tool in tools:
         assert tool.title
         assert tool.description

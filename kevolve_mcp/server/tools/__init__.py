@@ -8,6 +8,8 @@ from functools import cache
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, ToolAnnotations
 
+from kevolve_mcp import api
+
 from ..teach import slim, teaching
 from . import jobs, kernels, knowledge, sessions, skills, targets, tree
 
@@ -40,6 +42,19 @@ TOOLS: tuple[tuple[str, Callable[..., Awaitable[CallToolResult]], ToolAnnotation
 )
 
 
+# what a result holds: the field, its type, and which of the type's fields are listed in full; the
+# others answer alike, and every client pays for the list
+SHAPES: dict[str, tuple[str, type, tuple[str, ...]]] = {
+    "kernel_profile": ("result", api.Evaluated, ("evaluation",)),
+    "kernel_submit": (
+        "result",
+        api.Evaluated,
+        ("evaluation", "evaluation.signals", "evaluation.cases"),
+    ),
+    "session_finish": ("result", api.Finished, ()),
+}
+
+
 @cache
 def described() -> tuple[Tool, ...]:
     """All tools with their schemas, for every server of this process: to derive them takes longer
@@ -50,6 +65,10 @@ def described() -> tuple[Tool, ...]:
     ]
     for tool in tools:
         slim(tool)
+        if tool.name in SHAPES and tool.output_schema is not None:
+            field, kind, opened = SHAPES[tool.name]
+            shape = api.outline(kind, opened)
+            tool.output_schema["properties"][field] = {**shape, "type": ["object", "null"]}
     return tuple(tools)
 
 
