@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json as jsonlib
 from typing import Annotated
 
 import typer
 
 from .options import Json, NodeId, SessionId
 from .person import at_home, name_of
+from .terminal import print_json, say
 
 
 def approve(
@@ -30,9 +30,9 @@ def approve(
     )
     found = dataclasses.asdict(approval)
     if json:
-        typer.echo(jsonlib.dumps(found, ensure_ascii=False, indent=2))
+        print_json(found)
     else:
-        typer.echo(
+        say(
             f"{node} of {session} is approved by {name_of(by)}. `kevolve export {session} {node}` "
             "confirms and exports it."
         )

@@ -11,7 +11,7 @@ from kevolve_mcp.errors import UsageError
 
 from .failures import EXIT_FAILURE
 from .options import Json, Python, Server, Token
-from .terminal import print_json
+from .terminal import print_json, say
 
 
 def compile(
@@ -38,41 +38,30 @@ def compile(
 ) -> None:
     """Build only: compiler diagnostics and static facts such as vector width and spills. Runs and
     proves nothing."""
-    from .connect import work
-    from .files import find_task, read_text
-    from .lookup import place
+    from .backend import choose, done
+    from .files import find_task
 
     task, candidate = _task_and_candidate(paths, session)
-    text = read_text(candidate, "candidate")
-    remote = place(server, token)
-    if remote is not None and python:
-        raise UsageError(
-            "--python is for this machine",
-            "A running server has its own: whoever starts it sets KEVOLVE_PYTHON.",
-        )
-    found = find_task(task) if task else None
-    if remote is None:
-        files = {"path": str(candidate.expanduser().absolute()), "task_path": str(found or "")}
-    else:
-        files = {"source": text, "task_source": read_text(found, "task") if found else ""}
+    backend = choose(server, token)
+    kernel = backend.text(candidate, "candidate")
+    reference = backend.text(find_task(task), "task") if task else None
     arguments = {
-        **files,
+        "path": kernel.path,
+        "source": kernel.source,
+        "task_path": reference.path if reference else "",
+        "task_source": reference.source if reference else "",
         "session_id": session,
         "target": target,
         "language": language,
     }
-    answer = work(
-        "kernel_compile",
-        {name: value for name, value in arguments.items() if value},
-        remote,
-        python=python,
-    )
+    given = {name: value for name, value in arguments.items() if value}
+    answer = done(backend, "kernel_compile", given, python=python)
     result = dict(answer.data.get("result") or {})
     evaluation = result.get("evaluation", {})
     if json:
         print_json({"candidate": str(candidate), **evaluation, "facts": result.get("facts", {})})
     else:
-        typer.echo(answer.text)
+        say(answer.text)
     if evaluation.get("status") != "correct":
         raise typer.Exit(EXIT_FAILURE)
 

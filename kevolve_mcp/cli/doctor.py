@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import typer
 
 from .failures import EXIT_FAILURE
@@ -16,16 +14,9 @@ def doctor(python: Python = "", json: Json = False) -> None:
     here."""
     import anyio
 
-    from kevolve_mcp.settings import Settings
+    from .backend import choose
 
-    from .diagnosis import Diagnosis, diagnose
-    from .executors import open_executor
-
-    async def run() -> Diagnosis:
-        async with open_executor(python, near=Path.cwd()) as executor:
-            return await diagnose(executor, Settings())
-
-    found = anyio.run(run)
+    found = anyio.run(choose().diagnose, python)
     if json:
         print_json(found.as_json())
     else:

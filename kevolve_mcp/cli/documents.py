@@ -13,7 +13,7 @@ import typer
 from kevolve_mcp.errors import UsageError
 
 from .options import Json
-from .terminal import announcer, print_json
+from .terminal import announcer, print_json, say
 
 if TYPE_CHECKING:
     from knowledge import Documents
@@ -50,7 +50,7 @@ def add(
     if json:
         return print_json(_as_json(found))
     show(document_table(found))
-    return typer.echo(
+    return say(
         f"Proposed from their words; to change what leads to a document, edit {found.review}\n"
         f"Search: kevolve knowledge search --target {found.target} WORDS"
     )
@@ -78,14 +78,14 @@ def list_documents(
     if json:
         return print_json({"registered": [_as_json(r) for r in found], "problems": list(problems)})
     if not found and not problems:
-        return typer.echo(
+        return say(
             "no documents are registered; kevolve knowledge add DIR --vendor NAME --arch NAME does "
             "it"
         )
     if found:
         show(document_table(found[0]) if name else registration_table(found))
     for problem in [*problems, *(note for r in found for note in r.notes)]:
-        typer.echo(f"note: {problem}")
+        say(f"note: {problem}")
     return None
 
 
@@ -100,7 +100,7 @@ def remove(
         gone = documents.remove(name)
     if json:
         return print_json({"removed": gone.name, "target": gone.target, "folder": str(gone.folder)})
-    return typer.echo(f"{gone.name} is forgotten; its documents are still in {gone.folder}")
+    return say(f"{gone.name} is forgotten; its documents are still in {gone.folder}")
 
 
 def gaps(
@@ -114,13 +114,13 @@ def gaps(
     import sqlite3
 
     from kevolve_mcp.errors import StoreError
-    from kevolve_mcp.settings import Settings
     from knowledge import Gaps
 
+    from .backend import choose
     from .render.documents import gap_table
     from .terminal import show
 
-    path = Settings().home / "gaps.db"
+    path = choose().home("what was asked in vain is kept") / "gaps.db"
     try:
         found = Gaps(path).listed(limit)
     except (OSError, sqlite3.Error) as error:
@@ -147,10 +147,12 @@ def gaps(
 @contextmanager
 def _documents() -> Iterator[Documents]:
     """The registrations of this home."""
-    from kevolve_mcp.settings import Settings
     from knowledge import Documents
 
-    yield Documents(Settings().home / "documents", recheck_s=0.0)
+    from .backend import choose
+
+    home = choose().home("documents are registered")
+    yield Documents(home / "documents", recheck_s=0.0)
 
 
 def _as_json(found: Registered) -> dict[str, Any]:

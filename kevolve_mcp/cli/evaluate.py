@@ -90,8 +90,8 @@ def evaluate(
     """
     import anyio
 
-    from . import judging, meeting
-    from .executors import open_executor
+    from . import judging
+    from .backend import choose
     from .verdicts import all_correct
 
     allowed = replace(_policy(library_calls, isolation), memory_gib=memory_gib)
@@ -108,15 +108,14 @@ def evaluate(
     verdicts: list[Verdict] = []
 
     async def run() -> None:
-        async with open_executor(python, near=order.task.parent) as executor:
-            announce = announcer(quiet=json)
-            task = await judging.opened(executor, order, announce, fresh=fresh)
-            async for verdict in judging.judge(executor, task, order, announce):
+        announce = announcer(quiet=json)
+        async with choose().judge(order, announce, python=python, fresh=fresh) as judge:
+            async for verdict in judge.verdicts():
                 verdicts.append(verdict)
                 if not json:
                     _show(verdict)
             alone = tuple(verdicts)
-            met, verdicts[:] = await meeting.meet(executor, task, order, verdicts, announce)
+            met, verdicts[:] = await judge.meet(verdicts)
             if met is not None and not json:
                 _show_meeting(met)
                 for before, now in zip(alone, verdicts, strict=True):

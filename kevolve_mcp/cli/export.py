@@ -35,18 +35,18 @@ def export(
     from kevolve_mcp.driver import Outcome, SessionClient
 
     from . import running
-    from .connect import tools
-    from .lookup import place
+    from .backend import choose
     from .render.report import report_json, report_view
 
     running.check_destination(output)
     announce = announcer(quiet=json)
-    remote = place(server, token)
+    backend = choose(server, token)
 
     async def run() -> api.Finished:
-        async with tools(remote) as asked:
-            client = SessionClient(asked, lambda working: announce(working.message), 20)
-            return await client.finish(session, node, contents=bool(remote and output))
+        async with backend.tools() as tools:
+            client = SessionClient(tools, lambda working: announce(working.message), 20)
+            wanted = output is not None and not backend.shares_files
+            return await client.finish(session, node, contents=wanted)
 
     ending = anyio.run(run)
     outcome = Outcome(ending.session, ending.reason, 0, ending)

@@ -3,23 +3,24 @@ printing."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 from harness.types import Candidate, EvaluationRequest, Policy, Purpose, Task
 from kevolve_mcp.errors import EvaluatorUnavailable, UsageError
 from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent
+from kevolve_mcp.executors.retrying import tried
 
 from .calls import advice
 from .files import find_task, read_text
 from .options import parse_target
 from .verdicts import Verdict
 
-T = TypeVar("T")
-ATTEMPTS = 3  # an evaluator that fails says nothing about the candidate: try again twice
+if TYPE_CHECKING:
+    from .meeting import Meeting
 
 
 @dataclass(frozen=True)
@@ -95,40 +96,60 @@ def _entry(path: Path, language: str) -> Entry:
         return Entry(str(path), error)
 
 
+@dataclass(frozen=True)
+class OpenedOrder:
+    """A `Judge` through an executor."""
+
+    executor: Executor
+    order: Order
+    task: Task
+    announce: Callable[[str], None]
+
+    async def verdicts(self) -> AsyncIterator[Verdict]:
+        progress = telling(self.announce)
+        for entry in self.order.entries:
+            if isinstance(entry.candidate, UsageError):
+                yield Verdict(
+                    entry.label, "unreadable", entry.candidate.message, advice(entry.candidate)
+                )
+                continue
+            self.announce(f"judging {entry.label}")
+            request = EvaluationRequest(
+                entry.candidate, purpose=self.order.purpose, policy=self.order.policy
+            )
+            call = partial(
+                self.executor.evaluate, self.task, request, self.order.target, progress=progress
+            )
+            try:
+                evaluation = await tried(call, progress)
+            except EvaluatorUnavailable as error:
+                yield Verdict(entry.label, "unavailable", error.message, advice(error))
+            else:
+                yield Verdict.of(entry.label, evaluation, self.order.reference_cases)
+
+    async def meet(self, verdicts: Sequence[Verdict]) -> tuple[Meeting | None, list[Verdict]]:
+        from .meeting import meet
+
+        return await meet(self, verdicts)
+
+
 async def opened(
-    executor: Executor, what: Order, announce: Callable[[str], None], *, fresh: bool = False
-) -> Task:
-    """The order's task. fresh: see Executor.open_task. Raises TaskRefused and Unavailable: then
-    nothing can be judged."""
-    announce(f"opening {what.task}")
-    source = read_text(what.task, "task")
-    return await executor.open_task(
-        source, str(what.task), what.target, fresh=fresh, progress=telling(announce)
+    executor: Executor, order: Order, announce: Callable[[str], None], *, fresh: bool = False
+) -> OpenedOrder:
+    """Open the order's task. Raises TaskRefused and Unavailable: then nothing can be judged.
+
+    Args:
+        executor: Who judges.
+        order: What.
+        announce: Takes signs of life.
+        fresh: See Executor.open_task.
+    """
+    announce(f"opening {order.task}")
+    source = read_text(order.task, "task")
+    task = await executor.open_task(
+        source, str(order.task), order.target, fresh=fresh, progress=telling(announce)
     )
-
-
-async def judge(
-    executor: Executor, task: Task, what: Order, announce: Callable[[str], None]
-) -> AsyncIterator[Verdict]:
-    """One verdict per candidate, in order. A candidate that cannot be read or judged does not stop
-    the others. Raises Unavailable."""
-    progress = telling(announce)
-    for entry in what.entries:
-        if isinstance(entry.candidate, UsageError):
-            yield Verdict(
-                entry.label, "unreadable", entry.candidate.message, advice(entry.candidate)
-            )
-            continue
-        announce(f"judging {entry.label}")
-        request = EvaluationRequest(entry.candidate, purpose=what.purpose, policy=what.policy)
-        try:
-            evaluation = await tried(
-                partial(executor.evaluate, task, request, what.target, progress=progress)
-            )
-        except EvaluatorUnavailable as error:
-            yield Verdict(entry.label, "unavailable", error.message, advice(error))
-        else:
-            yield Verdict.of(entry.label, evaluation, what.reference_cases)
+    return OpenedOrder(executor, order, task, announce)
 
 
 def telling(announce: Callable[[str], None]) -> Progress:
@@ -138,14 +159,3 @@ def telling(announce: Callable[[str], None]) -> Progress:
         announce(f"{event.stage}: {event.message}")
 
     return progress
-
-
-async def tried(call: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS) -> T:
-    """What the call comes to, up to `attempts` times. Raises the EvaluatorUnavailable of the last
-    one."""
-    try:
-        return await call()
-    except EvaluatorUnavailable:
-        if attempts == 1:
-            raise
-    return await tried(call, attempts - 1)

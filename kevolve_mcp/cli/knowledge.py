@@ -13,7 +13,8 @@ from kevolve_mcp.errors import UsageError
 from . import documents
 from .listing import ListingGroup
 from .options import Json, Language, Python, Server, Target, Token
-from .terminal import announcer, print_json
+from .person import at_home
+from .terminal import announcer, print_json, say
 
 if TYPE_CHECKING:
     from kevolve_mcp import api
@@ -50,7 +51,7 @@ def search(
     json: Json = False,
 ) -> None:
     """Find pages by words, by the signals of an evaluation, or both."""
-    from .lookup import look_up, place
+    from .backend import choose, look_up
 
     words = " ".join(query or ())
     if not words and not signal:
@@ -65,7 +66,7 @@ def search(
         "language": language,
         "limit": limit,
     }
-    answer = look_up("knowledge_search", arguments, place(server, token))
+    answer = look_up(choose(server, token), "knowledge_search", arguments)
     if json:
         print_json(
             {
@@ -75,7 +76,7 @@ def search(
             }
         )
         return
-    typer.echo(answer.text)
+    say(answer.text)
     if answer.data.get("next_cursor"):
         more = answer.data["total"] - answer.data["next_cursor"]
         typer.echo(f"{more} more: " + (f"--limit {MOST}" if limit < MOST else "use more words"))
@@ -94,9 +95,11 @@ def read(
     json: Json = False,
 ) -> None:
     """Print one page, whole."""
-    from .lookup import look_through, place
+    from .backend import choose, look_through
 
-    answers = look_through("knowledge_read", {"page_id": page}, place(server, token))
+    answers = look_through(
+        choose(server, token), "knowledge_read", {"page_id": page}, place="offset"
+    )
     text = "\n".join(answer.body.strip("\n") for answer in answers)
     if json:
         print_json({"page": page, "text": text})
@@ -123,51 +126,36 @@ def similar(
     Opens the task to see what it computes; times nothing.
     """
     from harness.types import to_json
-    from kevolve_mcp.settings import Settings
 
     from .files import find_task
 
-    if Settings().server:
-        raise UsageError(
-            "earlier sessions are looked through on the machine where the home is, not through a "
-            "server.",
-            "Run it there, without KEVOLVE_SERVER; session_open names similar tasks through a "
-            "server, too.",
-        )
     name, found = _similar(find_task(task), target, language, limit, python, quiet=json)
     if json:
         return print_json({"task": name, "similar": [to_json(view) for view in found]})
     from kevolve_mcp.server.wording.sessions import similar_line
 
     for view in found:
-        typer.echo(similar_line(view))
+        say(similar_line(view))
         typer.echo(f"  kevolve show {view.session} {view.node} --section source")
     if not found:
-        typer.echo(f"No session of this home holds a kernel of a task like {name}.")
+        say(f"No session of this home holds a kernel of a task like {name}.")
     return None
 
 
 def _similar(
     task: Path, target: str, language: str, limit: int, python: str, *, quiet: bool
 ) -> tuple[str, tuple[api.Similar, ...]]:
-    import anyio
-
-    from kevolve_mcp.sessions import Service
     from kevolve_mcp.sessions.types import Text
 
-    from . import executors
-
     announce = announcer(quiet=quiet)
-
-    async def run() -> tuple[str, tuple[api.Similar, ...]]:
-        async with Service(executors=executors.open_executor, looks_only=True) as service:
-            return await service.similar(
-                Text(path=str(task)),
-                target=target,
-                language=language,
-                python=python,
-                limit=limit,
-                progress=lambda event: announce(f"{event.stage}: {event.message}"),
-            )
-
-    return anyio.run(run)
+    return at_home(
+        "earlier sessions are looked through",
+        lambda service: service.similar(
+            Text(path=str(task)),
+            target=target,
+            language=language,
+            python=python,
+            limit=limit,
+            progress=lambda event: announce(f"{event.stage}: {event.message}"),
+        ),
+    )

@@ -11,16 +11,16 @@ from kevolve_mcp import api
 from kevolve_mcp.errors import UsageError
 
 from .options import Json, NodeId, Server, SessionId, Token
-from .terminal import print_json
+from .terminal import print_json, say
 from .terminal import show as show_view
 
 if TYPE_CHECKING:
-    from kevolve_mcp.driver import Answer
-
-    from .remote import Remote
+    from .backend import Backend
 
 # no session's id looks like that: they end in a dash and four digits of a hash
 EVALUATION = re.compile(r"e\d+")
+# sections that are no prose of ours, or not for reading alone
+VERBATIM = ("source", "log", "assembly", "context", "template")
 Section = Annotated[
     str,
     typer.Option(
@@ -37,10 +37,10 @@ def sessions(server: Server = "", token: Token = "", json: Json = False) -> None
     """List all sessions of this home."""
     from kevolve_mcp.driver.answers import read
 
-    from .lookup import place
+    from .backend import choose
     from .render.tree import sessions_table
 
-    rows = pages({}, "sessions", place(server, token))[1]
+    rows = pages({}, "sessions", choose(server, token))[1]
     if json:
         return print_json({"sessions": rows})
     return show_view(sessions_table([read(api.Session, row) for row in rows]))
@@ -50,10 +50,10 @@ def tree(session: SessionId, server: Server = "", token: Token = "", json: Json 
     """Show a session's search tree: every node with its speed-up, parents and what was changed."""
     from kevolve_mcp.driver.answers import read
 
-    from .lookup import place
+    from .backend import choose
     from .render.tree import tree_view
 
-    data, rows = pages({"session_id": session}, "nodes", place(server, token))
+    data, rows = pages({"session_id": session}, "nodes", choose(server, token))
     if json:
         return print_json({"session": data.get("session"), "nodes": rows})
     return show_view(
@@ -80,19 +80,19 @@ def show(
     json: Json = False,
 ) -> None:
     """Show one node, or one evaluation: its verdict, cases and signals, or one section of it."""
-    from .lookup import place
+    from .backend import choose
 
     if evaluation := next(
         (name for name in (node, session) if name and EVALUATION.fullmatch(name)), ""
     ):
-        return _show({"evaluation_id": evaluation, "section": section}, place(server, token), json)
+        return _show({"evaluation_id": evaluation, "section": section}, choose(server, token), json)
     if not node and section != "template":
         raise UsageError(
             "no node named",
             f"kevolve show {session} NODE; `kevolve tree {session}` lists the nodes.",
         )
     return _show(
-        {"session_id": session, "node_id": node, "section": section}, place(server, token), json
+        {"session_id": session, "node_id": node, "section": section}, choose(server, token), json
     )
 
 
@@ -108,44 +108,35 @@ def diff(
     json: Json = False,
 ) -> None:
     """Show how a node's source differs from another's, by default from its parent's."""
-    from .lookup import place
+    from .backend import choose
 
-    _show({"session_id": session, "node_id": node, "diff_base": other}, place(server, token), json)
+    _show({"session_id": session, "node_id": node, "diff_base": other}, choose(server, token), json)
 
 
 def pages(
-    arguments: dict[str, Any], field: str, remote: Remote | None = None
+    arguments: dict[str, Any], field: str, backend: Backend
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """All pages of a tree_view: the data of the first, and the rows of `field` of all."""
-    from .lookup import look_up
+    from .backend import look_through
 
-    first: dict[str, Any] = {}
-    rows: dict[str, dict[str, Any]] = {}
-    cursor = 0
-    while True:
-        answer = look_up("tree_view", {**arguments, "cursor": cursor}, remote)
-        data = dict(answer.data["data"])
-        first = first or data
-        rows.update({row["id"]: row for row in data.get(field, ())})
-        cursor = answer.data.get("next_cursor") or 0
-        if not cursor:
-            return first, list(rows.values())
+    found = [answer.data["data"] for answer in look_through(backend, "tree_view", arguments)]
+    rows = {row["id"]: row for data in found for row in data.get(field, ())}
+    return dict(found[0]), list(rows.values())
 
 
-def _show(arguments: dict[str, Any], remote: Remote | None, json: bool) -> None:
-    from .lookup import look_up
+def _show(arguments: dict[str, Any], backend: Backend, json: bool) -> None:
+    from .backend import look_through
 
     given = {name: value for name, value in arguments.items() if value}
-    pieces: list[Answer] = []
-    cursor = 0
-    while not pieces or cursor:
-        pieces.append(look_up("tree_view", {**given, "cursor": cursor}, remote))
-        cursor = pieces[-1].data.get("next_cursor") or 0
+    pieces = look_through(backend, "tree_view", given)
     heading, data = str(pieces[0].data["verdict"]), dict(pieces[0].data["data"])
     if not json and arguments.get("section") == "cases" and data.get("evaluation"):
         return _show_cases(heading, data["evaluation"])
     text = "\n".join([heading, *(piece.body for piece in pieces)])
-    return print_json({**data, "text": text}) if json else typer.echo(text)
+    if json:
+        return print_json({**data, "text": text})
+    verbatim = arguments.get("diff_base") or arguments.get("section") in VERBATIM
+    return typer.echo(text) if verbatim else say(text)
 
 
 def _show_cases(heading: str, evaluation: dict[str, Any]) -> None:
@@ -154,9 +145,9 @@ def _show_cases(heading: str, evaluation: dict[str, Any]) -> None:
 
     from .render.cases import cases_table, unclear_note
 
-    typer.echo(heading)
+    say(heading)
     cases = read(api.Evaluation, evaluation).cases
     show_view(cases_table(cases))
     details = (f"{c.name}: {c.detail}" for c in cases if c.detail)
     for text in filter(None, (*details, unclear_note(cases))):
-        typer.echo(text)
+        say(text)

@@ -5,7 +5,7 @@ Speed-ups over a baseline that were taken minutes apart do not tell near candida
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,14 +16,13 @@ from harness.types import (
     ComparisonRequest,
     Duel,
     HeadToHead,
-    Task,
 )
 from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable
-from kevolve_mcp.executors.base import Executor
+from kevolve_mcp.executors.retrying import tried
 from kevolve_mcp.search import interval
 
 from .calls import advice
-from .judging import Order, telling, tried
+from .judging import OpenedOrder, telling
 from .verdicts import Verdict, Won
 
 ALONE = "no other correct one was left to time it against"
@@ -43,11 +42,7 @@ class Meeting:
 
 
 async def meet(
-    executor: Executor,
-    task: Task,
-    what: Order,
-    verdicts: Sequence[Verdict],
-    announce: Callable[[str], None],
+    judge: OpenedOrder, verdicts: Sequence[Verdict]
 ) -> tuple[Meeting | None, list[Verdict]]:
     """How the candidates that may be the best fare against each other, and the verdicts with that,
     or with the reason why one was not compared. verdicts: one for each entry. None where fewer
@@ -63,18 +58,22 @@ async def meet(
         known[able[0]] = replace(known[able[0]], not_compared=ALONE)
         return Meeting((), notes=_notes(known)), known
     labels = tuple(verdicts[place].candidate for place in able)
-    announce(f"timing {', '.join(labels)} against each other: about as long as judging them took")
+    order = judge.order
+    judge.announce(
+        f"timing {', '.join(labels)} against each other: about as long as judging them took"
+    )
     candidates = tuple(
         entry.candidate
-        for entry in (what.entries[place] for place in able)
+        for entry in (order.entries[place] for place in able)
         if isinstance(entry.candidate, Candidate)
     )
     request = ComparisonRequest(
-        candidates, what.policy, LEAST_EFFORT if what.purpose == "search" else 1.0
+        candidates, order.policy, LEAST_EFFORT if order.purpose == "search" else 1.0
     )
-    call = partial(executor.compare, task, request, what.target, progress=telling(announce))
+    progress = telling(judge.announce)
+    call = partial(judge.executor.compare, judge.task, request, order.target, progress=progress)
     try:
-        found = await tried(call)
+        found = await tried(call, progress)
     except (EvaluatorUnavailable, Unavailable) as error:
         why = f"not timed against others: {error.message}. {advice(error)}".strip()
         for place in able:

@@ -182,6 +182,7 @@ def optimize(
     from kevolve_mcp.synthesis.authors import AuthorOptions
 
     from . import running
+    from .backend import choose
 
     _check(ctx, task, resume)
     running.check_destination(output)
@@ -215,14 +216,12 @@ def optimize(
         resume=resume,
         more=named,
         parallel=parallel or (JUDGES if placed(target) else 1),
-        server=server,
-        token=token,
         contents=output is not None,
         debug=bool(getattr(ctx.find_root().obj, "debug", False)),
     )
     watcher = running.Watcher(live=not json)
     try:
-        outcome = running.execute(run, watcher)
+        outcome = running.execute(run, choose(server, token), watcher)
     except KeyboardInterrupt:
         typer.echo(running.how_to_resume(watcher.session_id, server), err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None

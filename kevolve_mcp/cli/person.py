@@ -20,17 +20,10 @@ def at_home(what: str, work: Callable[[Service], Awaitable[T]]) -> T:
     given". Raises UsageError where a server is named: then the home is elsewhere."""
     import anyio
 
-    from kevolve_mcp.sessions import Service
-    from kevolve_mcp.settings import Settings
-
-    if Settings().server:
-        raise UsageError(
-            f"{what} on the machine where the server's home is, not through the server.",
-            "Run it there, without KEVOLVE_SERVER.",
-        )
+    from .backend import choose
 
     async def run() -> T:
-        async with Service(looks_only=True) as service:
+        async with choose().service(what) as service:
             return await work(service)
 
     return anyio.run(run)

@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import tempfile
-from contextlib import AbstractAsyncContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +17,7 @@ import anyio
 
 from harness.types import Budget
 from harness.types import Target as TargetName
-from kevolve_mcp.driver import Connection, Driver, Event, Options, Outcome, connect, events
+from kevolve_mcp.driver import Driver, Event, Options, Outcome, events
 from kevolve_mcp.driver.answers import UNLIMITED
 from kevolve_mcp.errors import KEvolveError, UsageError
 from kevolve_mcp.sessions.inputs import companion_start
@@ -25,16 +25,13 @@ from kevolve_mcp.sessions.types import SessionSpec, Text
 from kevolve_mcp.settings import Settings
 from kevolve_mcp.synthesis.authors import AuthorOptions, OfflineAuthor, choose_author
 
-from .connect import open_log, running, stdio
-from .files import read_text
-from .lookup import place
 from .render.board import Board, board_view, plain_line
 from .terminal import err, is_live
 
 if TYPE_CHECKING:
     from rich.live import Live
 
-    from .remote import Remote
+    from .backend import Backend
 
 REDRAW_PER_S = 4
 # for a command that writes candidates, in its README
@@ -67,8 +64,6 @@ class Run:
     more: Budget = UNLIMITED
     """With `resume`: what it may spend from now on."""
     parallel: int = 1
-    server: str = ""
-    token: str = ""
     contents: bool = False
     """Whether the package is wanted here."""
     debug: bool = False
@@ -89,17 +84,13 @@ def start_beside(spec: SessionSpec) -> SessionSpec:
     return replace(spec, start=Text(path=found)) if found else spec
 
 
-def _sent(spec: SessionSpec, remote: Remote | None) -> SessionSpec:
-    """What the server gets: one that runs already need not see our files, so it gets their texts.
-    Raises UsageError for a file that cannot be read."""
-    start = read_text(Path(spec.start.path), "start") if spec.start else ""
-    if remote is None:
-        return spec
-    task = read_text(Path(spec.task.path), "task")
-    return replace(spec, task=Text(source=task), start=Text(source=start))
+def _sent(spec: SessionSpec, backend: Backend) -> SessionSpec:
+    """What the server gets. Raises UsageError for a file that cannot be read."""
+    start = backend.text(Path(spec.start.path), "start") if spec.start else Text()
+    return replace(spec, task=backend.text(Path(spec.task.path), "task"), start=start)
 
 
-def _remarks(asked: SessionSpec, spec: SessionSpec, remote: Remote | None) -> list[str]:
+def _remarks(asked: SessionSpec, spec: SessionSpec, backend: Backend) -> list[str]:
     """What the reader should know of the files that are taken."""
     remarks = []
     if spec.start != asked.start:
@@ -109,7 +100,7 @@ def _remarks(asked: SessionSpec, spec: SessionSpec, remote: Remote | None) -> li
         )
     task = Path(spec.task.path)
     companion = task.with_name(f"{task.stem}.heldout.py")
-    if remote is not None and companion.exists():
+    if not backend.shares_files and companion.exists():
         remarks.append(f"{companion} is not sent: held-out cases come from the task's own text")
     return remarks
 
@@ -170,51 +161,35 @@ class Watcher:
         self._console.print(line, markup=False, soft_wrap=True)
 
 
-def execute(run: Run, watcher: Watcher) -> Outcome:
+def execute(run: Run, backend: Backend, watcher: Watcher) -> Outcome:
     """The whole run. Raises KEvolveError, and KeyboardInterrupt once everything is stopped."""
-    remote = place(run.server, run.token)
     session = run.session
     if run.session is not None:
         spec = start_beside(run.session)
-        for remark in _remarks(run.session, spec, remote):
+        for remark in _remarks(run.session, spec, backend):
             watcher.say(remark)
-        session = _sent(spec, remote)
+        session = _sent(spec, backend)
     options = Options(
         session,
         resume=run.resume,
         more=run.more,
         parallel=run.parallel,
-        contents=run.contents and remote is not None,
+        contents=run.contents and not backend.shares_files,
     )
-    with ExitStack() as stack:
-        connection = _connection(run, remote, watcher, stack)
-        stack.enter_context(watcher)
-
-        async def drive() -> Outcome:
-            author = choose_author(run.author, _author_options(run, watcher))
-            try:
-                async with connection as server:
-                    return await Driver(server, author, options, watcher).run()
-            finally:
-                await author.close()
-
-        return anyio.run(drive)
-
-
-def _connection(
-    run: Run, remote: Remote | None, watcher: Watcher, stack: ExitStack
-) -> AbstractAsyncContextManager[Connection]:
-    """To the running server, or to one that is started now, whose log stays open as long as the
-    stack."""
 
     def restarted(text: str) -> None:
         watcher(events.Remark(text))
 
-    if remote is not None:
-        stack.enter_context(remote.inherited())
-        return running(remote, restarted, "kevolve optimize")
-    log = sys.stderr if run.debug else stack.enter_context(open_log(Settings().home))
-    return connect(stdio(log), restarted, f"Its log: {log.name}")
+    async def drive() -> Outcome:
+        author = choose_author(run.author, _author_options(run, watcher))
+        try:
+            async with backend.connection(restarted, debug=run.debug) as server:
+                return await Driver(server, author, options, watcher).run()
+        finally:
+            await author.close()
+
+    with watcher:
+        return anyio.run(drive)
 
 
 def how_to_resume(session_id: str, server: str = "") -> str:

@@ -14,7 +14,7 @@ from kevolve_mcp.errors import UsageError
 from .listing import ListingGroup
 from .options import Json
 from .person import at_home, name_of
-from .terminal import print_json
+from .terminal import print_json, say
 
 if TYPE_CHECKING:
     from kevolve_mcp.sessions import Service
@@ -45,7 +45,7 @@ def list_(state: State = "", json: Json = False) -> None:
     if json:
         return _print({"skills": found})
     for counts in found:
-        typer.echo(_line(counts))
+        say(_line(counts))
     if not found:
         typer.echo("There is none.")
     return None
@@ -128,11 +128,11 @@ def import_(
     if view.merged:
         from kevolve_mcp.synthesis.wording import number
 
-        return typer.echo(
+        return say(
             f"{view.id} was known ({view.state}); it now has "
             f"{number(view.measurements, 'measurement')}."
         )
-    return typer.echo(
+    return say(
         f"{view.id} is proposed. `kevolve skills show {view.id}` shows it, `kevolve skills accept "
         f"{view.id}` puts it to use."
     )
@@ -172,12 +172,12 @@ def _line(c: SkillCounts) -> str:
 
 
 def _show(detail: SkillDetail) -> None:
-    typer.echo(_line(detail.counts))
+    say(_line(detail.counts))
     if detail.pattern:
-        typer.echo(f"    fits: {detail.pattern}")
+        say(f"    fits: {detail.pattern}")
     typer.echo(f"\n{detail.text}")
     for line in detail.history:
-        typer.echo(line)
+        say(line)
 
 
 def _print(data: dict[str, Any]) -> None:

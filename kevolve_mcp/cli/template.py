@@ -28,27 +28,18 @@ def template(
     kernel's body is left to fill in."""
     import anyio
 
-    from kevolve_mcp.synthesis.templates import template_candidate
-
-    from .executors import open_executor
-    from .files import find_task, read_text
+    from .backend import choose
+    from .files import find_task
 
     language = language or parse_target(target).usual_language
     path = find_task(task)
-    source = read_text(path, "task")
     if output is not None and output.exists():
         raise UsageError(
             f"{output} exists already",
             "Name a file that does not exist yet; nothing is overwritten.",
         )
 
-    async def run() -> str:
-        async with open_executor(python, near=path.parent) as executor:
-            return template_candidate(
-                await executor.open_task(source, str(path), target, timed=False), language
-            ).source
-
-    text = anyio.run(run)
+    text = anyio.run(choose().template, path, target, language, python)
     if output is not None:
         try:
             output.write_text(text, encoding="utf-8")

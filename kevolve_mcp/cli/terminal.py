@@ -7,7 +7,10 @@ import codecs
 import io
 import json
 import os
+import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +19,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+_MARK = re.compile(r"\s*([-*+] )?")  # what stands before a line's text: indentation, an item's mark
 PLAIN_WIDTH = 160  # tables in a pipe or a log file must not be folded at 80 columns
 # units must stay
 PLAIN = {
@@ -50,6 +54,30 @@ def print_json(data: Any) -> None:
     """An answer as JSON, in ASCII where stdout does not take all of Unicode."""
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     typer.echo(json.dumps(data, ensure_ascii=not unicode, indent=2))
+
+
+def say(text: str) -> None:
+    """Print prose; on a terminal wrapped at words to its width, an item's rest below its text. What
+    is to be copied or piped (sources, logs, pages) is printed as it is."""
+    if sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+        text = "\n".join(wrapped for line in text.split("\n") for wrapped in _wrapped(line, width))
+    typer.echo(text)
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    if len(line) <= width:
+        return [line]
+    mark = _MARK.match(line)
+    hanging = " " * len(mark.group()) if mark else ""
+    return textwrap.wrap(
+        line,
+        width,
+        subsequent_indent=hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+    )
 
 
 def out() -> Console:

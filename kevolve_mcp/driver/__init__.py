@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         Told,
         UnreadableAnswer,
     )
-    from .client import SessionClient
+    from .client import SessionClient, settled
     from .connection import Connection, OpenClient, connect, read_result
     from .events import Event
     from .loop import Driver, Outcome
@@ -39,6 +39,7 @@ __all__ = [
     "connect",
     "events",
     "read_result",
+    "settled",
 ]
 
 __getattr__ = loader(
@@ -48,7 +49,7 @@ __getattr__ = loader(
             "Told",
             "UnreadableAnswer",
         ),
-        "client": ("SessionClient",),
+        "client": ("SessionClient", "settled"),
         "connection": ("Connection", "OpenClient", "connect", "read_result"),
         "events": ("Event",),
         "loop": ("Driver", "Outcome"),

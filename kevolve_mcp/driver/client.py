@@ -52,7 +52,7 @@ class SessionClient:
         first = await self._tools.call(
             "session_open", {**arguments, "wait_s": self._wait_s}, self._progress("open")
         )
-        done = await self._settle("session_open", first, "open")
+        done = await self._settle(first, "open")
         # job_wait hands the result over, session_open spells it out
         opened = done.get("result") or done
         return read(api.Session, opened.get("session"), "session_open"), bool(opened.get("joined"))
@@ -134,7 +134,7 @@ class SessionClient:
     async def _until_done(self, tool: str, arguments: dict[str, Any], what: str) -> Any:
         for _ in range(REPEATS):
             first = await self._tools.call(tool, arguments, self._progress(what))
-            done = await self._settle(tool, first, what)
+            done = await self._settle(first, what)
             if done.get("state", "done") == "done":
                 return done.get("result")
         raise Conflict(
@@ -142,14 +142,9 @@ class SessionClient:
             "Somebody cancels this session's jobs; stop that, then resume.",
         )
 
-    async def _settle(self, tool: str, answer: Answer, what: str) -> dict[str, Any]:
-        """The answer of a finished job: `answer` itself, or what job_wait gives in the end. Raises
-        the job's error."""
-        job = str(answer.data.get("job_id", ""))
-        while answer.data.get("state") == "running":
-            answer = await self._tools.call(
-                "job_wait", {"job_id": job, "wait_s": self._wait_s}, self._progress(what)
-            )
+    async def _settle(self, answer: Answer, what: str) -> dict[str, Any]:
+        """The answer of a finished job. Raises the job's error."""
+        answer = await settled(self._tools, answer, self._wait_s, self._progress(what))
         if answer.data.get("state") == "failed":
             raise KEvolveError(
                 f"{what} failed: {answer.data.get('verdict', '')}",
@@ -160,3 +155,23 @@ class SessionClient:
 
     def _progress(self, what: str) -> ProgressListener:
         return lambda message, fraction: self._listen(Working(what, message, fraction))
+
+
+async def settled(
+    tools: Tools, answer: Answer, wait_s: float, progress: ProgressListener | None = None
+) -> Answer:
+    """Wait for the job that an answer names, if it names one that runs.
+
+    Args:
+        tools: Who answered.
+        answer: Of a tool that may answer before its job is done.
+        wait_s: Of one call that waits.
+        progress: Takes the job's signs of life.
+
+    Returns:
+        `answer` itself, or what the wait ends with.
+    """
+    job = str(answer.data.get("job_id", ""))
+    while answer.data.get("state") == "running":
+        answer = await tools.call("job_wait", {"job_id": job, "wait_s": wait_s}, progress)
+    return answer

@@ -3,13 +3,8 @@ tried again when it fails."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
-
-import anyio
 
 from harness.types import (
     ComparisonRequest,
@@ -20,8 +15,8 @@ from harness.types import (
     evaluation_key,
 )
 from kevolve_mcp import api
-from kevolve_mcp.errors import EvaluatorUnavailable
-from kevolve_mcp.executors.base import Executor, Progress, ProgressEvent
+from kevolve_mcp.executors.base import Executor, Progress
+from kevolve_mcp.executors.retrying import tried
 from kevolve_mcp.store import SessionRecord, StoredEvaluation
 
 from . import listings, samples
@@ -29,13 +24,9 @@ from .inputs import Loaded
 from .parameters import Location
 from .shared import Shared
 
-RETRIES = 2
 # of the best F: what the evaluator left early, below 0.96 of the best it knew, answers up to here
 LEFT_BEHIND = 0.97
 USUAL_PROCESSES = 3  # of a candidate, in a search
-PAUSE_S = 0.2  # before the first retry, doubled for the second
-T = TypeVar("T")
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -104,7 +95,7 @@ async def measure(shared: Shared, order: Order, progress: Progress) -> StoredEva
     if found is not None:
         return found
     order = await _joined(shared, order)
-    evaluation = await _tried(
+    evaluation = await tried(
         lambda: order.executor.evaluate(order.task, order.request, order.target, progress=progress),
         progress,
     )
@@ -169,7 +160,7 @@ async def compared(
 ) -> tuple[HeadToHead, tuple[tuple[str, Evaluation], ...]]:
     """Candidates against each other, measured now, and each one's evaluation as it is kept, with
     its id. session: who pays."""
-    found = await _tried(
+    found = await tried(
         lambda: executor.compare(task, request, target, progress=progress), progress
     )
     store = await shared.store()
@@ -201,18 +192,3 @@ async def opened(
     store = await shared.store()
     await shared.thread(store.tasks.put, found, report.environment if timed else None)
     return found, executor
-
-
-async def _tried(ask: Callable[[], Awaitable[T]], progress: Progress, attempt: int = 0) -> T:
-    """Raises EvaluatorUnavailable after the second retry."""
-    try:
-        return await ask()
-    except EvaluatorUnavailable as error:
-        if attempt == RETRIES:
-            raise
-        log.warning("the evaluator failed (%s); trying again", error)
-        progress(
-            ProgressEvent("queue", f"the evaluator failed, trying again: {error.message}", 0.0)
-        )
-    await anyio.sleep(PAUSE_S * 2**attempt)
-    return await _tried(ask, progress, attempt + 1)

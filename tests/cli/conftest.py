@@ -10,12 +10,14 @@ import pytest
 from mcp import Client
 from typer.testing import CliRunner, Result
 
-from kevolve_mcp.cli import connect, executors, running, serve
+from kevolve_mcp.cli import serve
+from kevolve_mcp.cli.backend import local
 from kevolve_mcp.sessions import background
 from tests.driver.fake_server import fake_server, scripted
 
 FAKE_SERVER = Path(__file__).parents[1] / "driver" / "fake_server.py"
 Kevolve = Callable[..., Result]
+stdio = local.stdio  # the real one; a fixture replaces it
 
 TASK = '''"""Scale a tensor."""
 import torch
@@ -55,9 +57,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("KEVOLVE_CACHE", str(tmp_path / "cache"))
     # what a test finds must not depend on how long an author took
     monkeypatch.setattr(background, "PAUSE_S", 3600.0)
-    monkeypatch.setattr(executors, "open_executor", scripted)
-    monkeypatch.setattr(connect, "make_server", fake_server)
-    monkeypatch.setattr(running, "stdio", lambda log: lambda: Client(fake_server()))
+    monkeypatch.setattr(local, "open_executor", scripted)
+    monkeypatch.setattr(local, "make_server", fake_server)
+    monkeypatch.setattr(local, "stdio", lambda log: lambda: Client(fake_server()))
     monkeypatch.chdir(here)
     return home
 
@@ -66,7 +68,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def server_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """`kevolve optimize` starts its server as a process, as it does in use; without this fixture it
     lives in the test's."""
-    monkeypatch.setattr(running, "stdio", connect.stdio)
+    monkeypatch.setattr(local, "stdio", stdio)
     monkeypatch.setattr(serve, "SERVER", ("-P", str(FAKE_SERVER)))
 
 

@@ -174,5 +174,7 @@ def test_a_machine_without_any_target_is_not_ready() -> None:
 def test_exit_code_one_when_nothing_can_be_evaluated(
     kevolve: Kevolve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kevolve_mcp.cli.executors.open_executor", lambda python, near: NoTorch())
+    monkeypatch.setattr(
+        "kevolve_mcp.cli.backend.local.open_executor", lambda python, near: NoTorch()
+    )
     assert kevolve("doctor").exit_code == 1

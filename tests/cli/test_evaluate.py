@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.types import Task
-from kevolve_mcp.cli import executors
+from kevolve_mcp.cli.backend import local
 from kevolve_mcp.executors import FakeExecutor
 
 from .conftest import START, Kevolve
@@ -90,7 +90,7 @@ def test_all_that_may_be_the_best_meet_and_one_text_only_once(
     kevolve: Kevolve, task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used = FakeExecutor()
-    monkeypatch.setattr(executors, "open_executor", lambda python, near: used)
+    monkeypatch.setattr(local, "open_executor", lambda python, near: used)
     near = [marked(tmp_path, f"{n}.py", f"speedup={n}", "noise=0.2") for n in (1.3, 1.25, 1.2)]
     again = tmp_path / "again.py"
     again.write_text(near[0].read_text())
@@ -156,7 +156,7 @@ class Protective(FakeExecutor):
 def test_what_slows_a_protected_case_down_is_compared_and_not_eligible(
     kevolve: Kevolve, task: Path, good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executors, "open_executor", lambda python, near: Protective())
+    monkeypatch.setattr(local, "open_executor", lambda python, near: Protective())
     slow = marked(tmp_path, "slow.py", "speedup=0.7")
     shown = flat(kevolve("evaluate", task, slow, good).stdout)
     assert f"{good} over {slow}" in shown
@@ -200,7 +200,7 @@ def test_fresh_examines_the_task_anew(
     kevolve: Kevolve, task: Path, good: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used = FakeExecutor()
-    monkeypatch.setattr(executors, "open_executor", lambda python, near: used)
+    monkeypatch.setattr(local, "open_executor", lambda python, near: used)
     for arguments, fresh in (([], 0), (["--fresh"], 1)):
         assert kevolve("evaluate", task, good, *arguments).exit_code == 0
         assert used.fresh == fresh

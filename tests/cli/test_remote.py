@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from kevolve_mcp import api
-from kevolve_mcp.cli.remote import find_remote
+from kevolve_mcp.cli.backend import choose
+from kevolve_mcp.cli.backend.remote import Remote
 from kevolve_mcp.cli.running import copy_package
 from kevolve_mcp.driver import Outcome
 from kevolve_mcp.errors import UsageError
@@ -187,11 +188,11 @@ def test_wrong_servers_are_answered_in_words(
 
 def test_commands_of_an_author_find_the_server(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEVOLVE_SERVER", "http://127.0.0.1:1")
-    found = find_remote("http://127.0.0.1:2", TOKEN)
-    assert found is not None
+    found = Remote.at("http://127.0.0.1:2", TOKEN)
     with found.inherited():
-        again = find_remote("", "")
-        assert again == found
+        again = choose()
+        assert isinstance(again, Remote)
+        assert (again.url, again.token()) == (found.url, TOKEN)
     assert os.environ["KEVOLVE_SERVER"] == "http://127.0.0.1:1"
     assert "KEVOLVE_TOKEN" not in os.environ
 
@@ -199,15 +200,12 @@ def test_commands_of_an_author_find_the_server(home: Path, monkeypatch: pytest.M
 def test_a_token_in_clear_on_the_network_is_warned_of(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = find_remote("http://gpu-box:8765", TOKEN)
-    assert found is not None
+    found = Remote.at("http://gpu-box:8765", TOKEN)
     assert "in clear" in found.warning
     assert found.url == "http://gpu-box:8765/mcp"
     assert TOKEN not in repr(found)
     for url in ("https://gpu-box", "http://localhost:1/elsewhere", "http://[::1]:1"):
-        quiet = find_remote(url, TOKEN)
-        assert quiet is not None
-        assert not quiet.warning
+        assert not Remote.at(url, TOKEN).warning
 
 
 @pytest.mark.parametrize(

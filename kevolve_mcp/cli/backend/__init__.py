@@ -1,0 +1,35 @@
+"""Where a command is carried out: on this machine, or by a server that runs already. `choose` says
+which; the commands know `Backend` alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kevolve_mcp.lazy import loader
+
+if TYPE_CHECKING:
+    from .asking import done, look_through, look_up
+    from .base import Backend, Judge
+
+__all__ = ["Backend", "Judge", "choose", "done", "look_through", "look_up"]
+
+__getattr__ = loader(
+    __name__, {"base": ("Backend", "Judge"), "asking": ("done", "look_through", "look_up")}
+)
+
+
+def choose(server: str = "", token: str = "") -> Backend:
+    """The running server that the options or the environment name, else this machine. Raises
+    UsageError."""
+    from kevolve_mcp.errors import UsageError
+    from kevolve_mcp.settings import Settings
+
+    if url := server or Settings().server:
+        from .remote import Remote
+
+        return Remote.at(url, token)
+    if token:
+        raise UsageError("--token is for a server", "Name it, too: --server URL.")
+    from .local import Local
+
+    return Local()

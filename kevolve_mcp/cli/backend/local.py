@@ -1,0 +1,203 @@
+"""This machine: what looks, decides and judges is called in this process; a server is built where a
+tool runs jobs, and started where it has to live on its own.
+
+Commands that only look need no protocol, and importing one takes longer than any of them: the same
+views, in the same words, from a service that runs no job, since it would be gone before the end.
+Commands that start a job and wait for it build the server in this process and call it in memory:
+one import instead of two processes, the same tools and the same answers.
+
+`optimize` starts the server as a process of its own and talks to it over stdio, as every other
+client does: the two sides can then be killed independently. When the server dies, the driver starts
+another one on the same home and goes on; when the driver dies, the server's stdin closes, it ends
+and takes its workers with it. The process is started as `python -P -m kevolve_mcp.cli.serve` with
+this interpreter: -P keeps the current folder (which may hold a `harness/` of the user's own) off
+the import path, while -I would also lose packages installed for the user alone.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from kevolve_mcp.errors import StoreError
+from kevolve_mcp.settings import Settings
+
+from .. import serve
+from ..files import read_text
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+    from kevolve_mcp.driver import Answer, Connection, OpenClient, Tools
+    from kevolve_mcp.driver.tools import ProgressListener
+    from kevolve_mcp.executors.base import Executor
+    from kevolve_mcp.sessions import Service
+    from kevolve_mcp.sessions.types import Text
+
+    from ..diagnosis import Diagnosis
+    from ..judging import Order
+    from .base import Announce, Judge
+
+
+class Local:
+    """A `Backend` on this machine's home."""
+
+    shares_files = True
+
+    def text(self, path: Path, what: str) -> Text:
+        """By its path; whether it can be read is known at once."""
+        from kevolve_mcp.sessions.types import Text
+
+        read_text(path, what)
+        return Text(path=str(path.expanduser().absolute()))
+
+    @asynccontextmanager
+    async def looking(self) -> AsyncIterator[Tools]:
+        async with self.service("") as service:
+            yield _Looking(service)
+
+    @asynccontextmanager
+    async def tools(self, python: str = "") -> AsyncIterator[Tools]:
+        from mcp import Client
+
+        from kevolve_mcp.driver import connect
+
+        from .identity import identity
+
+        def client() -> Client:
+            return Client(make_server(python=python), client_info=identity("kevolve"))
+
+        async with connect(client) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def connection(
+        self, restarted: Callable[[str], None], *, debug: bool = False
+    ) -> AsyncIterator[Connection]:
+        from kevolve_mcp.driver import connect
+
+        with ExitStack() as stack:
+            log = sys.stderr if debug else stack.enter_context(_log(Settings().home))
+            async with connect(stdio(log), restarted, f"Its log: {log.name}") as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def judge(
+        self, order: Order, announce: Announce, *, python: str = "", fresh: bool = False
+    ) -> AsyncIterator[Judge]:
+        from ..judging import opened
+
+        async with open_executor(python, order.task.parent) as executor:
+            yield await opened(executor, order, announce, fresh=fresh)
+
+    async def template(self, task: Path, target: str, language: str, python: str = "") -> str:
+        from kevolve_mcp.synthesis.templates import template_candidate
+
+        source = read_text(task, "task")
+        async with open_executor(python, task.parent) as executor:
+            found = await executor.open_task(source, str(task), target, timed=False)
+            return template_candidate(found, language).source
+
+    async def diagnose(self, python: str = "") -> Diagnosis:
+        from ..diagnosis import diagnose
+
+        async with open_executor(python, Path.cwd()) as executor:
+            return await diagnose(executor, Settings())
+
+    def home(self, what: str) -> Path:
+        return Settings().home
+
+    @asynccontextmanager
+    async def service(self, what: str) -> AsyncIterator[Service]:
+        gc.disable()  # collecting takes a tenth of the time of this import, and finds nothing
+        try:
+            from kevolve_mcp.sessions import Service
+        finally:
+            gc.freeze()
+            gc.enable()
+
+        async with Service(executors=open_executor, looks_only=True) as service:
+            yield service
+
+
+class _Looking:
+    """`Tools` that only look, on a service in this process."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def call(
+        self, tool: str, arguments: dict[str, Any], progress: ProgressListener | None = None
+    ) -> Answer:
+        from kevolve_mcp.driver.tools import Answer
+        from kevolve_mcp.server import looking
+
+        looks = {
+            "tree_view": looking.tree,
+            "knowledge_search": looking.search,
+            "knowledge_read": looking.read,
+        }
+        phrase, reply = await looks[tool](self._service, **arguments)  # type: ignore[operator]
+        return Answer(reply.model_dump(mode="json"), phrase.body)
+
+
+def open_executor(python: str, near: Path | None) -> Executor:
+    """This machine's judge.
+
+    Args:
+        python: The interpreter that evaluates, "" to look for one.
+        near: The folder near which it is looked for.
+    """
+    from kevolve_mcp.executors.local import LocalExecutor
+
+    settings = Settings()
+    return LocalExecutor(
+        python or None, cache=settings.cache, near=near, configured=settings.python
+    )
+
+
+def make_server(*, python: str = "") -> MCPServer[Any]:
+    """The server of this process, imported when it is first needed. python: evaluates instead of
+    the configured interpreter."""
+    from kevolve_mcp.server import build_server
+
+    return build_server(Settings(python=python) if python else Settings())
+
+
+def stdio(log: TextIO) -> OpenClient:
+    """Each client that this makes starts a server and ends it again. log: takes its stderr; must
+    have a file descriptor."""
+    from mcp import Client, StdioServerParameters, stdio_client
+
+    from .identity import identity
+
+    server = StdioServerParameters(
+        command=sys.executable, args=list(serve.SERVER), env=dict(os.environ)
+    )
+    return lambda: Client(
+        stdio_client(server, errlog=log), client_info=identity("kevolve optimize")
+    )
+
+
+@contextmanager
+def _log(home: Path) -> Iterator[TextIO]:
+    """The file that takes the server's stderr during `optimize`, so that it does not disturb the
+    display. One in which nothing was written is removed. Raises StoreError."""
+    path = home / "logs" / f"server-{os.getpid()}.log"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        log = path.open("a", encoding="utf-8")
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be written: {error.strerror}",
+            "Set KEVOLVE_HOME to a folder on a local disk.",
+        ) from None
+    with log:
+        yield log
+    if path.stat().st_size == 0:
+        path.unlink()

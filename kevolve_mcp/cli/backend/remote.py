@@ -1,0 +1,194 @@
+"""A server that runs already, reached by its URL. It may be on another machine, so files are read
+here and sent as text, and packages come back as text.
+
+It judges nothing outside of a session, and no tool of it does what only a person does: the first
+stays with this machine, whatever server is named, and the second is refused."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
+
+import typer
+
+from kevolve_mcp.driver import connect
+from kevolve_mcp.errors import UsageError
+from kevolve_mcp.server.http import PATH, read_token
+from kevolve_mcp.sessions.types import Text
+from kevolve_mcp.settings import Settings, variable
+
+from ..files import read_text
+from .local import Local
+
+if TYPE_CHECKING:
+    from kevolve_mcp.driver import Connection, Tools
+    from kevolve_mcp.sessions import Service
+
+    from ..diagnosis import Diagnosis
+    from ..judging import Order
+    from .base import Announce, Judge
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A `Backend` that asks a running server."""
+
+    url: str
+    """Of the MCP endpoint."""
+    local: bool
+    """Whether it is this machine's, or the near end of a tunnel."""
+    given: str = field(default="", repr=False)
+    """The bearer token that an option named."""
+
+    shares_files = False
+
+    @classmethod
+    def at(cls, url: str, token: str = "") -> Remote:
+        """Complete a URL. Raises UsageError where it is none."""
+        return cls(*_endpoint(url), token)
+
+    @property
+    def warning(self) -> str:
+        """What the user should know before the token is sent, "" for nothing."""
+        if self.local or self.url.startswith("https:"):
+            return ""
+        return (
+            f"the token and everything else crosses the network in clear on its way to {self.url}; "
+            "prefer an SSH tunnel or https"
+        )
+
+    def token(self) -> str:
+        """Return the bearer token: given, else KEVOLVE_TOKEN, else, for a server on this machine,
+        the one stored in the home. Raises UsageError, StoreError."""
+        settings = Settings()
+        stored = "" if self.given else settings.token.get_secret_value()
+        known = self.given or stored or (read_token(settings.home) if self.local else "")
+        if not known:
+            where = (
+                "none lies in this home either"
+                if self.local
+                else "the one in this home is not sent elsewhere"
+            )
+            raise UsageError(
+                f"no token for {self.url} ({where})",
+                "Set KEVOLVE_TOKEN (or --token) to the token of that server.",
+            )
+        if not known.isascii() or not known.isprintable() or " " in known:
+            raise UsageError(
+                "the token has characters that no bearer token has",
+                "Copy it again, without quotes, spaces or line ends.",
+            )
+        return known
+
+    @contextmanager
+    def inherited(self) -> Iterator[None]:
+        """Inside, the environment names this server: an author that is a command finds the session
+        with `kevolve`, too."""
+        before = dict(os.environ)
+        own = {variable("server"): self.url, variable("token"): self.token()}
+        os.environ.update(own)
+        try:
+            yield
+        finally:
+            for name in own:
+                os.environ.pop(name, None)
+                if name in before:
+                    os.environ[name] = before[name]
+
+    def text(self, path: Path, what: str) -> Text:
+        """As its text: the server need not see our files."""
+        return Text(source=read_text(path, what))
+
+    @asynccontextmanager
+    async def looking(self) -> AsyncIterator[Tools]:
+        async with self._connected("kevolve") as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def tools(self, python: str = "") -> AsyncIterator[Tools]:
+        if python:
+            raise UsageError(
+                "--python is for this machine",
+                "A running server has its own: whoever starts it sets KEVOLVE_PYTHON.",
+            )
+        async with self._connected("kevolve") as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def connection(
+        self, restarted: Callable[[str], None], *, debug: bool = False
+    ) -> AsyncIterator[Connection]:
+        with self.inherited():
+            async with self._connected("kevolve optimize", restarted) as connection:
+                yield connection
+
+    @asynccontextmanager
+    async def _connected(
+        self, name: str, restarted: Callable[[str], None] | None = None
+    ) -> AsyncIterator[Connection]:
+        """The server, connected to again when it was lost."""
+        from .transport import http
+
+        token = self.token()
+        if self.warning:
+            typer.echo(f"warning: {self.warning}", err=True)
+        client = http(self.url, token, local=self.local, name=name)
+        why = f"Is it running? On its machine: kevolve serve --http. Here it is called {self.url}."
+        async with connect(client, restarted, why, remote=True) as connection:
+            yield connection
+
+    def judge(
+        self, order: Order, announce: Announce, *, python: str = "", fresh: bool = False
+    ) -> AbstractAsyncContextManager[Judge]:
+        return Local().judge(order, announce, python=python, fresh=fresh)
+
+    async def template(self, task: Path, target: str, language: str, python: str = "") -> str:
+        return await Local().template(task, target, language, python)
+
+    async def diagnose(self, python: str = "") -> Diagnosis:
+        return await Local().diagnose(python)
+
+    def home(self, what: str) -> Path:
+        raise _only_at_home(what)
+
+    def service(self, what: str) -> AbstractAsyncContextManager[Service]:
+        raise _only_at_home(what)
+
+
+def _only_at_home(what: str) -> UsageError:
+    return UsageError(
+        f"{what} on the machine where the server's home is, not through the server.",
+        f"Run it there, without {variable('server')}.",
+    )
+
+
+def _endpoint(text: str) -> tuple[str, bool]:
+    """The URL completed, and whether it is this machine's. Raises UsageError."""
+    example = f"Example: --server http://127.0.0.1:8765{PATH}."
+    try:
+        parts = urlsplit(text)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise UsageError(f"{text!r} is not a URL: {error}", example) from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise UsageError(f"{text!r} is not the URL of a server over HTTP", example)
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise UsageError(
+            "the server's URL carries more than host, port and path",
+            f"The token goes into KEVOLVE_TOKEN. {example}",
+        )
+    path = parts.path if parts.path.strip("/") else PATH
+    return urlunsplit((parts.scheme, parts.netloc, path, "", "")), _is_local(host)
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
