@@ -3,7 +3,9 @@ longer than most commands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -26,3 +28,15 @@ def loader(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str]
         return getattr(module, name) if home else module
 
     return load
+
+
+@contextmanager
+def nothing_is_garbage() -> Iterator[None]:
+    """Around imports and what is built of them, collect nothing: that takes a tenth of their
+    time, and finds nothing."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()

@@ -4,33 +4,52 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from mcp.server import CacheHint, MCPServer
 
 from kevolve_mcp import __version__
-from kevolve_mcp.sessions import Service
 from kevolve_mcp.settings import Settings
 
 from . import prompts, resources, tools
 from .context import App
+from .deferred import deferred
 from .instructions import INSTRUCTIONS
 from .reach import ANYWHERE, Reach
 from .teach import Teach
 
-ServiceFactory = Callable[[Settings], Service]
+if TYPE_CHECKING:
+    from kevolve_mcp.sessions import Service
+
+ServiceFactory = Callable[[Settings], "Service"]
+
+
+def usual_service(settings: Settings) -> Service:
+    """The sessions of this machine, imported when they are first needed."""
+    from kevolve_mcp.sessions import Service
+
+    return Service(settings)
 
 
 def build_server(
-    settings: Settings | None = None, service: ServiceFactory = Service, reach: Reach = ANYWHERE
+    settings: Settings | None = None,
+    service: ServiceFactory = usual_service,
+    reach: Reach = ANYWHERE,
 ) -> MCPServer[App]:
-    """The MCP server. `service` makes the service of each connection (of the process, over HTTP);
-    its store opens at the first call that needs it. reach: which files callers may name."""
+    """The MCP server.
+
+    Args:
+        settings: Default: those of the environment.
+        service: Makes the service of each connection (of the process, over HTTP), at the first
+            call that needs it.
+        reach: Which files callers may name.
+    """
     chosen = settings or Settings()
 
     @asynccontextmanager
     async def lifespan(server: MCPServer[App]) -> AsyncIterator[App]:
-        async with service(chosen) as running:
-            yield App(running, chosen, reach)
+        async with deferred(lambda: service(chosen)) as later:
+            yield App(later, chosen, reach)
 
     teach = Teach()
     server: MCPServer[App] = MCPServer(

@@ -5,21 +5,24 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import Context
 
-from kevolve_mcp.sessions import Service
 from kevolve_mcp.settings import Settings
 
+from .deferred import Deferred
 from .reach import Reach
+
+if TYPE_CHECKING:
+    from kevolve_mcp.sessions import Service
 
 
 @dataclass(frozen=True)
 class App:
     """Lives as long as the connection (stdio) or the process (HTTP)."""
 
-    service: Service
+    service: Deferred
     settings: Settings
     reach: Reach
 
@@ -31,8 +34,9 @@ def app(ctx: Context[Any]) -> App:
     return found
 
 
-def service(ctx: Context[Any]) -> Service:
-    return app(ctx).service
+async def service(ctx: Context[Any]) -> Service:
+    """The service, made now if this call is the first that needs it."""
+    return await app(ctx).service.get()
 
 
 def reach(ctx: Context[Any]) -> Reach:

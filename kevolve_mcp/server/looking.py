@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from harness.types import to_json
 from kevolve_mcp.actions import Action
-from kevolve_mcp.sessions import Service
 from kevolve_mcp.sessions.types import TreeView
 
 from .phrase import Phrase
 from .results import KnowledgeReply, ViewReply, left_of, said
 from .wording import rest
+
+if TYPE_CHECKING:
+    from kevolve_mcp.sessions import Service
 
 
 async def tree(

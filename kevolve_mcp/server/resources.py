@@ -9,7 +9,6 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
 from kevolve_mcp.actions import sentences
 from kevolve_mcp.errors import KEvolveError
-from knowledge import Library
 
 from .calls import call
 from .context import service
@@ -47,6 +46,8 @@ def register(server: MCPServer[Any]) -> None:
 
 def index() -> str:
     """All pages of the knowledge base, by category."""
+    from knowledge import Library
+
     # a resource without variables cannot reach the service
     return Library.builtin().read("index", 0, WHOLE).text
 
@@ -59,7 +60,7 @@ async def page(page_id: str, ctx: Context[Any]) -> str:
 async def node_source(session_id: str, node_id: str, ctx: Context[Any]) -> str:
     """The source text of one node."""
     try:
-        return await service(ctx).source(session_id, node_id)
+        return await (await service(ctx)).source(session_id, node_id)
     except KEvolveError as error:
         raise _not_found(error) from error
 
@@ -72,13 +73,13 @@ def _not_found(error: KEvolveError) -> ResourceNotFoundError:
 async def report(session_id: str, ctx: Context[Any]) -> str:
     """A session's tree, outcome and figures as one page."""
     try:
-        return await service(ctx).report(session_id)
+        return await (await service(ctx)).report(session_id)
     except KEvolveError as error:
         raise _not_found(error) from error
 
 
 async def _page(page_id: str, ctx: Context[Any]) -> str:
     try:
-        return await service(ctx).page(page_id)
+        return await (await service(ctx)).page(page_id)
     except KEvolveError as error:
         raise _not_found(error) from error

@@ -3,13 +3,12 @@ checked here."""
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from kevolve_mcp.lazy import nothing_is_garbage
 
 from .shadow import check_shadowing
 
@@ -37,7 +36,7 @@ def serve(settings: Settings | None = None, http: HttpOptions | None = None) -> 
     chosen = settings or Settings()
     os.environ.pop(variable("token"), None)
     if http is None:
-        with _nothing_is_garbage():
+        with nothing_is_garbage():
             from .build import build_server
 
             server = build_server(chosen)
@@ -49,15 +48,3 @@ def serve(settings: Settings | None = None, http: HttpOptions | None = None) -> 
 
     given = http.token if http.token is not None else chosen.token.get_secret_value() or None
     serve_http(replace(http, token=given), chosen)
-
-
-@contextmanager
-def _nothing_is_garbage() -> Iterator[None]:
-    """While the server is imported and built: collecting took a tenth of the time until its first
-    answer."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()

@@ -12,7 +12,7 @@ from kevolve_mcp.errors import KEvolveError
 from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.sessions.types import ErrorView, JobView
 
-from .context import app
+from .context import app, service
 
 T = TypeVar("T")
 FIRST_AFTER = 0.2  # seconds: what ends sooner needs no note
@@ -54,7 +54,8 @@ async def wait(ctx: Context[Any], job: JobView, wait_s: float) -> JobView:
     if not job.id or job.state != "running":
         return job
     limit = min(wait_s, app(ctx).settings.max_wait_s)
-    return await told(ctx, lambda progress: app(ctx).service.wait(job.id, limit, progress=progress))
+    running = await service(ctx)
+    return await told(ctx, lambda progress: running.wait(job.id, limit, progress=progress))
 
 
 async def told(ctx: Context[Any], call: Callable[[Progress], Awaitable[T]]) -> T:

@@ -1,8 +1,18 @@
 """Ask and tell: the one façade over search, store, synthesis, export, knowledge and executors.
 `Service` opens sessions, says what to write next, records what came of it, finishes, and shows
-everything; its requests and answers are in `types`."""
+everything; its requests and answers are in `types`. It is imported when it is used: whoever only
+names a request needs none of it."""
 
-from .pool import ExecutorFactory
-from .service import Service
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kevolve_mcp.lazy import loader
+
+if TYPE_CHECKING:
+    from .pool import ExecutorFactory
+    from .service import Service
 
 __all__ = ["ExecutorFactory", "Service"]
+
+__getattr__ = loader(__name__, {"pool": ("ExecutorFactory",), "service": ("Service",)})

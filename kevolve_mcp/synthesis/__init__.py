@@ -1,24 +1,32 @@
 """Making the next candidate: what its author sees (context), where a search starts (starts,
 skills), files to fill in (templates), parameters to try (tuning), and the authors themselves.
-Nothing here evaluates, stores or talks to a network."""
+Nothing here evaluates, stores or talks to a network. A module is loaded when one of its names is
+used: a server that only lists its tools needs none."""
 
-from .ask import (
-    AskContext,
-    CaseFacts,
-    HistoryRow,
-    ParentView,
-    StartView,
-    TaskFacts,
-    structural_names,
-    structure_digest,
-)
-from .context import Context, Material, Parent, ask_data, build_context
-from .layout import estimate_tokens
-from .sections import Excerpt
-from .skills import Instantiation, Instantiations, instantiate, skill_name
-from .starts import SimilarKernel, Start, Starts, find_starts
-from .templates import template_candidate
-from .tuning import Choice, next_choice
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kevolve_mcp.lazy import loader
+
+if TYPE_CHECKING:
+    from .ask import (
+        AskContext,
+        CaseFacts,
+        HistoryRow,
+        ParentView,
+        StartView,
+        TaskFacts,
+        structural_names,
+        structure_digest,
+    )
+    from .context import Context, Material, Parent, ask_data, build_context
+    from .layout import estimate_tokens
+    from .sections import Excerpt
+    from .skills import Instantiation, Instantiations, instantiate, skill_name
+    from .starts import SimilarKernel, Start, Starts, find_starts
+    from .templates import template_candidate
+    from .tuning import Choice, next_choice
 
 __all__ = [
     "AskContext",
@@ -48,3 +56,26 @@ __all__ = [
     "structure_digest",
     "template_candidate",
 ]
+
+__getattr__ = loader(
+    __name__,
+    {
+        "ask": (
+            "AskContext",
+            "CaseFacts",
+            "HistoryRow",
+            "ParentView",
+            "StartView",
+            "TaskFacts",
+            "structural_names",
+            "structure_digest",
+        ),
+        "context": ("Context", "Material", "Parent", "ask_data", "build_context"),
+        "layout": ("estimate_tokens",),
+        "sections": ("Excerpt",),
+        "skills": ("Instantiation", "Instantiations", "instantiate", "skill_name"),
+        "starts": ("SimilarKernel", "Start", "Starts", "find_starts"),
+        "templates": ("template_candidate",),
+        "tuning": ("Choice", "next_choice"),
+    },
+)

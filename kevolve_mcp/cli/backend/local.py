@@ -16,7 +16,6 @@ the import path, while -I would also lose packages installed for the user alone.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from kevolve_mcp.errors import StoreError
+from kevolve_mcp.lazy import nothing_is_garbage
 from kevolve_mcp.settings import Settings
 
 from .. import serve
@@ -114,12 +114,8 @@ class Local:
 
     @asynccontextmanager
     async def service(self, what: str) -> AsyncIterator[Service]:
-        gc.disable()  # collecting takes a tenth of the time of this import, and finds nothing
-        try:
+        with nothing_is_garbage():
             from kevolve_mcp.sessions import Service
-        finally:
-            gc.freeze()
-            gc.enable()
 
         async with Service(executors=open_executor, looks_only=True) as service:
             yield service

@@ -13,10 +13,9 @@ import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 
 from kevolve_mcp.errors import UsageError
-from kevolve_mcp.sessions import Service
 from kevolve_mcp.settings import Settings
 
-from ..build import ServiceFactory, build_server
+from ..build import ServiceFactory, build_server, usual_service
 from ..reach import Below, default_root
 from . import protocol
 from .gate import Gate
@@ -26,7 +25,9 @@ from .token import Token, find_token, token_file
 LAST_RESORT_S = 5  # after which uvicorn cancels what still runs
 
 
-def serve_http(options: HttpOptions, settings: Settings, service: ServiceFactory = Service) -> None:
+def serve_http(
+    options: HttpOptions, settings: Settings, service: ServiceFactory = usual_service
+) -> None:
     """Serve until SIGTERM or SIGINT, then end cleanly: jobs under way stay in the home, where the
     next server takes them up.
 

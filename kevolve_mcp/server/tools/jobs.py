@@ -37,16 +37,17 @@ async def job_wait(
     not an error: call again). With neither id: list the jobs. A result can be read any number of
     times."""
     if job_id:
-        job = await service(ctx).job(job_id)
+        job = await (await service(ctx)).job(job_id)
         return job_answer(checked(await wait(ctx, job, wait_s)))
     if session_id:
         limit = min(wait_s, app(ctx).settings.max_wait_s)
+        running = await service(ctx)
         found = await told(
-            ctx, lambda progress: service(ctx).wait_any(session_id, limit, progress=progress)
+            ctx, lambda progress: running.wait_any(session_id, limit, progress=progress)
         )
         if found is not None:
             return job_answer(checked(found))
-    jobs = await service(ctx).jobs(session_id)
+    jobs = await (await service(ctx)).jobs(session_id)
     phrase = rest.listed(jobs)
     return _list(phrase, jobs)
 
@@ -62,7 +63,7 @@ async def job_cancel(
         raise UsageError(
             "job_cancel needs job_id or session_id", "", Action("list_jobs", "lists the jobs")
         )
-    jobs = await service(ctx).cancel(job_id=job_id, session_id=session_id)
+    jobs = await (await service(ctx)).cancel(job_id=job_id, session_id=session_id)
     return _list(rest.cancelled(jobs), jobs)
 
 

@@ -40,7 +40,9 @@ async def kernel_compile(
     request = await _request(
         ctx, path, source, session_id, task_path, task_source, target, language
     )
-    return evaluation_answer(checked(await wait(ctx, await service(ctx).compile(request), wait_s)))
+    return evaluation_answer(
+        checked(await wait(ctx, await (await service(ctx)).compile(request), wait_s))
+    )
 
 
 async def kernel_check(
@@ -60,7 +62,9 @@ async def kernel_check(
     request = await _request(
         ctx, path, source, session_id, task_path, task_source, target, language
     )
-    return evaluation_answer(checked(await wait(ctx, await service(ctx).check(request), wait_s)))
+    return evaluation_answer(
+        checked(await wait(ctx, await (await service(ctx)).check(request), wait_s))
+    )
 
 
 async def kernel_profile(
@@ -100,18 +104,20 @@ async def kernel_profile(
         )
     if tune:
         return evaluation_answer(
-            checked(await wait(ctx, await service(ctx).tune(request, tune), wait_s))
+            checked(await wait(ctx, await (await service(ctx)).tune(request, tune), wait_s))
         )
     if ablation:
         return evaluation_answer(
-            checked(await wait(ctx, await service(ctx).ablate(request), wait_s))
+            checked(await wait(ctx, await (await service(ctx)).ablate(request), wait_s))
         )
     if against is not None:
         asked = await _compare_request(ctx, request, against)
         return evaluation_answer(
-            checked(await wait(ctx, await service(ctx).compare(asked), wait_s))
+            checked(await wait(ctx, await (await service(ctx)).compare(asked), wait_s))
         )
-    return evaluation_answer(checked(await wait(ctx, await service(ctx).profile(request), wait_s)))
+    return evaluation_answer(
+        checked(await wait(ctx, await (await service(ctx)).profile(request), wait_s))
+    )
 
 
 async def kernel_submit(
@@ -156,7 +162,9 @@ async def kernel_submit(
         repeat,
         effort,
     )
-    return evaluation_answer(checked(await wait(ctx, await service(ctx).submit(request), wait_s)))
+    return evaluation_answer(
+        checked(await wait(ctx, await (await service(ctx)).submit(request), wait_s))
+    )
 
 
 async def _compare_request(

@@ -70,7 +70,7 @@ async def session_open(
         search=search,
         new=new,
     )
-    return open_answer(checked(await wait(ctx, await service(ctx).open(spec), wait_s)))
+    return open_answer(checked(await wait(ctx, await (await service(ctx)).open(spec), wait_s)))
 
 
 async def session_next(
@@ -110,7 +110,7 @@ async def session_next(
     Answer it with kernel_submit(ask_id=...); until then the same ask is given again. What you were
     given before is only referred to. Says when the search has ended (goal, budget, stall,
     roofline). Fast; while you write, TUNABLES of nodes are searched."""
-    batch = await service(ctx).next(
+    batch = await (await service(ctx)).next(
         session_id,
         count=count,
         ask_id=ask_id,
@@ -157,4 +157,6 @@ async def session_finish(
     Takes about three evaluations. Repeated, it answers with the same result. The tree stays
     readable."""
     request = FinishRequest(session_id, node_id, include_files, discard)
-    return finish_answer(checked(await wait(ctx, await service(ctx).finish(request), wait_s)))
+    return finish_answer(
+        checked(await wait(ctx, await (await service(ctx)).finish(request), wait_s))
+    )

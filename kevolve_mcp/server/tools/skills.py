@@ -60,6 +60,6 @@ async def skill_record(
         code,
         pattern or {},
     )
-    view = await service(ctx).record_skill(request, author=author(ctx))
+    view = await (await service(ctx)).record_skill(request, author=author(ctx))
     phrase = rest.skill(view)
     return answer(phrase, SkillReply(**said(phrase), skill=to_json(view)))

@@ -25,6 +25,7 @@ async def target_describe(
     machine, and why the others don't. Starts the evaluator on the first call (seconds). Call it
     first when session_open refuses a target."""
     name = parse_target(target) if target else ""
-    view = await told(ctx, lambda progress: service(ctx).describe(name))
+    running = await service(ctx)
+    view = await told(ctx, lambda progress: running.describe(name))
     phrase = rest.machine(view, name)
     return answer(phrase, MachineReply(**said(phrase), machine=to_json(view)))

@@ -56,7 +56,7 @@ async def tree_view(
     come in pieces; next_cursor says where to go on."""
     return answer(
         *await looking.tree(
-            service(ctx),
+            await service(ctx),
             session_id,
             node_id,
             evaluation_id,

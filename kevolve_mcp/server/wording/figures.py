@@ -7,7 +7,6 @@ from typing import Any
 
 from harness.types import CaseResult
 from kevolve_mcp import api
-from kevolve_mcp.sessions.evaluating import USUAL_PROCESSES
 from kevolve_mcp.synthesis.wording import memory_size, settings
 
 ROOM = 1.5  # times the error; less is no room worth using
@@ -92,6 +91,8 @@ def _memory(case: CaseResult) -> str:
 def evaluation_lines(evaluation: api.Evaluation) -> list[str]:
     """Cases, from how many processes if that is more than usual, then signals with their
     sentences."""
+    from kevolve_mcp.sessions.evaluating import USUAL_PROCESSES
+
     lines = [case_line(c) for c in evaluation.cases]
     if evaluation.processes > USUAL_PROCESSES:
         lines.append(f"Timed in {evaluation.processes} fresh processes.")

@@ -6,7 +6,6 @@ from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.search import no_winner
 from kevolve_mcp.sessions.types import AskBatch, AskView
-from kevolve_mcp.synthesis.templates import LANGUAGES as TEMPLATE_LANGUAGES
 from kevolve_mcp.synthesis.wording import one_line
 
 from ..calls import call
@@ -33,7 +32,7 @@ def opened(result: api.Opened) -> Phrase:
     lines += map(similar_line, session.similar)
     if session.waiting_starts:
         lines.append(f"{session.waiting_starts} starting kernel(s) wait as the first asks.")
-    if session.state == "open" and session.language in TEMPLATE_LANGUAGES:
+    if session.state == "open" and _has_template(session.language):
         lines.append(
             "A candidate file in the right form, its body to be filled in: "
             f"{call(Action('write_template', session=session.id))}."
@@ -160,3 +159,9 @@ def _submit(ask: AskView) -> Action:
             ask=context.id,
         )
     return Action("submit", session=context.session, ask=context.id)
+
+
+def _has_template(language: str) -> bool:
+    from kevolve_mcp.synthesis.templates import LANGUAGES
+
+    return language in LANGUAGES
