@@ -27,11 +27,13 @@ from harness.types import (
 from kevolve_mcp import __version__
 from kevolve_mcp.errors import KEvolveError
 from kevolve_mcp.executors.base import Executor
+from kevolve_mcp.quantities import memory
 from kevolve_mcp.retrieval import state
 from kevolve_mcp.settings import Settings
 
 State = Literal["ok", "warning", "missing"]
 COMPILERS = ("g++", "clang++")
+LEAST_FREE = 1 << 30  # bytes
 COMPILER_REMEDY = (
     "Install a C++ compiler, e.g. `apt install g++`, `dnf install gcc-c++` or `pacman -S gcc`."
 )
@@ -151,10 +153,10 @@ def _folder(name: str, folder: Path, variable: str) -> Finding:
     except OSError as error:
         remedy = f"Set {variable} to a writable folder on a local disk."
         return Finding(name, "missing", f"{folder} cannot be written: {error.strerror}", remedy)
-    free = shutil.disk_usage(existing).free / 2**30
-    state: State = "ok" if free >= 1 else "warning"
+    free = shutil.disk_usage(existing).free
+    state: State = "ok" if free >= LEAST_FREE else "warning"
     remedy = "" if state == "ok" else "Free some space: builds need it."
-    return Finding(name, state, f"{folder} is writable ({free:.1f} GiB free)", remedy)
+    return Finding(name, state, f"{folder} is writable ({memory(free)} free)", remedy)
 
 
 def _compilers() -> list[Finding]:

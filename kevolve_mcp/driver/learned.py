@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kevolve_mcp.quantities import speedup
+
 from .answers import Told
 
 WHY = (
@@ -33,7 +35,7 @@ def lesson(told: Told, parent_params: Mapping[str, Any] | None = None) -> str:
     against = "its parent" if node.versus_parent is not None else "the strongest baseline"
     parts = [
         f"{change(told, parent_params)}: "
-        + (f"{effect:.2f}× {against}" if effect else "correct, not timed")
+        + (f"{speedup(effect)} {against}" if effect else "correct, not timed")
     ]
     if bound := next((s for s in told.evaluation.signals if s.name in WHY), None):
         parts.append(bound.message or bound.name.replace("_", " "))
@@ -59,7 +61,7 @@ def prediction(predicted: float | None, observed: float | None) -> str | None:
     if not predicted or not observed:
         return None
     verdict = "as predicted" if (predicted > 1) == (observed > 1) else "against the prediction"
-    return f"{verdict} ({predicted:.2f}×)"
+    return f"{verdict} ({speedup(predicted)})"
 
 
 def _first_sentence(text: str, limit: int = 140) -> str:

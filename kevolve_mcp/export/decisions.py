@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.types import Case, CaseResult, Evaluation, Target, Task, to_json
+from kevolve_mcp.quantities import times
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,8 @@ def speedup_text(result: CaseResult) -> str:
     """ "1.82x [1.79, 1.86] over torch.compile", "-" where nothing was timed."""
     if result.speedup is None:
         return "-"
-    interval = f" [{result.interval[0]:.2f}, {result.interval[1]:.2f}]" if result.interval else ""
-    return f"{result.speedup:.2f}x{interval}" + (
-        f" over {result.baseline}" if result.baseline else ""
-    )
+    over = f" over {result.baseline}" if result.baseline else ""
+    return f"{times(result.speedup, result.interval)}{over}"
 
 
 def torch_device(target: str) -> str:

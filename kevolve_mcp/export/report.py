@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from harness.types import Budget, Evaluation, Goal, Spent, Task
+from kevolve_mcp.quantities import percent
 from kevolve_mcp.search.termination import no_winner
 from kevolve_mcp.search.tree import ROOT, Node, Tree
 
@@ -132,7 +133,7 @@ def _cases(facts: SessionFacts) -> str:
             if on
         )
         latency = "-" if case.latency_us is None else f"{case.latency_us:.1f}"
-        share = "-" if case.roofline_fraction is None else f"{100 * case.roofline_fraction:.0f} %"
+        share = percent(case.roofline_fraction)
         rows.append(
             f"| {case.name}{marks} | {case.verdict or '-'} | {speedup_text(case)} | {latency} | "
             f"{share} |"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.types import Budget, Goal, Spent
+from kevolve_mcp.quantities import latency, share, times
 
 from .comparison import progress, stalled_for
 from .fitness import Figures
@@ -106,7 +107,7 @@ def _goal(node: Node, goal: Goal, best: Figures) -> Termination | None:
         )
     if goal.kind == "latency_us" and best.latency_us is not None and best.latency_us <= goal.value:
         text = (
-            f"Goal reached: {node.id} takes {best.latency_us:.4g} us (weighted mean), "
+            f"Goal reached: {node.id} takes {latency(best.latency_us)} (weighted mean), "
             f"{goal.value:g} us were asked for."
         )
         return Termination("goal_reached", text)
@@ -116,8 +117,8 @@ def _goal(node: Node, goal: Goal, best: Figures) -> Termination | None:
         and best.roofline_fraction >= goal.value
     ):
         text = (
-            f"Goal reached: {node.id} is at {best.roofline_fraction:.0%} of the ceiling in its "
-            f"worst case, {goal.value:.0%} was asked for."
+            f"Goal reached: {node.id} is at {share(best.roofline_fraction)} of the ceiling in its "
+            f"worst case, {share(goal.value)} was asked for."
         )
         return Termination("goal_reached", text)
     return None
@@ -127,7 +128,7 @@ def _roofline(node: Node, best: Figures, threshold: float | None) -> Termination
     if threshold is None or best.roofline_fraction is None or best.roofline_fraction < threshold:
         return None
     text = (
-        f"Roofline reached: {_name(node)}, at {best.roofline_fraction:.0%} of this device's "
+        f"Roofline reached: {_name(node)}, at {share(best.roofline_fraction)} of this device's "
         "measured ceiling in its worst case."
     )
     return Termination("roofline_reached", text)
@@ -192,4 +193,4 @@ def _name(node: Node) -> str:
         if node.interval is not None
         else ""
     )
-    return f"{node.id} is {node.score:.3g}x{between}"
+    return f"{node.id} is {times(node.score)}{between}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.types import CaseResult, Goal, fitness
+from kevolve_mcp.quantities import latency, share, times
 
 from .fitness import figures
 
@@ -77,12 +78,12 @@ def _missed(goal: Goal, cases: Sequence[CaseResult]) -> str | None:
     figure."""
     seen, value = figures(cases), fitness(cases)
     if goal.kind == "speedup" and (value is None or value < goal.value):
-        return "nothing was timed" if value is None else f"{value:.3g}x"
+        return "nothing was timed" if value is None else times(value)
     if goal.kind == "latency_us" and (seen.latency_us is None or seen.latency_us > goal.value):
         return (
             "nothing was timed"
             if seen.latency_us is None
-            else f"{seen.latency_us:.4g} us (weighted mean)"
+            else f"{latency(seen.latency_us)} (weighted mean)"
         )
     if goal.kind == "roofline" and (
         seen.roofline_fraction is None or seen.roofline_fraction < goal.value
@@ -90,6 +91,6 @@ def _missed(goal: Goal, cases: Sequence[CaseResult]) -> str | None:
         return (
             "nothing was timed"
             if seen.roofline_fraction is None
-            else f"{seen.roofline_fraction:.0%} of the ceiling in the worst case"
+            else f"{share(seen.roofline_fraction)} of the ceiling in the worst case"
         )
     return None

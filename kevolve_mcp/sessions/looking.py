@@ -7,6 +7,7 @@ from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.export import SessionFacts, session_report
+from kevolve_mcp.quantities import times
 from kevolve_mcp.search import Node, Tree, no_winner
 from kevolve_mcp.store import SessionRecord, Store
 from kevolve_mcp.synthesis import template_candidate
@@ -156,7 +157,7 @@ def _sessions(store: Store, trees: Trees, cursor: int) -> TreeView:
     lines = []
     for s in found:
         best = (
-            f"best {s.best} at {s.best_fitness:.3g}x"
+            f"best {s.best} at {times(s.best_fitness)}"
             if s.best and s.best_fitness is not None
             else "no best node"
         )
@@ -199,10 +200,12 @@ def _tree(view: api.Session, tree: Tree, cursor: int, detailed: bool) -> TreeVie
 
     for root in tree.children("n0"):
         draw(root, 0)
-    figure = f"best {best.id} at {best.score:.3g}x" if best else no_winner(view.correct)
+    figure = f"best {best.id} at {times(best.score)}" if best else no_winner(view.correct)
     state = f"{view.state}{f' ({view.reason})' if view.reason else ''}"
     ended = view.exported
-    exported = f", exported {ended.node} at {ended.fitness:.3g}x" if ended and ended.fitness else ""
+    exported = (
+        f", exported {ended.node} at {times(ended.fitness)}" if ended and ended.fitness else ""
+    )
     head = (
         f"{view.id}: {state}; {len(tree.nodes)} nodes, {figure}{exported}; {view.open_asks} open "
         "asks (* best, + its lineage)"

@@ -10,6 +10,7 @@ from harness.types import to_json
 from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import NotFound, UsageError
+from kevolve_mcp.quantities import times
 from kevolve_mcp.search import ROOT, Node, Tree, observed
 from kevolve_mcp.store import SessionRecord, Store, StoredEvaluation
 from kevolve_mcp.synthesis.wording import met_line, settings
@@ -78,11 +79,11 @@ def node_page(
 
 def node_line(node: api.Node, detailed: bool) -> str:
     figure = (
-        f"{node.fitness:.3g}x"
+        times(node.fitness)
         if node.status == "correct" and node.fitness is not None
         else node.status
     )
-    effect = f" ({node.versus_parent:.3g}x its parent)" if node.versus_parent is not None else ""
+    effect = f" ({times(node.versus_parent)} its parent)" if node.versus_parent is not None else ""
     second = f" also from {', '.join(node.parents[1:])}" if len(node.parents) > 1 else ""
     whence = node.origin or node.provenance
     origin = f" [{whence}]" if whence else ""
@@ -102,8 +103,8 @@ def _foretold(tree: Tree, node: Node) -> list[str]:
         return []
     found = observed(tree, node)
     of = "the strongest baseline" if node.parents in ((), (ROOT,)) else "its parent"
-    measured = f"measured: {found:.3g}x" if found else "nothing was measured"
-    return [f"predicted: {node.predicted_speedup:.3g}x the speed of {of}; {measured}"]
+    measured = f"measured: {times(found)}" if found else "nothing was measured"
+    return [f"predicted: {times(node.predicted_speedup)} the speed of {of}; {measured}"]
 
 
 def evaluation_page(store: Store, evaluation_id: str, section: str, cursor: int) -> TreeView:
@@ -173,11 +174,7 @@ def _case(
         return "wrong"
     if speedup is None:
         return "correct, not timed"
-    return (
-        f"{speedup:.3g}x"
-        + (f" [{interval[0]:.3g}, {interval[1]:.3g}]" if interval else "")
-        + f" {verdict or ''}"
-    )
+    return f"{times(speedup, interval)} {verdict or ''}"
 
 
 def difference_page(

@@ -18,6 +18,7 @@ from harness.types import (
     Task,
 )
 from kevolve_mcp.actions import Action, Say, sentences
+from kevolve_mcp.quantities import interval, share, times
 from kevolve_mcp.search.comparison import compare
 from kevolve_mcp.search.parameters import Searched
 from kevolve_mcp.search.tree import Ask, Node, in_order
@@ -96,8 +97,7 @@ def _searched(found: Searched) -> str:
     if found.best is None:
         return f"{head}, none correct."
     over = compare(found.best, found.node)
-    figure = "" if over.ratio is None else f" {over.ratio:.3g}x"
-    figure += f" [{over.interval[0]:.3g}, {over.interval[1]:.3g}]" if over.interval else ""
+    figure = "" if over.ratio is None else f" {times(over.ratio, over.interval)}"
     params = ", ".join(f"{name}={v}" for name, v in found.best.params.items())
     return f"{head}, best {found.best.id}{figure} ({params})."
 
@@ -260,14 +260,14 @@ def _case_table(cases: Sequence[CaseResult]) -> list[str]:
     ]
     for case in cases:
         correct = ("yes" if case.correct else "no") + (f": {case.detail}" if case.detail else "")
-        interval = f" [{case.interval[0]:.2f}, {case.interval[1]:.2f}]" if case.interval else ""
+        between = f" {interval(case.interval)}" if case.interval else ""
         speedup = (
-            "" if case.speedup is None else f"{case.speedup:.2f}{interval} {case.verdict or ''}"
+            "" if case.speedup is None else f"{case.speedup:.2f}{between} {case.verdict or ''}"
         )
         latency = "" if case.latency_us is None else f"{case.latency_us:.1f}"
-        share = "" if case.roofline_fraction is None else f"{case.roofline_fraction:.0%}"
+        part = "" if case.roofline_fraction is None else share(case.roofline_fraction)
         rows.append(
-            f"{case.name} | {correct} | {speedup} | {latency} | {share} | {case.baseline or ''}"
+            f"{case.name} | {correct} | {speedup} | {latency} | {part} | {case.baseline or ''}"
         )
     return rows
 
@@ -348,7 +348,7 @@ def similar(kernel: SimilarKernel, rank: int, say: Say) -> Section:
     """A kernel of another session: its text is somebody else's, so it is quoted and said to be
     material only."""
     reached = "" if kernel.fitness is None else f", where it reached F = {kernel.fitness:.2f}"
-    alike = "" if kernel.similarity is None else f" The tasks are {kernel.similarity:.0%} alike."
+    alike = "" if kernel.similarity is None else f" The tasks are {share(kernel.similarity)} alike."
     where = f" on {one_line(kernel.target)} ({one_line(kernel.device)})" if kernel.device else ""
     place = f" ({one_line(kernel.place)})" if kernel.place else ""
     head = (

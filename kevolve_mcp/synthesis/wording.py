@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kevolve_mcp.quantities import times
 from kevolve_mcp.search.tree import Meeting
 
 _MET = {
@@ -26,11 +27,6 @@ def number(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-def memory_size(size: int) -> str:
-    """ "12 MiB", "3.1 GiB"."""
-    return f"{size / 2**30:.1f} GiB" if size >= 1 << 30 else f"{size / 2**20:.0f} MiB"
-
-
 def settings(params: Mapping[str, object]) -> str:
     """ "BLOCK=512 UNROLL=4"."""
     return one_line(" ".join(f"{name}={value}" for name, value in params.items()), 300)
@@ -45,5 +41,4 @@ def met_line(node: str, met: Meeting) -> str:
     """ "n9 beat n4: 1.06x [1.03, 1.09]"."""
     if met.ratio is None or met.interval is None or met.verdict is None:
         return f"{node} was not timed against {met.other}: {met.note}"
-    low, high = met.interval
-    return f"{node} {_MET[met.verdict]} {met.other}: {met.ratio:.3g}x [{low:.3g}, {high:.3g}]"
+    return f"{node} {_MET[met.verdict]} {met.other}: {times(met.ratio, met.interval)}"

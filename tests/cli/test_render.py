@@ -19,8 +19,7 @@ from harness.types import (
     StageReport,
     Status,
 )
-from kevolve_mcp import api
-from kevolve_mcp.cli.render import figures
+from kevolve_mcp import api, quantities
 from kevolve_mcp.cli.render.board import Board, board_view, plain_line
 from kevolve_mcp.cli.render.cases import cases_table, naive_note
 from kevolve_mcp.cli.render.report import report_json, report_view
@@ -113,14 +112,14 @@ def text_of(renderable: RenderableType, width: int = 200) -> str:
     ],
 )
 def test_times_carry_the_unit_that_suits(value: float | None, shown: str) -> None:
-    assert figures.microseconds(value) == shown
+    assert quantities.microseconds(value) == shown
 
 
 @pytest.mark.parametrize(
     ("value", "shown"), [(-3, "0 s"), (42.4, "42 s"), (185, "3 min 05 s"), (7800, "2 h 10 min")]
 )
 def test_durations(value: float, shown: str) -> None:
-    assert figures.seconds(value) == shown
+    assert quantities.duration(value) == shown
 
 
 def test_the_table_shows_every_baseline_the_kernel_and_how_it_was_run() -> None:

@@ -14,10 +14,10 @@ from harness.types import Budget, Spent
 from kevolve_mcp import api
 from kevolve_mcp.actions import sentences
 from kevolve_mcp.driver import events
+from kevolve_mcp.quantities import NOTHING, duration, microseconds, speedup
 from kevolve_mcp.search import no_winner
 
 from ..calls import command
-from .figures import NOTHING, microseconds, seconds, speedup_text, with_interval
 
 LESSONS_SHOWN = 5
 UNLIMITED = Budget()
@@ -91,9 +91,9 @@ def budget_left(budget: Budget, spent: Spent) -> str:
             f"{max(0, budget.evaluations - spent.evaluations)} of {budget.evaluations} evaluations"
         )
     if budget.seconds is not None:
-        parts.append(seconds(budget.seconds - spent.seconds))
+        parts.append(duration(budget.seconds - spent.seconds))
     if budget.device_seconds is not None:
-        parts.append(f"{seconds(budget.device_seconds - spent.device_seconds)} of device time")
+        parts.append(f"{duration(budget.device_seconds - spent.device_seconds)} of device time")
     if budget.tokens is not None:
         parts.append(f"{max(0, budget.tokens - spent.tokens):,} tokens")
     if budget.usd is not None:
@@ -104,7 +104,7 @@ def budget_left(budget: Budget, spent: Spent) -> str:
 def best_text(best: api.Node | None, correct: int) -> str:
     """n7  1.83× [1.79, 1.88]; without a best, why, where `correct` nodes were proved correct."""
     return (
-        f"{best.id}  {with_interval(best.fitness, best.interval)}"
+        f"{best.id}  {speedup(best.fitness, best.interval)}"
         if best
         else f"{NOTHING} ({no_winner(correct)})"
     )
@@ -156,7 +156,7 @@ def plain_line(event: events.Event, board: Board) -> str | None:
         case events.NodeEvaluated(told):
             left = budget_left(board.budget, board.spent)
             speed = (
-                with_interval(told.node.fitness, told.node.interval)
+                speedup(told.node.fitness, told.node.interval)
                 if told.node.status == "correct"
                 else ""
             )
@@ -167,8 +167,8 @@ def plain_line(event: events.Event, board: Board) -> str | None:
         case events.Learned(node, text):
             return f"{node} learned: {text}"
         case events.BestImproved(node, previous):
-            before = f" (was {speedup_text(previous.fitness)})" if previous else ""
-            return f"{node.id} best: {with_interval(node.fitness, node.interval)}{before}"
+            before = f" (was {speedup(previous.fitness)})" if previous else ""
+            return f"{node.id} best: {speedup(node.fitness, node.interval)}{before}"
         case events.Remark() as remark:
             return f"note: {_remark(remark)}"
         case events.Terminated(reason, detail):

@@ -11,17 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.types import CaseResult
-from kevolve_mcp.synthesis.wording import memory_size
+from kevolve_mcp.quantities import NOTHING, interval, memory, microseconds, percent, speedup
 
-from .figures import (
-    NOTHING,
-    cells,
-    interval_text,
-    microseconds,
-    percent,
-    speedup_text,
-    with_interval,
-)
+from .cells import cells
 from .fitting import Fitting, block
 
 # an interval above it is no scatter: what bars "faster" then is a doubt, which has a signal
@@ -55,7 +47,7 @@ def cases_table(
         table.add_row(*row)
     blocks = [
         block(
-            Text.assemble(columns["case"][place], f"  {with_interval(c.speedup, c.interval)}  ")
+            Text.assemble(columns["case"][place], f"  {speedup(c.speedup, c.interval)}  ")
             + columns["verdict"][place],
             ", ".join(
                 f"{name} {columns[name][place]}"
@@ -83,8 +75,8 @@ def _columns(
             for c in cases
         ]
     rows[what] = cells(*(microseconds(c.latency_us) for c in cases))
-    rows["speed-up"] = cells(*(speedup_text(c.speedup) for c in cases))
-    rows["95 % interval"] = cells(*(interval_text(c.interval) or NOTHING for c in cases))
+    rows["speed-up"] = cells(*(speedup(c.speedup) for c in cases))
+    rows["95 % interval"] = cells(*(interval(c.interval) or NOTHING for c in cases))
     rows["verdict"] = [_verdict(c) for c in cases]
     rows["roofline"] = cells(*(percent(c.roofline_fraction) for c in cases))
     if not _alike("threads", cases):
@@ -106,7 +98,7 @@ def _alike(name: Literal["threads", "allocation"], cases: Sequence[CaseResult]) 
 def _memory(cases: Sequence[CaseResult]) -> str:
     """What each side held at most, "" where that is not known."""
     figures = [
-        f"{c.name}{where} {memory_size(own)}, {c.baseline} {memory_size(other)}"
+        f"{c.name}{where} {memory(own)}, {c.baseline} {memory(other)}"
         for c in cases
         for where, own, other in (
             ("", c.host_peak_bytes, c.baseline_host_peak_bytes),
@@ -148,7 +140,7 @@ def unclear_note(cases: Sequence[CaseResult], *, quick: bool = False) -> str:
 
 
 def _intervals(cases: Sequence[CaseResult]) -> str:
-    return ", ".join(f"{c.name} {interval_text(c.interval)}" for c in cases)
+    return ", ".join(f"{c.name} {interval(c.interval)}" for c in cases)
 
 
 def naive_note(cases: Sequence[CaseResult]) -> str:
@@ -162,8 +154,7 @@ def naive_note(cases: Sequence[CaseResult]) -> str:
     if not known:
         return ""
     figures = ", ".join(
-        f"{c.name} {speedup_text(c.naive_speedup)} instead of {speedup_text(c.speedup)}"
-        for c in known
+        f"{c.name} {speedup(c.naive_speedup)} instead of {speedup(c.speedup)}" for c in known
     )
     return (
         f"Not claimed: {figures}. That is what an unfair comparison shows: the baseline's output "

@@ -10,7 +10,7 @@ from rich.text import Text
 from harness.types import Device, Interpreter, Mode, TargetReport
 from kevolve_mcp.cli.diagnosis import Diagnosis, Finding
 
-from .figures import cells
+from .cells import cells
 from .fitting import Fitting, block, hanging
 
 MARK = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}

@@ -12,9 +12,9 @@ from rich.text import Text
 from harness.types import CaseResult, to_json
 from kevolve_mcp import api
 from kevolve_mcp.driver import Outcome
+from kevolve_mcp.quantities import speedup
 
 from .cases import cases_table, naive_note, unclear_note
-from .figures import speedup_text, with_interval
 
 
 def claimed(ending: api.Finished) -> tuple[CaseResult, ...]:
@@ -41,7 +41,7 @@ def lineage_lines(lineage: tuple[api.Node, ...]) -> list[str]:
     for node in lineage:
         label = _origin(node)
         parents = f" from {' + '.join(node.parents)}" if len(node.parents) > 1 else ""
-        figure = with_interval(node.fitness, node.interval)
+        figure = speedup(node.fitness, node.interval)
         lines.append(f"{node.id}  {figure}  {label}{parents}  {_change(node)}".rstrip())
     return lines
 
@@ -61,7 +61,7 @@ def report_view(
     head = Text.assemble(
         (f"{session.id}: ", "bold"),
         (
-            with_interval(
+            speedup(
                 figure.fitness if figure else ending.node.fitness,
                 figure.interval if figure else None,
             ),
@@ -160,6 +160,4 @@ def _rejected(ending: api.Finished | None) -> list[RenderableType]:
 
 
 def _skills(ending: api.Finished) -> list[RenderableType]:
-    return [
-        Text(f"skill     {s.title} ({s.state}, {speedup_text(s.effect)})") for s in ending.skills
-    ]
+    return [Text(f"skill     {s.title} ({s.state}, {speedup(s.effect)})") for s in ending.skills]

@@ -12,10 +12,11 @@ from rich.text import Text
 from rich.tree import Tree
 
 from kevolve_mcp import api
+from kevolve_mcp.quantities import speedup
 from kevolve_mcp.synthesis.wording import one_line
 
 from .board import best_text
-from .figures import cells, with_interval
+from .cells import cells
 from .fitting import Fitting, block
 
 STATUS_STYLE = {"correct": "green", "needs_review": "yellow"}
@@ -50,11 +51,11 @@ def tree_view(session: api.Session, nodes: Sequence[api.Node]) -> RenderableType
 
 
 def _exported(found: api.Exported) -> str:
-    return f"{found.node}  {with_interval(found.fitness, found.interval)}"
+    return f"{found.node}  {speedup(found.fitness, found.interval)}"
 
 
 def _label(node: api.Node, best: str, parent_params: Mapping[str, Any]) -> Text:
-    figure = with_interval(node.fitness, node.interval) if node.status == "correct" else node.status
+    figure = speedup(node.fitness, node.interval) if node.status == "correct" else node.status
     label = Text.assemble((node.id, "bold"), "  ", (figure, STATUS_STYLE.get(node.status, "red")))
     if node.id == best:
         label.append("  best", style="bold green")

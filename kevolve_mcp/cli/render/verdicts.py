@@ -9,9 +9,9 @@ from rich.text import Text
 from harness.types import Signal
 from kevolve_mcp.cli.meeting import Meeting
 from kevolve_mcp.cli.verdicts import Verdict
+from kevolve_mcp.quantities import duration, speedup
 
 from .cases import VERDICT_STYLE, cases_table, unclear_note
-from .figures import seconds, speedup_text, with_interval
 
 LOG_LINES = 20  # the end of a build log; the whole one is in --json
 CASES_FOR = 3  # pairs of candidates; of more the cases are in --json
@@ -27,7 +27,7 @@ def verdict_view(verdict: Verdict) -> RenderableType:
         "  ",
     )
     if verdict.fitness:
-        head.append(f"F = {speedup_text(verdict.fitness)}")
+        head.append(f"F = {speedup(verdict.fitness)}")
     parts: list[RenderableType] = [head]
     body = [verdict.message, *(_signal(s, verdict.message) for s in verdict.signals)]
     if verdict.hint:
@@ -62,19 +62,19 @@ def meeting_view(met: Meeting) -> RenderableType:
     head = Text("head-to-head", style="bold")
     if met.duels:
         said = f"{met.processes} fresh processes each, timed in the same rounds"
-        head.append(f"  {said}, {seconds(met.seconds)}", "dim")
+        head.append(f"  {said}, {duration(met.seconds)}", "dim")
     parts: list[RenderableType] = [head]
     for duel in met.duels:
         line = Text.assemble(
             f"{met.labels[duel.first]} over {met.labels[duel.second]}: ",
-            f"{with_interval(duel.ratio, duel.interval)} the speed, ",
+            f"{speedup(duel.ratio, duel.interval)} the speed, ",
             (duel.verdict, VERDICT_STYLE.get(duel.verdict, "")),
         )
         parts.append(Padding(line, (0, 0, 0, 2)))
         if len(duel.cases) > 1 and len(met.duels) <= CASES_FOR:
             parts += [
                 Padding(
-                    Text(f"{c.name}: {with_interval(c.ratio, c.interval)}, {c.verdict}"),
+                    Text(f"{c.name}: {speedup(c.ratio, c.interval)}, {c.verdict}"),
                     (0, 0, 0, 4),
                 )
                 for c in duel.cases

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from harness.types import Spent
+from kevolve_mcp.quantities import times
 
 from ..comparison import stalled_for
 from ..memory import PATIENCE
@@ -216,7 +217,7 @@ class _Island:
             if source.pool:
                 best = source.pool[0]
                 why = (
-                    f"bring {best.id} ({best.score:.3g}x) from island {source.index} to island "
+                    f"bring {best.id} ({times(best.score)}) from island {source.index} to island "
                     f"{self.index}"
                 )
                 told = {**notes, moves.PHASE: phase, MIGRATED_FROM: source.index}

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from kevolve_mcp.quantities import times
+
 from ..comparison import stalled_for
 from ..memory import PATIENCE, decide
 from ..tree import Ask, Expansion, MemoryOperator, Node, Tree
@@ -187,7 +189,7 @@ def tune_due(view: View, node: Node, limit: int) -> bool:
 def tune(view: View, node: Node, **notes: Any) -> Expansion:
     """The same structure under other parameters."""
     left = view.tree.untried(node.id)
-    why = f"{node.id} at {node.score:.3g}x has parameters" + (
+    why = f"{node.id} at {times(node.score)} has parameters" + (
         f", {left} settings untried" if left is not None else ""
     )
     return Expansion(
@@ -219,7 +221,7 @@ def improve(
         )
         return draft(view, why, "restart", **notes)
     tries = len(view.tree.children(node.id))
-    why = f"{node.id} at {node.score:.3g}x" + (
+    why = f"{node.id} at {times(node.score)}" + (
         f", {tries} children so far" if tries else ", not expanded yet"
     )
     return Expansion((node.id,), chosen, "improve", {PHASE: "expand", **notes}, why)
@@ -227,7 +229,8 @@ def improve(
 
 def crossover(view: View, node: Node, other: Node, **notes: Any) -> Expansion:
     """One child of two parents; it keeps what makes each of them fast."""
-    why = f"join what makes {node.id} ({node.score:.3g}x) and {other.id} ({other.score:.3g}x) fast"
+    both = " and ".join(f"{each.id} ({times(each.score)})" for each in (node, other))
+    why = f"join what makes {both} fast"
     parents = (node.id, other.id)
     return Expansion(
         parents,

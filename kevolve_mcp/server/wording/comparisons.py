@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from kevolve_mcp import api
 from kevolve_mcp.actions import Action
+from kevolve_mcp.quantities import times
 from kevolve_mcp.synthesis.wording import met_line
 
 from ..phrase import Phrase
-from .figures import short, times
+from .figures import short
 
 
 def compared(result: api.Compared) -> Phrase:

@@ -7,16 +7,10 @@ from typing import Any
 
 from harness.types import CaseResult
 from kevolve_mcp import api
-from kevolve_mcp.synthesis.wording import memory_size, settings
+from kevolve_mcp.quantities import latency, memory, share, times
+from kevolve_mcp.synthesis.wording import settings
 
 ROOM = 1.5  # times the error; less is no room worth using
-
-
-def times(value: float | None, interval: tuple[float, float] | None = None) -> str:
-    """ "1.83x [1.80, 1.86]", "untimed" for None."""
-    if value is None:
-        return "untimed"
-    return f"{value:.3g}x" + (f" [{interval[0]:.3g}, {interval[1]:.3g}]" if interval else "")
 
 
 def node_line(node: api.Node) -> str:
@@ -29,7 +23,7 @@ def node_line(node: api.Node) -> str:
         if node.origin
         else " (root)"
     )
-    effect = f", {node.versus_parent:.3g}x its parent" if node.versus_parent is not None else ""
+    effect = f", {times(node.versus_parent)} its parent" if node.versus_parent is not None else ""
     params = f" {settings(node.params)}" if node.params else ""
     hypothesis = f": {short(node.hypothesis, 100)}" if node.hypothesis else ""
     signals = f" [{', '.join(node.signals[:4])}]" if node.signals else ""
@@ -45,24 +39,23 @@ def case_line(case: CaseResult) -> str:
     if not case.correct and case.latency_us is not None:  # of an ablation
         versus = f"{times(case.speedup, case.interval)} the speed of {case.baseline}"
         return (
-            f"- {case.name}: wrong, {case.latency_us:.4g} us, {versus}. {short(case.detail, 200)}"
+            f"- {case.name}: wrong, {latency(case.latency_us)}, {versus}. {short(case.detail, 200)}"
         )
     if not case.correct:
         return f"- {case.name}: wrong. {case.detail}"
     if case.speedup is None:
         return f"- {case.name}: correct{_accuracy(case)}"
-    latency = f", {case.latency_us:.4g} us" if case.latency_us is not None else ""
-    others = ", ".join(f"{name} {value:.4g} us" for name, value in case.baselines.items())
+    taken = f", {latency(case.latency_us)}" if case.latency_us is not None else ""
+    others = ", ".join(f"{name} {latency(value)}" for name, value in case.baselines.items())
     roofline = (
-        f", {case.roofline_fraction:.0%} of the ceiling"
+        f", {share(case.roofline_fraction)} of the ceiling"
         if case.roofline_fraction is not None
         else ""
     )
     figure = f"{times(case.speedup, case.interval)} {case.verdict or ''} over {case.baseline}"
     note = f"; {case.detail}" if case.detail else ""  # why the figure is not the candidate's own
     return (
-        f"- {case.name}: {figure}{latency}{roofline} ({others}){_accuracy(case)}{_memory(case)}"
-        f"{note}"
+        f"- {case.name}: {figure}{taken}{roofline} ({others}){_accuracy(case)}{_memory(case)}{note}"
     )
 
 
@@ -78,7 +71,7 @@ def _accuracy(case: CaseResult) -> str:
 def _memory(case: CaseResult) -> str:
     """What its process held, and the baseline's; "" where that is not known."""
     figures = [
-        f"{where}{memory_size(own)} ({case.baseline} {memory_size(other)})"
+        f"{where}{memory(own)} ({case.baseline} {memory(other)})"
         for where, own, other in (
             ("", case.host_peak_bytes, case.baseline_host_peak_bytes),
             ("on the device ", case.device_peak_bytes, case.baseline_device_peak_bytes),

@@ -6,11 +6,12 @@ from typing import Any
 
 from kevolve_mcp import api
 from kevolve_mcp.actions import Action, Verb
+from kevolve_mcp.quantities import share, times
 from kevolve_mcp.synthesis.likeness import LIKE
 from kevolve_mcp.synthesis.wording import met_line
 
 from ..phrase import Phrase
-from .figures import evaluation_lines, listed, plainly, short, times
+from .figures import evaluation_lines, listed, plainly, short
 
 __all__ = ["evaluated"]
 
@@ -91,7 +92,9 @@ def _relation(result: api.Evaluated) -> list[str]:
             + ("" if node.met.won else f" {node.met.other} stays the best.")
         )
     if result.predicted_speedup is not None and result.observed is not None:
-        lines.append(f"Predicted {result.predicted_speedup:.3g}x, observed {result.observed:.3g}x.")
+        lines.append(
+            f"Predicted {times(result.predicted_speedup)}, observed {times(result.observed)}."
+        )
     if (
         result.best is not None
         and not result.new_best
@@ -110,15 +113,15 @@ def _placed(result: api.Evaluated) -> list[str]:
     ):
         told = "" if result.node.ask_id else "Neither ask_id nor parents was given: "
         return [
-            f"{told}placed under {result.nearest}: {result.likeness:.0%} of its lines are there."
+            f"{told}placed under {result.nearest}: {share(result.likeness)} of its lines are there."
         ]
     if not result.assumed_root:
         return []
     line = "Neither ask_id nor parents was given: it was recorded as a child of the root"
     if result.likeness is not None:
         line += (
-            f", since no earlier node has {LIKE:.0%} of its lines ({result.nearest} has "
-            f"{result.likeness:.0%})"
+            f", since no earlier node has {share(LIKE)} of its lines ({result.nearest} has "
+            f"{share(result.likeness)})"
         )
     return [f"{line}. Name parents=[...] when it derives from a node."]
 

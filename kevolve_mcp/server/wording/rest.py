@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kevolve_mcp import api
 from kevolve_mcp.actions import Action
+from kevolve_mcp.quantities import times
 from kevolve_mcp.sessions.types import (
     JobView,
     KnowledgeHit,
@@ -14,7 +15,6 @@ from kevolve_mcp.sessions.types import (
 from kevolve_mcp.synthesis.wording import number
 
 from ..phrase import Phrase
-from .figures import times
 
 
 def machine(view: MachineView, asked: str = "") -> Phrase:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kevolve_mcp import api
 from kevolve_mcp.actions import Action
+from kevolve_mcp.quantities import latency, share, times
 from kevolve_mcp.search import no_winner
 from kevolve_mcp.sessions.types import AskBatch, AskView
 from kevolve_mcp.synthesis.wording import one_line
@@ -11,7 +12,7 @@ from kevolve_mcp.synthesis.wording import one_line
 from ..calls import call
 from ..phrase import Phrase
 from .comparisons import contest_lines
-from .figures import budget_left, case_line, node_line, times
+from .figures import budget_left, case_line, node_line
 
 # of a package, what stands in the text; the rest only in the structure
 INLINE = ("README.md", "kernel.py")
@@ -22,9 +23,11 @@ def opened(result: api.Opened) -> Phrase:
     word = "joined" if result.joined else "opened"
     lines = [session_line(session)]
     for case in session.cases:
-        baselines = ", ".join(f"{name} {us:.4g} us" for name, us in case.baselines_us.items())
+        baselines = ", ".join(f"{name} {latency(us)}" for name, us in case.baselines_us.items())
         ceiling = (
-            f"; the ceiling allows {case.roofline_time_us:.4g} us" if case.roofline_time_us else ""
+            f"; the ceiling allows {latency(case.roofline_time_us)}"
+            if case.roofline_time_us
+            else ""
         )
         lines.append(f"- {case.name} ({', '.join(case.inputs)}): {baselines}{ceiling}")
     lines += [f"note: {note}" for note in session.notes]
@@ -49,7 +52,7 @@ def similar_line(view: api.Similar) -> str:
     task = (
         "this task"
         if view.same_task
-        else f"the task {one_line(view.task)}, {view.similarity:.0%} alike"
+        else f"the task {one_line(view.task)}, {share(view.similarity)} alike"
     )
     differs = f"; differs: {one_line(view.differs, 200)}" if view.differs else ""
     kept = "confirmed" if view.confirmed else "in the search"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kevolve_mcp import api
 from kevolve_mcp.actions import Action
+from kevolve_mcp.quantities import times
 
 from ..phrase import Phrase
-from .figures import times
 
 
 def tuned(result: api.Tuned) -> Phrase:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from harness.types import Evaluation
 from kevolve_mcp.errors import NotFound
+from kevolve_mcp.quantities import times
 from kevolve_mcp.search import ROOT, Node, Tree, compare
 from kevolve_mcp.store import SessionRecord, SkillEvidence, Store
 
@@ -88,7 +89,7 @@ def refusal(store: Store, node: Node, parent: Node | None) -> str:
         return (
             f"the judge's clock leaves open whether a call of {node.id} takes "
             f"{100 * open_share:.0f} % more, and the effect against {against} may be "
-            f"{between[0]:.3g}x"
+            f"{times(between[0])}"
         )
     both = [each for each in (node, parent) if each is not None]
     if any(_predictable(store.evaluations.get(each.evaluation).evaluation) for each in both):
@@ -99,7 +100,7 @@ def refusal(store: Store, node: Node, parent: Node | None) -> str:
     if between[0] > 1:
         return f"{node.id} and {against} were measured on different devices"
     return (
-        f"the effect of {node.id} against {against} is not certain: {effect:.3g}x, interval "
+        f"the effect of {node.id} against {against} is not certain: {times(effect)}, interval "
         f"{between[0]:.3g} to {between[1]:.3g}"
     )
 
