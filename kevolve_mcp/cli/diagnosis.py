@@ -26,6 +26,7 @@ from harness.types import (
 )
 from kevolve_mcp import __version__
 from kevolve_mcp.errors import KEvolveError
+from kevolve_mcp.executors import remedies
 from kevolve_mcp.executors.base import Executor
 from kevolve_mcp.quantities import memory
 from kevolve_mcp.retrieval import state
@@ -36,14 +37,6 @@ COMPILERS = ("g++", "clang++")
 LEAST_FREE = 1 << 30  # bytes
 COMPILER_REMEDY = (
     "Install a C++ compiler, e.g. `apt install g++`, `dnf install gcc-c++` or `pacman -S gcc`."
-)
-TORCH_REMEDY = (
-    "Install torch into the interpreter that shall evaluate, e.g. `pip install "
-    "'kevolve-mcp[torch]'`, or name one that has it: --python PATH or KEVOLVE_PYTHON."
-)
-LINUX_REMEDY = (
-    'Evaluate on a Linux machine through SSH: "command": "ssh", "args": ["HOST", "uvx", '
-    '"kevolve-mcp"].'
 )
 
 
@@ -132,7 +125,7 @@ def _platform() -> Finding:
     said = f"{platform.system()} {platform.release()}, {platform.machine()}, {os.cpu_count()} cores"
     if platform.system() == "Linux":
         return Finding("platform", "ok", said)
-    return Finding("platform", "missing", f"{said}: evaluation needs Linux", LINUX_REMEDY)
+    return Finding("platform", "missing", f"{said}: evaluation needs Linux", remedies.LINUX)
 
 
 def _folders(settings: Settings) -> list[Finding]:
@@ -191,7 +184,7 @@ def _torch(interpreters: tuple[Interpreter, ...]) -> Finding:
             "torch",
             "missing",
             f"none of {len(interpreters)} interpreters can evaluate (reasons below)",
-            TORCH_REMEDY,
+            remedies.TORCH,
         )
     return Finding("torch", "ok", f"{usable.torch or 'found'} in {usable.path} ({usable.origin})")
 

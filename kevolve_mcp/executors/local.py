@@ -25,6 +25,7 @@ from harness.types import (
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable, UsageError
 
+from . import remedies
 from .base import Executor, Progress, ProgressEvent
 from .devices import Seat, alike, choose, in_flight, placed
 from .interpreters import find_interpreters
@@ -217,8 +218,7 @@ class LocalExecutor(Executor):
                 )
             raise Unavailable(
                 f"no Python that can evaluate was found: {listed}",
-                "Install torch (pip install torch) in one of them, or name another by "
-                "KEVOLVE_PYTHON.",
+                remedies.TORCH,
                 Action("give", "names it for this call", setting="interpreter"),
             )
         return chosen.path

@@ -6,19 +6,13 @@ import sys
 
 from harness.types import Interpreter, MachineReport
 from kevolve_mcp.errors import Unavailable, UsageError
+from kevolve_mcp.executors import remedies
 
 from .types import MachineView
 from .use_case import UseCase
 
-TORCH = (
-    "torch is missing: no interpreter that was found can import it. Install it where your tasks "
-    "run (pip install torch) or beside KEvolve (pip install 'kevolve-mcp[torch]'), or name an "
-    "interpreter with KEVOLVE_PYTHON or python=."
-)
-LINUX = (
-    "evaluation needs Linux; here the server keeps knowledge and trees. Run it on a Linux machine "
-    "over SSH: command ssh, args HOST uvx kevolve-mcp."
-)
+TORCH = f"torch is missing: no interpreter that was found can import it. {remedies.TORCH}"
+LINUX = f"evaluation needs Linux; here the server keeps knowledge and trees. {remedies.LINUX}"
 
 
 class Describing(UseCase):

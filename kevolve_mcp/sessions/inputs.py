@@ -3,7 +3,6 @@ accepted."""
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
 import socket
@@ -15,10 +14,10 @@ from typing import Literal
 from harness.types import MOST_EFFORT, Candidate, task_digest
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import UsageError
+from kevolve_mcp.source_files import in_folder, read_source
 
 from .types import Text
 
-MAX_BYTES = 2_000_000
 What = Literal["task", "kernel", "start"]
 _NOUNS: dict[What, str] = {"task": "task", "kernel": "kernel", "start": "starting kernel"}
 _MODULES = (".py", ".pyc", ".so")
@@ -140,48 +139,9 @@ def _load(text: Text, what: What, inside: str) -> Loaded:
             "text.",
             give,
         )
-    if os.path.isdir(path):  # False where Path.is_dir raises: a name that is too long
-        if not (path / inside).is_file():
-            raise UsageError(
-                f"the folder {path} has no {inside}",
-                f"Name a file in it: {_names(path) or 'it holds no Python file'}.",
-            )
-        path = path / inside
-    return Loaded(_read(path, give), str(path))
-
-
-def _read(path: Path, give: Action) -> str:
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise UsageError(
-                f"{path} is larger than {MAX_BYTES:,} bytes",
-                "A task or candidate is one Python source file.",
-            )
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        near = (
-            difflib.get_close_matches(path.name, _names(path.parent).split(", "), 3, 0.4)
-            if path.parent.is_dir()
-            else []
-        )
-        folder = "exists" if path.parent.is_dir() else "does not exist either"
-        where = f"near: {', '.join(near)}" if near else f"the folder {path.parent} {folder}"
-        hint = (
-            f"Paths are those of {socket.gethostname()}, where this server runs; otherwise pass "
-            "the text."
-        )
-        raise UsageError(f"there is no file {path} ({where})", hint, give) from None
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            f"{path} is not UTF-8 text (byte {error.start})", "Save it as UTF-8."
-        ) from None
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be read: {error.strerror}",
-            "Fix its permissions, or pass its text.",
-            give,
-        ) from None
-
-
-def _names(folder: Path) -> str:
-    return ", ".join(sorted(p.name for p in folder.glob("*.py"))[:50])
+    path = in_folder(path, inside)
+    elsewhere = (
+        f"Paths are those of {socket.gethostname()}, where this server runs; otherwise pass the "
+        "text."
+    )
+    return Loaded(read_source(path, noun, elsewhere, give), str(path))
