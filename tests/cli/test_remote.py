@@ -221,3 +221,22 @@ def test_a_server_cannot_write_outside_the_package(tmp_path: Path, name: str) ->
     with pytest.raises(UsageError, match="named a file"):
         copy_package(Outcome(session, "", 0, ending), tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
+
+
+def test_what_a_server_does_not_do_is_done_here_or_refused(
+    kevolve: Kevolve, task: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEVOLVE_SERVER", "http://127.0.0.1:1")
+    assert kevolve("evaluate", task, task / "start.py").exit_code == 0
+    assert "class ModelNew" in kevolve("template", task).stdout
+    assert kevolve("doctor").exit_code == 0
+    for arguments in (
+        ("approve", "scale-0000", "n1"),
+        ("skills", "list"),
+        ("knowledge", "list"),
+        ("knowledge", "gaps"),
+        ("knowledge", "similar", task),
+    ):
+        refused = kevolve(*arguments)
+        assert refused.exit_code == 2, refused.output
+        assert "on the machine where the server's home is" in refused.stderr
