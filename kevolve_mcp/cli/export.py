@@ -4,15 +4,16 @@ package."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-
-from kevolve_mcp import api
 
 from .failures import EXIT_FAILURE
 from .options import Json, Server, SessionId, Token
 from .terminal import announcer, print_json, show
+
+if TYPE_CHECKING:
+    from kevolve_mcp import api
 
 
 def export(

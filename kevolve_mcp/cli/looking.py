@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kevolve_mcp import api
 from kevolve_mcp.errors import UsageError
 
 from .options import Json, NodeId, Server, SessionId, Token
@@ -35,6 +34,7 @@ Section = Annotated[
 
 def sessions(server: Server = "", token: Token = "", json: Json = False) -> None:
     """List all sessions of this home."""
+    from kevolve_mcp import api
     from kevolve_mcp.driver.answers import read
 
     from .backend import choose
@@ -48,6 +48,7 @@ def sessions(server: Server = "", token: Token = "", json: Json = False) -> None
 
 def tree(session: SessionId, server: Server = "", token: Token = "", json: Json = False) -> None:
     """Show a session's search tree: every node with its speed-up, parents and what was changed."""
+    from kevolve_mcp import api
     from kevolve_mcp.driver.answers import read
 
     from .backend import choose
@@ -141,6 +142,7 @@ def _show(arguments: dict[str, Any], backend: Backend, json: bool) -> None:
 
 def _show_cases(heading: str, evaluation: dict[str, Any]) -> None:
     """As a table; every field of them is in --json."""
+    from kevolve_mcp import api
     from kevolve_mcp.driver.answers import read
 
     from .render.cases import cases_table, unclear_note

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
 
-from kevolve_mcp import api
 from kevolve_mcp.errors import UsageError
 
 from .listing import ListingGroup
@@ -17,6 +16,7 @@ from .person import at_home, name_of
 from .terminal import print_json, say
 
 if TYPE_CHECKING:
+    from kevolve_mcp import api
     from kevolve_mcp.sessions import Service
     from kevolve_mcp.sessions.skill_types import SkillCounts, SkillDetail
     from kevolve_mcp.store import SkillState

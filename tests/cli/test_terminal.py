@@ -54,6 +54,8 @@ def session(kevolve: Kevolve, task: Path) -> str:
     return found[1]
 
 
+# eight programs, one after the other
+@pytest.mark.timeout(240)
 def test_prose_is_wrapped_at_words_to_the_width(session: str) -> None:
     for arguments in (
         ("sessions",),
