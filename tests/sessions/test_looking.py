@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kevolve_mcp.errors import NotFound, UsageError
-from kevolve_mcp.sessions import looking
+from kevolve_mcp.sessions import pages
 from kevolve_mcp.sessions.types import SessionSpec
 
 from .conftest import Bench, finish, kernel, opened, told
@@ -59,7 +59,7 @@ async def test_views(bench: Bench) -> None:
 
 
 async def test_long_texts_come_in_pieces(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "PIECE", 100)
+    monkeypatch.setattr(pages, "PIECE", 100)
     async with bench.service() as service:
         session = await opened(service, SessionSpec(bench.task()))
         source = kernel(extra="\n".join(f"# line {i}" for i in range(40)))
