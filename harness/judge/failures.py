@@ -15,7 +15,7 @@ from .errors import Interfered, WorkerDied, WorkerFailed, WorkerTimeout
 from .processes.builds import BuildRecord
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Failure(Exception):
     """Ends an evaluation."""
 

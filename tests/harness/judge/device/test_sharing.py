@@ -12,6 +12,7 @@ import pytest
 
 from harness.judge.device.locks import DeviceLock, sharing
 from harness.judge.errors import Cancelled, CancelToken
+from harness.judge.failures import Failure
 from harness.targets import cpu
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -123,3 +124,13 @@ def test_sharing_does_not_turn_into_timing(lock: DeviceLock) -> None:
 
 def test_workers_of_a_host_share_nothing() -> None:
     assert sharing(cpu) is None
+
+
+@pytest.mark.parametrize("how", ["hold", "share"])
+def test_a_failure_leaves_the_device_as_it_is(tmp_path: Path, how: str) -> None:
+    """contextlib sets the traceback of what passes through: no exception may be frozen."""
+    lock = DeviceLock("test", str(tmp_path))
+    with pytest.raises(Failure) as caught, getattr(lock, how)():
+        raise Failure("crashed", "an input was written", ())
+    assert caught.value.message == "an input was written"
+    assert not lock.taken
