@@ -404,6 +404,8 @@ def _inputs(
 
 
 def _hand_over(tensors: list[Any], slots: list[Any]) -> None:
+    import torch
+
     if len(tensors) != len(slots):
         raise modules.LoadError("structure", f"{len(tensors)} outputs instead of {len(slots)}")
     for number, (tensor, slot) in enumerate(zip(tensors, slots, strict=True)):
@@ -413,6 +415,8 @@ def _hand_over(tensors: list[Any], slots: list[Any]) -> None:
             raise modules.LoadError(
                 "dtype", f"output {number} is {tensor.dtype}, the reference's is {slot.dtype}"
             )
+        if tensor.dtype == torch.bool:  # whose bytes a copy would make 0 or 1
+            slot, tensor = slot.view(torch.uint8), tensor.view(torch.uint8)
         slot.copy_(tensor.detach())
 
 

@@ -367,6 +367,7 @@ class ReferenceHost(host.Host):
                     f"{lines.at(*FORWARD)}: two calls with equal inputs differ; a reference must "
                     "be deterministic (random numbers? dropout? call self.eval() in __init__)"
                 )
+            same_memory = _same_memory(first, again)
             kept = {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
             with torch.no_grad():
                 returned = model(*inputs[: len(drawn)])
@@ -394,6 +395,8 @@ class ReferenceHost(host.Host):
             "doubled": doubled,
             "results": len(host.flatten(returned)),
             "held_bytes": _held_bytes(first, inputs),
+            "same_memory": same_memory,
+            "together": _together(first),
             "call_s": call_s,
             "upstream": upstream,
             "terms": recorder.terms,
@@ -637,6 +640,22 @@ def _held_bytes(outputs: list[Any], inputs: Any) -> int:
     known = {t.untyped_storage().data_ptr() for t in buffers.tensors_of(inputs)}
     held = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in outputs}
     return sum(nbytes for place, nbytes in held.items() if place not in known)
+
+
+def _same_memory(one: list[Any], other: list[Any]) -> list[int]:
+    """Outputs, by number, that the reference gives in the same memory in two calls, of which the
+    first is still held: parameters, what it keeps, its inputs. Nobody may change them there."""
+    return [
+        number
+        for number, (a, b) in enumerate(zip(one, other, strict=True))
+        if a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+    ]
+
+
+def _together(outputs: list[Any]) -> list[int]:
+    """For each output the number of the first that shares its memory."""
+    places = [t.untyped_storage().data_ptr() for t in outputs]
+    return [places.index(place) for place in places]
 
 
 def _continuous(value: Any) -> bool:

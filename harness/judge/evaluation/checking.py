@@ -381,16 +381,17 @@ class _CaseCheck:
         name = finding.signal
         if changed:
             name = "wrong.stale_parameters"
-        elif repeated and not self.wrong:
-            name = "wrong.race"
-        elif number >= self.pool.results and not self.wrong:
-            name = "wrong.gradients"
         elif any(_right(output, number, other) for other in others):
+            # before all others: in a ring of outputs it may be the repeated calls that are found
             name = "wrong.held_output"
             what = (
                 f"output {number} is that of another call: one buffer for several calls, or a "
                 "result kept"
             )
+        elif repeated and not self.wrong:
+            name = "wrong.race"
+        elif number >= self.pool.results and not self.wrong:
+            name = "wrong.gradients"
         if not self.wrong and name in (finding.signal, "wrong.gradients"):
             self.first = (held.family, number)
         text = (

@@ -20,10 +20,10 @@ from typing import Any
 
 from ...wire import buffers, frames
 from ...workers import gate
-from ..errors import Interfered, WorkerTimeout
+from ..errors import Interfered, WorkerFailed, WorkerTimeout
 from ..processes.freezing import Turn, children, fields_of, is_gone, read
 from ..processes.worker import Worker
-from . import worker_memory
+from . import used_outputs, worker_memory
 from .case_pool import CasePool
 from .held_outputs import HeldOutputs
 from .input_sets import InputSet
@@ -79,8 +79,8 @@ class _Held:
 
 class Caller(ABC):
     """A worker that makes calls on one case, of models that it has prepared (by key). alone: the
-    judge has a core to itself, so that it may look again and again. Everything raises what
-    Worker.wait raises."""
+    judge has a core to itself, so that it may look again and again. trusted: the models are a
+    task's, whose outputs nobody changes. Everything raises what Worker.wait raises."""
 
     # on what passes inside the worker in a call that does nothing: how much a call may save of it
     OPEN_FACTOR = 1
@@ -94,6 +94,7 @@ class Caller(ABC):
         seconds: float,
         *,
         alone: bool,
+        trusted: bool,
     ) -> None:
         self._worker, self._outputs, self._slot_bytes = (
             worker,
@@ -106,6 +107,9 @@ class Caller(ABC):
             {key: number for number, key in enumerate(keys)},
         )
         self._seconds, self._alone = seconds, alone
+        self._unchanged = range(len(self._outputs)) if trusted else pool.same_memory
+        # gradients may be one and the same: the framework's own often are
+        self._together = [] if trusted else pool.together[: pool.results]
         self._warm, self._calls = pool.warm, pool.warm + pool.calls
         self._gate_fd = buffers.create("gate", gate.gate_bytes(len(self._outputs)))
         buffers.seal(self._gate_fd, writable=True)
@@ -116,6 +120,7 @@ class Caller(ABC):
         self._stopped_ns: int | None = None
         self._later = HeldOutputs[_Held](pool.held_bytes)
         self._forgetting = 0  # what is said with the next FORGET
+        self._longer: Sequence[int] = ()  # calls of the last turn whose outputs are held on to
         about = {
             "layout": layout,
             "outputs": pool.outputs,
@@ -172,6 +177,7 @@ class Caller(ABC):
         lie = [where for where, _ in shown]
         with self._believing_nothing():
             kept = self._kept(lie, place) and self._hold(lie, place, range(warm, len(sets)))
+            self._change(lie)
         after_ns = max(after_ns, self._stopped_ns - STOPPING_NS)
         seen_ns = unpaid_ns + sum(seen for _, seen in shown[warm:])
         own_ns = self._figure(seen_ns, unpaid_ns + after_ns - before_ns)
@@ -309,6 +315,7 @@ class Caller(ABC):
         take were kept until now."""
         drawn = self._later.draw(calls)
         self._forgetting = drawn.word if drawn is not None else 0
+        self._longer = drawn.calls if drawn is not None else ()
         if drawn is None:
             return True
         some = [
@@ -316,6 +323,17 @@ class Caller(ABC):
             for number in sorted(drawn.calls)
         ]
         return all(self._is_kept(held) for held in self._later.put(drawn, some))
+
+    def _change(self, shown: list[list[Shown]]) -> None:
+        """As a caller may who was given these outputs: some of those that nobody holds beyond the
+        turn."""
+        dropped = [each for number, each in enumerate(shown) if number not in self._longer]
+        try:
+            used_outputs.change(self._process, dropped, self._unchanged)
+        except OSError as error:
+            if error.errno != errno.EFAULT:
+                raise
+            raise self._nonsense("an output lies where its caller may not write") from error
 
     def _is_kept(self, held: _Held) -> bool:
         """Whether there lies in the worker's memory what lay there."""
@@ -387,6 +405,12 @@ class Caller(ABC):
                     f"output {number} is said to take {size} bytes, with the strides {strides}"
                 )
             found.append(Shown(address, size, strides, leaf))
+        if len(self._together) > 1 and (both := used_outputs.shared(found, self._together)):
+            raise WorkerFailed(
+                "structure",
+                f"outputs {both[0]} and {both[1]} lie in the same memory, and the reference's do "
+                "not: whoever changes one changes the other. Return memory of its own for each",
+            )
         return found
 
     def _nonsense(self, text: str) -> Interfered:

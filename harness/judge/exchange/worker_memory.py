@@ -1,4 +1,4 @@
-"""Reading what lies in another process's memory."""
+"""Reading and writing what lies in another process's memory."""
 
 from __future__ import annotations
 
@@ -26,6 +26,20 @@ def copy(process: int, parts: Sequence[tuple[int, memoryview]]) -> None:
         if read != sum(len(to) for _, to in some):
             number = ctypes.get_errno() if read < 0 else errno.EFAULT
             raise OSError(number, os.strerror(number))
+
+
+def write(process: int, address: int, data: bytes) -> None:
+    """By process_vm_writev(2). Raises OSError: EFAULT for what is not there or read-only, ESRCH for
+    a process that has ended."""
+    own = ctypes.create_string_buffer(data, len(data))
+    here = gate.Part(ctypes.addressof(own), len(data))
+    there, one = gate.Part(address, len(data)), ctypes.c_ulong(1)
+    written = _libc.process_vm_writev(
+        process, ctypes.byref(here), one, ctypes.byref(there), one, ctypes.c_ulong(0)
+    )
+    if written != len(data):
+        number = ctypes.get_errno() if written < 0 else errno.EFAULT
+        raise OSError(number, os.strerror(number))
 
 
 def _address(memory: memoryview) -> int:

@@ -27,6 +27,7 @@ from ..correctness import oracle
 from ..correctness.distance import same_bits
 from ..device.locks import DeviceLock, beside
 from ..errors import CancelToken, Interfered, WorkerDied, WorkerFailed, WorkerTimeout
+from ..exchange import used_outputs
 from ..exchange.case_pool import CasePool
 from ..exchange.input_sets import Group, Half
 from ..exchange.slots import Slots
@@ -275,7 +276,7 @@ def verify_outputs(
                     continue
                 known = (warm.expected[number], warm.allowed[number], warm.framework[number])
                 finding = oracle.compare(own, *known, pool.bitwise)
-                _raise_if_wrong(case, finding, changed=changed)
+                _raise_if_wrong(case, finding, own, changed=changed)
                 right = right if len(right) > number else [*right, own]
             timed, expected, framework = (
                 stack[pool.warm :],
@@ -287,6 +288,7 @@ def verify_outputs(
                     _raise_if_wrong(
                         case,
                         oracle.compare(timed, expected, allowed, framework, True),
+                        timed,
                         changed=changed,
                     )
                 continue
@@ -304,6 +306,7 @@ def verify_outputs(
                     _raise_if_wrong(
                         case,
                         oracle.compare(timed[call], expected[call], limits, other),
+                        timed[call],
                         changed=changed,
                     )
     kept.clear()
@@ -315,10 +318,14 @@ def raise_if_changed(case: str, kept: bool) -> None:
         raise WrongWhenTimed(case, oracle.Finding("wrong.held_output", 1.0, 0.0, 0.0, CHANGED))
 
 
-def _raise_if_wrong(case: str, finding: oracle.Finding, *, changed: bool) -> None:
+def _raise_if_wrong(
+    case: str, finding: oracle.Finding, output: torch.Tensor, *, changed: bool
+) -> None:
     if finding.signal is None:
         return
-    if changed:
+    if used_outputs.shows(output):
+        finding = replace(finding, signal="wrong.held_output", detail=used_outputs.CHANGED)
+    elif changed:
         finding = replace(
             finding,
             signal="wrong.stale_parameters",

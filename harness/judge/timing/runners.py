@@ -177,7 +177,13 @@ class OneByOne(Sides):
         for names in by_worker.values():
             keys = [self.keys[name] for name in names]
             found = _caller(
-                self.workers[names[0]], self.pool, keys, layout, self.seconds, alone=self.spare
+                self.workers[names[0]],
+                self.pool,
+                keys,
+                layout,
+                self.seconds,
+                alone=self.spare,
+                trusted=names[0] not in self._taken,
             )
             self._callers.update(dict.fromkeys(names, found))
 
@@ -286,6 +292,7 @@ def _caller(
     seconds: float,
     *,
     alone: bool,
+    trusted: bool,
 ) -> Caller:
     """By packet where calls are short, inputs and outputs fit into one, and the judge has a core to
     look for it."""
@@ -294,4 +301,4 @@ def _caller(
     )
     fits = 0 < given <= gate.PACKET_BYTES and 0 < taken <= gate.PACKET_BYTES
     kind = ByPacket if alone and fits and pool.short else ByBill
-    return kind(worker, pool, keys, layout, seconds, alone=alone)
+    return kind(worker, pool, keys, layout, seconds, alone=alone, trusted=trusted)

@@ -442,3 +442,12 @@ def test_sizes_that_chance_decides_leave_few_rows_as_they_are() -> None:
     assert math.isinf(oracle.single_growth(*terms))
     assert math.isinf(oracle.single_growth(terms[0, 0], terms[0, 0]))
     assert math.isinf(oracle.single_growth(rows(), rows()))
+
+
+def test_a_mask_whose_bytes_are_255_is_no_mask() -> None:
+    """torch takes any byte but 0 for true; a kernel that reads the bytes does not."""
+    right = torch.tensor([True, False, True])
+    mask = torch.tensor([255, 0, 255], dtype=torch.uint8).view(torch.bool)
+    assert torch.equal(mask, right)
+    assert judge(right, right).signal is None
+    assert judge(mask, right).signal == "wrong.values"

@@ -110,6 +110,13 @@ CASES = {
         *forward("if not hasattr(self, 'y') or self.y.shape != x.shape:\n"
                  f"    self.y = torch.empty_like(x)\ny = self.y\n{KERNEL}\nreturn y"),
     ),
+    "five outputs in turn": (
+        "incorrect",
+        "wrong.held_output",
+        *forward("if not hasattr(self, 'ring'):\n"
+                 "    self.ring = [torch.empty_like(x) for _ in range(5)]\n"
+                 f"self.ring.append(self.ring.pop(0))\ny = self.ring[0]\n{KERNEL}\nreturn y"),
+    ),
     "zeros": ("incorrect", "wrong.", *forward("return torch.zeros_like(x)")),
     "lazy tensor": (
         "incorrect",

@@ -1,0 +1,70 @@
+"""What a caller may do with an output that it was given: change it, and let go of it.
+
+Who keeps a part of an output for the next one, because nobody refers to it any more, or trusts that
+freed memory stays as it was, is right as long as nobody does so. A few outputs of every turn are
+changed in one element each, once they were looked at for the last time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...wire import buffers
+from . import worker_memory
+
+if TYPE_CHECKING:
+    import torch
+
+    from .calls import Shown
+
+MOST_CHANGED = 4  # calls of a turn; one element of a buffer that serves again is enough
+CHANGED = (
+    "an output has what its caller wrote into an earlier one: memory serves again of which a part "
+    "was taken to be as it was. Whoever is given an output may change it. Write all of each output "
+    "in its own call"
+)
+
+
+def change(process: int, calls: Sequence[Sequence[Shown]], but: Sequence[int]) -> None:
+    """Write one element of each output of some of these calls, for which the process is stopped.
+    but: numbers of outputs that are left alone. Raises OSError, EFAULT where nobody may write."""
+    for outputs in random.sample(calls, min(MOST_CHANGED, len(calls))):
+        for number, one in enumerate(outputs):
+            if one.size and number not in but:
+                where, item = _element(one)
+                worker_memory.write(process, where, bytes([buffers.FILL]) * item)
+
+
+def shared(outputs: Sequence[Shown], together: Sequence[int]) -> tuple[int, int] | None:
+    """Two outputs of a call that lie in the same memory, and in the reference do not: who changes
+    one changes the other. together: see CasePool. Those with gaps may lie in each other's."""
+    plain = [n for n in range(len(together)) if outputs[n].strides is None and outputs[n].size]
+    ordered = sorted(plain, key=lambda n: outputs[n].address)
+    for one, other in itertools.pairwise(ordered):
+        end = outputs[one].address + outputs[one].size
+        if outputs[other].address < end and together[one] != together[other]:
+            return min(one, other), max(one, other)
+    return None
+
+
+def shows(output: torch.Tensor) -> bool:
+    """Whether an output has an element that was written so."""
+    import torch
+
+    flat = output.contiguous().reshape(-1).view(torch.uint8).view(-1, output.element_size())
+    return bool((flat == buffers.FILL).all(dim=1).any())
+
+
+def _element(one: Shown) -> tuple[int, int]:
+    """Address and bytes of one of its elements."""
+    shape = one.leaf["shape"]
+    strides = one.strides or buffers.contiguous(shape)
+    count = 1
+    for extent in shape:
+        count *= extent
+    item = one.leaf["nbytes"] // count
+    steps = (random.randrange(extent) * step for extent, step in zip(shape, strides, strict=True))
+    return one.address + item * sum(steps), item
