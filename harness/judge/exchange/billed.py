@@ -30,11 +30,13 @@ class ByBill(Caller):
             os.eventfd(0, os.EFD_CLOEXEC),
             0,
         )
+        self._there: InputSet | None = None  # of which the inputs are there, unspoilt
         return [self._table.fd, self._wake]
 
     def _give(self, held: InputSet | None) -> int:
-        if held is not None:
+        if held is not None and held is not self._there:
             self._table.put(held)
+            self._there = held
         self._followed += 1
         began = time.perf_counter_ns()
         os.eventfd_write(self._wake, 1)
@@ -51,9 +53,12 @@ class ByBill(Caller):
             self._in_time()
         return super()._so_far()
 
-    def _collect(self, slot: memoryview) -> list[Shown]:
+    def _collect(self, slot: memoryview | None) -> list[Shown]:
         shown = self._shown()
+        if slot is None:
+            return shown
         self._table.spoil()  # an output that is no copy but the inputs' own pages changes with them
+        self._there = None
         self._read(shown, slot)
         return shown
 

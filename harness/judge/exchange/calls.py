@@ -119,6 +119,7 @@ class Caller(ABC):
         self._clock = (~self._process << 3) | 2
         self._stopped_ns: int | None = None
         self._later = HeldOutputs[_Held](pool.held_bytes)
+        self._again = memoryview(b"")  # what was looked at again last
         self._forgetting = 0  # what is said with the next FORGET
         self._longer: Sequence[int] = ()  # calls of the last turn whose outputs are held on to
         about = {
@@ -144,12 +145,20 @@ class Caller(ABC):
             ) from error
 
     def turn(
-        self, key: str, sets: Sequence[InputSet], warm: int, place: memoryview, turn: Turn
+        self,
+        key: str,
+        sets: Sequence[InputSet],
+        warm: int,
+        place: memoryview,
+        turn: Turn,
+        *,
+        unread: bool = False,
     ) -> TurnResult:
         """A call on each of the sets, of which the first `warm` are not measured. Their outputs lie
-        in `place` then, a slot each. The worker runs in this turn only; processor time that it took
-        since its last one is charged to these calls. It is no accusation: what a hypervisor takes
-        while a process stops counts as that process's."""
+        in `place` then, a slot each, unless they are `unread`: nobody judges them, and the worker
+        holds as many as in other turns. The worker runs in this turn only; processor time that it
+        took since its last one is charged to these calls. It is no accusation: what a hypervisor
+        takes while a process stops counts as that process's."""
         begun_ns = self._used_ns()
         unpaid_ns = (
             0 if self._stopped_ns is None else max(0, begun_ns - self._stopped_ns - STOPPED_NS)
@@ -161,13 +170,13 @@ class Caller(ABC):
             self._deadline = time.monotonic() + self._seconds
             forgot_ns = self._order(gate.FORGET, self._forgetting)
             shown = [
-                self._call(key, held, self._slot(place, number))
+                self._call(key, held, None if unread else self._slot(place, number))
                 for number, held in enumerate(sets[:warm])
             ]
             before_ns, faults = self._so_far()
             waited_ns = self._waited_ns()
             shown += [
-                self._call(key, held, self._slot(place, number))
+                self._call(key, held, None if unread else self._slot(place, number))
                 for number, held in enumerate(sets[warm:], warm)
             ]
             after_ns, faults_after = self._so_far()
@@ -176,7 +185,8 @@ class Caller(ABC):
         # it does not run while this takes: what it did meanwhile, nobody would be billed for
         lie = [where for where, _ in shown]
         with self._believing_nothing():
-            kept = self._kept(lie, place) and self._hold(lie, place, range(warm, len(sets)))
+            kept = unread or self._kept(lie, place)
+            kept = kept and self._hold(lie, None if unread else place, range(warm, len(sets)))
             self._change(lie)
         after_ns = max(after_ns, self._stopped_ns - STOPPING_NS)
         seen_ns = unpaid_ns + sum(seen for _, seen in shown[warm:])
@@ -247,8 +257,9 @@ class Caller(ABC):
         """Whether the order was followed."""
 
     @abstractmethod
-    def _collect(self, slot: memoryview) -> list[Shown]:
-        """Take the outputs that were just shown, dense, each where its layout has it."""
+    def _collect(self, slot: memoryview | None) -> list[Shown]:
+        """Take the outputs that were just shown, dense, each where its layout has it; without a
+        slot nobody looks at them."""
 
     @abstractmethod
     def _figure(self, seen_ns: int, bill_ns: int) -> int:
@@ -256,7 +267,7 @@ class Caller(ABC):
 
     # ---- what both do
 
-    def _call(self, key: str, held: InputSet, slot: memoryview) -> tuple[list[Shown], int]:
+    def _call(self, key: str, held: InputSet, slot: memoryview | None) -> tuple[list[Shown], int]:
         """Where its outputs lie, and nanoseconds by the judge's clock."""
         values = None if held.layout is self._layout else _values(held.layout)
         seen_ns = self._order(
@@ -310,18 +321,22 @@ class Caller(ABC):
             self._is_kept(_Held(shown[number], self._slot(place, number))) for number in some
         )
 
-    def _hold(self, shown: list[list[Shown]], place: memoryview, calls: range) -> bool:
-        """Hold on to some outputs of these calls beyond the turn. Whether those whose places they
-        take were kept until now."""
+    def _hold(self, shown: list[list[Shown]], place: memoryview | None, calls: range) -> bool:
+        """Hold on to some outputs of these calls beyond the turn. place: where they were read, if
+        they were. Whether those whose places they take were kept until now."""
         drawn = self._later.draw(calls)
         self._forgetting = drawn.word if drawn is not None else 0
         self._longer = drawn.calls if drawn is not None else ()
         if drawn is None:
             return True
-        some = [
-            _Held(shown[number], memoryview(bytearray(self._slot(place, number))))
-            for number in sorted(drawn.calls)
-        ]
+        some = []
+        for number in sorted(drawn.calls):
+            if place is None:
+                values = memoryview(bytearray(self._slot_bytes))
+                self._read(shown[number], values)
+            else:
+                values = memoryview(bytearray(self._slot(place, number)))
+            some.append(_Held(shown[number], values))
         return all(self._is_kept(held) for held in self._later.put(drawn, some))
 
     def _change(self, shown: list[list[Shown]]) -> None:
@@ -337,9 +352,10 @@ class Caller(ABC):
 
     def _is_kept(self, held: _Held) -> bool:
         """Whether there lies in the worker's memory what lay there."""
-        again = memoryview(bytearray(self._slot_bytes))
-        self._read(held.shown, again)
-        return same(again, held.values, self._outputs)
+        if not self._again:  # fresh memory takes longer than reading into it
+            self._again = memoryview(bytearray(self._slot_bytes))
+        self._read(held.shown, self._again)
+        return same(self._again, held.values, self._outputs)
 
     def _read(self, shown: list[Shown], slot: memoryview) -> None:
         """Outputs in the worker's memory, dense."""

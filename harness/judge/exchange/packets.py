@@ -35,6 +35,7 @@ class ByPacket(Caller):
         self._theirs = theirs  # closed when the worker has it
         self._leaves = [leaf for leaf in self._layout["leaves"] if leaf.get("nbytes")]
         self._socket.setblocking(False)
+        self._unread = memoryview(bytearray(self._slot_bytes))  # for outputs nobody looks at
         return [theirs.fileno()]
 
     def _give(self, held: InputSet | None) -> int:
@@ -55,8 +56,10 @@ class ByPacket(Caller):
             return False
         return True
 
-    def _collect(self, slot: memoryview) -> list[Shown]:
+    def _collect(self, slot: memoryview | None) -> list[Shown]:
         shown = self._shown()
+        if slot is None:
+            slot = self._unread
         spread = {
             number: memoryview(bytearray(one.size))
             for number, one in enumerate(shown)

@@ -189,7 +189,7 @@ class OneByOne(Sides):
 
     def _settle(self, name: str, place: Any, turn: Turn) -> int:
         for number in range(MOST_WARM_BURSTS):
-            result = self._burst(name, [self.warm] * self.pool.calls, place, turn)
+            result = self._turn(name, [self.warm] * self.pool.calls, place, turn, unread=True)
             if number + 1 >= WARM_BURSTS and is_settled(
                 result.minor_faults, result.inside_ns, longest_fault_ns()
             ):
@@ -197,9 +197,14 @@ class OneByOne(Sides):
         return result.inside_ns
 
     def _burst(self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn) -> Burst:
+        return self._turn(name, sets, place, turn)
+
+    def _turn(
+        self, name: str, sets: Sequence[InputSet], place: Any, turn: Turn, *, unread: bool = False
+    ) -> Burst:
         before = [self.warm] * self.pool.warm
         found = self._callers[name].turn(
-            self.keys[name], [*before, *sets], len(before), place, turn
+            self.keys[name], [*before, *sets], len(before), place, turn, unread=unread
         )
         if not self.one_core:  # of several threads the bill is the sum
             return Burst(

@@ -271,7 +271,7 @@ def test_both_parts_of_a_turn_are_told_by_one_clock(one_core: bool, unmeasured_n
                 kept=True,
             )
             self.workers, self._taken = {"": SimpleNamespace(build_seconds=0.0)}, {}  # type: ignore[dict-item]
-            self._callers = {"": SimpleNamespace(turn=lambda *_: told)}  # type: ignore[dict-item]
+            self._callers = {"": SimpleNamespace(turn=lambda *_, **__: told)}  # type: ignore[dict-item]
 
     found = Following().burst("", [], memoryview(b""), None)  # type: ignore[arg-type]
     assert (found.inside_ns, found.unmeasured_ns) == (10 if one_core else 15, unmeasured_ns)
