@@ -36,7 +36,8 @@ DIAGNOSIS_SECONDS = 5.0  # how long a case that is wrong is looked at further
 SHOWN_BYTES, SHOWN_SECONDS = 256 << 20, 1.0
 # families whose results differ from set to set and must be right
 VARIED = ("dense", "scaled", "small", "shifted", "negative", "spike", "uneven", "raised")
-REPEATED_BURSTS, REPEATING_SECONDS = 12, 0.5
+# how long the same inputs are repeated; in a search, whose winner is checked again anyway
+REPEATED_BURSTS, REPEATING_SECONDS, SEARCH_REPEATING_SECONDS = 12, 0.5, 0.15
 
 
 def verify(context: StageContext, built: Built) -> Verified:
@@ -74,7 +75,7 @@ class _Checking:
             fraction = 0.15 + 0.25 * number / len(context.cases)
             context.tell("verify", f"case {case.name}", fraction)
             pool = context.task.pool(case.name)
-            calls = bursts.retained_calls(pool, context.place.patience_s)
+            calls = _most_held(context, pool)
             slots = prepare(context, worker, pool, calls, slots)
             self._case(_CaseCheck(context, case, pool, worker, slots))
             context.guard(
@@ -233,12 +234,14 @@ class _CaseCheck:
             doing,
             lambda: self.worker.ask("threads", seconds=LOAD_SECONDS, count=len(cpus), cpus=cpus),
         )
+        searching = self.context.request.purpose == "search"
+        most_s = SEARCH_REPEATING_SECONDS if searching else REPEATING_SECONDS
         known: dict[int, Any] = {}
         began = time.monotonic()
         for _ in range(REPEATED_BURSTS):
             with self.context.beside():
                 self._compare_again(held, doing, known)
-            if time.monotonic() - began > REPEATING_SECONDS:
+            if time.monotonic() - began > most_s:
                 break
         cpu = self.context.task.timing_cpus
         self._guard(
@@ -321,7 +324,7 @@ class _CaseCheck:
         nobody knows, who could count."""
         first, calls = not self.findings, bursts.CHECK_CALLS
         if longer:
-            most = bursts.retained_calls(self.pool, self.context.place.patience_s)
+            most = _most_held(self.context, self.pool)
             calls = max(calls, most - secrets.randbelow(max(1, most // 3)))
         order = [number % len(pair) for number in range(bursts.CHECK_CALLS)]
         order += [
@@ -425,6 +428,13 @@ class _CaseCheck:
 
     def _outputs(self, calls: int) -> list[list[Any]]:
         return [self.slots.tensors(self.pool.outputs, index) for index in range(calls)]
+
+
+def _most_held(context: StageContext, pool: CasePool) -> int:
+    """Outputs that are held at once in the longer bursts; fewer large ones in a search."""
+    searching = context.request.purpose == "search"
+    most_bytes = bursts.SEARCH_HELD_BYTES if searching else bursts.HELD_BYTES
+    return bursts.retained_calls(pool, context.place.patience_s, most_bytes)
 
 
 def _longer(pairs: list[list[InputSet]]) -> list[list[InputSet]]:

@@ -18,6 +18,8 @@ MOST_QUEUE_NS = 20_000_000  # for calls that wait for the device themselves
 CHECK_CALLS = 3  # calls of a checking burst: two inputs, then the first again
 # of one longer checking burst: outputs that are held before any is looked at
 HELD_CALLS, HELD_BYTES = 24, 256 << 20
+# in a search, whose winner is checked again and whose timed outputs are held as well
+SEARCH_HELD_BYTES = 64 << 20
 HELD_SECONDS = 20.0  # that it may take, by the reference's calls
 
 
@@ -58,14 +60,14 @@ def hot(
     return warm, waited, deciding or None
 
 
-def retained_calls(pool: CasePool, patience_s: float) -> int:
+def retained_calls(pool: CasePool, patience_s: float, most_bytes: int = HELD_BYTES) -> int:
     """How many outputs are held at once in the longer checking burst; fewer where they are large,
-    or a call takes long."""
+    or a call takes long. most_bytes: of all of them."""
     if patience_s:
         return CHECK_CALLS
     return max(
         CHECK_CALLS,
-        min(HELD_CALLS, HELD_BYTES // pool.held_bytes, int(HELD_SECONDS / max(pool.call_s, 1e-6))),
+        min(HELD_CALLS, most_bytes // pool.held_bytes, int(HELD_SECONDS / max(pool.call_s, 1e-6))),
     )
 
 

@@ -38,9 +38,11 @@ def time_case(
     baselines: list[str],
     rng: random.Random,
     cores: Sequence[int] = (),
+    *,
+    hot: bool = True,
 ) -> case_times.Block:
     """One block: a candidate process against baselines, on the timing core or on `cores` with a
-    thread each."""
+    thread each. hot: whether warm figures are wanted, and what the baselines hold."""
     pool = context.task.pools[case.name]
     draw(context, case)
     slots = prepare(context, worker, pool, 1 if pool.one_by_one else pool.calls)
@@ -74,6 +76,7 @@ def time_case(
             change,
             one_core=not cores,
             checked=not context.ablating,
+            hot=hot,
         )
         if changes:
             change("", 0)

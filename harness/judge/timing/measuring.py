@@ -60,6 +60,7 @@ class _Timing:
         for case in context.cases:
             self._conclude(case)
         if context.request.purpose == "confirm":
+            context.machine.reaper.wait()
             for case in context.cases:
                 self._results[case.name] = extra_figures.measured(
                     context, case, self._results[case.name], self._screening, self._rng
@@ -102,9 +103,9 @@ class _Timing:
         if context.request.renews:
             # neither side is always the first on the device
             context.task.restart(at_once=self._rng.random() < 0.5)
-        # nothing of an earlier one is there, not even in flight, when this one begins
-        context.machine.reaper.wait()
-        prestart_timed(context)
+        if context.task.family.SLOW_START:  # begins before its candidate is loaded
+            context.machine.reaper.wait()
+            prestart_timed(context)
         blocks.draw(context, self._screening.of(cases[0]))
         try:
             self._start()
@@ -119,15 +120,17 @@ class _Timing:
                     if process >= paired.PROCESSES
                     else paired.contenders(screened, every=context.confirming)
                 )
-                times.blocks.append(self._block(screened, baselines, fraction))
+                # of a search the first process is enough for what is shown beside the verdict
+                hot = context.confirming or not process
+                times.blocks.append(self._block(screened, baselines, fraction, hot=hot))
                 if context.confirming and context.task.crowded:
                     context.task.release(case.name)
         finally:
             self._end()
 
-    def _block(self, case: Case, baselines: list[str], fraction: float) -> Block:
+    def _block(self, case: Case, baselines: list[str], fraction: float, *, hot: bool) -> Block:
         """One that counts: measured again where something else used the device."""
-        block, tries = self._measured(case, baselines), REPEATS_OF_ONE
+        block, tries = self._measured(case, baselines, hot=hot), REPEATS_OF_ONE
         while block.disturbances and self._repeats and tries:
             self._repeats, tries = self._repeats - 1, tries - 1
             self._times[case.name].repeated += 1
@@ -136,20 +139,28 @@ class _Timing:
             self._end()
             time.sleep(PAUSE_S)
             self._start()
-            block = self._measured(case, baselines)
+            block = self._measured(case, baselines, hot=hot)
         return block
 
-    def _measured(self, case: Case, baselines: list[str]) -> Block:
+    def _measured(self, case: Case, baselines: list[str], *, hot: bool) -> Block:
         assert self._worker is not None
-        return blocks.time_case(self._context, case, self._worker, baselines, self._rng)
+        return blocks.time_case(self._context, case, self._worker, baselines, self._rng, hot=hot)
 
     def _start(self) -> None:
+        # nothing of an earlier one is there, not even in flight, when this one begins
+        self._context.machine.reaper.wait()
         self._worker = start_worker(self._context)
 
     def _end(self) -> None:
+        """The kernel clears it away while inputs are drawn; what it holds of a device is given back
+        before anybody asks what is free there."""
         worker, self._worker = self._worker, None
-        if worker is not None:
+        if worker is None:
+            return
+        if self._context.task.family.OWN_MEMORY:
             worker.close()
+        else:
+            self._context.machine.reaper.add(worker)
 
     def _conclude(self, case: Case) -> None:
         screened, result = self._screening.of(case), self._results[case.name]

@@ -98,11 +98,13 @@ def time_process(
     *,
     one_core: bool = True,
     checked: bool = True,
+    hot: bool = True,
 ) -> Block:
     """One fresh candidate process against the reference worker, for one case. change: puts a side
     ("" is the candidate) into a state of the parameters, which is done in the middle where there
     are any. one_core: both are pinned to the timing core. checked: whether timed outputs have to be
-    right. Raises WrongWhenTimed."""
+    right. hot: whether what is shown beside the verdict is measured as well, for which both sides
+    make more calls. Raises WrongWhenTimed."""
     pool = task.pools[case.name]
     names = ["", *baselines]
     found: dict[str, list[float]] = {name: [] for name in names}
@@ -133,7 +135,7 @@ def time_process(
                 rounds.run(half, turn)
         block.after = task.family.state(processes)
         memory.record(block, "", slots)
-        for name in names:
+        for name in names if hot else ():
             memory = MemoryUse(task, sides.workers[name])
             with _side(name):
                 block.warm_us[name], waited, deciding = sides.hot(name)

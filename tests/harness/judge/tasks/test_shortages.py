@@ -168,6 +168,13 @@ def test_fewer_outputs_are_held_where_each_keeps_a_large_allocation() -> None:
     assert bursts.checked_bytes(pool) > 2 * (8 << 30) + 3 * (4 << 30)
 
 
+@pytest.mark.parametrize(("held_bytes", "calls"), [(4096, 24), (4 << 20, 16), (32 << 20, 3)])
+def test_a_search_holds_fewer_large_outputs(held_bytes: int, calls: int) -> None:
+    pool = large(held_bytes=held_bytes)
+    assert bursts.retained_calls(pool, 0.0, bursts.SEARCH_HELD_BYTES) == calls
+    assert bursts.retained_calls(pool, 0.0) >= calls
+
+
 @pytest.mark.parametrize(("free", "families"), [(105, 4), (41, 1), (39, 0)])
 def test_families_leave_room_for_what_has_to_be(
     monkeypatch: pytest.MonkeyPatch, free: int, families: int

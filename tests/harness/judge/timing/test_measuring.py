@@ -70,6 +70,7 @@ class Bench:
         self.told: list[str] = []
         self.cores: list[int] = []
         self.baselines: list[list[str]] = []
+        self.hot: list[bool] = []
         case = Case("only", baselines_us=screened or {"eager": 20.0})
         machine = SimpleNamespace(
             ceilings_of=lambda family: Ceilings(
@@ -96,12 +97,22 @@ class Bench:
 
         def start(context: Any, cores: Any = ()) -> Any:
             self.started += 1
-            return SimpleNamespace(close=lambda: None)
+            return SimpleNamespace(
+                close=lambda: None, kill=lambda: None, sock=SimpleNamespace(close=lambda: None)
+            )
 
         def time_case(
-            context: Any, case: Case, worker: Any, baselines: list[str], rng: Any, cores: Any = ()
+            context: Any,
+            case: Case,
+            worker: Any,
+            baselines: list[str],
+            rng: Any,
+            cores: Any = (),
+            *,
+            hot: bool = True,
         ) -> Block:
             self.cores.append(len(cores))
+            self.hot.append(hot)
             self.baselines.append(baselines)
             return next(scripted)
 
@@ -125,6 +136,7 @@ def test_a_calm_device_is_measured_once_a_process(monkeypatch: pytest.MonkeyPatc
     bench = Bench(monkeypatch, iter([block(CALM)] * PROCESSES))
     timed = bench.time()
     assert bench.started == PROCESSES
+    assert bench.hot == [True, False, False]  # what is shown beside a search's verdict
     assert names(timed) == []
     assert timed.data["blocks"]["only"]["repeated"] == 0
     found = timed.results["only"]
