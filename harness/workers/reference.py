@@ -24,7 +24,17 @@ from typing import Any
 
 from ..wire import buffers, device_memory
 from ..wire.task_lines import CONSTRUCTOR, FORWARD, Lines
-from . import compile_cache, dataflow, families, host, modules, operators, placement, task_file
+from . import (
+    compile_cache,
+    dataflow,
+    families,
+    host,
+    modules,
+    operators,
+    placement,
+    task_file,
+    tensor_relations,
+)
 from .task_file import CaseSpec, TaskFile, TaskProblem
 from .task_folder import TaskNeighbours
 
@@ -279,12 +289,12 @@ class ReferenceHost(host.Host):
         spec = next(c for c in self.file.cases if c.name == case)
         try:
             with torch.device(self._device):
-                found = _specs(placement.move(self.file.inputs(spec), self._device))
+                found = tensor_relations.specs(placement.move(self.file.inputs(spec), self._device))
             try:
                 with torch.device("meta"):
-                    wanted = _specs(self.file.inputs(spec))
+                    wanted = tensor_relations.specs(self.file.inputs(spec))
             except Exception:  # the task looks at values
-                wanted = _specs(self._draw(spec, seed))
+                wanted = tensor_relations.specs(self._draw(spec, seed))
         except Exception:  # the task's own code; on the host it will say what is wrong
             return False
         return found == wanted
@@ -345,7 +355,8 @@ class ReferenceHost(host.Host):
                     "is needed to judge a candidate"
                 )
             if any(
-                not _same(a, b) for a, b in zip(before, buffers.tensors_of(inputs), strict=True)
+                not tensor_relations.same(a, b)
+                for a, b in zip(before, buffers.tensors_of(inputs), strict=True)
             ):
                 raise TaskProblem(
                     f"{lines.at(*FORWARD)}: forward changes its inputs in place; a task must leave "
@@ -360,14 +371,14 @@ class ReferenceHost(host.Host):
                 self._cpus if placement.is_host(self._device) else 1
             )
             # who counts takes some operators apart, which round differently then
-            if not _all_close(first, again):
+            if not tensor_relations.all_close(first, again):
                 again = task_file.attempt(lambda: call(inputs), _CALL, lines, *FORWARD)
-            if not _all_close(first, again):
+            if not tensor_relations.all_close(first, again):
                 raise TaskProblem(
                     f"{lines.at(*FORWARD)}: two calls with equal inputs differ; a reference must "
                     "be deterministic (random numbers? dropout? call self.eval() in __init__)"
                 )
-            same_memory = _same_memory(first, again)
+            same_memory = tensor_relations.same_memory(first, again)
             kept = {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
             with torch.no_grad():
                 returned = model(*inputs[: len(drawn)])
@@ -378,7 +389,15 @@ class ReferenceHost(host.Host):
             }
             precise, doubled = self._precise(model, upstream, inputs)
             self.live[name] = Live(
-                spec, model, precise, init, kept, outputs, doubled, upstream, _specs(drawn)
+                spec,
+                model,
+                precise,
+                init,
+                kept,
+                outputs,
+                doubled,
+                upstream,
+                tensor_relations.specs(drawn),
             )
         counts = recorder.counts()
         elementwise = sum(
@@ -394,9 +413,9 @@ class ReferenceHost(host.Host):
             "operations": float(flops + elementwise),
             "doubled": doubled,
             "results": len(host.flatten(returned)),
-            "held_bytes": _held_bytes(first, inputs),
+            "held_bytes": tensor_relations.held_bytes(first, inputs),
             "same_memory": same_memory,
-            "together": _together(first),
+            "together": tensor_relations.together(first),
             "call_s": call_s,
             "upstream": upstream,
             "terms": recorder.terms,
@@ -501,7 +520,7 @@ class ReferenceHost(host.Host):
         import torch
 
         drawn = self._draw(live.spec, seed)
-        if _specs(drawn) != live.specs:
+        if tensor_relations.specs(drawn) != live.specs:
             raise TaskProblem(
                 f"{self.lines.at('get_inputs')}: get_inputs(): shapes, strides or dtypes differ "
                 "from draw to draw; they must be fixed for a case (shapes vary through CASES)"
@@ -629,35 +648,6 @@ def _double(model: Any) -> Any:
     return copy.deepcopy(model).double() if hasattr(model, "named_parameters") else model
 
 
-def _specs(value: Any) -> list[Any]:
-    """Shape, strides and dtype of each tensor."""
-    return [(t.shape, t.stride(), t.dtype) for t in buffers.tensors_of(value)]
-
-
-def _held_bytes(outputs: list[Any], inputs: Any) -> int:
-    """What keeping the outputs keeps: a framework's result may lie in a far larger allocation
-    (smooth_l1_loss of torch 2.11 returns one number at the start of all its terms)."""
-    known = {t.untyped_storage().data_ptr() for t in buffers.tensors_of(inputs)}
-    held = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in outputs}
-    return sum(nbytes for place, nbytes in held.items() if place not in known)
-
-
-def _same_memory(one: list[Any], other: list[Any]) -> list[int]:
-    """Outputs, by number, that the reference gives in the same memory in two calls, of which the
-    first is still held: parameters, what it keeps, its inputs. Nobody may change them there."""
-    return [
-        number
-        for number, (a, b) in enumerate(zip(one, other, strict=True))
-        if a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
-    ]
-
-
-def _together(outputs: list[Any]) -> list[int]:
-    """For each output the number of the first that shares its memory."""
-    places = [t.untyped_storage().data_ptr() for t in outputs]
-    return [places.index(place) for place in places]
-
-
 def _continuous(value: Any) -> bool:
     return bool(value.is_floating_point() or value.is_complex())
 
@@ -667,23 +657,6 @@ def _doubled(inputs: list[Any]) -> list[Any]:
         t.double() if hasattr(t, "is_floating_point") and t.is_floating_point() else t
         for t in inputs
     ]
-
-
-def _same(a: Any, b: Any) -> bool:
-    import torch
-
-    return bool(torch.equal(a, b)) or bool(((a == b) | ((a != a) & (b != b))).all())
-
-
-def _close(a: Any, b: Any) -> bool:
-    """Equal up to the reordering that threads may cause."""
-    import torch
-
-    return bool(torch.allclose(a.double(), b.double(), rtol=1e-3, atol=1e-5, equal_nan=True))
-
-
-def _all_close(some: list[Any], others: list[Any]) -> bool:
-    return all(_close(a, b) for a, b in zip(some, others, strict=True))
 
 
 class _Printed(io.TextIOBase):

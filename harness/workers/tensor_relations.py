@@ -1,0 +1,53 @@
+"""What tensors are to each other: of one shape and layout, equal, close, in one memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..wire import buffers
+
+
+def specs(value: Any) -> list[Any]:
+    """Shape, strides and dtype of each tensor."""
+    return [(t.shape, t.stride(), t.dtype) for t in buffers.tensors_of(value)]
+
+
+def held_bytes(outputs: list[Any], inputs: Any) -> int:
+    """What keeping the outputs keeps: a framework's result may lie in a far larger allocation
+    (smooth_l1_loss of torch 2.11 returns one number at the start of all its terms)."""
+    known = {t.untyped_storage().data_ptr() for t in buffers.tensors_of(inputs)}
+    held = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in outputs}
+    return sum(nbytes for place, nbytes in held.items() if place not in known)
+
+
+def same_memory(one: list[Any], other: list[Any]) -> list[int]:
+    """Outputs, by number, that the reference gives in the same memory in two calls, of which the
+    first is still held: parameters, what it keeps, its inputs. Nobody may change them there."""
+    return [
+        number
+        for number, (a, b) in enumerate(zip(one, other, strict=True))
+        if a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+    ]
+
+
+def together(outputs: list[Any]) -> list[int]:
+    """For each output the number of the first that shares its memory."""
+    places = [t.untyped_storage().data_ptr() for t in outputs]
+    return [places.index(place) for place in places]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal in every element, NaN with NaN."""
+    import torch
+
+    return bool(torch.equal(a, b)) or bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+def all_close(some: list[Any], others: list[Any]) -> bool:
+    """Equal up to the reordering that threads may cause."""
+    import torch
+
+    return all(
+        torch.allclose(a.double(), b.double(), rtol=1e-3, atol=1e-5, equal_nan=True)
+        for a, b in zip(some, others, strict=True)
+    )
