@@ -9,6 +9,21 @@ from tests.harness.conftest import Bench
 
 CALL = "        _lib.rows(x, self.weight, y, x.shape[0], x.shape[1])\n"
 SUM = "for (int64_t j = 0; j < m; j++) s += x[i * m + j];"
+# the gate through which calls are timed is made after all that is checked
+TIMED = """
+from harness.workers import gate
+
+SEEN = []
+made = gate.Gate.__init__
+
+
+def noted(self, *arguments):
+    made(self, *arguments)
+    SEEN.append(1)
+
+
+gate.Gate.__init__ = noted
+"""
 AGAIN = (
     "for (int64_t r = 0; r < 3; r++) for (int64_t j = 0; j < m; j++) { s += std::tanh(x[i * m + "
     "j]) * 1e-30f; }"
@@ -44,8 +59,8 @@ def test_a_true_step_is_seen_and_equal_kernels_are_not_called_different(
 def test_who_is_wrong_only_while_timed_is_found_others_are_compared(
     bench: Bench, correct: str
 ) -> None:
-    counted = "        self.calls = getattr(self, 'calls', 0) + 1\n        if self.calls < 130:\n"
-    lazy = correct.replace(CALL, f"{counted}    {CALL}")
+    counted = "        self.calls = getattr(self, 'calls', 0) + len(SEEN)\n"
+    lazy = correct.replace(CALL, f"{counted}        if self.calls < 20:\n    {CALL}") + TIMED
     found = compare(bench, lazy, correct, f"{correct}\n# the same again\n")
     assert found.evaluations[0].status == "incorrect"
     assert "while it was timed" in found.evaluations[0].message
