@@ -16,6 +16,9 @@ from collections.abc import Iterator
 SIZES = (*(1 << n for n in range(26, 12, -1)), *range(4096, 0, -16))
 BEYOND = 128 << 20  # no hole is as large, so that it comes from the end of the heap
 MOST = 100_000  # holes; some 900 were seen
+# What glibc caches of small chunks: sizes in bytes, and how many of each (glibc.malloc.tcache_max
+# and tcache_count, as they are unless somebody tunes them).
+CACHED, CACHED_COUNT = range(24, 1033, 16), 7
 
 _libc = ctypes.CDLL(None)
 _libc.malloc.argtypes, _libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
@@ -23,9 +26,12 @@ _libc.free.argtypes, _libc.free.restype = [ctypes.c_void_p], None
 
 
 @contextlib.contextmanager
-def without_holes() -> Iterator[None]:
-    """What is allocated inside comes from the end of the heap, one after the other."""
+def without_holes(size: int = 0, count: int = 0) -> Iterator[None]:
+    """What is allocated inside comes from the end of the heap, one after the other, and from where
+    others lay that were freed meanwhile. So many chunks of `size` bytes find their pages there."""
     filling = _fill()
+    _fill_caches()
+    _touch(size, count)
     try:
         yield
     finally:
@@ -45,3 +51,25 @@ def _fill() -> list[int]:
             if chunk >= end:
                 break
     return found
+
+
+def _fill_caches() -> None:
+    """As many small chunks in glibc's cache as it takes.
+
+    An aligned tensor leaves a small chunk on either side of it. One that lands in the cache counts
+    as in use, so that the place of the tensor stays too small for the next of its size, which takes
+    fresh pages. Of ten turns with two results of 16 MiB, one such pair held on to, fresh pages were
+    20,000 with full caches and 66,000 without (medians of three processes).
+    """
+    chunks = [_libc.malloc(size) for size in CACHED for _ in range(CACHED_COUNT)]
+    for chunk in chunks:
+        _libc.free(chunk)
+
+
+def _touch(size: int, count: int) -> None:
+    """Have pages for so many chunks of this size, where the next of them will lie."""
+    chunks = [chunk for _ in range(count) if (chunk := _libc.malloc(size)) is not None]
+    for chunk in chunks:
+        ctypes.memset(chunk, 0, size)
+    for chunk in chunks:
+        _libc.free(chunk)

@@ -209,6 +209,7 @@ class Host(ShownHost):
         self.prepared: dict[str, Prepared] = {}
         # whether this worker checks what is written around tensors; never while something is timed
         self.guarded = False
+        self._heap = contextlib.ExitStack()  # what fills its holes while a block is timed
 
     def serve(self) -> None:
         """Returns when the judge closes the socket."""
@@ -331,9 +332,14 @@ class Host(ShownHost):
         outputs: buffers.Layout,
         results: int,
         upstream: list[int],
+        touched: tuple[int, int],
+        first: bool,
+        last: bool,
     ) -> None:
         """Say READY, then make calls one by one as the judge orders. Descriptors: the gate and, for
-        packets, their socket; or the memory in which inputs appear and the event that wakes."""
+        packets, their socket; or the memory in which inputs appear and the event that wakes.
+        touched: size and count, see heap.without_holes. first, last: whether this is that command
+        of a timed block, all of which find the same heap."""
         import torch
 
         models = [self.prepared[key].call for key in keys]
@@ -345,9 +351,14 @@ class Host(ShownHost):
             else gate.Asleep(fds[1], fds[2], count)
         )
         door = gate.Gate(fds[0], count)
-        with torch.set_grad_enabled(bool(upstream)), heap.without_holes():
+        if first:
+            self._heap.close()  # a block before may have ended early
+            self._heap.enter_context(heap.without_holes(*touched))
+        with torch.set_grad_enabled(bool(upstream)):
             self.reply(frames.READY)
             door.serve(link, models, task)
+        if last:
+            self._heap.close()
 
     def on_drop(self, fds: list[int], key: str) -> None:
         """Forget a case's model and slots, and the memory that was kept for its tensors."""

@@ -37,6 +37,7 @@ class HeldOutputs(Generic[T]):
 
     def __init__(self, each_bytes: int, most_bytes: int = HELD_BYTES) -> None:
         self._room = max(1, min(MOST_HELD, most_bytes // max(1, each_bytes)))
+        self.most_bytes = self._room * each_bytes
         self._held: list[T] = []
         self._turns = 0
 

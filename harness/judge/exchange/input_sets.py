@@ -82,8 +82,8 @@ class Group:
 @dataclass(frozen=True)
 class Half:
     """Timed bursts under one state of the parameters: all, where a case has none. state: its seed.
-    warm: inputs that are known to be right then, for calls which are not measured. usual_rms: of
-    each output, over all sets; see oracle."""
+    warm: inputs for calls which are not measured; where outputs of such are looked at, known to be
+    right then. usual_rms: of each output, over all sets; see oracle."""
 
     state: int
     groups: list[Group]

@@ -35,8 +35,9 @@ HOST_BURST_US, DEVICE_BURST_US = 100.0, 200.0  # calls are timed in bursts of ab
 SHORT_US = 1_000.0  # calls that are handed over by packet
 # Calls on a CPU that go before and are not measured, below so many microseconds: both sides find
 # caches as their own calls left them. A copy of eager that warmed itself looked 1.15 to 1.5 times
-# as fast at 14 us.
-WARM_CALLS = ((6, 100.0), (2, SHORT_US), (1, 50_000.0), (0, math.inf))
+# as fast at 14 us. What takes so long that caches are a small part of it begins with those of both
+# sides as the judge's copies left them.
+WARM_CALLS = ((6, 100.0), (2, SHORT_US), (1, 5_000.0), (0, math.inf))
 BURSTS = 8  # per process; more where a case is small: the interval narrows with their number
 # of a set that takes long to draw, and how many of them a search draws at least
 DEAR_BYTES, DEAR_BURSTS = 512 << 10, 4
@@ -223,14 +224,10 @@ class Drawer:
             self.state(pool, changed)
             groups = self._groups(pool, bursts // 2 * candidates)
             usual = input_sets.usual_rms(groups)
-            halves.append(
-                Half(
-                    changed,
-                    groups,
-                    input_sets.warm(self._group(pool, ["dense"]), pool.allowances, usual),
-                    usual,
-                )
-            )
+            warm = dense
+            if pool.warm or not pool.one_by_one:
+                warm = input_sets.warm(self._group(pool, ["dense"]), pool.allowances, usual)
+            halves.append(Half(changed, groups, warm, usual))
         return halves
 
     def _groups(self, pool: CasePool, count: int) -> list[Group]:

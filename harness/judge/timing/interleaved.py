@@ -116,7 +116,6 @@ class _CaseRounds:
             first.slots,
             [baseline],
             deadlines(case, pool),
-            pool.halves[0].warm,
         )
         for side in candidates[1:]:
             self._sides.join(side.name, side.worker, side.slots)
@@ -148,7 +147,7 @@ class _CaseRounds:
             for half in pool.halves:
                 if half.state:
                     self._change(half.state)
-                self._sides.warm = half.warm
+                self._sides.half = half
                 with self._sides, turns(*roots) as turn:
                     self._rounds(half, turn)
             after = task.family.state(pids)

@@ -110,9 +110,7 @@ def time_process(
     found: dict[str, list[float]] = {name: [] for name in names}
     processes = (worker.pid, task.baseline_worker.pid)
     kind = OneByOne if pool.one_by_one else Queued if pool.shared else InBursts
-    sides = kind(
-        task, pool, worker, slots, baselines, deadlines, pool.halves[0].warm, one_core=one_core
-    )
+    sides = kind(task, pool, worker, slots, baselines, deadlines, one_core=one_core)
     # the first call of a fresh process may compile, which is never done under the lock
     for name in baselines:
         with _side(name):
@@ -130,7 +128,7 @@ def time_process(
                 for name in ("", baselines[0]):
                     with _side(name):
                         change(name, half.state)
-            sides.warm = half.warm
+            sides.half = half
             with sides, turns(worker.root, task.baseline_worker.root) as turn:
                 rounds.run(half, turn)
         block.after = task.family.state(processes)

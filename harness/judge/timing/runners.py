@@ -20,7 +20,7 @@ from ..exchange import bursts
 from ..exchange.billed import ByBill
 from ..exchange.calls import Caller
 from ..exchange.case_pool import CasePool
-from ..exchange.input_sets import InputSet
+from ..exchange.input_sets import Half, InputSet
 from ..exchange.packets import ByPacket
 from ..exchange.slots import BurstResult, Slots
 from ..processes.freezing import Turn
@@ -56,8 +56,8 @@ class Burst:
 
 class Sides(ABC):
     """A candidate's worker ("") and the baselines (by name) on one case; a context in which bursts
-    are run. warm: inputs that are known to be right, for calls which are not measured. one_core:
-    both sides are pinned to the timing core, and run there with one thread."""
+    are run. half: of the block, the first one until it is set. one_core: both sides are pinned to
+    the timing core, and run there with one thread."""
 
     NULL_TURNS: ClassVar[int] = 16  # in each half of a block, of calls that do nothing
 
@@ -69,11 +69,10 @@ class Sides(ABC):
         slots: Slots,
         baselines: list[str],
         deadlines: Deadlines,
-        warm: InputSet,
         *,
         one_core: bool = True,
     ) -> None:
-        self.pool, self.warm, self.one_core = pool, warm, one_core
+        self.pool, self.half, self.one_core = pool, pool.halves[0], one_core
         self.seconds, self._deadlines = deadlines.turn, deadlines
         self._taken = {"": 0.0}  # seconds of the block, by candidate
         self.spare = one_core and not set(os.sched_getaffinity(0)) <= set(task.timing_cpus)
@@ -81,6 +80,11 @@ class Sides(ABC):
         self.slots = {"": slots, **dict.fromkeys(baselines, task.slots[f"{pool.name}/baselines"])}
         self.keys = {"": pool.name, **{name: f"{pool.name}/{name}" for name in baselines}}
         self.queue_ns = 0
+
+    @property
+    def warm(self) -> InputSet:
+        """Inputs that are known to be right, for calls which are not measured."""
+        return self.half.warm
 
     def join(self, name: str, worker: Worker, slots: Slots) -> None:
         """One more candidate, beside the one whose name is ""."""
@@ -184,6 +188,7 @@ class OneByOne(Sides):
                 self.seconds,
                 alone=self.spare,
                 trusted=names[0] not in self._taken,
+                half=self.half,
             )
             self._callers.update(dict.fromkeys(names, found))
 
@@ -298,6 +303,7 @@ def _caller(
     *,
     alone: bool,
     trusted: bool,
+    half: Half,
 ) -> Caller:
     """By packet where calls are short, inputs and outputs fit into one, and the judge has a core to
     look for it."""
@@ -306,4 +312,4 @@ def _caller(
     )
     fits = 0 < given <= gate.PACKET_BYTES and 0 < taken <= gate.PACKET_BYTES
     kind = ByPacket if alone and fits and pool.short else ByBill
-    return kind(worker, pool, keys, layout, seconds, alone=alone, trusted=trusted)
+    return kind(worker, pool, keys, layout, seconds, alone=alone, trusted=trusted, half=half)
