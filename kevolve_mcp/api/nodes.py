@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.types import Status
-from kevolve_mcp.search import Meeting, Tree, versus_parent
+from kevolve_mcp.search import Meeting, Origin, Tree, versus_parent
 from kevolve_mcp.search import Node as Domain
 
 
@@ -28,10 +28,8 @@ class Node:
     """Whether it may win."""
     role: str = "improve"
     """What its author was asked for."""
-    origin: str | None = None
+    origin: Origin | None = None
     """Where a start came from; null for what the search made."""
-    borrowed: bool = False
-    """Whether that was a skill or a similar task, and not the user's own file."""
     hypothesis: str = ""
     """What was changed and why, in its author's words."""
     predicted_speedup: float | None = None
@@ -76,8 +74,7 @@ def node(tree: Tree, found: Domain) -> Node:
         interval=found.interval,
         eligible=found.eligible,
         role=found.role,
-        origin=str(found.origin) if found.origin else None,
-        borrowed=found.origin is not None and found.origin.kind != "user_file",
+        origin=found.origin,
         hypothesis=found.hypothesis,
         predicted_speedup=found.predicted_speedup,
         versus_parent=effect.ratio,

@@ -78,7 +78,12 @@ def test_a_model_writes_the_candidates(kevolve: Kevolve, task: Path, model: str)
     assert report["package"]
     assert "asking again" in result.stderr
     nodes = tree(kevolve, report["session"])["nodes"]
-    assert [n["origin"] for n in nodes] == ["user file", None, None, None]
+    assert [n["origin"] for n in nodes] == [
+        {"kind": "user_file", "name": ""},
+        None,
+        None,
+        None,
+    ]
     assert nodes[1]["predicted_speedup"] == 1.1
     shown = kevolve("show", report["session"], "n2", "--section", "context").stdout
     first = asked(server.requests[0])

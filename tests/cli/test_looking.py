@@ -28,8 +28,7 @@ def test_sessions_tree_show_and_diff(kevolve: Kevolve, session: str, tmp_path: P
     assert "[user file]" in tree.stdout
     data = json.loads(kevolve("tree", session, "--json").stdout)
     assert data["session"]["id"] == session
-    assert data["nodes"][0]["origin"] == "user file"
-    assert data["nodes"][0]["borrowed"] is False
+    assert data["nodes"][0]["origin"] == {"kind": "user_file", "name": ""}
 
     shown = kevolve("show", session, "n1")
     assert "n1" in shown.stdout

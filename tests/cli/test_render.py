@@ -27,6 +27,7 @@ from kevolve_mcp.cli.render.tree import sessions_table, tree_view
 from kevolve_mcp.cli.render.verdicts import verdict_view
 from kevolve_mcp.cli.verdicts import Verdict, all_correct
 from kevolve_mcp.driver import Outcome, Told, events
+from kevolve_mcp.search import Origin
 
 CASE = CaseResult(
     "large",
@@ -55,8 +56,7 @@ START = api.Node(
     fitness=1.21,
     interval=(1.2, 1.22),
     role="start",
-    origin="skill: row_normalization",
-    borrowed=True,
+    origin=Origin("skill", "row_normalization"),
 )
 SESSION = api.Session(
     "rows-7f3a",
@@ -224,7 +224,10 @@ def test_the_json_report_carries_the_same() -> None:
     assert data["fitness"] == 1.83
     assert data["package"] == "/copy"
     assert data["cases"][0]["baselines"] == {"eager": 7000.0, "compile": 4600.0}
-    assert [n["origin"] for n in data["lineage"]] == ["skill: row_normalization", None]
+    assert [n["origin"] for n in data["lineage"]] == [
+        {"kind": "skill", "name": "row_normalization"},
+        None,
+    ]
 
 
 def test_the_tree_nests_children_and_marks_the_best() -> None:

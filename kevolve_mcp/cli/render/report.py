@@ -137,9 +137,9 @@ def _style(figure: api.Evaluation | None) -> str:
 
 
 def _origin(node: api.Node) -> str:
-    if not node.origin:
+    if node.origin is None:
         return f"[{node.role}]"
-    return f"[borrowed: {node.origin}]" if node.borrowed else f"[start: {node.origin}]"
+    return f"[{'start' if node.origin.kind == 'user_file' else 'borrowed'}: {node.origin}]"
 
 
 def _change(node: api.Node) -> str:
