@@ -13,6 +13,7 @@ KEvolveError            code, message, hint, actions, retryable: what crosses MC
 
 from __future__ import annotations
 
+import builtins
 import re
 from typing import Any, ClassVar
 
@@ -27,6 +28,20 @@ def shortened(text: str) -> str:
     beginning and end back."""
     text = _LONG_WORD.sub(lambda found: _cut(found.group(), 80), text)
     return text if len(text) <= LONGEST_TEXT else _cut(text, LONGEST_TEXT // 2)
+
+
+def innermost(error: BaseException) -> BaseException:
+    """Return the first exception inside nested groups: task groups wrap whatever passes through
+    them."""
+    while isinstance(error, builtins.BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def io_message(error: OSError) -> str:
+    """Return what an error of a file says, and of which."""
+    what = error.strerror or str(error)
+    return f"{error.filename}: {what}" if error.filename else what
 
 
 def _cut(text: str, each: int) -> str:

@@ -103,6 +103,15 @@ def _timed(context: StageContext, pinned: tuple[int, ...]) -> tuple[ForkServer, 
     return context.machine.task_server(family, context.task.text.folder, level=context.level), rules
 
 
+def end_worker(context: StageContext, worker: Worker) -> None:
+    """The kernel clears it away while inputs are drawn; what it holds of a device is given back
+    before anybody asks what is free there."""
+    if context.task.family.OWN_MEMORY:
+        worker.close()
+    else:
+        context.machine.reaper.add(worker)
+
+
 def prestart_timed(context: StageContext) -> None:
     """Begin with the next worker that will be timed on a device, whose context takes as long as
     drawing inputs does. It has no candidate yet."""

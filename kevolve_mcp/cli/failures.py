@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import os
 import sys
@@ -14,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from kevolve_mcp.errors import KEvolveError, UsageError, shortened
+from kevolve_mcp.errors import KEvolveError, UsageError, innermost, io_message, shortened
 
 from .calls import advice
 from .listing import ListingGroup
@@ -30,14 +29,6 @@ class Invocation:
     """What the global options of one call said; lives in the root context."""
 
     debug: bool = False
-
-
-def leaf(error: BaseException) -> BaseException:
-    """The one exception inside nested groups of one (task groups wrap whatever passes through
-    them)."""
-    while isinstance(error, builtins.BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
 
 
 def as_dict(error: BaseException) -> dict[str, Any]:
@@ -62,10 +53,10 @@ def _as_dict(error: BaseException) -> dict[str, Any]:
             "usage", said[:1].lower() + said[1:], f"`{command} --help` shows what it takes."
         )
     if isinstance(error, OSError):
-        what = error.filename or "the answer could not be written"
+        what = "" if error.filename else "the answer could not be written: "
         return _error(
             "io",
-            f"{what}: {error.strerror or error}",
+            f"{what}{io_message(error)}",
             "Fix that, then run it again; what was measured is kept.",
         )
     hint = "This is a defect of KEvolve; run again with `kevolve --debug ...` for the trace."
@@ -115,7 +106,7 @@ class Teaching:
             code = run(given, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
         except Exception as error:
-            reason = leaf(error)
+            reason = innermost(error)
             if "--debug" in options and not isinstance(
                 reason, BrokenPipeError | typer.TyperException
             ):

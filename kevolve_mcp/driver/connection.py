@@ -20,7 +20,7 @@ from mcp import Client, MCPError
 from mcp.types import CONNECTION_CLOSED, INVALID_REQUEST, REQUEST_TIMEOUT, CallToolResult
 
 from kevolve_mcp.actions import Action
-from kevolve_mcp.errors import KEvolveError, Unavailable
+from kevolve_mcp.errors import KEvolveError, Unavailable, innermost
 
 from .failures import from_result
 from .tools import Answer, ProgressListener
@@ -252,17 +252,11 @@ def _is_connection_error(error: BaseException) -> bool:
 def _told(error: BaseException) -> KEvolveError | None:
     """The KEvolveError that an answer of the protocol carries, e.g. of a server over HTTP that
     wants another token."""
-    error = _leaf(error)
+    error = innermost(error)
     data = error.error.data if isinstance(error, MCPError) else None
     return from_result("", data) if isinstance(data, dict) and "message" in data else None
 
 
 def _words(error: BaseException) -> str:
-    error = _leaf(error)
+    error = innermost(error)
     return str(error) or type(error).__name__
-
-
-def _leaf(error: BaseException) -> BaseException:
-    while isinstance(error, builtins.BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

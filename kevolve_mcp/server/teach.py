@@ -21,7 +21,7 @@ from mcp.types import CallToolRequestParams, CallToolResult, TextContent
 from pydantic import ValidationError
 
 from kevolve_mcp.actions import sentences
-from kevolve_mcp.errors import KEvolveError, shortened
+from kevolve_mcp.errors import KEvolveError, io_message, shortened
 
 from .calls import call
 
@@ -65,8 +65,9 @@ def teaching(
             return failure(error)
         except OSError as error:
             log.exception("%s failed", tool.__name__)
-            what = f"{error.strerror or error}: {error.filename or ''}".strip(": ")
-            return failure(_AtBorder("io", what, "Fix the file or folder named, then call again."))
+            return failure(
+                _AtBorder("io", io_message(error), "Fix the file or folder named, then call again.")
+            )
         except Exception as error:
             log.exception("%s failed", tool.__name__)
             hint = "This is a fault of the server; its log has the trace. Other tools still work."

@@ -57,7 +57,7 @@ async def record(
     shared: Shared, place: places.Place, p: SubmitParameters, progress: Progress
 ) -> Recorded:
     """The node of a candidate, which is evaluated first: longer where its interval says nothing,
-    and against the best node where it may be as good. Done again after a crash, it finds what was
+    and against the best node where it may be better. Done again after a crash, it finds what was
     measured in the store."""
     asked = await order(shared, place, p)
     # the node may be there already: its evaluation is not inserted with it

@@ -13,6 +13,7 @@ from kevolve_mcp.driver import Outcome, connect, events
 from kevolve_mcp.driver.client import SessionClient
 from kevolve_mcp.driver.options import extended
 from kevolve_mcp.errors import EvaluatorUnavailable, KEvolveError, NotFound, TaskRefused, UsageError
+from kevolve_mcp.search import Origin
 from kevolve_mcp.sessions.types import Text
 from kevolve_mcp.synthesis.authors import AskContext, Author, Exhausted, OfflineAuthor, Proposal
 
@@ -34,7 +35,7 @@ def test_it_runs_to_termination_and_exports(runner: Runner) -> None:
     assert outcome.ending.measured is not None
     assert (Path(outcome.ending.package) / "manifest.json").is_file()
     assert outcome.session.state == "finished"
-    assert outcome.ending.lineage[0].origin == "user file"
+    assert outcome.ending.lineage[0].origin == Origin("user_file")
 
 
 def test_the_budget_is_respected_and_named_as_the_reason(runner: Runner) -> None:

@@ -11,6 +11,8 @@ from harness.types import Budget, Goal, Policy
 from kevolve_mcp import api
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
 from kevolve_mcp.executors.fake import FakeExecutor
+from kevolve_mcp.search import Origin
+from kevolve_mcp.search.provenance import USER_FILE
 from kevolve_mcp.sessions.types import (
     SearchOptions,
     SessionSpec,
@@ -46,7 +48,7 @@ async def test_the_whole_journey(bench: Bench) -> None:
         assert first.node is not None
         assert (first.node.id, first.node.origin, first.node.params) == (
             "n1",
-            "user file",
+            USER_FILE,
             {"A": 1},
         )
 
@@ -212,7 +214,7 @@ async def test_a_finished_kernel_starts_the_next_session_of_a_similar_task(bench
         assert "speedup=1.9" in ask.start.source
         lent = await told(service, other, ask.start.source, ask_id=ask.id)
         assert lent.node is not None
-        assert (lent.node.origin, lent.node.borrowed) == ("task: scale", True)
+        assert lent.node.origin == Origin("task", "scale")
 
 
 async def test_knowledge(bench: Bench) -> None:

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from ...settings import timing_effort
 from ...types import HeadToHead, Signal
-from ..candidate_workers import prestart, start_worker
+from ..candidate_workers import end_worker, prestart, start_worker
 from ..failures import Failure
 from ..figures.case_times import Block, CaseTimes
 from ..outcomes import Outcome, Timed, Verified
@@ -191,6 +191,7 @@ def _process(
 ) -> list[dict[str, Block]]:
     """The blocks of one fresh process of each candidate, by case. Raises Lost."""
     first = contexts[0]
+    blocks.draw(first, screening.of(first.cases[0]), len(contexts))
     first.machine.reaper.wait()
     workers, found = [], [dict[str, Block]() for _ in contexts]
     try:
@@ -215,4 +216,4 @@ def _process(
         return found
     finally:
         for worker in workers:
-            worker.close()
+            end_worker(first, worker)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...settings import timing_effort
 from ...types import Case, CaseResult, Samples, Signal, fitness, to_json
-from ..candidate_workers import prestart_timed, start_worker
+from ..candidate_workers import end_worker, prestart_timed, start_worker
 from ..failures import Failure
 from ..figures import statistics
 from ..figures.case_times import Block, CaseTimes
@@ -152,15 +152,9 @@ class _Timing:
         self._worker = start_worker(self._context)
 
     def _end(self) -> None:
-        """The kernel clears it away while inputs are drawn; what it holds of a device is given back
-        before anybody asks what is free there."""
         worker, self._worker = self._worker, None
-        if worker is None:
-            return
-        if self._context.task.family.OWN_MEMORY:
-            worker.close()
-        else:
-            self._context.machine.reaper.add(worker)
+        if worker is not None:
+            end_worker(self._context, worker)
 
     def _conclude(self, case: Case) -> None:
         screened, result = self._screening.of(case), self._results[case.name]
