@@ -108,9 +108,11 @@ class DeviceFamily(Protocol):
         """What compiles for it besides the machine's compiler: version by name, as an evaluation's
         key has it."""
 
-    def ceilings(self, cache: Path, command: list[str]) -> Ceilings:
+    def ceilings(
+        self, cache: Path, command: list[str], exceeded: Ceilings | None = None
+    ) -> Ceilings:
         """Measured once and kept in the cache; `command` measures in another process and prints
-        JSON."""
+        JSON. exceeded: see ceilings_cache.ceilings."""
 
     def measure(self) -> None:
         """Print the ceilings as JSON."""

@@ -170,8 +170,10 @@ def versions() -> dict[str, str]:
     return {}
 
 
-def ceilings(cache: Path, command: list[str]) -> Ceilings:
-    return ceilings_cache.ceilings(cache, command, device_key(), f"{_KERNELS}{_best_of.__doc__}")
+def ceilings(cache: Path, command: list[str], exceeded: Ceilings | None = None) -> Ceilings:
+    return ceilings_cache.ceilings(
+        cache, command, device_key(), f"{_KERNELS}{_best_of.__doc__}", exceeded
+    )
 
 
 def measure() -> None:

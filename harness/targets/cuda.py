@@ -170,8 +170,8 @@ def versions() -> dict[str, str]:
     return {"CUDA C++ by": version} if version else {}
 
 
-def ceilings(cache: Path, command: list[str]) -> Ceilings:
-    return ceilings_cache.ceilings(cache, command, device_key(), _METHOD)
+def ceilings(cache: Path, command: list[str], exceeded: Ceilings | None = None) -> Ceilings:
+    return ceilings_cache.ceilings(cache, command, device_key(), _METHOD, exceeded)
 
 
 def measure() -> None:

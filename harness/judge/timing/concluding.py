@@ -56,13 +56,15 @@ def conclude(
     compared = compare(context, times, case.name, best, rng)
     latency_us = statistics.median([us for process in own.confirmed(best) for _, us in process])
     signals = blocks.doubts(case.name, own)
+    roofline_us = _roofline_us(context, case, own, latency_us)
     if not context.ablating and (failure := _of_speed(context, case, latency_us)):
         return Conclusion(result, tuple(signals), failure)
-    # what a baseline reached can be reached: a ceiling above it was measured in a busier moment
-    roofline_us = (
-        min([case.roofline_time_us, *medians(own).values()]) if case.roofline_time_us else 0.0
-    )
-    signals += _implausible(case, latency_us, roofline_us)
+    if _is_implausible(latency_us, roofline_us):
+        text = (
+            f"case {case.name}: {latency_us:.1f} us beats the measured roofline of "
+            f"{roofline_us:.1f} us"
+        )
+        signals.append(Signal("suspect.implausible_speed", text))
     compared, why = _vouched(context, case, compared, times, latency_us)
     signals += why
     open_us = left_open_us(context, times, case.name, best)
@@ -164,11 +166,30 @@ def _of_clocks(context: StageContext, case: Case, times: CaseTimes) -> Failure |
     return Failure("reward_hack", text, (Signal("cheat.clock", text),))
 
 
+def _roofline_us(context: StageContext, case: Case, own: CaseTimes, latency_us: float) -> float:
+    """The roofline of a case, 0 for none. What a baseline reached can be reached; and ceilings that
+    a candidate exceeds are measured again before it is accused, since other programs may have had
+    the memory when they were measured."""
+    family = context.task.family
+    found = min([case.roofline_time_us, *medians(own).values()]) if case.roofline_time_us else 0.0
+    if _is_implausible(latency_us, found) or latency_us < _floor_us(context, case):
+        with context.lock.hold(context.cancel):
+            ceilings = context.machine.ceilings_again(family)
+        working_set = context.task.pools[case.name].working_set
+        found = min(found, roofline.roofline_time_us(case, ceilings, working_set))
+    return found
+
+
+def _floor_us(context: StageContext, case: Case) -> float:
+    """Microseconds in which nobody can have written the outputs, 0 where there is nothing to
+    write."""
+    ceilings = context.machine.ceilings_of(context.task.family)
+    return roofline.impossible_us(case, ceilings) if case.bytes_written else 0.0
+
+
 def _of_speed(context: StageContext, case: Case, latency_us: float) -> Failure | None:
     """Where nobody could have written the outputs."""
-    if not case.bytes_written:
-        return None
-    floor_us = roofline.impossible_us(case, context.machine.ceilings_of(context.task.family))
+    floor_us = _floor_us(context, case)
     if latency_us >= floor_us:
         return None
     text = (
@@ -178,13 +199,8 @@ def _of_speed(context: StageContext, case: Case, latency_us: float) -> Failure |
     return Failure("reward_hack", text, (Signal("cheat.impossible_speed", text),))
 
 
-def _implausible(case: Case, latency_us: float, roofline_us: float) -> list[Signal]:
-    if not roofline_us or latency_us >= 0.6 * roofline_us or latency_us <= 1.0:
-        return []
-    text = (
-        f"case {case.name}: {latency_us:.1f} us beats the measured roofline of {roofline_us:.1f} us"
-    )
-    return [Signal("suspect.implausible_speed", text)]
+def _is_implausible(latency_us: float, roofline_us: float) -> bool:
+    return 1.0 < latency_us < 0.6 * roofline_us
 
 
 def _vouched(

@@ -21,7 +21,7 @@ from harness.judge.tasks import cache_files
 from harness.judge.tasks.opening_cache import Remembered
 from harness.judge.tasks.task_workers import TaskText
 from harness.targets import ceilings_cache, cpu
-from harness.types import Case, Task, task_digest
+from harness.types import Case, Ceilings, Task, task_digest, to_json
 from tests.harness.conftest import load
 
 TEXT = TaskText("def reference(x): ...\n", "", "", 0)
@@ -161,3 +161,19 @@ def test_ceilings_are_measured_again_after_a_while(tmp_path: Path) -> None:
     (file,) = tmp_path.glob("ceilings-*.json")
     os.utime(file, (0, 0))
     assert (measured(3), measured(4)) == (3, 3)
+
+
+def test_of_ceilings_that_a_kernel_exceeded_the_higher_rates_are_kept(tmp_path: Path) -> None:
+    def measured(memory: float, cache: float, exceeded: Ceilings | None = None) -> Ceilings:
+        rates = {"L1": cache, "memory": memory}
+        found = Ceilings(rates, rates, {"float32": memory}, {"L1": 1, "memory": 2}, 1 / memory)
+        script = f"print({json.dumps(to_json(found))!r})"
+        return ceilings_cache.ceilings(
+            tmp_path, [sys.executable, "-c", script], "cpu:x", "method", exceeded
+        )
+
+    first = measured(2.0, 8.0)
+    again = measured(4.0, 6.0, first)
+    assert again.bandwidth == again.write_bandwidth == {"L1": 8.0, "memory": 4.0}
+    assert (again.operations, again.launch_us) == ({"float32": 4.0}, 0.25)
+    assert measured(1.0, 1.0) == again  # as the cache has it
