@@ -154,6 +154,20 @@ async def test_who_lost_in_the_search_is_not_compared_again(bench: Bench) -> Non
         assert len(bench.executor.compared) == 1
 
 
+async def test_who_is_not_above_what_is_assured_of_the_best_does_not_meet_it(bench: Bench) -> None:
+    """All three intervals have something in common: 1 % on either side."""
+    async with bench.service() as service:
+        session = await opened(service, SessionSpec(bench.task()))
+        await told(service, session, kernel(1.5))
+        await told(service, session, kernel(1.48))
+        assert len(bench.executor.compared) == 0
+        await told(service, session, kernel(1.49))
+        assert len(bench.executor.compared) == 1
+        best = (await service.tree(session)).session.best
+        assert best is not None
+        assert best.id == "n1"
+
+
 async def test_equal_contenders_keep_their_order(bench: Bench) -> None:
     """One that was not told apart from the best is not the best, however high its figure is."""
     async with bench.service() as service:

@@ -83,7 +83,7 @@ class Sides(ABC):
 
     @property
     def warm(self) -> InputSet:
-        """Inputs that are known to be right, for calls which are not measured."""
+        """For calls which are not measured; see Half."""
         return self.half.warm
 
     def join(self, name: str, worker: Worker, slots: Slots) -> None:
