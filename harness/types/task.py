@@ -39,7 +39,9 @@ class Operator:
 class Case:
     """One setting of a task. `arguments` are the keyword arguments of get_inputs/get_init_inputs.
 
-    bytes_min: input plus output storages, each moved once. bytes_written: the outputs alone.
+    bytes_held: of inputs, parameters and outputs. bytes_min: what a call has to move of them, each
+    byte once: of tables that are looked up, the rows that the inputs drawn at opening pick.
+    bytes_written: the outputs alone.
     operations: floating-point operations of the reference (torch's flop counter for contractions
     plus one per element of every other operator).
     """
@@ -51,6 +53,7 @@ class Case:
     arguments: dict[str, Any] = field(default_factory=dict)
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
+    bytes_held: int = 0
     bytes_min: int = 0
     bytes_written: int = 0
     operations: float = 0.0

@@ -34,6 +34,7 @@ from . import (
     placement,
     task_file,
     tensor_relations,
+    traffic,
 )
 from .task_file import CaseSpec, TaskFile, TaskProblem
 from .task_folder import TaskNeighbours
@@ -347,7 +348,8 @@ class ReferenceHost(host.Host):
             call = host.forward(model, upstream)
             recorder = operators.Recorder()
             before = [t.clone() for t in buffers.tensors_of(inputs)]
-            with recorder:
+            reads = traffic.Reads([*buffers.tensors_of(inputs), *modules.state(model).values()])
+            with recorder, reads:
                 first = task_file.attempt(lambda: call(inputs), _CALL, lines, *FORWARD)
             if not first:
                 raise TaskProblem(
@@ -411,6 +413,7 @@ class ReferenceHost(host.Host):
             "state_layout": buffers.plan(list(kept.values())),
             "operators": {k: v[0] for k, v in counts.items()},
             "operations": float(flops + elementwise),
+            "bytes_read": reads.nbytes,
             "doubled": doubled,
             "results": len(host.flatten(returned)),
             "held_bytes": tensor_relations.held_bytes(first, inputs),

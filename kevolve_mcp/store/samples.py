@@ -53,6 +53,7 @@ def sample_task(name: str = "rmsnorm", operators: dict[str, int] | None = None) 
             {"n": 4},
             (tensor,),
             (tensor,),
+            384,
             256,
             128,
             64.0,

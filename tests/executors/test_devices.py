@@ -203,7 +203,7 @@ def test_a_large_task_or_few_cores_leave_a_gpu_to_one_judge(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
     small, large = (
-        Task("t", "d", "", "", (Case("c", bytes_min=held),)) for held in (1 << 12, 1 << 27)
+        Task("t", "d", "", "", (Case("c", bytes_held=held),)) for held in (1 << 12, 1 << 27)
     )
     assert (in_flight(small, device(0)), in_flight(large, device(0))) == (2, 1)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4)))

@@ -355,12 +355,13 @@ def learn_case(handle: OpenTask, case: Case) -> Case:
     read = [leaf for leaf in pool.describe["inputs"]["leaves"] if "value" not in leaf]
     inputs = read[: len(read) - len(pool.upstream)]
     written = sum(leaf["nbytes"] for leaf in pool.outputs["leaves"])
-    state = _tensor_bytes(pool.describe["state_layout"])
+    held = sum(leaf["nbytes"] for leaf in read) + _tensor_bytes(pool.describe["state_layout"])
     return replace(
         case,
         inputs=tuple(_spec(leaf) for leaf in inputs),
         outputs=tuple(_spec(leaf) for leaf in pool.outputs["leaves"]),
-        bytes_min=sum(leaf["nbytes"] for leaf in read) + state + written,
+        bytes_held=held + written,
+        bytes_min=pool.describe["bytes_read"] + written,
         bytes_written=written,
         operations=float(pool.describe["operations"]),
         families=tuple(pool.families),

@@ -1,0 +1,116 @@
+"""How many bytes of its inputs and parameters one call of the reference has to read."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from typing import Any
+
+# Operators that pick rows of their first argument along one axis: where their numbers are.
+_ROWS = {"embedding": 1, "_embedding_bag": 1, "_embedding_bag_forward_only": 1, "index_select": 2}
+# Operators that pick elements of their first argument, each of the result one.
+_ELEMENTS = frozenset({"gather", "take", "index", "masked_select"})
+_UNREAD = ("_like", "is_same_size")  # ends of names: shapes are asked for, contents are not
+
+
+class Reads:
+    """Watches the operators inside the `with` block. leaves: the tensors of interest, contiguous.
+
+    A tensor counts once, however often it is read, and never by more than it has; of a table that
+    is looked up only the rows that were picked count, each once; of a view only what it shows. A
+    tensor that no operator was seen to read counts whole: code that the framework does not
+    dispatch may have read it.
+    """
+
+    def __init__(self, leaves: Sequence[Any]) -> None:
+        self._leaves = sorted((t.data_ptr(), t.nbytes) for t in leaves if t.nbytes)
+        self._starts = [start for start, _ in self._leaves]
+        self._read = [0] * len(self._leaves)
+        self._mode: Any = None
+
+    def __enter__(self) -> Reads:
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        watch = self._watch
+
+        class ReadsMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # as in operators.py
+            def __torch_dispatch__(
+                self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
+            ) -> Any:
+                result = func(*args, **(kwargs or {}))
+                watch(func, (*args, *(kwargs or {}).values()), result)
+                return result
+
+        self._mode = ReadsMode()  # type: ignore[no-untyped-call]
+        self._mode.__enter__()
+        return self
+
+    def __exit__(self, *details: Any) -> None:
+        self._mode.__exit__(*details)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that had to be read."""
+        return sum(
+            min(nbytes, read) if read else nbytes
+            for (_, nbytes), read in zip(self._leaves, self._read, strict=True)
+        )
+
+    def _watch(self, func: Any, arguments: tuple[Any, ...], result: Any) -> None:
+        name = func.overloadpacket.__name__
+        if name.endswith(_UNREAD) or name.startswith("new_") or _is_view(func):
+            return
+        picked = _picked(name, arguments, result)
+        for place, tensor in enumerate(_tensors(arguments)):
+            leaf = self._leaf(tensor)
+            if leaf is not None:
+                nbytes = tensor.numel() * tensor.itemsize
+                self._read[leaf] += picked if place == 0 and picked is not None else nbytes
+
+    def _leaf(self, tensor: Any) -> int | None:
+        """The number of the leaf in whose memory a tensor begins."""
+        if tensor.is_meta or tensor.is_sparse:
+            return None
+        address = tensor.data_ptr()
+        found = bisect.bisect_right(self._starts, address) - 1
+        if found < 0 or address >= sum(self._leaves[found]):
+            return None
+        return found
+
+
+def _is_view(func: Any) -> bool:
+    """Whether an operator's result is a view, so that nothing was read yet."""
+    returns = func._schema.returns
+    return any(r.alias_info is not None and not r.alias_info.is_write for r in returns)
+
+
+def _picked(name: str, arguments: tuple[Any, ...], result: Any) -> int | None:
+    """Bytes that a lookup reads of its first argument, None for an operator that is none."""
+    if name in _ROWS:
+        return _rows_bytes(
+            arguments[0], 0 if name != "index_select" else arguments[1], arguments[_ROWS[name]]
+        )
+    if name == "index":
+        given = [(axis, i) for axis, i in enumerate(arguments[1]) if i is not None]
+        if len(given) == 1 and not given[0][1].dtype.is_floating_point:
+            axis, index = given[0]
+            if str(index.dtype) not in ("torch.bool", "torch.uint8"):
+                return _rows_bytes(arguments[0], axis, index)
+    if name in _ELEMENTS:
+        return int(result.numel() * result.itemsize)
+    return None
+
+
+def _rows_bytes(table: Any, axis: int, numbers: Any) -> int:
+    rows = int(numbers.unique().numel())
+    return int(rows * (table.numel() // max(1, table.shape[axis])) * table.itemsize)
+
+
+def _tensors(arguments: Sequence[Any]) -> list[Any]:
+    found = []
+    for value in arguments:
+        if isinstance(value, (list, tuple)):
+            found += _tensors(value)
+        elif hasattr(value, "data_ptr"):
+            found.append(value)
+    return found

@@ -1,0 +1,58 @@
+"""What a call has to read of its inputs and parameters, by which its roofline is computed."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.types import Case
+from kevolve_mcp.executors.testing import Opened
+
+TABLE = 1000 * 64 * 4  # bytes
+PICKED = 50 * 64 * 4
+
+
+def opened(judge: Opened, body: str, inputs: str) -> Case:
+    source = (
+        "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\n"
+        "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.table = nn.Parameter(torch.randn(1000, 64))\n\n"
+        f"    def forward(self, *given):\n        return {body}\n\n\n"
+        f"def get_inputs():\n    return [{inputs}]\n\n\ndef get_init_inputs():\n    return []\n"
+    )
+    return judge.run(judge.executor.open_task(source, "", "cpu", timed=False)).cases[0]
+
+
+@pytest.mark.parametrize(
+    "lookup",
+    [
+        "F.embedding(given[0], self.table)",
+        "self.table[given[0]]",
+        "self.table.index_select(0, given[0])",
+        "F.embedding_bag(given[0].view(5, 10), self.table, mode='sum')",
+    ],
+)
+def test_of_a_table_only_the_rows_that_are_picked_count(judge: Opened, lookup: str) -> None:
+    case = opened(judge, lookup, "torch.randperm(1000)[:50]")
+    assert case.bytes_min == PICKED + 50 * 8 + case.bytes_written
+    assert case.bytes_held == TABLE + 50 * 8 + case.bytes_written
+
+
+def test_a_row_that_is_picked_twice_counts_once(judge: Opened) -> None:
+    case = opened(judge, "F.embedding(given[0], self.table)", "torch.arange(100) // 2")
+    assert case.bytes_min == PICKED + 100 * 8 + case.bytes_written
+
+
+def test_elements_that_are_picked_count_by_themselves(judge: Opened) -> None:
+    case = opened(judge, "self.table.gather(1, given[0])", "torch.randint(0, 64, (1000, 1))")
+    assert case.bytes_min == 1000 * 4 + 1000 * 8 + case.bytes_written
+
+
+def test_what_is_read_twice_counts_once_and_of_a_view_what_it_shows(judge: Opened) -> None:
+    body = "(given[0] @ self.table[:32].t()) + given[0].sum(-1, keepdim=True)"
+    case = opened(judge, body, "torch.randn(16, 64)")
+    assert case.bytes_min == 16 * 64 * 4 + 32 * 64 * 4 + case.bytes_written
+
+
+def test_what_no_operator_reads_counts_whole(judge: Opened) -> None:
+    case = opened(judge, "given[0] * 2", "torch.randn(16, 64)")
+    assert case.bytes_min == TABLE + 16 * 64 * 4 + case.bytes_written
