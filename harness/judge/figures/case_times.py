@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,6 +22,9 @@ HIDDEN_SHARE, HIDDEN_NS = 0.25, 100_000
 # Of a device's call alone beside one of a burst: honest ones came to 0.7 to 1.05 on an H200, merged
 # ones to 4 and more.
 ALONE_NOISE = 1.4
+# by which the memory of two processes of equal kernels may differ: heaps that were once used, and
+# workspaces of libraries
+USUAL_BYTES = 256 << 20
 BUSY_SHARE = 0.1  # of the baselines' bursts, before which the device was not idle
 # on a CPU: below it a call that is longer than its bill has waited for what a hypervisor took
 WAITING = 1.1
@@ -101,12 +105,18 @@ def against(own: Block, other: Block) -> Block:
     by the name OTHER."""
     each, theirs = ([us for _, us in next(iter(block.pairs.values()))] for block in (own, other))
     alone = {"": own.alone_us[""], OTHER: other.alone_us[""]} if own.alone_us else {}
+    device = (
+        {"": own.device_bytes[""], OTHER: other.device_bytes[""]}
+        if own.device_bytes and other.device_bytes
+        else {}
+    )
     both = {"": own.unmeasured_ns[""], OTHER: other.unmeasured_ns[""]} if own.unmeasured_ns else {}
     return replace(
         own,
         pairs={OTHER: list(zip(theirs, each, strict=True))},
         unmeasured_ns=both,
         alone_us=alone,
+        device_bytes=device,
     )
 
 
@@ -142,6 +152,20 @@ class CaseTimes:
         of a side; None where none has it."""
         found = [getattr(block, figure).get(side) for block in self.blocks]
         return max((each for each in found if each is not None), default=None)
+
+    def prepared_share(self, baseline: str, nbytes: int) -> float:
+        """The share of measured calls, 0 to 1, whose outputs of so many bytes may have been made
+        ready while nothing was timed, in memory of a device that the candidate holds beyond the
+        baseline: the largest of its processes. It can be filled anew before each half of the
+        rounds."""
+        share = 0.0
+        for block in self.blocks:
+            held, rounds = block.device_bytes, len(block.pairs.get(baseline, ()))
+            more = held[""] - held[baseline] if "" in held and baseline in held else 0
+            if rounds and more > USUAL_BYTES:
+                calls = block.calls * math.ceil(rounds / 2)
+                share = max(share, min(1.0, more / (calls * max(1, nbytes))))
+        return share
 
     @cached_property
     def seen_ns(self) -> float:

@@ -30,6 +30,7 @@ MERGED = (
     "a call takes longer alone than as one of several, by more than the baseline's does: the "
     "figure is that of a call alone"
 )
+FILLING_US = 2.0  # for a kernel that fills memory, between others in a queue (H100)
 Times = Mapping[str, CaseTimes]  # by case
 
 
@@ -68,7 +69,8 @@ def conclude(
     compared, why = _vouched(context, case, compared, times, latency_us)
     signals += why
     open_us = left_open_us(context, times, case.name, best)
-    signals += _doubted(case, compared, open_us, latency_us)
+    prepared_us = _prepared_us(context, own, case.name, best)
+    signals += _doubted(case, compared, open_us, prepared_us, latency_us)
     concluded = replace(
         result,
         speedup=compared.speedup,
@@ -122,7 +124,21 @@ def left_open_us(context: StageContext, times: Times, case: str, baseline: str) 
     keep the doubt under which they were measured."""
     own = times[case]
     earlier = context.request.earlier.open_us.get(case, {}).get(baseline, 0.0)
-    return max(earlier, own.open_us + own.alone_open_us(baseline))
+    return max(
+        earlier,
+        own.open_us + own.alone_open_us(baseline) + _prepared_us(context, own, case, baseline),
+    )
+
+
+def _prepared_us(context: StageContext, times: CaseTimes, case: str, baseline: str) -> float:
+    """What a call may have been spared by outputs that were made ready on a device while nothing
+    was timed: writing them, and the kernel that does so."""
+    nbytes = context.task.pools[case].slot_bytes
+    share = times.prepared_share(baseline, nbytes)
+    if not share:
+        return 0.0
+    rates = context.machine.ceilings_of(context.task.family).write_bandwidth
+    return share * (1e6 * nbytes / min(rates.values()) + FILLING_US)
 
 
 def is_contended(context: StageContext, times: Times, case: str) -> bool:
@@ -234,7 +250,11 @@ def _vouched(
 
 
 def _doubted(
-    case: Case, compared: statistics.Comparison, open_us: float, latency_us: float
+    case: Case,
+    compared: statistics.Comparison,
+    open_us: float,
+    prepared_us: float,
+    latency_us: float,
 ) -> list[Signal]:
     if not compared.doubted:
         return []
@@ -243,6 +263,11 @@ def _doubted(
         f"leaves open whether a call takes up to {open_us:.1f} us more than {latency_us:.1f} us, "
         "so it is not called faster"
     )
+    if prepared_us:
+        text += (
+            f". {prepared_us:.1f} us of it: outputs may have been made ready in the memory that it "
+            "holds beyond the baseline"
+        )
     return [Signal("clock_open", text, {"open_us": open_us, "latency_us": latency_us})]
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from ...types import CaseResult, Policy, Signal
 from ..failures import Failure
+from ..figures.case_times import USUAL_BYTES
 
-# Both, beside the baseline: processes of equal kernels differ by heaps that were once used, and by
-# workspaces of libraries.
-TIMES_BASELINE, BYTES_MORE = 2.0, 256 << 20
+TIMES_BASELINE = 2.0  # and more than processes of equal kernels differ by
 
 
 def beyond_baseline(result: CaseResult) -> list[Signal]:
@@ -16,7 +15,7 @@ def beyond_baseline(result: CaseResult) -> list[Signal]:
     parts = [
         f"{_gib(own)} of {where} memory where {result.baseline} holds {_gib(baseline)}"
         for where, own, baseline in _peaks(result)
-        if baseline is not None and own > max(TIMES_BASELINE * baseline, baseline + BYTES_MORE)
+        if baseline is not None and own > max(TIMES_BASELINE * baseline, baseline + USUAL_BYTES)
     ]
     if not parts:
         return []

@@ -130,7 +130,7 @@ def time_process(
                         change(name, half.state)
             sides.half = half
             with sides, turns(worker.root, task.baseline_worker.root) as turn:
-                rounds.run(half, turn)
+                rounds.run(half, turn, memory)
         block.after = task.family.state(processes)
         memory.record(block, "", slots)
         for name in names if hot else ():
@@ -177,8 +177,8 @@ class _Rounds:
         self._kept: list[tuple[Any, Group]] = []
         self._half = pool.halves[0]
 
-    def run(self, half: Half, turn: Turn) -> None:
-        """The rounds of one half."""
+    def run(self, half: Half, turn: Turn, memory: MemoryUse) -> None:
+        """The rounds of one half. memory: of the candidate, before any of them is measured."""
         self.verify()
         self._half, names, pool, sides = half, self._names, self._pool, self._sides
         for name in names:
@@ -188,6 +188,7 @@ class _Rounds:
                 self._most = min(
                     self._most, max(BURSTS, round(1e9 * MOST_SECONDS / max(burst_ns, 1)))
                 )
+        memory.look()
         later = self._most // 2 if len(pool.halves) > 1 else 0
         rounds = later if half.state else self._most - later
         offset = self._rng.randrange(rounds)

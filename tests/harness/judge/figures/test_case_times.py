@@ -170,3 +170,26 @@ def test_unmeasured_work_counts_but_for_what_cold_caches_explain(
 @pytest.mark.parametrize("share", [0.55, 0.65, 0.75, 0.85])
 def test_what_too_few_turns_show_to_be_counted_is_left_open(share: float) -> None:
     assert "faster" not in [verdict(turns(0.8, share, seed=seed)) for seed in range(20)]
+
+
+def holding(own: int, baseline: int, calls: int = 10) -> CaseTimes:
+    """ROUNDS of so many calls, with bytes of device memory held by both sides."""
+    found = times([1.0] * ROUNDS)
+    for block in found.blocks:
+        block.calls, block.device_bytes = calls, {"": own, "eager": baseline}
+    return found
+
+
+def test_outputs_may_lie_ready_in_memory_that_the_baseline_does_not_hold() -> None:
+    mib, gib = 1 << 20, 1 << 30
+    # 4 rounds of 10 calls after each time without a clock
+    assert holding(3 * gib, gib).prepared_share("eager", 64 * mib) == pytest.approx(0.8)
+    assert holding(9 * gib, gib).prepared_share("eager", 64 * mib) == 1.0
+    assert holding(3 * gib, gib).prepared_share("compile", 64 * mib) == 0.0
+
+
+def test_processes_of_equal_kernels_hold_nothing_ready() -> None:
+    mib, gib = 1 << 20, 1 << 30
+    assert holding(gib + 200 * mib, gib).prepared_share("eager", mib) == 0.0
+    assert holding(gib, 3 * gib).prepared_share("eager", mib) == 0.0
+    assert times([1.0] * ROUNDS).prepared_share("eager", mib) == 0.0
