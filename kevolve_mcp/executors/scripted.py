@@ -33,6 +33,7 @@ from harness.types import (
 )
 
 ENVIRONMENT = Environment("cpu:fake", "fake 1", "namespaces", "fresh", 1)
+DISPATCH_US = 2.5  # of every package
 _MARKER = re.compile(r"^\s*#\s*fake:\s*(\w+)\s*=\s*(.+?)\s*$", re.MULTILINE)
 _FAILED_STAGE: dict[str, Stage] = {
     "invalid": "build",
@@ -84,6 +85,8 @@ def evaluated(
         if verified
         else ()
     )
+    if request.purpose == "export":
+        cases = tuple(replace(c, dispatch_us=DISPATCH_US) for c in cases)
     if request.purpose == "ablation":
         cases = tuple(replace(c, correct=right, verdict=None) for c in cases)
     names = (

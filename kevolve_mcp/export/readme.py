@@ -7,7 +7,7 @@ from importlib.resources import files as resources
 
 from harness.types import CaseResult, Goal
 from kevolve_mcp.api import Evaluation
-from kevolve_mcp.search import unmet_goals
+from kevolve_mcp.search import dispatch, unmet_goals
 
 from .decisions import speedup_text
 from .manifest import LineageStep, Manifest
@@ -87,7 +87,9 @@ def _unmet_goals(manifest: Manifest, evaluation: Evaluation, as_called: Evaluati
         return ""
     return "".join(
         f"\n\n**{text}**"
-        for text in unmet_goals(Goal.parse(manifest.goal), as_called.cases, evaluation.cases)
+        for text in unmet_goals(
+            Goal.parse(manifest.goal), as_called.cases, evaluation.cases, manifest.target
+        )
     )
 
 
@@ -128,15 +130,11 @@ def _measured(case: CaseResult) -> str:
 
 
 def _dispatch(as_called: Evaluation | None) -> str:
-    figures = (
-        [f"{case.name} {case.dispatch_us:.1f}" for case in as_called.cases if case.dispatch_us]
-        if as_called
-        else []
-    )
-    if not figures:
+    found = dispatch(as_called.cases) if as_called else ""
+    if not found:
         return ""
     return (
-        f"Finding the kernel takes, in microseconds a call with warm caches: {', '.join(figures)} "
+        f"Finding the kernel takes, in microseconds a call with warm caches: {found} "
         "(measured with a kernel that does nothing;\n"
         "several times that where caches are cold). `model.kernel_alone()` decides nothing: it is "
         "for inputs of the measured kinds only.\n\n"

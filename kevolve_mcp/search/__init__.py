@@ -22,7 +22,7 @@ from .policies import SelectionPolicy, ask_random, create_policy, policy_names
 from .provenance import NOBODY, PARAMETER_SEARCH, AuthorId, LentKernel, Origin, StartKernel
 from .termination import ROOFLINE, STALL_AFTER, Reason, Termination, no_winner, room, terminate
 from .tree import ROOT, Ask, Expansion, Meeting, MemoryOperator, Node, Role, Tree, apart
-from .unmet_goals import unmet_goals
+from .unmet_goals import dispatch, unmet_goals
 
 __all__ = [
     "NOBODY",
@@ -56,6 +56,7 @@ __all__ = [
     "compare",
     "create_policy",
     "decide",
+    "dispatch",
     "eligible",
     "figures",
     "fitness",

@@ -72,7 +72,7 @@ def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
     if not found:
         raise Conflict(
             "no node can be exported: none is correct, timed and without a regression in a "
-            "protected case",
+            "protected case.",
             "Go on, or name a correct node.",
             Action("next_ask", session=record.id),
             Action("discard", "closes it without an export", session=record.id),
@@ -301,7 +301,9 @@ async def finished(shared: Shared, record: SessionRecord, include_files: bool) -
         node=api.node(tree, node),
         confirmed=api.evaluation(confirmed.evaluation, confirmed.id),
         measured=api.evaluation(measured.evaluation, measured.id),
-        unmet_goals=unmet_goals(record.goal, measured.evaluation.cases, confirmed.evaluation.cases),
+        unmet_goals=unmet_goals(
+            record.goal, measured.evaluation.cases, confirmed.evaluation.cases, record.target
+        ),
         package=ended.package,
         files=ended.files,
         contents=await shared.thread(_contents, Path(ended.package)) if include_files else {},

@@ -13,6 +13,7 @@ from harness.types import CaseResult, to_json
 from kevolve_mcp import api
 from kevolve_mcp.driver import Outcome
 from kevolve_mcp.quantities import speedup
+from kevolve_mcp.search import dispatch
 
 from .cases import cases_table, naive_note, unclear_note
 
@@ -87,6 +88,9 @@ def report_view(
                 f"on {figure.device}; {figure.toolchain}; isolation {figure.isolation}", style="dim"
             )
         )
+    if ending.measured and (found := dispatch(ending.measured.cases)):
+        text = f"finding the kernel takes, in µs a call with warm caches: {found}"
+        parts.append(Text(text, style="dim"))
     for note in filter(None, (unclear_note(cases), naive_note(cases))):
         parts += [Text(""), Text(note, style="yellow")]
     parts += [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.quantities import latency, share, times
-from kevolve_mcp.search import no_winner
+from kevolve_mcp.search import dispatch, no_winner
 from kevolve_mcp.sessions.types import AskBatch, AskView
 from kevolve_mcp.synthesis.wording import one_line
 
@@ -116,6 +116,8 @@ def finished(result: api.Finished) -> Phrase:
             f"The package, timed as a user calls it ({result.measured.id}):",
             *map(case_line, result.measured.cases),
         ]
+        if found := dispatch(result.measured.cases):
+            lines.append(f"Finding the kernel takes, in us a call with warm caches: {found}.")
     if result.confirmed is not None:
         figure = times(result.confirmed.fitness, result.confirmed.interval)
         held_out = sum(c.held_out for c in result.confirmed.cases)
