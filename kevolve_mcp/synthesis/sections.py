@@ -234,7 +234,7 @@ def diagnosis(node: Node, evaluation: Evaluation | None, session: str, say: Say)
     if failed:
         lines += [
             f"Stage {failed.stage} failed: {failed.message}",
-            "The end of its log (text of the candidate or its compiler):",
+            "The end of its log (a compiler's or the candidate's text, or the first wrong rows):",
             failed.log[-1500:],
         ]
     return Section(

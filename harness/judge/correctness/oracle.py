@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from . import error_map
+from . import error_map, wrong_rows
 from .distance import all_finite, apart, blocks, measure, rms, rms_of, same_bits
 from .small_values import Faint, lost
 
@@ -268,6 +268,22 @@ def values(
 
     def told(own: torch.Tensor, wanted: torch.Tensor, wrong: torch.Tensor) -> tuple[list[str], str]:
         return ["wrong.values"], error_map.values(own, wanted, wrong, limit)
+
+    return _judge(candidate, expected, allowed, framework, False, told).detail
+
+
+def first_wrong_rows(
+    candidate: torch.Tensor,
+    expected: torch.Tensor,
+    allowed: Allowance,
+    inputs: Sequence[torch.Tensor],
+    framework: torch.Tensor | None = None,
+) -> str:
+    """The first wrong rows with the inputs that belong to them, "" where `compare` finds nothing.
+    Only for inputs that judge nobody."""
+
+    def told(own: torch.Tensor, wanted: torch.Tensor, wrong: torch.Tensor) -> tuple[list[str], str]:
+        return ["wrong.values"], wrong_rows.dump(own, wanted, wrong, inputs)
 
     return _judge(candidate, expected, allowed, framework, False, told).detail
 

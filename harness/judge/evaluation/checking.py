@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 from ...types import Case, CaseResult, Signal
+from ...wire import buffers
 from ...wire.launches import Captured
 from ..attribution import launched_kernels, own_work
 from ..candidate_workers import LOAD_SECONDS, call_seconds, prepare, set_state
@@ -281,7 +282,8 @@ class _CaseCheck:
     def fail(self) -> NoReturn:
         """The first wrong result, with the families that fail and those that do not."""
         case, (name, text, finding) = self.case, self.wrong[0]
-        if shown := self._shown():
+        shown, rows = self._shown()
+        if shown:
             text += f"; on inputs drawn for this message alone, {shown}"
         failing = [f for f, share in self.shares.items() if share]
         passing = [f for f, share in self.shares.items() if not share]
@@ -290,33 +292,47 @@ class _CaseCheck:
         evidence = {f"wrong share, {family} inputs": share for family, share in self.shares.items()}
         others = tuple(Signal(other, finding.detail) for other in finding.also if other != name)
         raise Failure(
-            "incorrect", text, (Signal(name, text, evidence), *others), wrong=(case.name, finding)
+            "incorrect",
+            text,
+            (Signal(name, text, evidence), *others),
+            rows,
+            wrong=(case.name, finding),
         )
 
-    def _shown(self) -> str:
-        """Values of the output that was wrong first, on inputs that nobody is judged on. Those of
-        checking sets are not told: the same sets judge the next candidates, which could know them
-        by heart. "" where no such inputs can be had cheaply, or this output is right there."""
+    def _shown(self) -> tuple[str, str]:
+        """Values of the output that was wrong first, on inputs that nobody is judged on: the worst
+        elements, and the first wrong rows with their inputs. Those of checking sets are not told:
+        the same sets judge the next candidates, which could know them by heart. "" where no such
+        inputs can be had cheaply, or this output is right there."""
         large = self.pool.set_bytes > SHOWN_BYTES or self.pool.call_s > SHOWN_SECONDS
         if self.first is None or self.case.held_out or large:
-            return ""
+            return "", ""
         (family, number), drawer = self.first, self.context.task.drawer
         if 2 * self.pool.set_bytes > drawer.room():
-            return ""
+            return "", ""
         try:
             held = drawer.shown(self.pool, family)
             self._guard("constructed", lambda: set_state(self.worker, self.pool, 0))
             self._burst([held], [0], f"{family} inputs")
         # it is wrong already, and what happens here adds nothing but values
         except (Failure, WorkerFailed):
-            return ""
-        told = oracle.values(
+            return "", ""
+        own, wanted, allowed, framework = (
             self._outputs(1)[0][number],
             held.expected[number],
             held.allowed[number],
             held.framework[number],
         )
-        return f"output {number}: {told}" if told else ""
+        told = oracle.values(own, wanted, allowed, framework)
+        if not told:
+            return "", ""
+        inputs = buffers.tensors_of(held.file.value(held.layout, held.base))
+        rows = oracle.first_wrong_rows(own, wanted, allowed, inputs, framework)
+        return (
+            f"output {number}: {told}",
+            f"case {self.case.name}, {family} inputs drawn for this message alone, output "
+            f"{number}, {rows}",
+        )
 
     def _pair(self, pair: list[InputSet], *, changed: bool, longer: bool) -> None:
         """Two sets and the first again, so that held, stale and unstable outputs show; some in a

@@ -155,7 +155,13 @@ def test_wrong_elements_are_placed_and_told_on_inputs_that_judge_nobody(
         assert "(allowed " in shown
         wrong = next(c for c in found.cases if not c.correct)
         assert not re.search(r"expected -?\d|got ", wrong.detail)
-        told.append(shown)
+        rows = next(s.log for s in found.stages if s.stage == "verify")
+        assert rows.startswith("case ")
+        assert re.search(
+            r"row \[\d+\], elements 88 to 95 of 96 .*:\n  expected .*\n  computed ", rows
+        )
+        assert re.search(r"  input 0 \w+\[\d+, 96\] -?\d", rows)
+        told.append(shown + rows)
     assert told[0] != told[1]
 
 
@@ -165,6 +171,7 @@ def test_where_parameters_are_stale_no_values_are_told(bench: Bench, correct: st
     found = bench.evaluate(correct.replace(old, new, 1))
     assert "off by" in found.message
     assert "drawn for this message" not in found.message
+    assert not any(s.log for s in found.stages if s.stage == "verify")
 
 
 def test_the_correct_candidate_is_correct_after_all_of_that(bench: Bench, correct: str) -> None:
