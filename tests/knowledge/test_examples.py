@@ -20,6 +20,8 @@ from knowledge import Library
 from .test_content import blocks
 
 GXX = shutil.which("g++")
+CPU = Path("/proc/cpuinfo")
+AVX2 = CPU.exists() and "avx2" in CPU.read_text(encoding="utf-8")
 X86 = platform.machine() in ("x86_64", "AMD64")
 FLAGS = [
     "-std=c++17",
@@ -141,6 +143,33 @@ def test_transpose_covers_partial_tiles(built: Callable[[str, str], ctypes.CDLL]
     y = floats([0.0] * rows * cols)
     lib.transpose(floats([float(i) for i in range(rows * cols)]), y, long(rows), long(cols))
     assert list(y) == [float(r * cols + c) for c in range(cols) for r in range(rows)]
+
+
+@pytest.mark.skipif(not AVX2, reason="needs AVX2")
+def test_transpose_in_registers(built: Callable[[str, str], ctypes.CDLL]) -> None:
+    lib = built("guidance/cache_blocking", "transpose8")
+    for rows, cols in ((8, 8), (24, 16), (40, 32)):
+        y = floats([0.0] * rows * cols)
+        lib.transpose8(floats([float(i) for i in range(rows * cols)]), y, long(rows), long(cols))
+        assert list(y) == [float(r * cols + c) for c in range(cols) for r in range(rows)]
+
+
+@pytest.mark.skipif(not AVX2, reason="needs AVX2")
+def test_dot_in_chains_covers_every_length(built: Callable[[str, str], ctypes.CDLL]) -> None:
+    lib = built("guidance/vectorization", "dot")
+    lib.dot.restype = ctypes.c_float
+    for n in (0, 1, 63, 64, 65, 200):
+        a, b = [float(i % 7) for i in range(n)], [float(i % 5) for i in range(n)]
+        assert lib.dot(floats(a), floats(b), long(n)) == sum(map(float.__mul__, a, b))
+
+
+@pytest.mark.skipif(not AVX2, reason="needs AVX2")
+def test_sum_of_squares_covers_every_length(built: Callable[[str, str], ctypes.CDLL]) -> None:
+    lib = built("hardware/cpu/x86/avx2", "sum_squares")
+    lib.sum_squares.restype = ctypes.c_float
+    for n in (0, 1, 7, 8, 31, 32, 45):
+        values = [float(i % 7) for i in range(n)]
+        assert lib.sum_squares(floats(values), long(n)) == sum(v * v for v in values)
 
 
 def test_matrix_tile(built: Callable[[str, str], ctypes.CDLL]) -> None:
