@@ -1,5 +1,5 @@
-"""The C++ of the pages: blocks marked `cpp compile` are complete and compile; the ones with
-numerics do what they say."""
+"""The C++ of the pages: blocks marked `cpp compile` are complete, build as libraries and export
+their functions; the ones with numerics do what they say."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import ctypes
 import math
 import platform
 import random
+import re
 import shutil
 import struct
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -37,22 +39,37 @@ FLAGS = [
 pytestmark = pytest.mark.skipif(GXX is None, reason="g++ is not installed")
 
 
-def test_complete_blocks_compile(library: Library, tmp_path: Path) -> None:
-    files: list[str] = []
-    for page, words, code in blocks(library, "cpp"):
-        if "compile" in words and ("x86" not in words or X86):
-            path = tmp_path / f"{page.id.replace('/', '_')}_{len(files)}.cpp"
-            path.write_text(code, encoding="utf-8")
-            files.append(str(path))
-    assert len(files) >= 15
+EXPORTED = re.compile(r'extern "C" [^;{}()]*?(\w+)\([^;{}]*\)\s*\{')
+
+
+def test_complete_blocks_build_and_export(library: Library, tmp_path: Path) -> None:
+    """Each is a library of its own that gives the functions that it promises."""
     wide = ["-mavx2", "-mfma", "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq"] if X86 else []
-    done = subprocess.run(
-        [str(GXX), "-fsyntax-only", *FLAGS, *wide, *files],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    complete = [
+        (page.id, code)
+        for page, words, code in blocks(library, "cpp")
+        if "compile" in words and ("x86" not in words or X86)
+    ]
+    assert len(complete) >= 45
+
+    def build(number: int) -> str:
+        page, code = complete[number]
+        source, out = tmp_path / f"{number}.cpp", tmp_path / f"{number}.so"
+        source.write_text(code, encoding="utf-8")
+        done = subprocess.run(
+            [str(GXX), "-shared", *FLAGS, *wide, str(source), "-o", str(out)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            return f"{page}: {done.stderr[-1000:]}"
+        found, names = ctypes.CDLL(str(out)), EXPORTED.findall(code)
+        missing = [name for name in names if not hasattr(found, name)]
+        return f"{page}: exports {names}, without {missing}" if missing or not names else ""
+
+    with ThreadPoolExecutor(2) as pool:
+        assert [wrong for wrong in pool.map(build, range(len(complete))) if wrong] == []
 
 
 @pytest.fixture(scope="module")
