@@ -22,7 +22,8 @@ FOLDERS: dict[str, str] = {
 """First part of a page id -> category, in the order of the index."""
 
 ROLES = ("", "pitfall")
-"""What a page is besides its category: "pitfall" for what was tried and does not work."""
+"""What a page is besides its category: "pitfall" for one that is about a trap of a compiler, a
+runtime or a version. Asks treat it as a special page."""
 
 _FIELDS = frozenset(
     {"title", "category", "role", "summary", "applies_to", "families", "signals", "keywords",
