@@ -22,7 +22,8 @@ FOLDERS: dict[str, str] = {
 """First part of a page id -> category, in the order of the index."""
 
 ROLES = ("", "pitfall")
-"""What a page is besides its category: "pitfall" for what was tried and does not work."""
+"""What a page is besides its category: "pitfall" for one that is about a trap of a compiler, a
+runtime or a version. Asks treat it as a special page."""
 
 _FIELDS = frozenset(
     {"title", "category", "role", "summary", "applies_to", "families", "signals", "keywords",
@@ -32,7 +33,7 @@ _FIELDS = frozenset(
 _SKILL_FIELDS = _FIELDS | {"pattern", "templates", "evidence"}
 _APPLIES_TO = ("targets", "products", "languages", "versions")
 _SOURCE = re.compile(r"https?://\S+|measured: .+|derived: .+")
-_EVIDENCE = re.compile(r"(measured|none recorded): .+")
+_EVIDENCE = re.compile(r"(measured|no proven gain|none recorded): .+")
 _ID = re.compile(r"[a-z0-9_-][a-z0-9_.-]*(/[a-z0-9_-][a-z0-9_.-]*)+")
 _TARGET = re.compile(r"[a-z]+(:[a-z0-9_*]+)?")
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
@@ -84,7 +85,8 @@ class Skill:
 
     pattern: the free mapping of the front matter that says which tasks the skill fits; whoever
     matches skills to tasks gives it its meaning. evidence: what was measured with it, "measured:
-    ENVIRONMENT: WHAT", or "none recorded: WHY".
+    ENVIRONMENT: WHAT", "no proven gain: ENVIRONMENT: WHAT" where no interval lies above 1, or
+    "none recorded: WHY".
     """
 
     id: str
@@ -130,7 +132,8 @@ def parse_skill(skill_id: str, text: str, files: Mapping[str, str], source: str 
         if not _EVIDENCE.match(line):
             raise PageError(
                 f"{where}: field 'evidence': {line!r:.80} is no measurement.",
-                "Write 'measured: ENVIRONMENT: WHAT', or 'none recorded: WHY'.",
+                "Write 'measured: ENVIRONMENT: WHAT', 'no proven gain: ENVIRONMENT: WHAT', or "
+                "'none recorded: WHY'.",
             )
     return Skill(
         skill_id,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from knowledge import Library
+from kevolve_mcp.synthesis.sections import material
+from knowledge import Library, Reading
 
+from .skills import is_learned
 from .types import KnowledgeHit, KnowledgeHits, KnowledgePage
 from .use_case import UseCase
 
@@ -36,18 +38,22 @@ class Knowledge(UseCase):
         return KnowledgeHits(hits, found.total, found.next_cursor, found.note, found.fits)
 
     async def read(self, page_id: str, *, offset: int = 0) -> KnowledgePage:
-        """A page from `offset` on, in pieces."""
+        """A page from `offset` on, in pieces. What other sessions worded is quoted."""
         library = await self._library()
         found = await self._shared.thread(library.read, page_id, offset, PAGE_CHARACTERS)
-        return KnowledgePage(found.id, found.title, found.text, found.next_offset)
+        return KnowledgePage(found.id, found.title, _told(found), found.next_offset)
 
     async def page(self, page_id: str) -> str:
-        """A page, whole."""
+        """A page, whole. What other sessions worded is quoted."""
         library = await self._library()
-        return (await self._shared.thread(library.read, page_id, 0, 10_000_000)).text
+        return _told(await self._shared.thread(library.read, page_id, 0, 10_000_000))
 
     async def _library(self) -> Library:
         # looking something up makes no home
         if self._shared.settings.database or (self._shared.settings.home / "kevolve.db").exists():
             await self._shared.store()
         return await self._shared.thread(self._shared.library)
+
+
+def _told(found: Reading) -> str:
+    return material(found.text) if is_learned(found.id) else found.text

@@ -168,8 +168,6 @@ def exact_target(target: str, environment: Environment | None) -> str:
 
 
 def _kind(page: Page) -> str:
-    if page.role == "sample":
-        return "sample"
     return page.category if page.category in SLOTS else "guidance"
 
 

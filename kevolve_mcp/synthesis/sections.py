@@ -332,6 +332,11 @@ _MATERIAL = (
 )
 
 
+def material(text: str) -> str:
+    """What another session worded: quoted line by line under a sentence that says what it is."""
+    return f"{_MATERIAL}\n{quoted(text)}"
+
+
 def excerpt(passage: Excerpt, rank: int, say: Say) -> Section:
     """One passage; its title names the page, so that the rest can be read. What other sessions
     worded is quoted."""
@@ -340,7 +345,7 @@ def excerpt(passage: Excerpt, rank: int, say: Say) -> Section:
     rest = say(Action("read_page", page=passage.page_id))
     text = passage.text.strip()
     if passage.page_id.startswith(LEARNED):
-        text = f"{_MATERIAL}\n{quoted(text)}"
+        text = material(text)
     return Section(title, why + text, give=10 + rank, rest=rest, key=page_key(passage.page_id))
 
 

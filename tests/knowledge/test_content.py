@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 
 import pytest
 
 from harness.types import VOCABULARY
+from kevolve_mcp.sessions.passages import special
 from knowledge import Library, Page, coverage
 from knowledge.applicability import target_fit
 from knowledge.library import BUILTIN
@@ -95,6 +97,49 @@ def test_pages_say_how_to_verify(library: Library) -> None:
         "guidance/wrong_results",
         "guidance/search_strategy",
     }
+
+
+# what an environment names: a machine, or the tool whose output was looked at
+ENVIRONMENT = re.compile(
+    r"\b(core|VM|H100|H200|EPYC|Xeon|(?:fb)?triton|torch|clang|nvcc|ptxas|numpy|jax|flydsl|cutlass)\b|g\+\+",
+    re.IGNORECASE,
+)
+
+
+def test_every_page_has_sources_of_their_kind(library: Library) -> None:
+    """What the code says is derived from it; a measurement has an environment or a record."""
+    root = BUILTIN.parent
+    for page in library.pages():
+        assert page.sources, page.id
+        for source in page.sources:
+            kind, _, what = source.partition(": ")
+            if kind != "measured":
+                continue
+            where = what.partition(": ")[0]
+            assert where.startswith("benchmarks/results/") or ENVIRONMENT.search(where), source
+            for record in re.findall(r"benchmarks/results/[\w.-]+\w", source):
+                assert (root / record).exists(), (page.id, record)
+    for skill in library.skills():
+        for line in skill.evidence:
+            assert line.startswith("none recorded:") or ENVIRONMENT.search(line), skill.id
+
+
+def test_pages_have_eight_to_fifteen_ways_of_being_asked_for(library: Library) -> None:
+    assert {p.id: len(p.asked_as) for p in library.pages() if not 8 <= len(p.asked_as) <= 15} == {}
+
+
+def test_situations_of_the_benchmark_name_signals_and_pages_that_exist(library: Library) -> None:
+    ids = {page.id for page in library.pages()}
+    text = (BUILTIN.parent / "benchmarks" / "retrieval" / "situations.jsonl").read_text()
+    for situation in map(json.loads, text.splitlines()):
+        assert set(situation["signals"]) <= set(SIGNALS), situation
+        assert set(situation["pages"]) <= ids, situation
+
+
+def test_pages_about_traps_are_special(library: Library) -> None:
+    traps = [page for page in library.pages() if page.role == "pitfall"]
+    assert len(traps) >= 4
+    assert all(special(page) for page in traps)
 
 
 def test_pages_do_not_speak_of_a_machine(library: Library) -> None:

@@ -1,5 +1,5 @@
-"""The C++ of the pages: blocks marked `cpp compile` are complete and compile; the ones with
-numerics do what they say."""
+"""The C++ of the pages: blocks marked `cpp compile` are complete, build as libraries and export
+their functions; the ones with numerics do what they say."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import ctypes
 import math
 import platform
 import random
+import re
 import shutil
 import struct
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,8 @@ from knowledge import Library
 from .test_content import blocks
 
 GXX = shutil.which("g++")
+CPU = Path("/proc/cpuinfo")
+AVX2 = CPU.exists() and "avx2" in CPU.read_text(encoding="utf-8")
 X86 = platform.machine() in ("x86_64", "AMD64")
 FLAGS = [
     "-std=c++17",
@@ -35,22 +39,37 @@ FLAGS = [
 pytestmark = pytest.mark.skipif(GXX is None, reason="g++ is not installed")
 
 
-def test_complete_blocks_compile(library: Library, tmp_path: Path) -> None:
-    files: list[str] = []
-    for page, words, code in blocks(library, "cpp"):
-        if "compile" in words and ("x86" not in words or X86):
-            path = tmp_path / f"{page.id.replace('/', '_')}_{len(files)}.cpp"
-            path.write_text(code, encoding="utf-8")
-            files.append(str(path))
-    assert len(files) >= 15
+EXPORTED = re.compile(r'extern "C" [^;{}()]*?(\w+)\([^;{}]*\)\s*\{')
+
+
+def test_complete_blocks_build_and_export(library: Library, tmp_path: Path) -> None:
+    """Each is a library of its own that gives the functions that it promises."""
     wide = ["-mavx2", "-mfma", "-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq"] if X86 else []
-    done = subprocess.run(
-        [str(GXX), "-fsyntax-only", *FLAGS, *wide, *files],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    complete = [
+        (page.id, code)
+        for page, words, code in blocks(library, "cpp")
+        if "compile" in words and ("x86" not in words or X86)
+    ]
+    assert len(complete) >= 45
+
+    def build(number: int) -> str:
+        page, code = complete[number]
+        source, out = tmp_path / f"{number}.cpp", tmp_path / f"{number}.so"
+        source.write_text(code, encoding="utf-8")
+        done = subprocess.run(
+            [str(GXX), "-shared", *FLAGS, *wide, str(source), "-o", str(out)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            return f"{page}: {done.stderr[-1000:]}"
+        found, names = ctypes.CDLL(str(out)), EXPORTED.findall(code)
+        missing = [name for name in names if not hasattr(found, name)]
+        return f"{page}: exports {names}, without {missing}" if missing or not names else ""
+
+    with ThreadPoolExecutor(2) as pool:
+        assert [wrong for wrong in pool.map(build, range(len(complete))) if wrong] == []
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +160,33 @@ def test_transpose_covers_partial_tiles(built: Callable[[str, str], ctypes.CDLL]
     y = floats([0.0] * rows * cols)
     lib.transpose(floats([float(i) for i in range(rows * cols)]), y, long(rows), long(cols))
     assert list(y) == [float(r * cols + c) for c in range(cols) for r in range(rows)]
+
+
+@pytest.mark.skipif(not AVX2, reason="needs AVX2")
+def test_transpose_in_registers(built: Callable[[str, str], ctypes.CDLL]) -> None:
+    lib = built("guidance/cache_blocking", "transpose8")
+    for rows, cols in ((8, 8), (24, 16), (40, 32)):
+        y = floats([0.0] * rows * cols)
+        lib.transpose8(floats([float(i) for i in range(rows * cols)]), y, long(rows), long(cols))
+        assert list(y) == [float(r * cols + c) for c in range(cols) for r in range(rows)]
+
+
+@pytest.mark.skipif(not AVX2, reason="needs AVX2")
+def test_dot_in_chains_covers_every_length(built: Callable[[str, str], ctypes.CDLL]) -> None:
+    lib = built("guidance/vectorization", "dot")
+    lib.dot.restype = ctypes.c_float
+    for n in (0, 1, 63, 64, 65, 200):
+        a, b = [float(i % 7) for i in range(n)], [float(i % 5) for i in range(n)]
+        assert lib.dot(floats(a), floats(b), long(n)) == sum(map(float.__mul__, a, b))
+
+
+@pytest.mark.skipif(not AVX2, reason="needs AVX2")
+def test_sum_of_squares_covers_every_length(built: Callable[[str, str], ctypes.CDLL]) -> None:
+    lib = built("hardware/cpu/x86/avx2", "sum_squares")
+    lib.sum_squares.restype = ctypes.c_float
+    for n in (0, 1, 7, 8, 31, 32, 45):
+        values = [float(i % 7) for i in range(n)]
+        assert lib.sum_squares(floats(values), long(n)) == sum(v * v for v in values)
 
 
 def test_matrix_tile(built: Callable[[str, str], ctypes.CDLL]) -> None:

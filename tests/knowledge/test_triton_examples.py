@@ -8,7 +8,7 @@ and `target=cuda:90,cuda:100,hip:gfx942` (cuda:90 without it).
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -44,10 +44,15 @@ EXAMPLES = list(examples())
     ids=[f"{page}:{given['kernel']}@{given['target']}" for page, given, _ in EXAMPLES],
 )
 def test_triton_blocks_compile(page: str, given: dict[str, str], code: str, tmp_path: Path) -> None:
-    kernel = getattr(loaded(code, tmp_path), given["kernel"])
+    build(given, HEADER + code, tmp_path)
+
+
+def build(given: Mapping[str, str], code: str, folder: Path) -> Any:
+    """One kernel of the module compiled for one target, without a GPU."""
+    kernel = getattr(loaded(code, folder), given["kernel"])
     plain = [name for name in kernel.arg_names if name not in given]
     types = given["sig"].split(",")
-    assert len(plain) == len(types), (page, plain, types)
+    assert len(plain) == len(types), (plain, types)
     constants = {name: value(given[name]) for name in kernel.arg_names if name in given}
     signature = {
         name: "constexpr" if name in constants else types[plain.index(name)]
@@ -60,12 +65,13 @@ def test_triton_blocks_compile(page: str, given: dict[str, str], code: str, tmp_
     source = triton.compiler.ASTSource(kernel, signature, constexprs=constants)
     compiled = triton.compile(source, target=target, options=options)
     assert compiled.asm["cubin" if family == "cuda" else "hsaco"]
+    return compiled
 
 
 def loaded(code: str, folder: Path) -> ModuleType:
     """The block as a module: Triton reads kernels from files."""
     path = folder / "example.py"
-    path.write_text(HEADER + code, encoding="utf-8")
+    path.write_text(code, encoding="utf-8")
     spec = importlib.util.spec_from_file_location("example", path)
     assert spec is not None
     assert spec.loader is not None

@@ -22,7 +22,7 @@ from kevolve_mcp.errors import UsageError
 from kevolve_mcp.store import NewSkill, SkillEvidence
 from knowledge import PageError, front_matter, sections
 
-from . import patterns, wording
+from . import code, patterns, wording
 from .folders import (
     ASSETS,
     EVIDENCE,
@@ -162,7 +162,8 @@ def _skill(texts: Mapping[str, str], folder: str) -> NewSkill:
             "Write names of signals with spaces between.",
         )
     parts = _parts(body)
-    wording.check(parts)
+    wording.check({name: text for name, text in parts.items() if name != "code"})
+    code.check_excerpt(parts["code"])
     return NewSkill(
         **parts,
         matches=patterns.checked(_json(given["pattern"] or "{}", f"{PAGE}: metadata: pattern")),
@@ -236,13 +237,16 @@ def _parts(body: str) -> dict[str, str]:
 
 
 def _python(name: str, text: str) -> str:
-    """The text, read as Python and not run."""
+    """The text, read as Python and not run; its comments and strings held to the rule of texts."""
     try:
         ast.parse(text)
     except (SyntaxError, ValueError) as error:
         raise UsageError(
             f"{name} is not valid Python: {error}", "Kernels and templates are Python files."
         ) from None
+    wrong, fix = code.problem(text)
+    if wrong:
+        raise UsageError(f"{name} {wrong}", fix)
     return text
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import yaml
 from harness.types import to_json
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.store import SkillEvidence, SkillRecord
+from knowledge import Skill
 
 from . import learned
 
@@ -45,9 +46,15 @@ def write(record: SkillRecord, evidence: Sequence[SkillEvidence], parent: Path) 
     """Write the skill as a new folder below `parent`; where it lies. Raises Conflict where
     something lies there already."""
     name = folder_name(record.id)
-    folder = parent / name
+    metadata = {
+        "target": record.target,
+        "language": record.language,
+        "signals": " ".join(record.signals),
+        "pattern": json.dumps(record.matches),
+    }
+    summary = f"{record.title}. {record.mechanism}"
     texts = {
-        PAGE: _page(name, record),
+        PAGE: _page(name, summary, metadata, learned.body(record, ())),
         **{f"{ASSETS}/{file}": text for file, text in record.files.items()},
     }
     if evidence:
@@ -55,6 +62,31 @@ def write(record: SkillRecord, evidence: Sequence[SkillEvidence], parent: Path) 
         texts[EVIDENCE] = (
             json.dumps({"format": FORMAT, "evidence": rows}, indent=2, ensure_ascii=False) + "\n"
         )
+    return _written(parent / name, texts)
+
+
+def write_shipped(skill: Skill, parent: Path) -> Path:
+    """The same for a skill that comes with the program, with its own headings and its evidence in
+    the text."""
+    page, name = skill.page, folder_name(skill.id.removeprefix("skills/"))
+    metadata = {
+        "target": " ".join(page.targets),
+        "language": " ".join(page.languages),
+        "signals": " ".join(page.signals),
+        "pattern": json.dumps(skill.pattern),
+    }
+    text = _page(name, f"{page.title}. {page.summary}", metadata, shipped_body(skill))
+    assets = {f"{ASSETS}/{file}": content for file, content in skill.files.items()}
+    return _written(parent / name, {PAGE: text, **assets})
+
+
+def shipped_body(skill: Skill) -> str:
+    """The page of a skill that comes with the program, with what was measured of it."""
+    lines = "\n".join(f"- {line}" for line in skill.evidence)
+    return f"{skill.page.body.rstrip()}\n\n## Evidence\n\n{lines or '- none recorded'}\n"
+
+
+def _written(folder: Path, texts: Mapping[str, str]) -> Path:
     try:
         folder.mkdir(parents=True)
         for file, text in texts.items():
@@ -72,19 +104,14 @@ def write(record: SkillRecord, evidence: Sequence[SkillEvidence], parent: Path) 
     return folder
 
 
-def _page(name: str, record: SkillRecord) -> str:
-    summary = " ".join(f"{record.title}. {record.mechanism}".split())
+def _page(name: str, summary: str, metadata: dict[str, str], body: str) -> str:
+    summary = " ".join(summary.split())
     fields: dict[str, Any] = {
         "name": name,
         "description": summary
         if len(summary) <= MAX_DESCRIPTION
         else summary[: MAX_DESCRIPTION - 1] + "…",
-        "metadata": {
-            "target": record.target,
-            "language": record.language,
-            "signals": " ".join(record.signals),
-            "pattern": json.dumps(record.matches),
-        },
+        "metadata": metadata,
     }
     head = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=120)
-    return f"---\n{head}---\n{learned.body(record, ())}"
+    return f"---\n{head}---\n{body}"

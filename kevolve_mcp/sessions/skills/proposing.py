@@ -16,7 +16,7 @@ from knowledge import Skill
 
 from ..skill_types import SkillRequest
 from ..use_case import UseCase
-from . import deciding, evidence, learned, patterns, views, wording
+from . import code, deciding, evidence, learned, patterns, views, wording
 
 MAX_PROPOSED = 3
 MAX_TITLE = 80
@@ -45,7 +45,8 @@ class Proposing(UseCase):
                     "choose other nodes.",
                 )
             names = ("title", "mechanism", "preconditions", "counter_indications", "code")
-            wording.check({name: getattr(request, name) for name in names})
+            wording.check({name: getattr(request, name) for name in names if name != "code"})
+            code.check_excerpt(request.code)
             pattern = patterns.checked(request.pattern)
             patterns.check_fits(pattern, task, session.target, session.language)
             new = _new(store, session, task, node, parent)
@@ -143,18 +144,19 @@ def _steps(
 def _new(
     store: Store, session: SessionRecord, task: Task, node: Node, parent: Node | None
 ) -> NewSkill:
-    """What the pair itself says; title and mechanism are still to be worded."""
-    kernel = store.candidates.get(node.candidate).source
-    files, code = {"kernel.py": kernel}, ""
+    """What the pair itself says; title and mechanism are still to be worded. Comments that a
+    skill's text may not hold are left out of the kernels."""
+    sources = {"kernel.py": store.candidates.get(node.candidate).source}
     if parent is not None:
-        files["parent.py"] = store.candidates.get(parent.candidate).source
-        code = _change(files["parent.py"], kernel)
+        sources["parent.py"] = store.candidates.get(parent.candidate).source
+    passed = {name: code.without_problems(text) for name, text in sources.items()}
+    files = {name: text for name, text in passed.items() if text}
     before = parent.signals if parent else node.signals
     return NewSkill(
         title="",
         mechanism="",
         preconditions=f"Seen where the evaluation found {', '.join(before)}." if before else "",
-        code=code,
+        code=_change(files["parent.py"], files["kernel.py"]) if len(files) == 2 else "",
         matches=patterns.of_task(task),
         target=session.target,
         language=session.language,
@@ -175,9 +177,9 @@ def _change(parent: str, kernel: str) -> str:
     )
     text = "\n".join(shown)[: wording.MAX_TEXT]
     try:
-        wording.check_code(text)
+        code.check_excerpt(text)
     except UsageError:
-        return ""  # kernel.py and parent.py are kept beside it, so nothing is lost
+        return ""  # kernel.py and parent.py are kept beside it
     return text
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from kevolve_mcp import api
 from kevolve_mcp.actions import Action
-from kevolve_mcp.errors import NotFound
+from kevolve_mcp.errors import Conflict, NotFound
 from kevolve_mcp.store import SkillState
 
 from ..skill_types import SkillCounts, SkillDetail
@@ -44,9 +44,7 @@ class Reviewing(UseCase):
             try:
                 store.skills.decide(name, verb, message, author=author)
             except NotFound:
-                if f"skills/{name.removeprefix('skills/')}" not in {
-                    s.id for s in shared.library().skills()
-                }:
+                if not views.shipped(shared.library(), name):
                     raise
                 raise NotFound(
                     f"{name} comes with the program and is in use",
@@ -58,22 +56,37 @@ class Reviewing(UseCase):
         return await shared.thread(work)
 
     async def export_skill(self, name: str, parent: Path) -> Path:
-        """Write a skill of the store as a folder below `parent`. Raises NotFound, Conflict,
-        UsageError."""
+        """Write a skill as a folder below `parent`. Raises NotFound, Conflict, UsageError."""
         shared = self._shared
         store = await shared.store()
         name = learned.name_of(name)
-        return await shared.thread(
-            lambda: folders.write(store.skills.get(name), store.skills.evidence(name), parent)
-        )
+
+        def work() -> Path:
+            try:
+                record = store.skills.get(name)
+            except NotFound:
+                skill = views.shipped(shared.library(), name)
+                if skill is None:
+                    raise
+                return folders.write_shipped(skill, parent)
+            return folders.write(record, store.skills.evidence(name), parent)
+
+        return await shared.thread(work)
 
     async def import_skill(self, folder: Path, author: str) -> api.Skill:
         """A skill from a folder arrives as proposed, with its evidence marked as of elsewhere;
-        where it is known, its evidence is added there. Raises UsageError."""
+        where it is known, its evidence is added there. Raises UsageError, and Conflict for the
+        name of a skill that comes with the program."""
         shared = self._shared
         store = await shared.store()
 
         def work() -> api.Skill:
+            name = folder.resolve().name
+            if found := views.shipped(shared.library(), name.replace("-", "_")):
+                raise Conflict(
+                    f"{found.id} comes with the program and is in use",
+                    "If the folder holds another skill, give folder and skill another name.",
+                )
             day = datetime.now(UTC).date().isoformat()
             new, evidence = arriving.read(folder, f"elsewhere, imported {day} by {author}")
             kept, fresh = store.skills.propose(

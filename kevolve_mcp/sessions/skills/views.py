@@ -10,7 +10,7 @@ from kevolve_mcp.store import SkillOutcome, SkillState, Store
 from knowledge import Library, Skill
 
 from ..skill_types import SkillCounts, SkillDetail
-from . import learned
+from . import folders, learned
 from .standing import standing, success
 
 
@@ -41,7 +41,7 @@ def listed(
     store: Store, library: Library, state: SkillState | None = None
 ) -> tuple[SkillCounts, ...]:
     """The skills of the store, the oldest first, then those that come with the program (state
-    "shipped"), unless a state is asked for."""
+    "shipped", or "unproven" where no measurement shows a gain), unless a state is asked for."""
     retrievals, outcomes, uses = store.skill_uses.retrievals(), _outcomes(store), _uses(store)
 
     def counted(page: str, name: str, title: str, state: str, evidence: int) -> SkillCounts:
@@ -62,8 +62,11 @@ def listed(
         counted(learned.page_id(s.id), s.id, s.title, s.state, len(store.skills.evidence(s.id)))
         for s in store.skills.list(state)
     ]
-    shipped = [] if state else [s for s in library.skills() if not learned.is_learned(s.id)]
-    return (*own, *(counted(s.id, s.id, s.page.title, "shipped", _recorded(s)) for s in shipped))
+    others = [] if state else [s for s in library.skills() if not learned.is_learned(s.id)]
+    return (
+        *own,
+        *(counted(s.id, s.id, s.page.title, _state_of(s), _recorded(s)) for s in others),
+    )
 
 
 def detail(store: Store, library: Library, name: str) -> SkillDetail:
@@ -74,8 +77,8 @@ def detail(store: Store, library: Library, name: str) -> SkillDetail:
         name = name if name.startswith("skills/") else f"skills/{name}"
     if name not in counts:
         raise NotFound(f"there is no skill {name!r}", f"Known: {', '.join(counts) or 'none'}.")
-    if counts[name].state == "shipped":
-        return SkillDetail(counts[name], library.page(name).body, ())
+    if skill := shipped(library, name):
+        return SkillDetail(counts[name], folders.shipped_body(skill), ())
     history = tuple(
         (
             f"{datetime.fromtimestamp(e.created, UTC).isoformat(timespec='seconds')} "
@@ -90,6 +93,17 @@ def detail(store: Store, library: Library, name: str) -> SkillDetail:
         history,
         _pattern(record.matches),
     )
+
+
+def shipped(library: Library, name: str) -> Skill | None:
+    """The skill that comes with the program under this name, with "skills/" before it or not."""
+    wanted = f"skills/{name.removeprefix('skills/')}"
+    found = (s for s in library.skills() if s.id == wanted and not learned.is_learned(s.id))
+    return next(found, None)
+
+
+def _state_of(skill: Skill) -> str:
+    return "shipped" if _recorded(skill) else "unproven"
 
 
 def _pattern(matches: dict[str, list[str]]) -> str:

@@ -49,20 +49,26 @@ _HIDDEN = re.compile(
 
 def problem(text: str) -> tuple[str, str]:
     """What a text must not hold, and what to write instead; ("", "") for one that is fine."""
-    if found := _HIDDEN.search(text):
-        return f"holds an invisible character (U+{ord(found[0]):04X})", "Write plain text."
-    if found := _ORDER.search(text):
-        return (
-            f"speaks to its reader instead of about kernels ({_shown(found[0])})",
-            "Describe the pattern, not what a reader should do with tools or instructions.",
-        )
-    if found := _MEASUREMENT.search(text):
+    wrong = problem_anywhere(text)
+    if not wrong[0] and (found := _MEASUREMENT.search(text)):
         return (
             f"holds a measurement ({_shown(found[0])})",
             (
                 "Figures of one machine are kept as evidence, from the nodes. Say when and why it "
                 "is faster, in words."
             ),
+        )
+    return wrong
+
+
+def problem_anywhere(text: str) -> tuple[str, str]:
+    """What neither a text nor code must hold, as `problem`. Code may hold numbers before names."""
+    if found := _HIDDEN.search(text):
+        return f"holds an invisible character (U+{ord(found[0]):04X})", "Write plain text."
+    if found := _ORDER.search(text):
+        return (
+            f"speaks to its reader instead of about kernels ({_shown(found[0])})",
+            "Describe the pattern, not what a reader should do with tools or instructions.",
         )
     if found := _PATH.search(text):
         return (
@@ -78,7 +84,8 @@ def is_hostile(text: str) -> bool:
 
 
 def check(texts: Mapping[str, str]) -> None:
-    """Title, mechanism and the other texts by name. Raises UsageError naming the field."""
+    """Title, mechanism and the other texts by name, without code. Raises UsageError naming the
+    field."""
     for name, text in texts.items():
         limit = MAX_TITLE if name == "title" else MAX_TEXT
         if name in ("title", "mechanism") and not text.strip():
@@ -89,30 +96,9 @@ def check(texts: Mapping[str, str]) -> None:
             )
         if name == "title" and "\n" in text.strip():
             raise UsageError("title has more than one line", "Say what to do in a few words.")
-        if name == "code":
-            check_code(text)
-        else:
-            wrong, fix = problem(text)
-            if wrong:
-                raise UsageError(f"{name} {wrong}", fix)
-
-
-def check_code(text: str) -> None:
-    """An excerpt of code may hold figures and words that text may not. Raises UsageError."""
-    if len(text) > MAX_TEXT:
-        raise UsageError(
-            f"code is longer than {MAX_TEXT} characters",
-            "Show the few lines that make the difference.",
-        )
-    if found := _HIDDEN.search(text):
-        raise UsageError(
-            f"code holds an invisible character (U+{ord(found[0]):04X})", "Write plain text."
-        )
-    if "```" in text or "~~~" in text:
-        raise UsageError(
-            "code holds the fence of a code block",
-            "Give the code alone, without Markdown around it.",
-        )
+        wrong, fix = problem(text)
+        if wrong:
+            raise UsageError(f"{name} {wrong}", fix)
 
 
 def plain_sentences(text: str) -> str:

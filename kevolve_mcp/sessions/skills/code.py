@@ -1,0 +1,89 @@
+"""Comments and strings of code, held to the rule for a skill's texts.
+
+Kernels are Python whose strings hold C++, and differences of them begin in the middle, so no parser
+reads them all. Comments of both languages and strings are told apart by plain patterns, also inside
+strings of several lines; orders, paths and invisible characters are looked for in all of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kevolve_mcp.errors import UsageError
+
+from . import wording
+
+_TOKEN = re.compile(
+    r"""
+    (?P<division> [\w)\]][ \t]*//[ \t]*(?=[\w(-]) )
+  | (?P<comment> \#(?!(?:include|define|pragma|if|else|elif|endif)\b)[^\n]* | //[^\n]*
+               | /\*.*?(?:\*/|\Z) )
+  | (?P<long> \"\"\".*?(?:\"\"\"|\Z) | '''.*?(?:'''|\Z) )
+  | (?P<short> "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*' )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+# what a program has and a sentence has not
+_PROGRAM = re.compile(r"[;{}][ \t\\]*(?://.*)?$|^\s*(?:def \w+\(|#include\b)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class _Prose:
+    """start, end: where it stands in the text of the code."""
+
+    text: str
+    is_comment: bool
+    start: int
+    end: int
+
+
+def check_excerpt(text: str) -> None:
+    """The least code that shows a pattern, as it stands in a page. Raises UsageError."""
+    if len(text) > wording.MAX_TEXT:
+        raise UsageError(
+            f"code is longer than {wording.MAX_TEXT} characters",
+            "Show the few lines that make the difference.",
+        )
+    if "```" in text or "~~~" in text:
+        raise UsageError(
+            "code holds the fence of a code block",
+            "Give the code alone, without Markdown around it.",
+        )
+    wrong, fix = problem(text)
+    if wrong:
+        raise UsageError(f"code {wrong}", fix)
+
+
+def problem(text: str) -> tuple[str, str]:
+    """What code must not hold, and what to write instead; ("", "") for code that is fine."""
+    wrong = wording.problem_anywhere(text)
+    return wrong if wrong[0] else _problem_of_prose(text)
+
+
+def without_problems(text: str) -> str:
+    """The code without those comments that do not pass; "" where it then does not pass either."""
+    for prose in reversed(list(_prose(text))):
+        if prose.is_comment and wording.problem(prose.text)[0]:
+            text = text[: prose.start].rstrip(" \t") + text[prose.end :]
+    return "" if problem(text)[0] else text
+
+
+def _problem_of_prose(text: str) -> tuple[str, str]:
+    for prose in _prose(text):
+        wrong, fix = wording.problem(prose.text)
+        if wrong:
+            return f"{wrong} in a {'comment' if prose.is_comment else 'string'}", fix
+    return "", ""
+
+
+def _prose(text: str, offset: int = 0) -> Iterator[_Prose]:
+    for found in _TOKEN.finditer(text):
+        kind, start, end = found.lastgroup, offset + found.start(), offset + found.end()
+        if kind == "comment":
+            yield _Prose(found[0].lstrip("#/* \t"), True, start, end)
+        elif kind == "long" and _PROGRAM.search(found[0][3:-3]):
+            yield from _prose(found[0][3:-3], start + 3)
+        elif kind in ("long", "short"):
+            yield _Prose(found[0].strip("\"'"), False, start, end)
