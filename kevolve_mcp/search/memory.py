@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .tree import ROOT, Ask, Expansion, MemoryOperator, Role, Tree
+from .node import Role
+from .tree import ROOT, Ask, Expansion, MemoryOperator, Tree
 
 PATIENCE = 8  # evaluated nodes without progress before the stagnation rule sets in
 

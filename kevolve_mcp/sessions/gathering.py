@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.types import Candidate, Environment, MachineReport, Task
@@ -212,12 +212,18 @@ def _gather(
     similar = experience.shown(store, expansion)
     return _Gathered(
         tuple(parents),
-        tuple(n for i in seen if not (n := tree.by_id[i]).automatic),
+        _in_order(tree, [n for i in seen if not (n := tree.by_id[i]).automatic]),
         start,
         passages,
         similar,
         text,
     )
+
+
+def _in_order(tree: Tree, nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The correct ones best first, then the others, the newest first."""
+    failed = [n for n in nodes if n.failed]
+    return (*tree.in_order(n for n in nodes if not n.failed), *failed[::-1])
 
 
 def _situation(

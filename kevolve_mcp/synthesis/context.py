@@ -23,8 +23,9 @@ from harness.types import (
     Task,
 )
 from kevolve_mcp.actions import Say, plainly
+from kevolve_mcp.search.node import Node
 from kevolve_mcp.search.parameters import Searched
-from kevolve_mcp.search.tree import Ask, Node
+from kevolve_mcp.search.tree import Ask
 
 from . import sections, shown
 from .ask import AskContext, HistoryRow, ParentView, StartView, TaskFacts, short
@@ -48,13 +49,13 @@ class Parent:
 class Material:
     """Everything that a context can be built from.
 
-    history: the nodes that the memory operator shows, oldest first. tried: all nodes that an author
-    must not repeat (for the data; empty: `history`). searched: what parameter search found.
-    best_candidate: the text of `best`, for authors that can only vary what exists (data only).
-    excerpts and similar: best first. seed: derived from the session's seed and the ask's seq. had:
-    what its author was given before, key -> ask (see `shown`), and pages_again: pages among it that
-    are of use again; None for an author who is not the one of later asks, so that nothing is said
-    of these. say: how the text names a call.
+    history: the nodes that the memory operator shows, the correct ones best first, then the others
+    newest first. tried: all nodes that an author must not repeat (for the data; empty: `history`).
+    searched: what parameter search found. best_candidate: the text of `best`, for authors that can
+    only vary what exists (data only). excerpts and similar: best first. seed: derived from the
+    session's seed and the ask's seq. had: what its author was given before, key -> ask (see
+    `shown`), and pages_again: pages among it that are of use again; None for an author who is not
+    the one of later asks, so that nothing is said of these. say: how the text names a call.
     """
 
     session: str

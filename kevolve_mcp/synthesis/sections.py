@@ -20,8 +20,9 @@ from harness.types import (
 from kevolve_mcp.actions import Action, Say, sentences
 from kevolve_mcp.quantities import interval, share, times
 from kevolve_mcp.search.comparison import compare
+from kevolve_mcp.search.node import Node
 from kevolve_mcp.search.parameters import Searched
-from kevolve_mcp.search.tree import Ask, Node, in_order
+from kevolve_mcp.search.tree import Ask
 
 from .constraints import format_rules
 from .layout import Section
@@ -304,12 +305,9 @@ def history(nodes: Sequence[Node], ask: Ask, session: str, say: Say) -> Section 
     failed = [n for n in shown if n.status != "correct"]
     lines: list[str] = []
     if failed:
-        lines += ["Failed, do not repeat:", *(_line(n) for n in reversed(failed))]
+        lines += ["Failed, do not repeat:", *map(_line, failed)]
     if good:
-        lines += [
-            "Correct, fastest first:",
-            *(_line(n) for n in in_order(good)),
-        ]
+        lines += ["Correct, best first:", *map(_line, good)]
     rest = say(Action("view", session=session))
     return Section(f"Tried before (memory: {ask.memory})", "\n".join(lines), give=4, rest=rest)
 
