@@ -297,9 +297,15 @@ def start_source(start: Start | None) -> Section | None:
     return Section("Starting kernel", body, give=3, least=400, key=START)
 
 
-def history(nodes: Sequence[Node], ask: Ask, session: str, say: Say) -> Section | None:
+MOST_LINEAGES, MOST_FAILURES = 4, 8  # told of the rest of the tree
+
+
+def history(
+    nodes: Sequence[Node], elsewhere: Sequence[Node], ask: Ask, session: str, say: Say
+) -> Section | None:
+    """elsewhere: what is told in one line each."""
     shown = [n for n in nodes if n.id not in ask.parents]
-    if not shown:
+    if not shown and not elsewhere:
         return None
     good = [n for n in shown if n.status == "correct"]
     failed = [n for n in shown if n.status != "correct"]
@@ -309,7 +315,25 @@ def history(nodes: Sequence[Node], ask: Ask, session: str, say: Say) -> Section 
     if good:
         lines += ["Correct, best first:", *map(_line, good)]
     rest = say(Action("view", session=session))
-    return Section(f"Tried before (memory: {ask.memory})", "\n".join(lines), give=4, rest=rest)
+    others = [n for n in elsewhere if n.status == "correct"]
+    dead = [n for n in elsewhere if n.status != "correct"]
+    for title, some, most in (
+        ("The best of other lineages:", others, MOST_LINEAGES),
+        ("Failed in other lineages:", dead, MOST_FAILURES),
+    ):
+        if some:
+            lines += [title, *map(_brief, some[:most])]
+        if some[most:]:
+            lines.append(f"- and {len(some) - most} more: {rest}")
+    title = f"Tried before (memory: {ask.memory})"
+    return Section(title, "\n".join(lines), give=4, least=400, rest=rest)
+
+
+def _brief(node: Node) -> str:
+    figure = times(node.fitness, node.interval) if node.status == "correct" else node.status
+    said = one_line(node.hypothesis, 90) or settings(node.params)
+    reasons = "" if node.status == "correct" else ", ".join(node.signals[:2])
+    return f"- {node.id}: {figure}" + "".join(f"; {part}" for part in (said, reasons) if part)
 
 
 def _line(node: Node) -> str:
