@@ -298,6 +298,14 @@ async def test_starts_keep_their_size_and_hold_the_task_once(client: Client) -> 
     assert estimate_tokens(said) <= LATER_TOKENS
 
 
+async def test_a_start_that_waited_knows_what_was_handed_in_meanwhile(client: Client) -> None:
+    session = await opened(client, start_source=kernel(1.1))
+    await submit(client, session, kernel(2.0))
+    context, said = await ask(client, session)
+    assert (context["id"], context["role"]) == ("a1", "start")
+    assert "best so far n1 with F = 2.000" in said
+
+
 async def test_pages_are_new_and_one_of_a_kind_but_for_a_link(client: Client) -> None:
     session = await opened(client)
     seen: list[str] = []

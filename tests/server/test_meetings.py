@@ -3,6 +3,7 @@ the best one, and takes its place only if it won."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -48,6 +49,17 @@ async def test_the_winner_is_the_best_and_tree_and_ask_say_so(
         await asked(client, session)
     )
     assert [len(r.candidates) for r in executor.compared] == [2]
+
+
+async def test_an_equal_child_is_called_equal(client: Client) -> None:
+    session = await open_session(client)
+    await told(client, session, kernel(1.5))
+    _, said = await told(client, session, kernel(1.52, compared=1.5), parents=["n1"])
+    assert (
+        "Against its parent: 1x [0.99, 1.01], equal, within what the device can tell apart." in said
+    )
+    _, said = await told(client, session, kernel(1.47, noise=0.1), parents=["n1"])
+    assert re.search(r"Against its parent: .*, no clear change\.", said)
 
 
 async def test_a_lucky_figure_does_not_lead(client: Client) -> None:
