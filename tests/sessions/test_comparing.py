@@ -196,3 +196,16 @@ async def test_a_finish_survives_a_comparison_that_cannot_be(bench: Bench) -> No
             "could not be timed against each other (nothing is timed here)"
             in job.result.contest_note
         )
+
+
+async def test_the_new_best_is_the_one_of_which_most_is_known(bench: Bench) -> None:
+    """Alike in two decimals, and one of them nearer to certain."""
+    async with bench.service(Busy()) as service:
+        session = await opened(service, SessionSpec(bench.task()))
+        assert (await told(service, session, kernel(1.5, noise=0.05))).new_best
+        surer = await told(service, session, kernel(1.501))
+        assert surer.best is not None
+        assert (surer.best.id, surer.new_best) == ("n2", True)
+        lucky = await told(service, session, kernel(1.6, noise=0.1))
+        assert lucky.best is not None
+        assert (lucky.best.id, lucky.new_best) == ("n2", False)
