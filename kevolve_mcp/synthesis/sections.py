@@ -26,6 +26,7 @@ from kevolve_mcp.search.tree import Ask
 
 from .constraints import format_rules
 from .layout import Section
+from .machine import about, device, rates
 from .shown import START, page_key, source_key
 from .starts import SimilarKernel, Start
 from .wording import met_line, one_line, quoted, settings
@@ -144,31 +145,16 @@ def machine(report: MachineReport | None, target: str, say: Say) -> Section | No
     if report is None:
         return None
     env = report.environment
-    about = [
-        f"{name} {env.facts[name]}"
-        for name in ("model", "cores", "caches", "vector")
-        if env.facts.get(name)
-    ]
-    device = "; ".join(about) if about and Target.parse(target).on_host else env.device
     lines = [
-        f"{device}.",
+        f"{about(env, target)}.",
         (
             f"Toolchain: {env.toolchain}; isolation {env.isolation}; timed with {env.threads} "
             "thread(s)."
         ),
     ]
-    if report.ceilings:
-        c = report.ceilings
-        rates = ", ".join(
-            f"{level} {rate / 1e9:.1f} GB/s up to {c.level_bytes.get(level, 0) // 1024:,} KiB"
-            for level, rate in c.bandwidth.items()
-        )
-        operations = ", ".join(
-            f"{dtype} {rate / 1e9:.0f} Gop/s" for dtype, rate in c.operations.items()
-        )
-        lines.append(
-            f"Measured ceilings: {rates}; {operations}; shortest call {c.launch_us:.1f} µs."
-        )
+    # those of the host, whatever the target
+    if report.ceilings and Target.parse(target).on_host:
+        lines.append(f"Measured ceilings: {rates(report.ceilings)}.")
     return Section(
         "Machine",
         "\n".join(lines),
@@ -371,7 +357,8 @@ def similar(kernel: SimilarKernel, rank: int, say: Say) -> Section:
     material only."""
     reached = "" if kernel.fitness is None else f", where it reached F = {kernel.fitness:.2f}"
     alike = "" if kernel.similarity is None else f" The tasks are {share(kernel.similarity)} alike."
-    where = f" on {one_line(kernel.target)} ({one_line(kernel.device)})" if kernel.device else ""
+    made_on = one_line(device(kernel.device), 160)
+    where = f" on {one_line(kernel.target)} ({made_on})" if kernel.device else ""
     place = f" ({one_line(kernel.place)})" if kernel.place else ""
     head = (
         f"The best kernel of the task {one_line(kernel.task)}{place}{where}{reached}.{alike} "

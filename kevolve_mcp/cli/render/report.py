@@ -13,6 +13,7 @@ from harness.types import CaseResult, to_json
 from kevolve_mcp import api
 from kevolve_mcp.driver import Outcome
 from kevolve_mcp.quantities import speedup
+from kevolve_mcp.synthesis.machine import device
 
 from .cases import cases_table, naive_note, unclear_note
 
@@ -84,7 +85,8 @@ def report_view(
     if figure and figure.device:
         parts.append(
             Text(
-                f"on {figure.device}; {figure.toolchain}; isolation {figure.isolation}", style="dim"
+                f"on {device(figure.device)}; {figure.toolchain}; isolation {figure.isolation}",
+                style="dim",
             )
         )
     for note in filter(None, (unclear_note(cases), naive_note(cases))):
