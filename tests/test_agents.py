@@ -17,7 +17,8 @@ from benchmarks.agents import following, judge, plan, record, report, run, trans
 from benchmarks.agents.plan import Plan
 from harness.types import Candidate
 from harness.workers import task_file
-from kevolve_mcp.search.tree import Ask, Node, Tree
+from kevolve_mcp.search.node import Node
+from kevolve_mcp.search.tree import Ask, Tree
 
 TASKS = [(target, name) for target in plan.FOLDERS for name in plan.task_names(target)]
 PATIENCE_S = 60.0

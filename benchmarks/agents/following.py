@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kevolve_mcp.search.tree import Ask, Node, Tree
+from kevolve_mcp.search.node import Node
+from kevolve_mcp.search.tree import Ask, Tree
 from kevolve_mcp.synthesis.likeness import LIKE, Likeness, nearest
 
 from .transcript import Call

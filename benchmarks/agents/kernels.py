@@ -6,7 +6,8 @@ from pathlib import Path
 from types import TracebackType
 
 from kevolve_mcp.errors import NotFound
-from kevolve_mcp.search.tree import Node, Tree
+from kevolve_mcp.search.node import Node
+from kevolve_mcp.search.tree import Tree
 from kevolve_mcp.store import Store
 
 

@@ -188,7 +188,8 @@ class Judge:
         )
 
     def _describe(self, message: dict[str, Any], token: CancelToken) -> Any:
-        return to_json(self._machine.report(ceilings=bool(message.get("ceilings"))))
+        wanted = bool(message.get("ceilings"))
+        return to_json(self._machine.report(ceilings=wanted, cancel=token))
 
     def _start_task(
         self,

@@ -28,13 +28,9 @@ def ceilings(
     """Read from the cache, or run `command`, whose last line of output is the JSON of a Ceilings.
     exceeded: what a kernel went beyond; then they are measured again, and the higher one of each
     rate is kept. Raises CalledProcessError."""
-    digest = hashlib.sha256(f"{device_key}\0{method}".encode()).hexdigest()[:16]
-    path = cache / f"ceilings-{digest}.json"
-    try:
-        if exceeded is None and 0 <= time.time() - path.stat().st_mtime <= MOST_AGE_S:
-            return _read(json.loads(path.read_text()))
-    except (OSError, ValueError, KeyError):
-        pass
+    path = file(cache, device_key, method)
+    if exceeded is None and (found := kept(path)) is not None:
+        return found
     environment = {
         **os.environ,
         NATIVE_CACHE: str(cache / "native"),
@@ -51,6 +47,22 @@ def ceilings(
     part.write_text(json.dumps(to_json(found)))
     os.replace(part, path)
     return found
+
+
+def file(cache: Path, device_key: str, method: str) -> Path:
+    """Where they are kept."""
+    digest = hashlib.sha256(f"{device_key}\0{method}".encode()).hexdigest()[:16]
+    return cache / f"ceilings-{digest}.json"
+
+
+def kept(path: Path) -> Ceilings | None:
+    """What the file holds; None where it is not there, old or not readable."""
+    try:
+        if 0 <= time.time() - path.stat().st_mtime <= MOST_AGE_S:
+            return _read(json.loads(path.read_text()))
+    except (OSError, ValueError, KeyError):
+        pass
+    return None
 
 
 def _higher(one: Ceilings, other: Ceilings) -> Ceilings:

@@ -171,9 +171,16 @@ def versions() -> dict[str, str]:
 
 
 def ceilings(cache: Path, command: list[str], exceeded: Ceilings | None = None) -> Ceilings:
-    return ceilings_cache.ceilings(
-        cache, command, device_key(), f"{_KERNELS}{_best_of.__doc__}", exceeded
-    )
+    return ceilings_cache.ceilings(cache, command, device_key(), _method(), exceeded)
+
+
+def kept_ceilings(cache: Path) -> Ceilings | None:
+    """What `ceilings` would answer without measuring; None where it would measure."""
+    return ceilings_cache.kept(ceilings_cache.file(cache, device_key(), _method()))
+
+
+def _method() -> str:
+    return f"{_KERNELS}{_best_of.__doc__}"
 
 
 def measure() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.types import Status
-from kevolve_mcp.search import Meeting, Origin, Tree, versus_parent
+from kevolve_mcp.search import Change, Meeting, Origin, Tree, versus_parent
 from kevolve_mcp.search import Node as Domain
 
 
@@ -38,6 +38,9 @@ class Node:
     """Its speed over the best parent's."""
     versus_parent_interval: tuple[float, float] | None = None
     """The 95 % interval of it."""
+    versus_parent_change: Change | None = None
+    """What is certain of it: improved, regressed or equivalent; inconclusive where nothing is, null
+    without a parent."""
     signals: tuple[str, ...] = ()
     """The names of what was found."""
     params: dict[str, Any] = field(default_factory=dict)
@@ -79,6 +82,7 @@ def node(tree: Tree, found: Domain) -> Node:
         predicted_speedup=found.predicted_speedup,
         versus_parent=effect.ratio,
         versus_parent_interval=effect.interval,
+        versus_parent_change=effect.change if found.parents else None,
         signals=(*((effect.change,) if certain else ()), *found.signals),
         params=dict(found.params),
         structure=found.structure,

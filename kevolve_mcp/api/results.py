@@ -99,10 +99,16 @@ class Trial:
     given: bool = False
     """Whether it is the file as it was handed in."""
 
+    @property
+    def assured(self) -> float:
+        """The lower end of F's interval, 0 for what is not correct and timed."""
+        return (self.interval[0] if self.interval else self.fitness or 0.0) if self.fitness else 0.0
+
 
 @dataclass(frozen=True)
 class Tuned:
-    """The result of a "tune" job, best first; what failed comes last."""
+    """The result of a "tune" job, that of which the most is assured first; what failed comes
+    last."""
 
     session_id: str
     trials: tuple[Trial, ...]

@@ -8,6 +8,7 @@ from importlib.resources import files as resources
 from harness.types import CaseResult, Goal
 from kevolve_mcp.api import Evaluation
 from kevolve_mcp.search import dispatch, unmet_goals
+from kevolve_mcp.synthesis.machine import device
 
 from .decisions import speedup_text
 from .manifest import LineageStep, Manifest
@@ -37,7 +38,7 @@ def package_readme(manifest: Manifest, evaluation: Evaluation, as_called: Evalua
         rows="\n".join(_rows(manifest, evaluation, as_called)),
         naive=_naive(as_called or evaluation),
         kernel_cases=", ".join(manifest.kernel_cases) or "none",
-        device=evaluation.device,
+        device=device(evaluation.device),
         toolchain=evaluation.toolchain,
         threads=max((case.threads for case in evaluation.cases), default=1),
         lineage=_lineage(manifest.lineage),

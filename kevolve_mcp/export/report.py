@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, fields
 
 from harness.types import Budget, Evaluation, Goal, Spent, Task
 from kevolve_mcp.quantities import percent
+from kevolve_mcp.search.node import Node
 from kevolve_mcp.search.termination import no_winner
-from kevolve_mcp.search.tree import ROOT, Node, Tree
+from kevolve_mcp.search.tree import ROOT, Tree
 
 from .decisions import speedup_text
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.types import Candidate, Evaluation, ParamValue, to_json
-from kevolve_mcp.search.tree import Node, Tree
+from kevolve_mcp.search.node import Node
+from kevolve_mcp.search.tree import Tree
 from knowledge.documents import without_documents
 
 from .files import replace_file

@@ -10,18 +10,19 @@ from .comparison import (
     meeting,
     observed,
     progress,
-    rank,
     stalled_for,
     undominated,
     versus_parent,
 )
 from .fitness import Figures, eligible, figures, fitness, interval
 from .memory import PATIENCE, History, decide, history
+from .node import Meeting, Node, Role
 from .parameters import Searched, affordable, next_to_tune, searched
 from .policies import SelectionPolicy, ask_random, create_policy, policy_names
 from .provenance import NOBODY, PARAMETER_SEARCH, AuthorId, LentKernel, Origin, StartKernel
+from .ranking import apart
 from .termination import ROOFLINE, STALL_AFTER, Reason, Termination, no_winner, room, terminate
-from .tree import ROOT, Ask, Expansion, Meeting, MemoryOperator, Node, Role, Tree, apart
+from .tree import ROOT, Ask, Expansion, MemoryOperator, Tree
 from .unmet_goals import dispatch, unmet_goals
 
 __all__ = [
@@ -68,7 +69,6 @@ __all__ = [
     "observed",
     "policy_names",
     "progress",
-    "rank",
     "room",
     "searched",
     "stalled_for",

@@ -14,7 +14,9 @@ from typing import Literal
 
 from harness.types import Verdict
 
-from .tree import ROOT, Meeting, Node, Tree, apart, in_order
+from .node import Meeting, Node
+from .ranking import apart
+from .tree import ROOT, Tree
 
 Change = Literal["improved", "regressed", "equivalent", "inconclusive"]
 
@@ -113,7 +115,7 @@ def _half(node: Node, side: Literal[0, 1]) -> float:
 def versus_parent(tree: Tree, node: Node) -> Comparison:
     """`compare` with the best of the node's parents; a node without parents is inconclusive."""
     parents = [tree.by_id[p] for p in node.parents if p in tree.by_id]
-    return compare(node, rank(parents)[0]) if parents else Comparison("inconclusive")
+    return compare(node, tree.ranked(parents)[0]) if parents else Comparison("inconclusive")
 
 
 def observed(tree: Tree, node: Node) -> float | None:
@@ -124,19 +126,10 @@ def observed(tree: Tree, node: Node) -> float | None:
     return versus_parent(tree, node).ratio
 
 
-def rank(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """Best first: what is eligible `in_order`, then the rest by the F that is assured, then by F,
-    then the earlier one."""
-    some = tuple(nodes)
-    able = [n for n in some if n.eligible and n.score > 0]
-    rest = [n for n in some if not (n.eligible and n.score > 0)]
-    return (*in_order(able), *sorted(rest, key=lambda n: (-n.assured, -n.score, n.seq)))
-
-
 def undominated(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """The correct nodes that no other dominates, best first: those that a confirmation may still
-    tell apart."""
-    correct = rank(n for n in nodes if not n.failed)
+    """The correct nodes that no other dominates, in the order given: those that a confirmation may
+    still tell apart."""
+    correct = [n for n in nodes if not n.failed]
     return tuple(n for n in correct if not any(_dominates(other, n) for other in correct))
 
 

@@ -3,7 +3,8 @@ chooses among them.
 
 none: nothing, a clean slate. parent: the trajectory from the root to the parent. siblings: what was
 already made from the same parents. both: the two together. Failures are never left out of what an
-operator covers: they are negative memory.
+operator covers: they are negative memory. Whoever sees anything also learns, more briefly, how the
+rest of the tree turned out.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .tree import ROOT, Ask, Expansion, MemoryOperator, Role, Tree
+from .node import Node, Role
+from .tree import ROOT, Ask, Expansion, MemoryOperator, Tree
 
 PATIENCE = 8  # evaluated nodes without progress before the stagnation rule sets in
 
@@ -23,15 +25,17 @@ class History:
     trajectory: root to parent, the parent included; for two parents, both trajectories. siblings:
     earlier children of the same parents (for a draft, the other roots). failures: what did not
     work, namely the failed nodes of both lists and the failed attempts that left the trajectory.
+    elsewhere: of every other lineage the best correct node, and all other failures of authors.
     """
 
     trajectory: tuple[str, ...] = ()
     siblings: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Every node the author sees, once."""
+        """Every node the author sees in full, once."""
         return tuple(dict.fromkeys((*self.trajectory, *self.siblings, *self.failures)))
 
 
@@ -52,9 +56,31 @@ def history(tree: Tree, expansion: Expansion) -> History:
         } - path
     dead_ends = {child.id for node in path for child in tree.children(node)}
     failures = {n for n in path | siblings | dead_ends if tree.by_id[n].failed}
+    rest = _elsewhere(tree, expansion.parents, path | siblings | failures)
     return History(
-        *(tuple(sorted(ids, key=lambda i: tree.by_id[i].seq)) for ids in (path, siblings, failures))
+        *(
+            tuple(sorted(ids, key=lambda i: tree.by_id[i].seq))
+            for ids in (path, siblings, failures, rest)
+        )
     )
+
+
+def _elsewhere(tree: Tree, parents: Sequence[str], shown: set[str]) -> set[str]:
+    """A lineage is what hangs on one branch that leaves the trajectories of the parents, or is a
+    root of its own. Settings that parameter search tried are no lineage."""
+    own = {n.id for parent in parents for n in tree.trajectory(parent)}
+    lineages: dict[str, list[Node]] = {}
+    for node in tree.nodes:
+        if node.id not in own and not node.failed:
+            head = next(n for n in tree.trajectory(node.id) if n.id not in own)
+            lineages.setdefault(head.id, []).append(node)
+    best = {
+        tree.ranked(nodes)[0].id
+        for nodes in lineages.values()
+        if not all(n.automatic for n in nodes)
+    }
+    failed = {n.id for n in tree.nodes if n.failed and not n.automatic and n.id not in own}
+    return (best | failed) - shown
 
 
 def decide(

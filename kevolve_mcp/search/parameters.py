@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from harness.types import Budget, Spent
 
-from .comparison import rank
+from .node import Node
 from .termination import room
-from .tree import Ask, Node, Tree
+from .tree import Ask, Tree
 
 SETTINGS = 8  # tried of one structure: its author may know better than more of them
-# of the best F: parameters rarely make up for more, and another structure deserves the time
+# of what is known of the best: parameters rarely make up for more, and another structure deserves
+# the time
 BEHIND = 0.5
 
 
@@ -40,7 +41,7 @@ def next_to_tune(tree: Tree) -> Node | None:
         if (
             node.tunables
             and best is not None
-            and node.score >= BEHIND * best.score
+            and tree.known[node.id] >= BEHIND * tree.known[best.id]
             and tried < SETTINGS
             and tree.untried(node.id)
         ):
@@ -72,6 +73,6 @@ def searched(tree: Tree) -> tuple[Searched, ...]:
         own = [n for n in family if n.automatic]
         if own:
             node = tree.by_id[own[0].parents[0]]
-            best = rank(n for n in own if not n.failed and n.score > 0)
+            best = tree.ranked(n for n in own if not n.failed and n.score > 0)
             rows.append((own[-1].seq, Searched(node, len(own), best[0] if best else None)))
     return tuple(each for _, each in sorted(rows, key=lambda row: -row[0]))

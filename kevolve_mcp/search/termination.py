@@ -11,7 +11,8 @@ from kevolve_mcp.quantities import latency, share, times
 
 from .comparison import progress, stalled_for
 from .fitness import Figures
-from .tree import Ask, Node, Tree
+from .node import Node
+from .tree import Ask, Tree
 
 Reason = Literal["goal_reached", "roofline_reached", "stalled", "budget_spent"]
 
@@ -49,6 +50,9 @@ def terminate(
 ) -> Termination | None:
     """Whether the search is over; None while it is not.
 
+    A speed-up is reached when it is known of the best node (`ranking.standings`), not when its
+    median says so.
+
     best: `fitness.figures` of the evaluation of `tree.best()`; without it latency and roofline
     goals are never reached. stall_after: evaluated nodes without progress beyond noise, failures
     included; None to go on for ever. roofline_fraction: the achieved fraction of the
@@ -61,7 +65,7 @@ def terminate(
     node = tree.best()
     found = None
     if node is not None:
-        found = _goal(node, goal, best or Figures()) or _roofline(
+        found = _goal(node, tree.known[node.id], goal, best or Figures()) or _roofline(
             node, best or Figures(), roofline_fraction
         )
     found = found or _stall(tree, node, stall_after) or _budget(tree, node, budget, spent)
@@ -99,11 +103,12 @@ def room(budget: Budget, spent: Spent, open_asks: Sequence[Ask]) -> int | None:
     return max(0, budget.evaluations - spent.evaluations - len(open_asks))
 
 
-def _goal(node: Node, goal: Goal, best: Figures) -> Termination | None:
-    if goal.kind == "speedup" and node.score >= goal.value:
+def _goal(node: Node, known: float, goal: Goal, best: Figures) -> Termination | None:
+    if goal.kind == "speedup" and known >= goal.value:
         return Termination(
             "goal_reached",
-            f"Goal reached: {_name(node)} against the {goal.value:g}x that was asked for.",
+            f"Goal reached: {_name(node)}, certainly at least {times(known)}, against the "
+            f"{goal.value:g}x that was asked for.",
         )
     if goal.kind == "latency_us" and best.latency_us is not None and best.latency_us <= goal.value:
         text = (

@@ -21,9 +21,10 @@ from typing import Any
 
 from harness.types import Spent, Status
 
+from .node import Node, Role
 from .policies import SelectionPolicy, ask_random
 from .provenance import USER_FILE
-from .tree import Ask, Expansion, MemoryOperator, Node, Role, Tree
+from .tree import Ask, Expansion, MemoryOperator, Tree
 
 _STATUSES: tuple[Status, ...] = (
     "correct",

@@ -12,114 +12,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from harness.types import Status, Target, Verdict
-
-from .provenance import NOBODY, PARAMETER_SEARCH, AuthorId, LentKernel, Origin, StartKernel
+from .node import Node, Role
+from .provenance import NOBODY, AuthorId, LentKernel, StartKernel
+from .ranking import able, first, losses, standings
 
 ROOT = "n0"  # the task itself: its baseline, fitness 1; it exists in every tree and is never stored
 
-MARGIN = Target("cpu").margin  # of a node whose device is not known: the widest one
-
 MemoryOperator = Literal["none", "parent", "siblings", "both"]
-Role = Literal["start", "draft", "improve", "repair", "tune", "crossover"]
-
-
-@dataclass(frozen=True)
-class Meeting:
-    """How a node did in the same rounds as `other`, which was the best when it was told.
-
-    ratio: time of `other` / time of the node, above 1 where the node is faster; interval: of 95 %;
-    both None where they could not be timed together, which `note` explains. verdict: of the node;
-    None where the figures over the baseline have to decide.
-    """
-
-    other: str
-    verdict: Verdict | None = None
-    ratio: float | None = None
-    interval: tuple[float, float] | None = None
-    note: str = ""
-
-    @property
-    def won(self) -> bool:
-        """Whether the node is certainly the faster one."""
-        return self.verdict == "faster"
-
-
-@dataclass(frozen=True)
-class Node:
-    """id: "n17" with seq 17. fitness: None where nothing was timed, 0.0 for anything not proved
-    correct.
-
-    parents: ids of earlier nodes, () for a root, never ROOT. interval: the 95 % interval of F where
-    known. author: who handed it in. origin: where a start came from, None for a node that the
-    search made. predicted_speedup: the author's forecast of F as a factor on the
-    parent's (on 1 without a parent). tunables: the choices that the candidate's TUNABLES name, {}
-    where none are known. seconds/device_seconds: what the evaluation cost. approved_by: who let it
-    pass; one that needs a review then counts as correct. met: the comparison with the best node of
-    the moment, None where none was needed. margin: of the device that timed it; ratios nearer to 1
-    are no progress.
-    """
-
-    id: str
-    seq: int
-    parents: tuple[str, ...]
-    candidate: str
-    evaluation: str
-    status: Status
-    fitness: float | None
-    eligible: bool = False
-    signals: tuple[str, ...] = ()
-    ask: int | None = None
-    role: Role = "improve"
-    author: AuthorId = NOBODY
-    origin: Origin | None = None
-    hypothesis: str = ""
-    predicted_speedup: float | None = None
-    rationale: str = ""
-    annotations: dict[str, Any] = field(default_factory=dict)
-    params: dict[str, Any] = field(default_factory=dict)
-    # digest of the source with PARAMS blanked: nodes of one structure differ only in parameters
-    structure: str = ""
-    created: float = 0.0
-    interval: tuple[float, float] | None = None
-    tunables: dict[str, Any] = field(default_factory=dict)
-    seconds: float = 0.0
-    device_seconds: float = 0.0
-    approved_by: str = ""
-    met: Meeting | None = None
-    margin: float = MARGIN
-
-    @property
-    def failed(self) -> bool:
-        """Whether the candidate was not proved correct. A correct node may still be slow."""
-        return self.status != "correct"
-
-    @property
-    def automatic(self) -> bool:
-        """Whether parameter search made it, and no author."""
-        return self.author == PARAMETER_SEARCH
-
-    @property
-    def family(self) -> str:
-        """Equal for nodes that differ only in parameters; the candidate itself where the structure
-        is not known."""
-        return self.structure or self.candidate
-
-    @property
-    def score(self) -> float:
-        """Fitness for ordering: unproved or untimed counts as 0."""
-        return self.fitness or 0.0
-
-    @property
-    def assured(self) -> float:
-        """The lower end of F's interval, F itself where none is known: nodes are chosen by what is
-        known of them, not by a lucky median."""
-        return min(self.score, self.interval[0]) if self.interval is not None else self.score
-
-    @property
-    def span(self) -> tuple[float, float]:
-        """F's interval, F itself at both ends where none is known."""
-        return self.interval or (self.score, self.score)
 
 
 @dataclass(frozen=True)
@@ -248,9 +147,31 @@ class Tree:
             front += fresh
         return frozenset(seen - {start})
 
+    @cached_property
+    def known(self) -> dict[str, float]:
+        """What is known of each node, by id: see `ranking.standings`."""
+        return standings(self.nodes)
+
+    @cached_property
+    def losses(self) -> dict[str, tuple[str, ...]]:
+        """To whom each node lost head-to-head: see `ranking.losses`."""
+        return losses(self.nodes)
+
+    def in_order(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
+        """Best first, by what is known of them; of equals the earlier one."""
+        return tuple(sorted(nodes, key=lambda n: (-self.known[n.id], n.seq)))
+
+    def ranked(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
+        """`in_order`, those that may win before all others."""
+        some = tuple(nodes)
+        return (
+            *self.in_order(n for n in some if able(n)),
+            *self.in_order(n for n in some if not able(n)),
+        )
+
     def frontier(self) -> tuple[Node, ...]:
-        """The nodes worth building on: every correct one, as `in_order`."""
-        return in_order(n for n in self.nodes if not n.failed)
+        """The nodes worth building on: every correct one, `in_order`."""
+        return self.in_order(n for n in self.nodes if not n.failed)
 
     def untried(self, node_id: str) -> int | None:
         """How many settings of the node's TUNABLES no node of its structure has tried.
@@ -276,46 +197,9 @@ class Tree:
         return node.annotations.get(name)
 
     def best(self) -> Node | None:
-        """The first of the eligible nodes `in_order`, None without one."""
-        return champion(n for n in self.nodes if n.eligible and n.score > 0)
+        """The first of those that may win, None without one."""
+        return first(self.nodes, self.known)
 
     def answered(self) -> frozenset[int]:
         """The seqs of asks that have a node."""
         return frozenset(n.ask for n in self.nodes if n.ask is not None)
-
-
-def champion(nodes: Iterable[Node]) -> Node | None:
-    """The best by what is known; None of none.
-
-    In the order of insertion each node takes the place of the best so far if its interval lies
-    above it, or if it won head-to-head; one that met it, or an earlier one of these nodes, and did
-    not win is left where it is. Where no meeting decides, the F that is assured does, then F, then
-    the earlier one.
-    """
-    best: Node | None = None
-    seen: set[str] = set()
-    for node in sorted(nodes, key=lambda n: n.seq):
-        if best is None or _takes_over(node, best, seen):
-            best = node
-        seen.add(node.id)
-    return best
-
-
-def apart(first: tuple[float, float], second: tuple[float, float]) -> bool:
-    """Whether two intervals have nothing in common."""
-    return first[0] > second[1] or second[0] > first[1]
-
-
-def _takes_over(node: Node, best: Node, seen: set[str]) -> bool:
-    higher = (node.assured, node.score) > (best.assured, best.score)
-    met = node.met
-    if met is None or met.verdict is None or met.other not in seen or apart(node.span, best.span):
-        return higher
-    return met.won and (met.other == best.id or higher)
-
-
-def in_order(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """The champion first, the others by the F that is assured, then by F, then the earlier one."""
-    some = tuple(nodes)
-    first = champion(some)
-    return tuple(sorted(some, key=lambda n: (n is not first, -n.assured, -n.score, n.seq)))

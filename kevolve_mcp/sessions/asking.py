@@ -259,7 +259,7 @@ async def _stored(call: _Call, tree: Tree, ask: Ask, *, repeated: bool = False) 
 
 
 async def _handed_over(call: _Call, tree: Tree, ask: Ask) -> AskView:
-    """An ask that was free, written for the author who took it."""
+    """An ask that was free, written for the author who took it, of the tree as it is by now."""
     built = await _built(call, tree, ask, await _reader(call, tree, ask.seq))
     await call.shared.thread(
         call.store.asks.rewrite,
@@ -273,13 +273,13 @@ async def _handed_over(call: _Call, tree: Tree, ask: Ask) -> AskView:
 
 
 async def _written(call: _Call, tree: Tree, ask: Ask, reader: Reader) -> AskView:
-    return _view(tree, ask, await _built(call, tree, ask, reader))
+    """Text and data as of the moment when the ask was made."""
+    return _view(tree, ask, await _built(call, _then(tree, ask), ask, reader))
 
 
 async def _built(call: _Call, tree: Tree, ask: Ask, reader: Reader) -> gathering.Built:
-    """Text and data as of the moment when the ask was made."""
     return await gathering.build(
-        call.shared, call.record, call.task, _then(tree, ask), ask.expansion, ask.seq, reader
+        call.shared, call.record, call.task, tree, ask.expansion, ask.seq, reader
     )
 
 

@@ -27,7 +27,7 @@ from kevolve_mcp.export import (
     read_package,
     record_evaluation,
 )
-from kevolve_mcp.search import Node, Tree, figures, rank, terminate, unmet_goals
+from kevolve_mcp.search import Node, Tree, figures, terminate, unmet_goals
 from kevolve_mcp.store import Approval, SessionOutcome, SessionRecord, Store, StoredEvaluation
 
 from . import comparing, contests, evaluating, looking, skills
@@ -64,7 +64,7 @@ def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
         if record.policy.review and not node.approved_by:
             raise _unreviewed(record, node)
         return (node,)
-    found = tuple(n for n in rank(tree.nodes) if n.eligible and n.score > 0)
+    found = tree.ranked(n for n in tree.nodes if n.eligible and n.score > 0)
     if found and record.policy.review:
         best, found = found[0], tuple(n for n in found if n.approved_by)
         if not found:

@@ -4,7 +4,7 @@ other in the same rounds.
 Figures over a baseline that were taken minutes apart do not tell near nodes apart, and the highest
 of many medians is the luckiest one. So the node that ranks first, by its meetings in the search and
 the figure that is assured, keeps its place unless another one is certainly faster. Those that lost
-to it in the search do not meet it again.
+to it in the search, or were found equal, do not meet it again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from harness.types import ComparisonRequest, HeadToHead, Task
 from kevolve_mcp.errors import EvaluatorUnavailable, Unavailable
 from kevolve_mcp.executors.base import Progress, ProgressEvent
-from kevolve_mcp.search import Node, undominated
+from kevolve_mcp.search import Node, meeting, undominated
 from kevolve_mcp.store import NodeDuel, SessionRecord
 
 from . import comparing, evaluating
@@ -39,9 +39,15 @@ async def hold(
 ) -> Contest:
     """nodes: best first. Those that no other dominates are timed, if there are several; it costs no
     budget."""
-    some = contenders(nodes)
+    some, equal = contenders(nodes), equals(nodes)
+    known = (
+        f"Equal to {nodes[0].id} head-to-head in the search, and not timed again: "
+        f"{', '.join(n.id for n in equal)}."
+        if equal
+        else ""
+    )
     if len(some) < 2:
-        return Contest(nodes)
+        return Contest(nodes, note=known)
     store = await shared.store()
     candidates = [await shared.thread(store.candidates.get, node.candidate) for node in some]
     names = ", ".join(node.id for node in some)
@@ -55,9 +61,10 @@ async def hold(
     except (EvaluatorUnavailable, Unavailable) as error:
         return Contest(
             nodes,
-            note=(
+            note=_joined(
+                known,
                 f"{names} could not be timed against each other ({error.message}): the assured "
-                "figures decided."
+                "figures decided.",
             ),
         )
     first = winner(found)
@@ -70,14 +77,29 @@ async def hold(
         for node, e in zip(some, found.evaluations, strict=True)
         if e.status != "correct"
     ]
-    return Contest(order, shown, f"Not timed head-to-head: {', '.join(out)}." if out else "")
+    untimed = f"Not timed head-to-head: {', '.join(out)}." if out else ""
+    return Contest(order, shown, _joined(known, untimed))
+
+
+def _joined(*sentences: str) -> str:
+    return " ".join(filter(None, sentences))
 
 
 def contenders(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """Best first: nodes that may be the best as far as their intervals say, each text once."""
-    return tuple({node.candidate: node for node in reversed(undominated(nodes))}.values())[::-1][
-        :CONTENDERS
-    ]
+    """Of `nodes`, best first: those that may be the best as far as their intervals and what they
+    met in the search say, each text once."""
+    equal = {node.id for node in equals(nodes)}
+    some = [node for node in undominated(nodes) if node.id not in equal]
+    return tuple({node.candidate: node for node in reversed(some)}.values())[::-1][:CONTENDERS]
+
+
+def equals(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """Those of which the search knows that they equal the first: none of them takes its place."""
+    return tuple(
+        node
+        for node in nodes[1:]
+        if (met := meeting(node, nodes[0])) is not None and met.verdict == "equivalent"
+    )
 
 
 def winner(found: HeadToHead) -> int:

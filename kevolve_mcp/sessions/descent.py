@@ -9,7 +9,7 @@ from typing import Any
 from harness.types import Candidate
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import NotFound
-from kevolve_mcp.search import ROOT, Ask, Node, Role, rank
+from kevolve_mcp.search import ROOT, Ask, Node, Role, Tree
 from kevolve_mcp.store import Store
 from kevolve_mcp.synthesis.likeness import Likeness, nearest
 
@@ -48,6 +48,7 @@ def check(store: Store, session: str, parents: tuple[str, ...]) -> None:
 
 def find(
     store: Store,
+    tree: Tree,
     p: SubmitParameters,
     ask: Ask | None,
     candidate: Candidate,
@@ -61,7 +62,7 @@ def find(
     given = p.parents
     if given:
         return Descent(given, ask.role if ask else "improve")
-    others = list(store.nodes.tree(p.session).nodes)
+    others = list(tree.nodes)
     again = next(
         (n for n in others if n.candidate == candidate.digest and n.ask is None and ask is None),
         None,
@@ -75,7 +76,7 @@ def find(
     others = [n for n in others if n.candidate != candidate.digest]
     family = [n for n in others if n.structure == structure] if structure and params else []
     if family:
-        best = rank(family)[0]
+        best = tree.ranked(family)[0]
         return Descent((best.id,), ask.role if ask else "tune", _likeness(store, candidate, [best]))
     if p.root_named or (ask is not None and ask.role == "start"):
         return Descent((), ask.role if ask else "draft")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.types import Candidate, Environment, MachineReport, Task
@@ -29,8 +29,9 @@ from . import experience
 from .passages import Passages, Situation, choose, exact_target
 from .shared import Shared
 
-FIRST_TOKENS = 3000  # of the text of an ask that holds the task
+FIRST_TOKENS = 3000  # of an answer with one ask that holds the task
 LATER_TOKENS = 1500  # of one whose author was given the task before
+AROUND_TOKENS = 100  # of these: whose ask it is, how it is answered, what is left of the budget
 STRUCTURES = 3  # structures whose parameters were searched, told in one line each
 MAX_ROWS = 400  # of the history that travels as data
 EXCERPT_CHARACTERS = 1600  # at most, and a tenth of the text
@@ -50,8 +51,9 @@ class Reader:
 
     @property
     def text_tokens(self) -> int:
-        """The size of the text where nothing else is asked for."""
-        return LATER_TOKENS if self.had and "task" in self.had else FIRST_TOKENS
+        """The size of an ask's own text where nothing else is asked for."""
+        whole = LATER_TOKENS if self.had and "task" in self.had else FIRST_TOKENS
+        return whole - AROUND_TOKENS
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,7 @@ async def build(
         best_candidate=gathered.best,
         parents=gathered.parents,
         history=gathered.history,
+        elsewhere=gathered.elsewhere,
         tried=_tried(tree, gathered.parents),
         searched=searched(tree)[:STRUCTURES],
         start=gathered.start,
@@ -168,6 +171,7 @@ async def build(
 class _Gathered:
     parents: tuple[Parent, ...]
     history: tuple[Node, ...]
+    elsewhere: tuple[Node, ...]
     start: Start | None
     passages: Passages
     similar: tuple[SimilarKernel, ...]
@@ -197,7 +201,7 @@ def _gather(
     start = None
     if (given := expansion.start) is not None:
         start = Start(store.candidates.get(given.candidate), given.origin, given.note)
-    seen = history(tree, expansion).shown
+    seen = history(tree, expansion)
     passages = Passages()
     if expansion.role != "start":
         size = min(EXCERPT_CHARACTERS, 4 * (reader.max_tokens or reader.text_tokens) // 10)
@@ -212,12 +216,19 @@ def _gather(
     similar = experience.shown(store, expansion)
     return _Gathered(
         tuple(parents),
-        tuple(n for i in seen if not (n := tree.by_id[i]).automatic),
+        _in_order(tree, [n for i in seen.shown if not (n := tree.by_id[i]).automatic]),
+        _in_order(tree, [tree.by_id[i] for i in seen.elsewhere]),
         start,
         passages,
         similar,
         text,
     )
+
+
+def _in_order(tree: Tree, nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The correct ones best first, then the others, the newest first."""
+    failed = [n for n in nodes if n.failed]
+    return (*tree.in_order(n for n in nodes if not n.failed), *failed[::-1])
 
 
 def _situation(

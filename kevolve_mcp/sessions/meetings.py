@@ -23,14 +23,14 @@ SHARE = 0.1
 
 def rival(tree: Tree, evaluation: Evaluation, left_s: float) -> Node | None:
     """The best node, where a fresh evaluation may be better as far as both figures say; None where
-    they are apart or the new one is not above what is assured of the best, where a node of the same
+    they are apart or the new one is not above what is known of the best, where a node of the same
     text is there already, or where the session, which has `left_s` seconds, has not the time. Two
     kernels at half the effort take about twice as long as one did."""
     best, own = tree.best(), interval(evaluation.cases)
     if (
         best is None
         or own is None
-        or (evaluation.fitness or 0.0) <= best.assured
+        or (evaluation.fitness or 0.0) <= tree.known[best.id]
         or evaluation.status != "correct"
         or not evaluation.eligible
         or evaluation.seconds > SHARE * left_s

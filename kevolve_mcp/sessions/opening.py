@@ -147,6 +147,8 @@ class OpenJob(Job[OpenParameters, api.Opened]):
         check_target(report, spec.target, spec.language)
         check_isolation(report, spec.policy)
         task = await executor.open_task(p.task.source, p.task.path, spec.target, progress=progress)
+        # it was timed beside them; asks show them
+        report = await shared.pool.report(executor, ceilings=Target.parse(spec.target).on_host)
         await shared.thread(store.tasks.put, task, report.environment)
         python = await self._python(executor, spec.python)
         similar = await shared.thread(

@@ -13,6 +13,7 @@ from kevolve_mcp.errors import NotFound, UsageError
 from kevolve_mcp.quantities import times
 from kevolve_mcp.search import ROOT, Node, Tree, observed
 from kevolve_mcp.store import SessionRecord, Store, StoredEvaluation
+from kevolve_mcp.synthesis.machine import device
 from kevolve_mcp.synthesis.wording import met_line, settings
 
 from . import listings
@@ -153,7 +154,7 @@ def _section(found: StoredEvaluation, section: str) -> str:
     lines = [
         e.message,
         (
-            f"device: {e.environment.device}; {e.environment.toolchain}; isolation "
+            f"device: {device(e.environment.device)}; {e.environment.toolchain}; isolation "
             f"{e.environment.isolation}"
         ),
     ]

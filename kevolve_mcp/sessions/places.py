@@ -89,7 +89,8 @@ def order(
     p: MeasureParameters | SubmitParameters,
     best: float = 0.0,
 ) -> Order:
-    """How a candidate is measured there. best: F of the best node, for a kernel that is told."""
+    """How a candidate is measured there. best: what is known of the best node's F, for a kernel
+    that is told."""
     purpose, through = STAGES[p.depth if isinstance(p, MeasureParameters) else "submit"]
     request = EvaluationRequest(candidate, purpose, through, place.policy, (), best, p.effort)
     return Order(place.task, request, place.target, place.executor, place.session, p.repeat)

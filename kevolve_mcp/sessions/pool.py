@@ -32,12 +32,14 @@ class Pool:
             self._executors[key] = self._factory(python, near)
         return self._executors[key]
 
-    async def report(self, executor: Executor) -> MachineReport:
-        """`describe`, asked once per executor. Raises EvaluatorUnavailable, Unavailable."""
+    async def report(self, executor: Executor, *, ceilings: bool = False) -> MachineReport:
+        """`describe`, asked once per executor, and once more where nobody has wanted the ceilings
+        before. Raises EvaluatorUnavailable, Unavailable."""
         async with self._lock:
-            if id(executor) not in self._reports:
-                self._reports[id(executor)] = await executor.describe()
-        return self._reports[id(executor)]
+            known = self._reports.get(id(executor))
+            if known is None or (ceilings and known.ceilings is None):
+                known = self._reports[id(executor)] = await executor.describe(ceilings=ceilings)
+        return known
 
     def known_report(self, executor: Executor) -> MachineReport | None:
         """The report, where somebody has asked for it already."""

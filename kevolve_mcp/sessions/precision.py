@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 
 def wanted(evaluation: Evaluation, best: float) -> bool:
     """Whether more processes are worth their time: the interval is useless, the kernel may be the
-    best as far as it says, and fewer than the most were measured. best: F of the best
-    node, 0 without one."""
+    best as far as it says, and fewer than the most were measured. best: what is known of the best
+    node's F, 0 without one."""
     found = interval(evaluation.cases) if evaluation.status == "correct" else None
     if found is None or found[0] <= 0 or found[1] < best:
         return False

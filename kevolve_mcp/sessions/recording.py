@@ -34,9 +34,10 @@ class Recorded:
 async def order(shared: Shared, place: places.Place, p: SubmitParameters) -> Order:
     """How a candidate is evaluated, beside the best node of its session."""
     store = await shared.store()
-    best = (await shared.thread(shared.trees.load, store, p.session)).best()
+    tree = await shared.thread(shared.trees.load, store, p.session)
     candidate = await shared.thread(store.candidates.get, p.candidate)
-    return places.order(place, candidate, p, best.score if best else 0.0)
+    best = tree.best()
+    return places.order(place, candidate, p, tree.known[best.id] if best else 0.0)
 
 
 async def at_once(shared: Shared, place: places.Place, p: SubmitParameters) -> Recorded | None:
@@ -131,10 +132,11 @@ async def _inserted(
 ) -> Recorded:
     """What it names is in the store from now on."""
     store, candidate = await shared.store(), asked.request.candidate
-    return await shared.thread(_insert, store, p, candidate, found, met, cached)
+    return await shared.thread(_insert, shared, store, p, candidate, found, met, cached)
 
 
 def _insert(
+    shared: Shared,
     store: Store,
     p: SubmitParameters,
     candidate: Candidate,
@@ -149,7 +151,8 @@ def _insert(
         params, structure = candidate.params(), structure_digest(candidate)
     except CandidateError:  # it is invalid for that, which is worth a node
         params, structure = {}, ""
-    placed = descent.find(store, p, ask, candidate, structure, params)
+    tree = shared.trees.load(store, p.session)
+    placed = descent.find(store, tree, p, ask, candidate, structure, params)
     origin = _origin(ask, candidate, store)
     node = store.nodes.add(
         p.session,

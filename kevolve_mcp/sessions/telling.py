@@ -7,7 +7,7 @@ from typing import Any
 
 from kevolve_mcp import api
 from kevolve_mcp.executors.base import Progress
-from kevolve_mcp.search import Node, Tree, observed
+from kevolve_mcp.search import observed
 from kevolve_mcp.store import StoredEvaluation
 from knowledge.families import of_operators
 
@@ -93,7 +93,7 @@ async def told(shared: Shared, p: SubmitParameters, found: recording.Recorded) -
         session_id=p.session,
         node=api.node(tree, node),
         best=api.best(tree),
-        new_best=best is not None and node.id == best.id and _leads(tree, best),
+        new_best=best is not None and node.id == best.id,
         assumed_root=p.assumed_root and not node.parents,
         nearest=found.likeness.node if found.likeness else "",
         likeness=found.likeness.share if found.likeness else None,
@@ -124,15 +124,6 @@ async def _plain(
         _pages, shared, names, evaluation.target, evaluation.language, tuple(task.operators)
     )
     return api.Evaluated(depth, view, cached=cached, facts=facts, knowledge=hits)
-
-
-def _leads(tree: Tree, best: Node) -> bool:
-    """Whether it beat the one that was best, or no other node shows the same figure: an equal one
-    is no improvement."""
-    if best.met is not None and best.met.won:
-        return True
-    others = max((n.score for n in tree.nodes if n.eligible and n.id != best.id), default=0.0)
-    return f"{best.score:.2f}" != f"{others:.2f}"
 
 
 def _pages(

@@ -91,8 +91,7 @@ class TuneJob(Job[TuneParameters, api.Tuned]):
                 trial = (await shared.thread(choose, candidate, history)).candidate
             except Exhausted:
                 break
-        best_first = sorted(trials, key=lambda row: -(row.fitness or 0.0))
-        return api.Tuned(parameters.session, tuple(best_first))
+        return api.Tuned(parameters.session, tuple(sorted(trials, key=lambda t: -t.assured)))
 
 
 def _row(found: StoredEvaluation, params: dict[str, Any], *, given: bool) -> api.Trial:

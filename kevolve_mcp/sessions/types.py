@@ -12,6 +12,7 @@ from typing import Literal
 
 from harness.types import (
     Budget,
+    Ceilings,
     Goal,
     Interpreter,
     Policy,
@@ -149,10 +150,13 @@ class ErrorView:
 
 @dataclass(frozen=True)
 class MachineView:
-    """missing: what would enable more, one sentence each. isolation: level -> "available" or the
-    reason why not. devices: the GPUs, one sentence each, as they are now."""
+    """device: as evaluations carry it. about: the processor in words; ceilings: what was measured
+    of it. missing: what would enable more, one sentence each. isolation: level -> "available" or
+    the reason why not. devices: the GPUs, one sentence each, as they are now."""
 
     device: str = ""
+    about: str = ""
+    ceilings: Ceilings | None = None
     toolchain: str = ""
     isolation_level: str = ""
     isolation: dict[str, str] = field(default_factory=dict)

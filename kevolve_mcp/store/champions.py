@@ -14,14 +14,14 @@ from sqlalchemy import Connection, Row, select
 
 from harness.types import CaseResult, from_json
 from kevolve_mcp.search.fitness import interval
-from kevolve_mcp.search.tree import Node
+from kevolve_mcp.search.node import Node
 
 from . import notes, schema
 from .rows import SLICE, number
 
 
 def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:
-    """What `search.champion` has to know of nodes, in the order of `rows`.
+    """What `search.ranking` has to know of nodes, in the order of `rows`.
 
     rows: with seq, candidate, evaluation (the row id of the one that counts), status, fitness,
     eligible, annotations."""
@@ -45,7 +45,7 @@ def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:
 
 
 def completed(connection: Connection, nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """Nodes as `load_nodes` gives them, with what `search.champion` has to know."""
+    """Nodes as `load_nodes` gives them, with what `search.ranking` has to know."""
     cases = _cases(connection, [number(node.evaluation, "e") for node in nodes])
     return tuple(
         replace(

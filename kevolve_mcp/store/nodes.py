@@ -11,7 +11,8 @@ from sqlalchemy import Connection, Row, ScalarSelect, exists, func, insert, sele
 
 from harness.types import eligible, fitness
 from kevolve_mcp.errors import NotFound, UsageError
-from kevolve_mcp.search.tree import ROOT, Node, Tree
+from kevolve_mcp.search.node import Node
+from kevolve_mcp.search.tree import ROOT, Tree
 
 from . import notes, schema
 from .approvals import load_approvals

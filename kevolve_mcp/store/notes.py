@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from harness.types import from_json, to_json
+from kevolve_mcp.search.node import Meeting
 from kevolve_mcp.search.provenance import NOBODY, AuthorId, LentKernel, Origin, StartKernel
-from kevolve_mcp.search.tree import Expansion, Meeting
+from kevolve_mcp.search.tree import Expansion
 
 from .records import NewNode
 

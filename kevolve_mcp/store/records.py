@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from harness.types import Budget, Candidate, Evaluation, Goal, Policy, Task
+from kevolve_mcp.search.node import Meeting, Node, Role
 from kevolve_mcp.search.provenance import NOBODY, AuthorId, Origin
-from kevolve_mcp.search.tree import Expansion, Meeting, Node, Role
+from kevolve_mcp.search.tree import Expansion
 
 from .remembered import SessionOptions, SessionOutcome
 

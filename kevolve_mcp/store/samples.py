@@ -99,7 +99,7 @@ def sample_evaluation(
         tolerance=1e-5,
         detail="fine",
         speedup=fitness,
-        interval=(1.2, 1.8),
+        interval=(0.8 * fitness, 1.2 * fitness) if fitness else (1.2, 1.8),
         verdict="faster",
         baseline="compile",
         baselines={"eager": 10.5},

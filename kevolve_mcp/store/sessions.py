@@ -13,7 +13,9 @@ from sqlalchemy import Connection, Row, Select, func, select, update
 
 from harness.types import Budget, Goal, Policy, Spent, from_json, to_json
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
-from kevolve_mcp.search.tree import Node, Tree, champion
+from kevolve_mcp.search.node import Node
+from kevolve_mcp.search.ranking import champion
+from kevolve_mcp.search.tree import Tree
 
 from . import schema, spending
 from .champions import completed, contenders

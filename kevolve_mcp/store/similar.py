@@ -10,7 +10,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from harness.types import Task, from_json
-from kevolve_mcp.search.tree import Node, champion
+from kevolve_mcp.search.node import Node
+from kevolve_mcp.search.ranking import first, standings
 
 from . import schema
 from .champions import contenders
@@ -118,16 +119,18 @@ def matches(
 
 
 def _leading(rows: list[Row[Any]], nodes: list[Node]) -> list[tuple[Row[Any], Node]]:
-    """The best node of each session as its tree calls it; of sessions, the one that assures more
-    comes first, then the earlier one."""
+    """The best node of each session as its tree calls it; of sessions, the one of which more is
+    known comes first, then the earlier one."""
     by_session: defaultdict[str, list[tuple[Row[Any], Node]]] = defaultdict(list)
     for row, node in zip(rows, nodes, strict=True):
         by_session[row.session].append((row, node))
-    found = []
+    found: list[tuple[float, Row[Any], Node]] = []
     for pairs in by_session.values():
-        first = champion(node for _, node in pairs)
-        found += [pair for pair in pairs if pair[1] is first]
-    return sorted(found, key=lambda pair: (-pair[1].assured, -pair[1].score, pair[0].created))
+        known = standings(node for _, node in pairs)
+        best = first((node for _, node in pairs), known)
+        found += [(known[node.id], row, node) for row, node in pairs if node is best]
+    found.sort(key=lambda each: (-each[0], each[1].created))
+    return [(row, node) for _, row, node in found]
 
 
 def _standing(rows: Iterable[Row[Any]]) -> Iterable[Row[Any]]:

@@ -19,7 +19,8 @@ from harness.types import (
     from_json,
     to_json,
 )
-from kevolve_mcp.search.tree import MemoryOperator, Role
+from kevolve_mcp.search.node import Role
+from kevolve_mcp.search.tree import MemoryOperator
 
 
 @dataclass(frozen=True)

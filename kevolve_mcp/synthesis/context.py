@@ -23,8 +23,9 @@ from harness.types import (
     Task,
 )
 from kevolve_mcp.actions import Say, plainly
+from kevolve_mcp.search.node import Node
 from kevolve_mcp.search.parameters import Searched
-from kevolve_mcp.search.tree import Ask, Node
+from kevolve_mcp.search.tree import Ask
 
 from . import sections, shown
 from .ask import AskContext, HistoryRow, ParentView, StartView, TaskFacts, short
@@ -48,13 +49,14 @@ class Parent:
 class Material:
     """Everything that a context can be built from.
 
-    history: the nodes that the memory operator shows, oldest first. tried: all nodes that an author
-    must not repeat (for the data; empty: `history`). searched: what parameter search found.
-    best_candidate: the text of `best`, for authors that can only vary what exists (data only).
-    excerpts and similar: best first. seed: derived from the session's seed and the ask's seq. had:
-    what its author was given before, key -> ask (see `shown`), and pages_again: pages among it that
-    are of use again; None for an author who is not the one of later asks, so that nothing is said
-    of these. say: how the text names a call.
+    history: the nodes that the memory operator shows, the correct ones best first, then the others
+    newest first; elsewhere: those of the rest of the tree that are told briefly, in the same order.
+    tried: all nodes that an author must not repeat (for the data; empty: `history`).
+    searched: what parameter search found. best_candidate: the text of `best`, for authors that can
+    only vary what exists (data only). excerpts and similar: best first. seed: derived from the
+    session's seed and the ask's seq. had: what its author was given before, key -> ask (see
+    `shown`), and pages_again: pages among it that are of use again; None for an author who is not
+    the one of later asks, so that nothing is said of these. say: how the text names a call.
     """
 
     session: str
@@ -71,6 +73,7 @@ class Material:
     best_candidate: Candidate | None = None
     parents: tuple[Parent, ...] = ()
     history: tuple[Node, ...] = ()
+    elsewhere: tuple[Node, ...] = ()
     tried: tuple[Node, ...] = ()
     searched: tuple[Searched, ...] = ()
     start: Start | None = None
@@ -193,7 +196,7 @@ def _sections(m: Material) -> list[Section]:
             sections.source(parent.node, parent.candidate, m.session, m.say, first=index == 0)
         )
     built.append(sections.start_source(m.start))
-    built.append(sections.history(m.history, m.ask, m.session, m.say))
+    built.append(sections.history(m.history, m.elsewhere, m.ask, m.session, m.say))
     built.extend(sections.excerpt(e, rank, m.say) for rank, e in enumerate(m.excerpts))
     built.extend(sections.similar(kernel, rank, m.say) for rank, kernel in enumerate(m.similar))
     built.append(sections.rules(m.language, m.say))

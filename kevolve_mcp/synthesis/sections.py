@@ -20,11 +20,13 @@ from harness.types import (
 from kevolve_mcp.actions import Action, Say, sentences
 from kevolve_mcp.quantities import interval, share, times
 from kevolve_mcp.search.comparison import compare
+from kevolve_mcp.search.node import Node
 from kevolve_mcp.search.parameters import Searched
-from kevolve_mcp.search.tree import Ask, Node, in_order
+from kevolve_mcp.search.tree import Ask
 
 from .constraints import format_rules
 from .layout import Section
+from .machine import about, device, rates
 from .shown import START, page_key, source_key
 from .starts import SimilarKernel, Start
 from .wording import met_line, one_line, quoted, settings
@@ -143,31 +145,16 @@ def machine(report: MachineReport | None, target: str, say: Say) -> Section | No
     if report is None:
         return None
     env = report.environment
-    about = [
-        f"{name} {env.facts[name]}"
-        for name in ("model", "cores", "caches", "vector")
-        if env.facts.get(name)
-    ]
-    device = "; ".join(about) if about and Target.parse(target).on_host else env.device
     lines = [
-        f"{device}.",
+        f"{about(env, target)}.",
         (
             f"Toolchain: {env.toolchain}; isolation {env.isolation}; timed with {env.threads} "
             "thread(s)."
         ),
     ]
-    if report.ceilings:
-        c = report.ceilings
-        rates = ", ".join(
-            f"{level} {rate / 1e9:.1f} GB/s up to {c.level_bytes.get(level, 0) // 1024:,} KiB"
-            for level, rate in c.bandwidth.items()
-        )
-        operations = ", ".join(
-            f"{dtype} {rate / 1e9:.0f} Gop/s" for dtype, rate in c.operations.items()
-        )
-        lines.append(
-            f"Measured ceilings: {rates}; {operations}; shortest call {c.launch_us:.1f} µs."
-        )
+    # those of the host, whatever the target
+    if report.ceilings and Target.parse(target).on_host:
+        lines.append(f"Measured ceilings: {rates(report.ceilings)}.")
     return Section(
         "Machine",
         "\n".join(lines),
@@ -296,22 +283,43 @@ def start_source(start: Start | None) -> Section | None:
     return Section("Starting kernel", body, give=3, least=400, key=START)
 
 
-def history(nodes: Sequence[Node], ask: Ask, session: str, say: Say) -> Section | None:
+MOST_LINEAGES, MOST_FAILURES = 4, 8  # told of the rest of the tree
+
+
+def history(
+    nodes: Sequence[Node], elsewhere: Sequence[Node], ask: Ask, session: str, say: Say
+) -> Section | None:
+    """elsewhere: what is told in one line each."""
     shown = [n for n in nodes if n.id not in ask.parents]
-    if not shown:
+    if not shown and not elsewhere:
         return None
     good = [n for n in shown if n.status == "correct"]
     failed = [n for n in shown if n.status != "correct"]
     lines: list[str] = []
     if failed:
-        lines += ["Failed, do not repeat:", *(_line(n) for n in reversed(failed))]
+        lines += ["Failed, do not repeat:", *map(_line, failed)]
     if good:
-        lines += [
-            "Correct, fastest first:",
-            *(_line(n) for n in in_order(good)),
-        ]
+        lines += ["Correct, best first:", *map(_line, good)]
     rest = say(Action("view", session=session))
-    return Section(f"Tried before (memory: {ask.memory})", "\n".join(lines), give=4, rest=rest)
+    others = [n for n in elsewhere if n.status == "correct"]
+    dead = [n for n in elsewhere if n.status != "correct"]
+    for title, some, most in (
+        ("The best of other lineages:", others, MOST_LINEAGES),
+        ("Failed in other lineages:", dead, MOST_FAILURES),
+    ):
+        if some:
+            lines += [title, *map(_brief, some[:most])]
+        if some[most:]:
+            lines.append(f"- and {len(some) - most} more: {rest}")
+    title = f"Tried before (memory: {ask.memory})"
+    return Section(title, "\n".join(lines), give=4, least=400, rest=rest)
+
+
+def _brief(node: Node) -> str:
+    figure = times(node.fitness, node.interval) if node.status == "correct" else node.status
+    said = one_line(node.hypothesis, 90) or settings(node.params)
+    reasons = "" if node.status == "correct" else ", ".join(node.signals[:2])
+    return f"- {node.id}: {figure}" + "".join(f"; {part}" for part in (said, reasons) if part)
 
 
 def _line(node: Node) -> str:
@@ -354,7 +362,8 @@ def similar(kernel: SimilarKernel, rank: int, say: Say) -> Section:
     material only."""
     reached = "" if kernel.fitness is None else f", where it reached F = {kernel.fitness:.2f}"
     alike = "" if kernel.similarity is None else f" The tasks are {share(kernel.similarity)} alike."
-    where = f" on {one_line(kernel.target)} ({one_line(kernel.device)})" if kernel.device else ""
+    made_on = one_line(device(kernel.device), 160)
+    where = f" on {one_line(kernel.target)} ({made_on})" if kernel.device else ""
     place = f" ({one_line(kernel.place)})" if kernel.place else ""
     head = (
         f"The best kernel of the task {one_line(kernel.task)}{place}{where}{reached}.{alike} "

@@ -56,14 +56,21 @@ def skill_name(skill: Skill) -> str:
     return skill.id.removeprefix("skills/")
 
 
-def mismatch(skill: Skill, task: Task, target: str, language: str) -> str:
-    """Why the skill's pattern does not fit the task; "" when it fits."""
+def foreign(skill: Skill, target: str, language: str) -> str:
+    """Why the skill is for another language or target; "" when it is for this one."""
     page = skill.page
     if page.languages and language not in page.languages:
         return f"it is written in {', '.join(page.languages)}"
     family = Target.parse(target).family
     if page.targets and not any(family == t.partition(":")[0] for t in page.targets):
         return f"it is for {', '.join(page.targets)}"
+    return ""
+
+
+def mismatch(skill: Skill, task: Task, target: str, language: str) -> str:
+    """Why the skill's pattern does not fit the task; "" when it fits."""
+    if why := foreign(skill, target, language):
+        return why
     ran = set(packets(task))
     for group in _words(skill, "operators"):
         options = [o.strip() for o in group.split("|")]

@@ -9,7 +9,7 @@ from harness.types import Candidate, CandidateError, Params, Task, Tunables
 from kevolve_mcp.search.provenance import USER_FILE, Origin
 from knowledge import Skill
 
-from .skills import instantiate, skill_name
+from .skills import foreign, instantiate, skill_name
 from .wording import one_line
 
 
@@ -39,7 +39,8 @@ class SimilarKernel:
 @dataclass(frozen=True)
 class Starts:
     """found: in the order in which they should be tried. notes: one line for each source that gave
-    nothing, with the reason; when nothing at all was found the last note says what to do."""
+    nothing though it is of this target and language, with the reason; when nothing at all was found
+    the last note says what to do."""
 
     found: tuple[Start, ...]
     notes: tuple[str, ...] = ()
@@ -72,7 +73,7 @@ def find_starts(
             Start(i.candidate, Origin("skill", skill_name(skill)), i.note)
             for i in result.found[:per_skill]
         )
-        if not result.found:
+        if not result.found and not foreign(skill, target, language):
             notes.append(f"skill {skill_name(skill)}: {result.reason}")
     for kernel in similar:
         if kernel.candidate.language == language:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kevolve_mcp.quantities import times
-from kevolve_mcp.search.tree import Meeting
+from kevolve_mcp.search.node import Meeting
 
 _MET = {
     "faster": "beat",

@@ -17,8 +17,9 @@ from kevolve_mcp.export import (
     trajectories,
     write_trajectories,
 )
+from kevolve_mcp.search.node import Node
 from kevolve_mcp.search.provenance import Origin
-from kevolve_mcp.search.tree import Ask, Node, Tree
+from kevolve_mcp.search.tree import Ask, Tree
 
 from . import samples
 

@@ -11,7 +11,6 @@ from kevolve_mcp.search import (
     compare,
     observed,
     progress,
-    rank,
     stalled_for,
     undominated,
     versus_parent,
@@ -88,7 +87,7 @@ def test_against_its_parents_a_node_meets_the_better_one():
 
 def test_ranking_puts_eligible_first_and_equals_in_order():
     made = [node(1, 1.0), node(2, 3.0, eligible=False), node(3, 1.0), node(4, 2.0), node(5, 0.0)]
-    assert [n.id for n in rank(made)] == ["n4", "n1", "n3", "n2", "n5"]
+    assert [n.id for n in tree(*made).ranked(made)] == ["n4", "n1", "n3", "n2", "n5"]
 
 
 def test_undominated_are_those_that_noise_cannot_tell_apart():

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kevolve_mcp.search import Expansion, decide, history
+from kevolve_mcp.search.provenance import PARAMETER_SEARCH
 
 from .build import ask, node, situations, tree
 
@@ -40,6 +41,28 @@ def test_what_each_operator_shows(memory, trajectory, siblings, failures):
     assert set(seen.shown) == set(f"{trajectory} {siblings} {failures}".split())
 
 
+def test_what_is_not_shown_in_full_is_told_of_elsewhere():
+    roots = tree(node(1, 0.0), node(2, 1.3), node(3, 2.0), node(4, 0.0, status="crashed"))
+    seen = history(roots, Expansion(("n3",), "parent", "improve"))
+    assert (seen.shown, seen.elsewhere) == (("n3",), ("n1", "n2", "n4"))
+    assert history(roots, Expansion((), "none", "draft")).elsewhere == ()
+    # of each lineage the best, and no setting that nobody wrote
+    made = tree(
+        node(1, 1.0),
+        node(2, 2.0, 1),
+        node(3, 1.5, 1),
+        node(4, 1.8, interval=(1.4, 2.2)),
+        node(5, 1.7, 4, interval=(1.6, 1.8)),
+        node(6, 0.0, 5),
+        node(7, 1.9, 2, role="tune", author=PARAMETER_SEARCH),
+        node(8, 0.0, 4, role="tune", author=PARAMETER_SEARCH),
+    )
+    seen = history(made, Expansion(("n2",), "parent", "improve"))
+    assert (seen.shown, seen.elsewhere) == (("n1", "n2"), ("n3", "n5", "n6"))
+    seen = history(made, Expansion(("n2",), "siblings", "improve"))
+    assert (seen.shown, seen.elsewhere) == (("n7",), ("n3", "n5", "n6"))
+
+
 def test_a_crossover_sees_both_ways_and_other_roots_are_siblings():
     made = tree(node(1), node(2, 1.2, 1), node(3, 1.1), node(4, 1.3, 3))
     assert history(made, Expansion(("n2", "n4"), "parent", "crossover")).trajectory == (
@@ -69,7 +92,8 @@ def test_history_shows_known_nodes_once_and_keeps_their_failures(situation, data
     )
     memory = data.draw(st.sampled_from(["none", "parent", "siblings", "both"]))
     seen = history(made, Expansion(parents, memory, "improve"))
-    assert set(seen.shown) <= set(made.by_id)
+    assert set(seen.shown) | set(seen.elsewhere) <= set(made.by_id)
+    assert not set(seen.shown) & set(seen.elsewhere)
     assert not set(seen.trajectory) & set(seen.siblings)
     assert all(made.by_id[i].failed for i in seen.failures)
     assert {i for i in (*seen.trajectory, *seen.siblings) if made.by_id[i].failed} <= set(

@@ -2,13 +2,14 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.types import Spent
-from kevolve_mcp.search import Tree, ask_random
+from kevolve_mcp.search import Meeting, Tree, ask_random
 from kevolve_mcp.search.policies import Evolutionary, FakePolicy, Greedy, TreeSearch, moves
 from kevolve_mcp.search.testing import PolicyConformance, as_asks, unmet
 
@@ -156,6 +157,46 @@ def test_greedy_takes_the_best_and_open_asks_lead_elsewhere():
     assert second.parents == ("n2",)
     tired = tree(node(1, 3.0), node(2, 2.9), *(node(i, 1.0, 1) for i in range(3, 6)))
     assert select(policy, tired)[0].parents == ("n2",)
+
+
+MET = {"met": Meeting("n1", "slower", 0.75, (0.74, 0.76))}
+LUCKY = [node(1, 2.0, interval=(1.98, 2.02)), node(2, 2.1, interval=(1.8, 2.4))]
+LOST = [LUCKY[0], replace(LUCKY[1], **MET)]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Greedy(drafts=0),
+        Evolutionary(islands=1, drafts=1, temperature=0.01, crossover_share=0.0),
+        TreeSearch(drafts=0, exploration=0.0),
+    ],
+    ids=lambda p: p.name,
+)
+@pytest.mark.parametrize("nodes", [LUCKY, LOST], ids=["not_met", "lost"])
+def test_what_is_known_is_extended_and_not_the_highest_median(policy, nodes):
+    chosen = [select(policy, tree(*nodes), seed=seed)[0] for seed in range(20)]
+    assert {e.parents for e in chosen} == {("n1",)}
+
+
+def test_greedy_never_prefers_a_loser_however_often_the_winner_was_tried():
+    near = Meeting("n1", "slower", 0.97, (0.96, 0.98))
+    made = [node(1, 2.0, interval=(1.98, 2.02)), node(2, 1.99, 1, interval=(1.9, 2.1), met=near)]
+    for count in range(3, 9):
+        assert select(Greedy(drafts=0, patience=99), tree(*made))[0].parents == ("n1",)
+        made.append(node(count, 1.0, 1))
+    # one that was not told apart has its turn
+    made[1] = replace(made[1], met=Meeting("n1", "equivalent", 0.99, (0.98, 1.01)))
+    (chosen,) = select(Greedy(drafts=0, patience=99), tree(*made))
+    assert chosen.parents == ("n2",)
+    assert chosen.why == "n2 at 1.99x, not expanded yet; n1 leads, with 7 children"
+    (chosen,) = select(Greedy(drafts=0), tree(node(1, 2.0), node(2, 1.0, 1)))
+    assert chosen.why == "n1 at 2x, 1 child so far"
+
+
+def test_the_failure_of_what_is_known_to_be_better_is_repaired_first():
+    made = tree(*LOST, node(3, 0.0, 2), node(4, 0.0, 1))
+    assert [r.node.id for r in moves.repairs(moves.View.of(made, (), 8), 3)] == ["n4", "n3"]
 
 
 def test_greedy_leaves_a_stall_by_a_clean_slate_and_a_crossover():

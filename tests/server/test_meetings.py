@@ -3,6 +3,7 @@ the best one, and takes its place only if it won."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -48,6 +49,17 @@ async def test_the_winner_is_the_best_and_tree_and_ask_say_so(
         await asked(client, session)
     )
     assert [len(r.candidates) for r in executor.compared] == [2]
+
+
+async def test_an_equal_child_is_called_equal(client: Client) -> None:
+    session = await open_session(client)
+    await told(client, session, kernel(1.5))
+    _, said = await told(client, session, kernel(1.52, compared=1.5), parents=["n1"])
+    assert (
+        "Against its parent: 1x [0.99, 1.01], equal, within what the device can tell apart." in said
+    )
+    _, said = await told(client, session, kernel(1.47, noise=0.1), parents=["n1"])
+    assert re.search(r"Against its parent: .*, no clear change\.", said)
 
 
 async def test_a_lucky_figure_does_not_lead(client: Client) -> None:
@@ -100,3 +112,29 @@ async def test_one_that_fails_beside_the_best_is_not_promoted(client: Client) ->
     result, said = await told(client, session, kernel(1.52, beside="crashed"))
     assert result["best"]["id"] == "n1"
     assert "n2 was not timed against n1: it was crashed in that run. n1 stays the best." in said
+
+
+async def test_who_lost_is_not_extended_however_high_its_median(client: Client) -> None:
+    """2.1x [1.8, 2.4] against 2x, and 0.75x of it head-to-head."""
+    session = await open_session(client)
+    await told(client, session, kernel(2.0))
+    _, said = await told(client, session, kernel(2.1, noise=0.143, compared=1.5), parents=["n1"])
+    assert "2.1x [1.8, 2.4]" in said
+    assert "n2 lost to n1: 0.75x [0.742, 0.758]. n1 stays the best." in said
+    for number in range(3):
+        said = await asked(client, session)
+        assert "best so far n1 with F = 2.000" in said
+        assert f"Why this one: n1 at 2x, {number + 1} child" in said
+        await told(client, session, kernel(1.0 + number / 10), parents=["n1"])
+
+
+async def test_a_goal_is_reached_by_what_is_known(client: Client) -> None:
+    session = await open_session(client, goal="speedup:2")
+    await told(client, session, kernel(2.01))
+    assert "The search has ended" not in await asked(client, session)
+    # its own interval says less than the meeting
+    await told(client, session, kernel(2.05, noise=0.05, compared=2.1))
+    assert (
+        "Goal reached: n2 is 2.05x (95 % interval 1.95 to 2.15), certainly at least 2.06x, against "
+        "the 2x that was asked for."
+    ) in await asked(client, session)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from harness.types import CaseResult, Evaluation
+from harness.types import CaseResult, Evaluation, EvaluationRequest, Task
+from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.executors.fake import FakeExecutor
 from kevolve_mcp.synthesis import AskContext
 from knowledge import Library
@@ -325,7 +326,7 @@ async def test_a_files_parameters_are_tuned_on_request(
     )
     arguments = {"session_id": session, "source": source}
     found = await client.call_tool("kernel_profile", {**arguments, "tune": 3})
-    assert text(found).startswith("4 choices tried; the best figure is that of ")
+    assert text(found).startswith("4 choices tried; most is assured of ")
     trials = data(found)["result"]["trials"]
     assert [t["fitness"] for t in trials] == sorted((t["fitness"] for t in trials), reverse=True)
     assert len({str(t["params"]) for t in trials}) == 4
@@ -348,6 +349,44 @@ async def test_a_files_parameters_are_tuned_on_request(
             await client.call_tool("kernel_profile", {**arguments, "tune": 3, "repeat": True})
         )["hint"]
     )
+
+
+class LuckySetting(FakeExecutor):
+    """The figure of A=2 is the highest, and nearly nothing is known of it."""
+
+    async def evaluate(
+        self,
+        task: Task,
+        request: EvaluationRequest,
+        target: str,
+        *,
+        progress: Progress | None = None,
+    ) -> Evaluation:
+        found = await super().evaluate(task, request, target, progress=progress)
+        if request.candidate.params().get("A") != 2:
+            return found
+        cases = tuple(replace(c, speedup=9.0, interval=(0.9, 90.0)) for c in found.cases)
+        return replace(found, cases=cases, fitness=9.0)
+
+
+async def test_parameters_are_named_by_what_is_assured_of_them(tmp_path: Path) -> None:
+    source = kernel(1.5) + 'TUNABLES = {"A": [1, 2]}\nPARAMS = {"A": 1}\n'
+    async with Client(make_server(tmp_path, LuckySetting()), mode="auto") as client:
+        session = await open_session(client)
+        arguments = {"session_id": session, "source": source, "tune": 2}
+        found = await client.call_tool("kernel_profile", arguments)
+    assert [t["params"]["A"] for t in data(found)["result"]["trials"]] == [1, 2]
+    assert text(found).startswith("2 choices tried; most is assured of the file as it is: ")
+    assert "write PARAMS" not in text(found)
+
+
+async def test_a_comparison_is_not_repeated(client: Client, executor: FakeExecutor) -> None:
+    session = await open_session(client)
+    arguments = {"session_id": session, "source": kernel(1.5), "against": [kernel(1.2)]}
+    error = refused(await client.call_tool("kernel_profile", {**arguments, "repeat": True}))
+    assert error["message"] == "repeat and against were both given"
+    assert "effort" in error["hint"]
+    assert executor.compared == []
 
 
 @pytest.mark.parametrize(

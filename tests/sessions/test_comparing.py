@@ -168,7 +168,7 @@ async def test_who_is_not_above_what_is_assured_of_the_best_does_not_meet_it(ben
         assert best.id == "n1"
 
 
-async def test_equal_contenders_keep_their_order(bench: Bench) -> None:
+async def test_equal_contenders_keep_their_order_and_meet_once(bench: Bench) -> None:
     """One that was not told apart from the best is not the best, however high its figure is."""
     async with bench.service() as service:
         session = await opened(service, SessionSpec(bench.task()))
@@ -178,7 +178,11 @@ async def test_equal_contenders_keep_their_order(bench: Bench) -> None:
         assert isinstance(job.result, api.Finished)
         assert job.result.node is not None
         assert job.result.node.id == "n1"
-        assert [d.verdict for d in job.result.contest] == ["equivalent"]
+        assert job.result.contest == ()
+        assert job.result.contest_note == (
+            "Equal to n1 head-to-head in the search, and not timed again: n2."
+        )
+        assert len(bench.executor.compared) == 1
 
 
 async def test_a_finish_survives_a_comparison_that_cannot_be(bench: Bench) -> None:
@@ -192,3 +196,16 @@ async def test_a_finish_survives_a_comparison_that_cannot_be(bench: Bench) -> No
             "could not be timed against each other (nothing is timed here)"
             in job.result.contest_note
         )
+
+
+async def test_the_new_best_is_the_one_of_which_most_is_known(bench: Bench) -> None:
+    """Alike in two decimals, and one of them nearer to certain."""
+    async with bench.service(Busy()) as service:
+        session = await opened(service, SessionSpec(bench.task()))
+        assert (await told(service, session, kernel(1.5, noise=0.05))).new_best
+        surer = await told(service, session, kernel(1.501))
+        assert surer.best is not None
+        assert (surer.best.id, surer.new_best) == ("n2", True)
+        lucky = await told(service, session, kernel(1.6, noise=0.1))
+        assert lucky.best is not None
+        assert (lucky.best.id, lucky.new_best) == ("n2", False)

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.types import Candidate, Case, Params, Task, TensorSpec
-from kevolve_mcp.search.tree import Ask, Node
+from kevolve_mcp.search.node import Node
+from kevolve_mcp.search.tree import Ask
 from kevolve_mcp.synthesis import AskContext, HistoryRow, ParentView, TaskFacts, structure_digest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -18,8 +18,8 @@ from harness.types import (
     Spent,
     StageReport,
 )
+from kevolve_mcp.search.node import Node
 from kevolve_mcp.search.provenance import USER_FILE
-from kevolve_mcp.search.tree import Node
 from kevolve_mcp.synthesis import (
     Excerpt,
     Material,
@@ -146,7 +146,7 @@ def test_it_holds_what_an_author_needs() -> None:
     assert "secret_case" not in text
     assert "9.99" not in text
     assert text.index("Dominant") < text.index("Deferred")
-    assert text.index("Failed, do not repeat") < text.index("Correct, fastest first")
+    assert text.index("Failed, do not repeat") < text.index("Correct, best first")
 
 
 def test_a_failed_stage_comes_first_with_its_log() -> None:

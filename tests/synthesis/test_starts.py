@@ -45,6 +45,14 @@ def test_nothing_found_says_what_to_do() -> None:
     assert "give one" in starts.notes[-1]
 
 
+def test_skills_of_other_languages_and_targets_are_not_mentioned() -> None:
+    task = pointwise_task("return torch.cumsum(x, 0)", (8, 8))
+    for target, language in (("cpu", "cpp"), ("cuda:sm_90", "triton")):
+        notes = find_starts(task, target, language, skills=SKILLS).notes
+        assert any(note.startswith("skill ") for note in notes), language
+        assert not [n for n in notes if "it is written in" in n or "it is for" in n]
+
+
 def test_the_limit_is_announced() -> None:
     similar = tuple(SimilarKernel(f"t{i}", Candidate(f"x = {i}", "cpp")) for i in range(9))
     starts = find_starts(rmsnorm_task(), "cpu", "cpp", similar=similar, limit=4)

@@ -32,7 +32,7 @@ from ...types import (
     Target,
     TargetReport,
 )
-from ..errors import Refused, WorkerDied, WorkerTimeout
+from ..errors import CancelToken, Refused, WorkerDied, WorkerTimeout
 from ..exchange import device_link
 from ..process_environment import evaluator_digest
 from ..processes import bubblewrap, runtimes
@@ -342,14 +342,24 @@ class Machine:
             ("device events",),
         )
 
-    def report(self, *, ceilings: bool) -> MachineReport:
+    def report(self, *, ceilings: bool, cancel: CancelToken | None = None) -> MachineReport:
+        """ceilings: those of the host. Raises Cancelled and LockBroken where they have to be
+        measured."""
         threading.Thread(target=runtimes.triton_here).start()  # it will be asked for
         return MachineReport(
             self.environment,
             self.targets(),
             self.isolation,
-            self.ceilings_of(cpu) if ceilings else None,
+            self._of_host(cancel) if ceilings else None,
         )
+
+    def _of_host(self, cancel: CancelToken | None) -> Ceilings:
+        """The host's ceilings, measured with it alone where nobody has done so for a while."""
+        known = self._ceilings.get(cpu.NAME) or cpu.kept_ceilings(self.cache)
+        if known is not None:
+            return known
+        with locks.DeviceLock(cpu.device_id()).hold(cancel):
+            return self.ceilings_of(cpu)
 
     def close(self) -> None:
         """End the fork server and remove the scratch folder."""

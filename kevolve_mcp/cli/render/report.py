@@ -14,6 +14,7 @@ from kevolve_mcp import api
 from kevolve_mcp.driver import Outcome
 from kevolve_mcp.quantities import speedup
 from kevolve_mcp.search import dispatch
+from kevolve_mcp.synthesis.machine import device
 
 from .cases import cases_table, naive_note, unclear_note
 
@@ -85,7 +86,8 @@ def report_view(
     if figure and figure.device:
         parts.append(
             Text(
-                f"on {figure.device}; {figure.toolchain}; isolation {figure.isolation}", style="dim"
+                f"on {device(figure.device)}; {figure.toolchain}; isolation {figure.isolation}",
+                style="dim",
             )
         )
     if ending.measured and (found := dispatch(ending.measured.cases)):

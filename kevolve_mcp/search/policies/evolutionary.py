@@ -13,7 +13,8 @@ from kevolve_mcp.quantities import times
 
 from ..comparison import stalled_for
 from ..memory import PATIENCE
-from ..tree import Ask, Expansion, Node, Role, Tree
+from ..node import Node, Role
+from ..tree import Ask, Expansion, Tree
 from . import moves
 from .base import SelectionPolicy
 from .moves import GENERATION, ISLAND, MIGRATED_FROM, View
@@ -25,12 +26,13 @@ class Evolutionary(SelectionPolicy):
 
     A node belongs to the island its ask names; one that was told without an ask to its first
     parent's; starts are dealt out in turn. The population of an island is its `population` best
-    correct nodes, and a parent is drawn from it with a weight of F ** (1 / temperature), lowered by
-    `virtual_loss` for every open ask on it. `brood` asks make a generation. From generation
-    `crossover_from` on, `crossover_share` of the asks have two parents of different structure.
-    Every `migrate_every` generations one ask expands the best node of the next island round the
-    ring: the child is the immigrant. An island without a correct node and without anything to
-    repair is settled anew from another island, or by a draft; the ask says so (phase "reseed").
+    correct nodes, and a parent is drawn from it with a weight of K ** (1 / temperature), K being
+    what is known of its F, lowered by `virtual_loss` for every open ask on it. `brood` asks make a
+    generation. From generation `crossover_from` on, `crossover_share` of the asks have two parents
+    of different structure. Every `migrate_every` generations one ask expands the best node of the
+    next island round the ring: the child is the immigrant. An island without a correct node and
+    without anything to repair is settled anew from another island, or by a draft; the ask says so
+    (phase "reseed").
 
     drafts: independent first samples per island; correct starts stand in for all but one. The other
     options are those of the greedy policy, with stagnation counted per island. The paper names the
@@ -235,11 +237,12 @@ class _Island:
         """The population in a random order in which weight tells: each place is drawn without
         replacement in proportion to the weights (Efraimidis and Spirakis 2006: sort by u ** (1 /
         w), here by ln(u) / w)."""
-        top = self.pool[0].score or 1.0
+        known = self.world.tree.known
+        top = known[self.pool[0].id] or 1.0
 
         def weight(node: Node) -> float:
             lowered: float = self.policy.virtual_loss ** self.world.load.get(node.id, 0)
-            fitter: float = (node.score / top) ** (1 / self.policy.temperature)
+            fitter: float = (known[node.id] / top) ** (1 / self.policy.temperature)
             return max(1e-9, fitter * lowered)
 
         keyed = [(-rng.expovariate(1.0) / weight(node), node) for node in self.pool]

@@ -10,7 +10,8 @@ from typing import ClassVar
 from harness.types import Spent
 
 from ..memory import PATIENCE
-from ..tree import Ask, Expansion, Node, Tree
+from ..node import Node
+from ..tree import Ask, Expansion, Tree
 from . import moves
 from .base import SelectionPolicy
 from .moves import View
@@ -21,9 +22,10 @@ class Greedy(SelectionPolicy):
     """Drafts until something is correct; then always the best node, unless a failure is due for
     repair.
 
-    "Best" is F, discounted by `fatigue` for every child that brought no more than its parent, and
-    by `virtual_loss` for every open ask on the node: a node that was tried often in vain makes room
-    for the next best. A search that stalls takes turns between a clean slate, an improvement
+    "Best" is what is known of a node's F, discounted by `fatigue` for every child that brought no
+    more than its parent, and by `virtual_loss` for every open ask on the node: a node that was
+    tried often in vain makes room for the next best, but never for one that lost to it in the same
+    rounds. A search that stalls takes turns between a clean slate, an improvement
     without the trajectory behind it, and a crossover of two different structures.
 
     drafts: the most independent samples before something is correct. repair_share: how often a
@@ -72,8 +74,11 @@ class Greedy(SelectionPolicy):
         return moves.draft(view, "nothing to build on that is not under way already")
 
     def _ranked(self, view: View) -> list[Node]:
-        def worth(node: Node) -> float:
-            vain = sum(1 for child in view.tree.children(node.id) if child.score <= node.score)
-            return node.score * self.fatigue**vain * self.virtual_loss ** view.load.get(node.id, 0)
-
-        return sorted(view.tree.frontier(), key=lambda n: (-worth(n), n.seq))
+        tree, worth = view.tree, dict[str, float]()
+        for node in tree.frontier():
+            own = tree.known[node.id]
+            vain = sum(1 for child in tree.children(node.id) if tree.known[child.id] <= own)
+            tired = own * self.fatigue**vain * self.virtual_loss ** view.load.get(node.id, 0)
+            winners = tree.losses.get(node.id, ())
+            worth[node.id] = min([tired, *(worth[w] for w in winners if w in worth)])
+        return sorted(tree.frontier(), key=lambda n: -worth[n.id])

@@ -11,7 +11,8 @@ from typing import ClassVar
 from harness.types import Spent
 
 from ..memory import PATIENCE
-from ..tree import ROOT, Ask, Expansion, Node, Tree
+from ..node import Node
+from ..tree import ROOT, Ask, Expansion, Tree
 from . import moves
 from .base import SelectionPolicy
 from .moves import View
@@ -22,8 +23,8 @@ class TreeSearch(SelectionPolicy):
     """Drafts until something is correct; then a walk from the root that at each node goes on to the
     child of the highest bound
 
-        (best F below the child, scaled to 0..1 over the tree) + exploration * sqrt(ln(visits of
-        node) / visits of child)
+        (best F known below the child, scaled to 0..1 over the tree) + exploration * sqrt(ln(visits
+        of node) / visits of child)
 
     and expands the first node with fewer than `width` attempts, or the one where the walk ends.
     Visits are the nodes below plus the asks under way there (virtual loss). Failed nodes are passed
@@ -116,7 +117,7 @@ def _statistics(
     view: View, offspring: dict[str, list[Node]]
 ) -> tuple[dict[str, int], dict[str, float]]:
     """Visits (correct nodes, failed children and open asks at and below a node) and the best F
-    there, by node id."""
+    known there, by node id."""
     visits: dict[str, int] = {}
     values: dict[str, float] = {}
     for node in reversed(view.tree.nodes):
@@ -126,6 +127,6 @@ def _statistics(
             visits[node.id] = (
                 1 + lost + view.load.get(node.id, 0) + sum(visits[n.id] for n in below)
             )
-            values[node.id] = max([node.score, *(values[n.id] for n in below)])
+            values[node.id] = max([view.tree.known[node.id], *(values[n.id] for n in below)])
     visits[ROOT] = sum(visits[n.id] for n in offspring.get(ROOT, ()))
     return visits, values

@@ -15,7 +15,8 @@ from kevolve_mcp.quantities import times
 
 from ..comparison import stalled_for
 from ..memory import PATIENCE, decide
-from ..tree import Ask, Expansion, MemoryOperator, Node, Tree
+from ..node import Node
+from ..tree import Ask, Expansion, MemoryOperator, Tree
 
 # Names under which policies annotate asks.
 PHASE, DRAFT, ISLAND, GENERATION, MIGRATED_FROM = (
@@ -88,8 +89,8 @@ class View:
 @dataclass(frozen=True)
 class Repair:
     """A line of failures that nobody has fixed yet. node: the one of it that came furthest. worth:
-    F of what it grew from (1, the baseline's, for a draft or start). attempts: how often a repair
-    was tried."""
+    what is known of the node it grew from (1, the baseline's, for a draft or start). attempts: how
+    often a repair was tried."""
 
     node: Node
     worth: float
@@ -145,7 +146,7 @@ def repairs(view: View, limit: int) -> list[Repair]:
             and not any(view.load.get(member.id) for member in line)
         ):
             first = tree.by_id[start]
-            worth = tree.by_id[first.parents[0]].score if first.parents else 1.0
+            worth = tree.known[first.parents[0]] if first.parents else 1.0
             furthest = max(line, key=lambda n: (_PROGRESS[n.status], n.seq))
             found.append(Repair(furthest, worth, len(tries)))
     return sorted(found, key=lambda r: (-r.worth, r.attempts, -r.node.seq))
@@ -221,10 +222,20 @@ def improve(
         )
         return draft(view, why, "restart", **notes)
     tries = len(view.tree.children(node.id))
-    why = f"{node.id} at {times(node.score)}" + (
-        f", {tries} children so far" if tries else ", not expanded yet"
+    why = f"{node.id} at {times(node.score)}, " + (
+        f"{_children(tries)} so far" if tries else "not expanded yet"
     )
+    best = view.tree.best()
+    if best is not None and view.tree.known[best.id] > view.tree.known[node.id]:
+        under_way = view.load.get(best.id, 0)
+        why += f"; {best.id} leads, with {_children(len(view.tree.children(best.id)))}" + (
+            f" and {under_way} under way" if under_way else ""
+        )
     return Expansion((node.id,), chosen, "improve", {PHASE: "expand", **notes}, why)
+
+
+def _children(count: int) -> str:
+    return f"{count or 'no'} child{'' if count == 1 else 'ren'}"
 
 
 def crossover(view: View, node: Node, other: Node, **notes: Any) -> Expansion:

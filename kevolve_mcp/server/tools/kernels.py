@@ -97,6 +97,12 @@ async def kernel_profile(
             "ablation and against were both given",
             "Only correct kernels are timed against each other.",
         )
+    if repeat and against is not None:
+        raise UsageError(
+            "repeat and against were both given",
+            "A comparison measures anew each time: give against with effort for a narrower "
+            "interval, or repeat without against for more samples of one kernel.",
+        )
     if tune and (ablation or repeat or against is not None or effort != 1):
         raise UsageError(
             "tune was given with another way to measure",

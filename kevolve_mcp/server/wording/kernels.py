@@ -31,6 +31,13 @@ _DONE = {
     "submit": "is correct",
 }
 
+_CHANGES = {
+    "improved": "improved",
+    "regressed": "regressed",
+    "equivalent": "equal, within what the device can tell apart",
+    "inconclusive": "no clear change",
+}
+
 
 def evaluated(result: api.Evaluated) -> Phrase:
     """Verdict first, then why, then what to read and do next."""
@@ -79,9 +86,7 @@ def _relation(result: api.Evaluated) -> list[str]:
     node = result.node
     lines = []
     if node is not None and node.versus_parent is not None:
-        change = next(
-            (s for s in node.signals if s in ("improved", "regressed")), "no clear change"
-        )
+        change = _CHANGES[node.versus_parent_change or "inconclusive"]
         lines.append(
             f"Against its parent: {times(node.versus_parent, node.versus_parent_interval)}, "
             f"{change}."

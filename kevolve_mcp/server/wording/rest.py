@@ -12,6 +12,7 @@ from kevolve_mcp.sessions.types import (
     KnowledgePage,
     MachineView,
 )
+from kevolve_mcp.synthesis.machine import rates
 from kevolve_mcp.synthesis.wording import number
 
 from ..phrase import Phrase
@@ -24,7 +25,9 @@ def machine(view: MachineView, asked: str = "") -> Phrase:
         word = f"{', '.join(t.target for t in able)} can be measured here"
     else:
         word = f"{asked or 'Nothing'}{' cannot' if asked else ' can'} be measured here"
-    lines = [f"device: {view.device}", f"toolchain: {view.toolchain}"] if view.device else []
+    lines = [f"device: {view.about}", f"toolchain: {view.toolchain}"] if view.device else []
+    if view.ceilings is not None:
+        lines.append(f"measured ceilings, one core: {rates(view.ceilings)}")
     lines += [
         f"- {t.target}: {t.mode}{f' ({t.reason})' if t.reason else ''}"
         + (f"; languages {', '.join(t.languages)}" if t.languages else "")

@@ -7,6 +7,7 @@ from kevolve_mcp.actions import Action
 from kevolve_mcp.quantities import latency, share, times
 from kevolve_mcp.search import dispatch, no_winner
 from kevolve_mcp.sessions.types import AskBatch, AskView
+from kevolve_mcp.synthesis.machine import device
 from kevolve_mcp.synthesis.wording import one_line
 
 from ..calls import call
@@ -58,7 +59,7 @@ def similar_line(view: api.Similar) -> str:
     kept = "confirmed" if view.confirmed else "in the search"
     return (
         f"Solved before: {task}, {times(view.fitness)} over its baseline ({kept}) on "
-        f"{one_line(view.device)} by {view.node} of {view.session}{differs}"
+        f"{one_line(device(view.device), 160)} by {view.node} of {view.session}{differs}"
     )
 
 

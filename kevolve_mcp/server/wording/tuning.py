@@ -17,8 +17,8 @@ def tuned(result: api.Tuned) -> Phrase:
         *map(_line, result.trials),
     ]
     lines.append(
-        "The highest of many figures is a lucky one: whether it is a step, kernel_profile(..., "
-        "against=[...]) tells."
+        "Ordered by the lower ends of the intervals, since the highest of many figures is a lucky "
+        "one. Whether the first is a step, kernel_profile(..., against=[...]) tells."
     )
     if not best.fitness:
         return Phrase(
@@ -28,14 +28,14 @@ def tuned(result: api.Tuned) -> Phrase:
         )
     word = "the file as it is" if best.given else f"PARAMS = {best.params}"
     verdict = (
-        f"{len(result.trials)} choices tried; the best figure is that of {word}: "
+        f"{len(result.trials)} choices tried; most is assured of {word}: "
         f"{times(best.fitness, best.interval)}"
     )
     return Phrase(
         verdict,
         lines,
         (Action("submit", "answers from the store"),),
-        f"write PARAMS = {best.params}",
+        "" if best.given else f"write PARAMS = {best.params}",
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from harness.types import Target
 from kevolve_mcp.store import SkillEvidence, SkillOutcome, SkillRecord, Store
+from kevolve_mcp.synthesis.machine import device
 from kevolve_mcp.synthesis.sections import LEARNED
 from knowledge import Library, Page, Skill
 
@@ -53,7 +54,7 @@ def as_skill(record: SkillRecord, evidence: Sequence[SkillEvidence], weight: flo
         languages=(record.language,),
         families=tuple(sorted(families(record.matches))),
         preconditions=(record.preconditions,) if record.preconditions else (),
-        sources=tuple(f"measured: {e.device}: {_figure(e)}" for e in evidence),
+        sources=tuple(f"measured: {device(e.device)}: {_figure(e)}" for e in evidence),
         source=f"skill {record.id} of the store",
         standing=weight,
     )
@@ -96,7 +97,7 @@ def _has_roles(text: str) -> bool:
 
 
 def _line(e: SkillEvidence) -> str:
-    where = f"{e.origin}, on {e.device}" if e.origin else f"on {e.device}"
+    where = f"{e.origin}, on {device(e.device)}" if e.origin else f"on {device(e.device)}"
     note = f": {e.note}" if e.note else ""
     return (
         f"{_figure(e)} ({where}; {e.session} {e.node} against {e.parent or 'the baseline'}, task "

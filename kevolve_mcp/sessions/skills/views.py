@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from kevolve_mcp import api
 from kevolve_mcp.errors import NotFound
 from kevolve_mcp.store import SkillOutcome, SkillState, Store
+from kevolve_mcp.synthesis.machine import device
 from knowledge import Library, Skill
 
 from ..skill_types import SkillCounts, SkillDetail
@@ -21,9 +22,8 @@ def brief(store: Store, name: str) -> api.Skill:
     if not found:
         return api.Skill(skill.id, skill.title, skill.state)
     first = next((e for e in found if not e.origin), found[0])
-    where = (
-        f"{first.session}: {first.node} against {first.parent or 'the baseline'} on {first.device}"
-    )
+    pair = f"{first.node} against {first.parent or 'the baseline'}"
+    where = f"{first.session}: {pair} on {device(first.device)}"
     if first.origin:
         where = f"{first.origin}: {where}"
     return api.Skill(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from harness.types import Budget, Goal, Policy
 from kevolve_mcp.errors import Conflict, NotFound, UsageError
+from kevolve_mcp.search.node import Meeting
 from kevolve_mcp.search.provenance import AuthorId
-from kevolve_mcp.search.tree import Meeting
 
 from ..records import NewSession
 from ..remembered import NodeDuel, SessionOutcome

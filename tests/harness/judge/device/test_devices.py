@@ -3,6 +3,7 @@ library is a stand-in."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,11 +15,15 @@ from pathlib import Path
 
 import pytest
 
+from harness.judge.device import locks
 from harness.judge.device.gpus import listed
 from harness.judge.device.locks import DeviceLock, LockBroken, shared_folder
+from harness.judge.device.machine import Machine
+from harness.judge.errors import Cancelled, CancelToken
 from harness.targets import cpu, cuda, nvml
 from harness.targets.nvml import Gpu
 from harness.targets.state import DeviceState, disturbances, is_foreign, waited_ns
+from harness.types import Ceilings, to_json
 from tests.fake_nvml import FakeNvml, gpu
 
 # ---- which there are -----------------------------------------------------------------------------
@@ -283,3 +288,24 @@ def test_workers_are_shown_their_gpu_by_name(monkeypatch: pytest.MonkeyPatch) ->
 
 def gpu_of(uuid: str) -> Gpu:
     return Gpu(1, uuid, "Fake", "sm_90", 1)
+
+
+def test_ceilings_are_measured_with_the_device_alone_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "FOLDERS", (str(tmp_path),))
+    machine, cancelled = Machine(tmp_path), CancelToken()
+    cancelled.cancel()
+    measured = to_json(Ceilings({"memory": 2e10}, {}, {}, {"memory": 1 << 62}))
+    try:
+        with DeviceLock(cpu.device_id()).hold():
+            with pytest.raises(Cancelled):
+                machine.report(ceilings=True, cancel=cancelled)
+            # by somebody else, not long ago: nothing is measured
+            cpu.ceilings(tmp_path, [sys.executable, "-c", f"print({json.dumps(measured)!r})"])
+            found = machine.report(ceilings=True, cancel=cancelled).ceilings
+    finally:
+        machine.close()
+        cancelled.close()
+    assert found is not None
+    assert found.bandwidth == {"memory": 2e10}
