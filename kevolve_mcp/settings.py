@@ -27,8 +27,8 @@ class Settings(BaseSettings):
     bursts; the evaluator reads it itself. skills: "auto" accepts a proposed skill once it was
     measured on two tasks or devices, "review" leaves that to a person. vectors: the model by which
     passages are found by meaning as well: a folder, a known package, or a name on the hub; empty is
-    off. vectors_server: the URL of a Chroma server that keeps them for a team; empty keeps them in
-    each process."""
+    off. vectors_server: the URL of a Chroma server that keeps them for a team; empty keeps them
+    for this machine."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="ignore")
 

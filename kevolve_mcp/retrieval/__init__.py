@@ -1,5 +1,5 @@
 """Passages found by meaning, beside words and signals: sentence-transformers makes vectors, a file
-keeps them, Chroma finds the nearest.
+keeps them for this machine or a Chroma server for a team.
 
 Off unless the setting `vectors` names a model. `nearness` gives the library what it needs; nothing
 heavy is imported before the first search with words, and then in a thread of its own. `state` says

