@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from knowledge import Library
+from typing import TYPE_CHECKING
 
-from .types import KnowledgeHit, KnowledgeHits, KnowledgePage
-from .use_case import UseCase
+from kevolve_mcp.store import taught_something
+
+from .knowledge_types import KnowledgeHit, KnowledgeHits, KnowledgePage
+from .use_case import LookingUseCase
+
+if TYPE_CHECKING:
+    from knowledge import Library
 
 PAGE_CHARACTERS = 12_000
 
 
-class Knowledge(UseCase):
+class Knowledge(LookingUseCase):
     async def search(
         self,
         query: str = "",
@@ -48,6 +53,7 @@ class Knowledge(UseCase):
 
     async def _library(self) -> Library:
         # looking something up makes no home
-        if self._shared.settings.database or (self._shared.settings.home / "kevolve.db").exists():
+        settings = self._shared.settings
+        if taught_something(settings.home, settings.database):
             await self._shared.store()
         return await self._shared.thread(self._shared.library)

@@ -3,26 +3,29 @@ pieces."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import UsageError
-from kevolve_mcp.export import SessionFacts, session_report
 from kevolve_mcp.quantities import times
 from kevolve_mcp.search import Node, Tree, no_winner
-from kevolve_mcp.store import SessionRecord, Store
-from kevolve_mcp.synthesis import template_candidate
 from kevolve_mcp.synthesis.wording import number
 
 from . import pages
-from .shared import Shared
-from .trees import Trees
-from .types import TreeView
-from .use_case import UseCase
+from .home import Home
+from .tree_view import TreeView
+from .use_case import LookingUseCase
+
+if TYPE_CHECKING:
+    from kevolve_mcp.store import SessionRecord, Store
+
+    from .trees import Trees
 
 TEMPLATE = "template"  # of a session; all others are of a node or an evaluation
 
 
-async def session(shared: Shared, record: SessionRecord) -> api.Session:
+async def session(shared: Home, record: SessionRecord) -> api.Session:
     """The session as it stands."""
     store = await shared.store()
     return await shared.thread(_session, store, shared.trees, record)
@@ -54,7 +57,7 @@ def _exported(store: Store, record: SessionRecord) -> api.Exported | None:
     return api.exported(ended.node, store.evaluations.get(ended.measured).evaluation)
 
 
-class Looking(UseCase):
+class Looking(LookingUseCase):
     async def tree(
         self,
         session_id: str = "",
@@ -116,6 +119,8 @@ class Looking(UseCase):
 
     async def report(self, session_id: str) -> str:
         """A session as Markdown. Raises NotFound."""
+        from kevolve_mcp.export import SessionFacts, session_report
+
         shared = self._shared
         store = await shared.store()
 
@@ -175,6 +180,8 @@ def _sessions(store: Store, trees: Trees, cursor: int) -> TreeView:
 
 
 def _template(store: Store, record: SessionRecord, cursor: int) -> TreeView:
+    from kevolve_mcp.synthesis import template_candidate
+
     source = template_candidate(store.tasks.get(record.task), record.language).source
     head = (
         f"Template for {record.id} in {record.language}: right in form, and fails verification "

@@ -6,11 +6,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.types import CandidateError, Target
 from kevolve_mcp.search import Node, Tree, interval
-from kevolve_mcp.store import Store
+
+if TYPE_CHECKING:
+    from kevolve_mcp.store import Store
 
 
 @dataclass(frozen=True)
