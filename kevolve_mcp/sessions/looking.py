@@ -32,7 +32,7 @@ async def session(shared: Home, record: SessionRecord) -> api.Session:
 
 
 def _session(store: Store, trees: Trees, record: SessionRecord) -> api.Session:
-    tree = trees.load(store, record.id)
+    tree = trees.load(store, record.id, to_show=True)
     answered = tree.answered()
     open_asks = store.asks.open(record.id)
     held = {a.seq for a in open_asks}
@@ -98,7 +98,7 @@ class Looking(LookingUseCase):
         record = await shared.thread(store.sessions.get, session_id)
         if section == TEMPLATE:
             return await shared.thread(_template, store, record, cursor)
-        tree = await shared.thread(shared.trees.load, store, record.id)
+        tree = await shared.thread(shared.trees.load, store, record.id, to_show=True)
         if diff_base:
             return await shared.thread(
                 pages.difference_page, store, record, tree, node_id, diff_base, cursor
@@ -126,7 +126,7 @@ class Looking(LookingUseCase):
 
         def work() -> str:
             record = store.sessions.get(session_id)
-            tree = shared.trees.load(store, record.id)
+            tree = shared.trees.load(store, record.id, to_show=True)
             evaluations = {
                 n.evaluation: store.evaluations.get(n.evaluation).evaluation for n in tree.nodes
             }
