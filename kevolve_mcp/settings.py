@@ -3,12 +3,12 @@ set). Those of the evaluator alone are in `harness/settings.py`."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Literal
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, Field, SecretStr, ValidationError
 
 from .errors import UsageError
 
@@ -18,7 +18,7 @@ PREFIX = "KEVOLVE_"
 API_KEY = f"{PREFIX}API_KEY"
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """home: database, artifacts and exports. cache: the private harness copies, builds and measured
     ceilings. database: an SQLAlchemy URL; empty means SQLite inside the home. max_wait_s: the
     longest time one call waits for a job. python: the interpreter that evaluates. server: the URL
@@ -29,8 +29,6 @@ class Settings(BaseSettings):
     passages are found by meaning as well: a folder, a known package, or a name on the hub; empty is
     off. vectors_server: the URL of a Chroma server that keeps them for a team; empty keeps them
     for this machine."""
-
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="ignore")
 
     home: Path = Field(default_factory=lambda: platformdirs.user_data_path("kevolve"))
     cache: Path = Field(default_factory=lambda: platformdirs.user_cache_path("kevolve"))
@@ -47,8 +45,10 @@ class Settings(BaseSettings):
     def __init__(self, **given: Any) -> None:
         """given: fields that the caller chose; the others come from the environment. Raises
         UsageError naming the variable."""
+        named = {name: os.environ.get(variable(name)) for name in type(self).model_fields}
+        read = {name: text for name, text in named.items() if text}
         try:
-            super().__init__(**given)
+            super().__init__(**read | given)
         except ValidationError as error:
             problem = error.errors(include_url=False)[0]
             name = "_".join(map(str, problem["loc"]))

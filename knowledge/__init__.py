@@ -4,17 +4,26 @@ right one.
 Pages lie in four folders (constraints, guidance, hardware, skills); index.md maps them.
 `Library.builtin()` loads them, `search` finds pages by signals, target, language and words, `read`
 hands out a page or a part of it. To this package a signal is a string; it imports nothing of the
-rest of the program.
+rest of the program but errors, actions and `lazy`. A person's own documents, and what was asked in
+vain, are loaded where they are used: most homes have none.
 """
 
-from .documents import Documents
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kevolve_mcp.lazy import loader
+
 from .errors import DocumentError, KnowledgeError, PageError, PageNotFound, QueryError
-from .gaps import Gap, Gaps
 from .library import Library, Reading, Results, read_folder
 from .messages import signals_of
 from .page import Page, Skill, parse_page, parse_skill
 from .search import Hit
 from .vectors import MakeNearness, Near, Nearness, Neighbours, Passage
+
+if TYPE_CHECKING:
+    from .documents import Documents
+    from .gaps import Gap, Gaps
 
 __all__ = [
     "DocumentError",
@@ -41,3 +50,5 @@ __all__ = [
     "read_folder",
     "signals_of",
 ]
+
+__getattr__ = loader(__name__, {"documents": ("Documents",), "gaps": ("Gap", "Gaps")})

@@ -9,16 +9,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import sections
 from .applicability import Applicable, applicable
-from .documents import PREFIX, Documents, PassageHits
 from .errors import PageError, PageNotFound, QueryError
 from .families import of_operators
 from .messages import signals_of
 from .page import FOLDERS, Page, Skill, parse_page, parse_skill
-from .search import FAINT, MAX_TERMS, Hit, TextIndex, query_terms, rank
+from .search import FAINT, MAX_TERMS, Hit, PassageHits, TextIndex, query_terms, rank
 from .vectors import DEPTH, MakeNearness, Neighbours, fuse, passages
+
+if TYPE_CHECKING:  # most homes have none
+    from .documents import Documents
 
 BUILTIN = Path(__file__).parent
 INDEX_ID = "index"
@@ -140,7 +143,7 @@ class Library:
     def page(self, page_id: str) -> Page:
         """Raises PageNotFound with near ids. "guidance/x.md" and "skills/x/skill.md" are accepted,
         too."""
-        if self._documents and page_id.strip().startswith(PREFIX):
+        if self._documents and self._documents.names(page_id.strip()):
             return self._documents.page(page_id.strip())
         wanted = page_id.strip().removeprefix("knowledge/").removesuffix(".md").strip("/")
         if wanted.startswith("skills/") and wanted not in self._pages:

@@ -58,6 +58,16 @@ class Hit:
 
 
 @dataclass(frozen=True)
+class PassageHits:
+    """hits: passages, best first. coverage: the largest share of the question's words, rare ones
+    counting more, that one of them holds. notes: on the documents."""
+
+    hits: tuple[Hit, ...] = ()
+    coverage: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class TextMatch:
     """score: 0..1, 1 for the best page of this query. terms: the words of the query that occur in
     the page. coverage: their share in the query, rare words counting more. section: heading of the

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_FENCE = re.compile(r"^(```|~~~)")
+FENCES = ("```", "~~~")
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ def split(body: str) -> tuple[Section, ...]:
 def _sections(body: str) -> Iterator[Section]:
     heading, start, offset, inside = "", 0, 0, False
     for line in body.splitlines(keepends=True):
-        if _FENCE.match(line):
+        if line.startswith(FENCES):
             inside = not inside
         elif line.startswith("## ") and not inside:
             yield Section(heading, body[start:offset], start)

@@ -23,6 +23,7 @@ MOST = 50  # pages of one search
 
 app = typer.Typer(
     cls=ListingGroup,
+    add_completion=False,
     help="Find and read what is known: constraints, guidance, hardware, samples, skills.",
     no_args_is_help=True,
 )

@@ -1,31 +1,82 @@
-"""The program `kevolve`: its commands put together."""
+"""The program `kevolve`: its commands put together, each imported when it is looked up."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
-from . import approve as approving
-from . import (
-    clients,
-    doctor,
-    evaluate,
-    export,
-    knowledge,
-    looking,
-    optimize,
-    serve,
-    skills,
-    template,
-)
-from . import compile as compiling
 from .failures import Invocation, TeachingGroup
 from .options import Version
 
+# by name, in the order of the help: a module of this package, and its function or group
+COMMANDS = {
+    "serve": "serve.serve",
+    "connect": "clients.connect",
+    "optimize": "optimize.optimize",
+    "evaluate": "evaluate.evaluate",
+    "compile": "compile.compile",
+    "tree": "looking.tree",
+    "show": "looking.show",
+    "diff": "looking.diff",
+    "approve": "approve.approve",
+    "export": "export.export",
+    "sessions": "looking.sessions",
+    "doctor": "doctor.doctor",
+    "template": "template.template",
+    "knowledge": "knowledge.app",
+    "skills": "skills.app",
+}
+
+
+class Commands(MutableMapping[str, Any]):
+    """Commands of typer by name. One is made of its function when it is looked up: to make all
+    takes longer than most of them."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = dict.fromkeys(COMMANDS)
+
+    def __getitem__(self, name: str) -> Any:
+        if self._made[name] is None:
+            self._made[name] = _command(name)
+        return self._made[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._made[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
+def _command(name: str) -> Any:
+    module, attribute = COMMANDS[name].split(".")
+    found = getattr(import_module(f".{module}", __package__), attribute)
+    if isinstance(found, typer.Typer):
+        command = typer.main.get_command(found)
+        command.name = name
+        return command
+    alone = typer.Typer(add_completion=False)
+    alone.command(name)(found)
+    return typer.main.get_command(alone)
+
+
+class Program(TeachingGroup):
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = Commands()
+
+
 app = typer.Typer(
     name="kevolve",
-    cls=TeachingGroup,
+    cls=Program,
     help="Write fast kernels automatically, and prove they are fast.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -42,23 +93,6 @@ def root(
     ] = False,
 ) -> None:
     ctx.obj = Invocation(debug=debug)
-
-
-app.command()(serve.serve)
-app.command()(clients.connect)
-app.command()(optimize.optimize)
-app.command()(evaluate.evaluate)
-app.command()(compiling.compile)
-app.command()(looking.tree)
-app.command()(looking.show)
-app.command()(looking.diff)
-app.add_typer(knowledge.app, name="knowledge")
-app.add_typer(skills.app, name="skills")
-app.command()(approving.approve)
-app.command()(export.export)
-app.command()(looking.sessions)
-app.command()(doctor.doctor)
-app.command()(template.template)
 
 
 def main() -> None:

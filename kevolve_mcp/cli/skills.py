@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 app = typer.Typer(
     cls=ListingGroup,
+    add_completion=False,
     help="Look at the skills that searches have learned; accept, retire, send and receive them.",
     no_args_is_help=True,
 )

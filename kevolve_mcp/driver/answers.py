@@ -7,7 +7,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, TypeVar, get_type_hints
 
 from harness.types import Budget, CodecError, Spent, from_json
 from kevolve_mcp import api
@@ -47,8 +48,7 @@ def read(cls: type[T], data: object, where: str = "") -> T:
 
 def _known(kind: Any, data: Any) -> Any:
     """`data` without the keys that the dataclass `kind` (or one inside it) does not have."""
-    if dataclasses.is_dataclass(kind) and isinstance(data, Mapping):
-        hints = _hints(kind)
+    if isinstance(data, Mapping) and (hints := _hints(kind)):
         return {key: _known(hints[key], value) for key, value in data.items() if key in hints}
     for inner in getattr(kind, "__args__", ()):
         if isinstance(data, (list, tuple)) and dataclasses.is_dataclass(inner):
@@ -58,8 +58,10 @@ def _known(kind: Any, data: Any) -> Any:
     return data
 
 
-def _hints(cls: Any) -> dict[str, Any]:
-    from typing import get_type_hints
-
-    hints = get_type_hints(cls)
-    return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """The types of its fields; none of what is no dataclass."""
+    if not dataclasses.is_dataclass(kind):
+        return {}
+    hints = get_type_hints(kind)
+    return {f.name: hints[f.name] for f in dataclasses.fields(kind)}

@@ -1,24 +1,22 @@
-"""Tools that only look, without the protocol: the command line in the same process needs none."""
+"""tree_view without the protocol: the command line in the same process needs none."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from harness.types import to_json
 from kevolve_mcp.actions import Action
-from kevolve_mcp.sessions.types import TreeView
 
 from .phrase import Phrase
-from .results import KnowledgeReply, ViewReply, left_of, said
-from .wording import rest
+from .results import ViewReply, left_of, said
 
 if TYPE_CHECKING:
-    from kevolve_mcp.sessions import Service
+    from kevolve_mcp.sessions import Looking
+    from kevolve_mcp.sessions.tree_view import TreeView
 
 
 async def tree(
-    service: Service,
+    sessions: Looking,
     session_id: str = "",
     node_id: str = "",
     evaluation_id: str = "",
@@ -35,7 +33,7 @@ async def tree(
         "diff_base": diff_base,
         "section": section,
     }
-    view = await service.tree(**given, cursor=cursor, detailed=response_format == "detailed")
+    view = await sessions.tree(**given, cursor=cursor, detailed=response_format == "detailed")
     actions: tuple[Action, ...] = ()
     if view.next_cursor:
         actions = (_rest_of(view, given),)
@@ -72,41 +70,3 @@ def _rest_of(view: TreeView, given: dict[str, str]) -> Action:
         section=given["section"],
         cursor=view.next_cursor,
     )
-
-
-async def search(
-    service: Service,
-    query: str = "",
-    signals: Sequence[str] | None = None,
-    target: str = "",
-    language: str = "",
-    limit: int = 5,
-    cursor: int = 0,
-) -> tuple[Phrase, KnowledgeReply]:
-    """knowledge_search."""
-    found = await service.search(
-        query,
-        signals=tuple(signals or ()),
-        target=target,
-        language=language,
-        limit=limit,
-        cursor=cursor,
-    )
-    phrase = rest.hits(found)
-    reply = KnowledgeReply(
-        **said(phrase),
-        hits=[to_json(h) for h in found.hits],
-        total=found.total,
-        note=found.note,
-        fits=found.fits,
-        next_cursor=found.next_cursor,
-    )
-    return phrase, reply
-
-
-async def read(service: Service, page_id: str, offset: int = 0) -> tuple[Phrase, KnowledgeReply]:
-    """knowledge_read."""
-    view = await service.read(page_id, offset=offset)
-    phrase = rest.page(view)
-    reply = KnowledgeReply(**said(phrase), page_id=view.id, next_cursor=view.next_offset)
-    return phrase, reply

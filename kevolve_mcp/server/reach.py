@@ -14,9 +14,7 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from harness.languages import LANGUAGES
 from kevolve_mcp.errors import UsageError
-from kevolve_mcp.sessions import inputs
 from kevolve_mcp.sessions.types import Text
 
 
@@ -117,6 +115,9 @@ class Below(Reach):
         else:
             task = Path(self._file(found, argument, name))
         if name == "task_":
+            from harness.languages import LANGUAGES
+            from kevolve_mcp.sessions import inputs
+
             for companion in (
                 *inputs.starts_beside(task, LANGUAGES),
                 task.with_name(f"{task.stem}.heldout.py"),

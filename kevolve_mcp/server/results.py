@@ -8,14 +8,15 @@ tool adds `state` and `job_id`.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
-from harness.types import to_json
-from kevolve_mcp import api
-
 from .phrase import Phrase
+
+if TYPE_CHECKING:
+    from kevolve_mcp import api
 
 Obj = dict[str, Any]
 
@@ -33,7 +34,7 @@ def said(phrase: Phrase, left: api.Left | None = None) -> dict[str, Any]:
         "verdict": phrase.verdict,
         "next": phrase.next,
         "actions": [action.as_json() for action in phrase.actions],
-        "left": None if left is None else to_json(left),
+        "left": None if left is None else asdict(left),
     }
 
 
@@ -41,6 +42,8 @@ def left_of(session: api.Session | None) -> api.Left | None:
     """Return what a session has left, None of one that is over."""
     if session is None or session.state != "open":
         return None
+    from kevolve_mcp import api
+
     return api.left(session.budget, session.spent)
 
 

@@ -1,7 +1,8 @@
 """Ask and tell: the one façade over search, store, synthesis, export, knowledge and executors.
 `Service` opens sessions, says what to write next, records what came of it, finishes, and shows
-everything; its requests and answers are in `types`. It is imported when it is used: whoever only
-names a request needs none of it."""
+everything; its requests and answers are in `types`. `Looking` and `Knowledge` are the parts of it
+that need no more than a `Home`. All of it is imported when it is used: whoever only names a request
+needs none of it."""
 
 from __future__ import annotations
 
@@ -10,9 +11,21 @@ from typing import TYPE_CHECKING
 from kevolve_mcp.lazy import loader
 
 if TYPE_CHECKING:
+    from .home import Home
+    from .knowledge import Knowledge
+    from .looking import Looking
     from .pool import ExecutorFactory
     from .service import Service
 
-__all__ = ["ExecutorFactory", "Service"]
+__all__ = ["ExecutorFactory", "Home", "Knowledge", "Looking", "Service"]
 
-__getattr__ = loader(__name__, {"pool": ("ExecutorFactory",), "service": ("Service",)})
+__getattr__ = loader(
+    __name__,
+    {
+        "home": ("Home",),
+        "knowledge": ("Knowledge",),
+        "looking": ("Looking",),
+        "pool": ("ExecutorFactory",),
+        "service": ("Service",),
+    },
+)

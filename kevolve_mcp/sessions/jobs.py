@@ -19,8 +19,9 @@ from kevolve_mcp.errors import Conflict, EvaluatorUnavailable, KEvolveError
 from kevolve_mcp.executors.base import Progress, ProgressEvent
 from kevolve_mcp.store import JobRecord
 
+from .home import opens
 from .job import Job, encoded, of_another_version
-from .parameters import OpenParameters, Parameters
+from .parameters import Parameters
 from .shared import Shared
 from .types import ErrorView, JobKind, JobView
 
@@ -117,10 +118,6 @@ class Jobs:
                 continue  # whoever takes it over says so
         return tuple(found)
 
-    async def opening(self, session: str) -> JobRecord | None:
-        """The newest job that was to open a session of this name."""
-        return next((j for j in await self.list(session) if self._opens(j) == session), None)
-
     async def wait(self, job_id: str, wait_s: float, progress: Progress | None = None) -> JobView:
         """At most `wait_s` seconds. Cancelling the wait leaves the job alone. Raises NotFound."""
         deadline = time.monotonic() + wait_s
@@ -180,7 +177,7 @@ class Jobs:
         own = await self._shared.thread(
             lambda: [store.jobs.seen(j) for j in store.jobs.list(session=session)]
         )
-        opening = [j for j in jobs if j.session is None and self._opens(j) == session]
+        opening = [j for j in jobs if j.session is None and opens(j) == session]
         return tuple(sorted((*own, *opening), key=lambda j: -int(j.id[1:])))
 
     async def views(self, session: str = "") -> tuple[JobView, ...]:
@@ -192,7 +189,7 @@ class Jobs:
         job = await self._get(job_id)
         result = self._kind(job).shown(job) if job.state == "done" else None
         eta = None if job.over else await self._eta(job)
-        left = await self._shared.left(self._session(job))
+        left = await self._shared.left(_session(job))
         return replace(self._plain(job, eta, result), left=left)
 
     def _kind(self, record: JobRecord) -> Job[Any, Any]:
@@ -200,21 +197,6 @@ class Jobs:
         if (kind := self._kinds.get(record.kind)) is None:
             raise of_another_version(record, f"it knows {', '.join(self._kinds)}")
         return kind
-
-    def _opens(self, record: JobRecord) -> str:
-        """The name that a session opened by this job gets, "" for another job."""
-        job = self._kinds.get(record.kind)
-        if job is None or job.parameters is not OpenParameters:
-            return ""
-        try:
-            parameters: OpenParameters = job.read(record)
-        except Conflict:
-            return ""
-        return parameters.name
-
-    def _session(self, record: JobRecord) -> str:
-        """The session it belongs to, also while it is still being opened."""
-        return record.session or self._opens(record)
 
     async def reclaim(self) -> None:
         """Run the jobs of dead processes again; of several servers that try, each job goes to
@@ -292,7 +274,7 @@ class Jobs:
             self._local.pop(job.id, None)
             local.over.set()
             if not self.busy:  # until its author has read the answer
-                self._shared.background.resume(self._session(job))
+                self._shared.background.resume(_session(job))
 
     async def _attempt(self, job: JobRecord, local: _Local) -> None:
         try:
@@ -360,7 +342,7 @@ class Jobs:
             id=job.id,
             kind=job.kind,  # type: ignore[arg-type]
             state="running" if job.state == "lost" and result is None else job.state,
-            session_id=self._session(job),
+            session_id=_session(job),
             stage=event.stage,
             message="its process died; it will be run again"
             if job.state == "lost"
@@ -373,6 +355,11 @@ class Jobs:
             result=result,
             error=from_json(ErrorView, job.error) if job.error else None,
         )
+
+
+def _session(job: JobRecord) -> str:
+    """The session it belongs to, also while it is still being opened."""
+    return job.session or opens(job)
 
 
 def _cancelled(job: JobRecord) -> dict[str, Any]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from kevolve_mcp.synthesis.sections import material
-from knowledge import Library, Reading
+from typing import TYPE_CHECKING
 
-from .skills import is_learned
-from .types import KnowledgeHit, KnowledgeHits, KnowledgePage
-from .use_case import UseCase
+from kevolve_mcp.store import taught_something
+from kevolve_mcp.synthesis.shown import LEARNED
+
+from .knowledge_types import KnowledgeHit, KnowledgeHits, KnowledgePage
+from .use_case import LookingUseCase
+
+if TYPE_CHECKING:
+    from knowledge import Library, Reading
 
 PAGE_CHARACTERS = 12_000
 
 
-class Knowledge(UseCase):
+class Knowledge(LookingUseCase):
     async def search(
         self,
         query: str = "",
@@ -50,10 +54,15 @@ class Knowledge(UseCase):
 
     async def _library(self) -> Library:
         # looking something up makes no home
-        if self._shared.settings.database or (self._shared.settings.home / "kevolve.db").exists():
+        settings = self._shared.settings
+        if taught_something(settings.home, settings.database):
             await self._shared.store()
         return await self._shared.thread(self._shared.library)
 
 
 def _told(found: Reading) -> str:
-    return material(found.text) if is_learned(found.id) else found.text
+    if not found.id.startswith(LEARNED):
+        return found.text
+    from kevolve_mcp.synthesis.sections import material  # not for a search alone
+
+    return material(found.text)

@@ -4,10 +4,12 @@ pieces; a short form for answers."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.types import Evaluation, StageReport
-from kevolve_mcp.store import Store
+
+if TYPE_CHECKING:
+    from kevolve_mcp.store import Store
 
 # of a stage's data: name -> text from the judge, name -> {"artifact", "characters"} in the store
 FIELD = "listings"

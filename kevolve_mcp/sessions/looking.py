@@ -3,33 +3,36 @@ pieces."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import UsageError
-from kevolve_mcp.export import SessionFacts, session_report
 from kevolve_mcp.quantities import times
 from kevolve_mcp.search import Node, Tree, no_winner
-from kevolve_mcp.store import SessionRecord, Store
-from kevolve_mcp.synthesis import template_candidate
 from kevolve_mcp.synthesis.wording import number
 
 from . import pages
-from .shared import Shared
-from .trees import Trees
-from .types import TreeView
-from .use_case import UseCase
+from .home import Home
+from .tree_view import TreeView
+from .use_case import LookingUseCase
+
+if TYPE_CHECKING:
+    from kevolve_mcp.store import SessionRecord, Store
+
+    from .trees import Trees
 
 TEMPLATE = "template"  # of a session; all others are of a node or an evaluation
 
 
-async def session(shared: Shared, record: SessionRecord) -> api.Session:
+async def session(shared: Home, record: SessionRecord) -> api.Session:
     """The session as it stands."""
     store = await shared.store()
     return await shared.thread(_session, store, shared.trees, record)
 
 
 def _session(store: Store, trees: Trees, record: SessionRecord) -> api.Session:
-    tree = trees.load(store, record.id)
+    tree = trees.load(store, record.id, to_show=True)
     answered = tree.answered()
     open_asks = store.asks.open(record.id)
     held = {a.seq for a in open_asks}
@@ -54,7 +57,7 @@ def _exported(store: Store, record: SessionRecord) -> api.Exported | None:
     return api.exported(ended.node, store.evaluations.get(ended.measured).evaluation)
 
 
-class Looking(UseCase):
+class Looking(LookingUseCase):
     async def tree(
         self,
         session_id: str = "",
@@ -95,7 +98,7 @@ class Looking(UseCase):
         record = await shared.thread(store.sessions.get, session_id)
         if section == TEMPLATE:
             return await shared.thread(_template, store, record, cursor)
-        tree = await shared.thread(shared.trees.load, store, record.id)
+        tree = await shared.thread(shared.trees.load, store, record.id, to_show=True)
         if diff_base:
             return await shared.thread(
                 pages.difference_page, store, record, tree, node_id, diff_base, cursor
@@ -116,12 +119,14 @@ class Looking(UseCase):
 
     async def report(self, session_id: str) -> str:
         """A session as Markdown. Raises NotFound."""
+        from kevolve_mcp.export import SessionFacts, session_report
+
         shared = self._shared
         store = await shared.store()
 
         def work() -> str:
             record = store.sessions.get(session_id)
-            tree = shared.trees.load(store, record.id)
+            tree = shared.trees.load(store, record.id, to_show=True)
             evaluations = {
                 n.evaluation: store.evaluations.get(n.evaluation).evaluation for n in tree.nodes
             }
@@ -175,6 +180,8 @@ def _sessions(store: Store, trees: Trees, cursor: int) -> TreeView:
 
 
 def _template(store: Store, record: SessionRecord, cursor: int) -> TreeView:
+    from kevolve_mcp.synthesis import template_candidate
+
     source = template_candidate(store.tasks.get(record.task), record.language).source
     head = (
         f"Template for {record.id} in {record.language}: right in form, and fails verification "

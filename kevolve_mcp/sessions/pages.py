@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from harness.types import to_json
 from kevolve_mcp import api
@@ -12,14 +13,16 @@ from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import NotFound, UsageError
 from kevolve_mcp.quantities import times
 from kevolve_mcp.search import ROOT, Node, Tree, observed
-from kevolve_mcp.store import SessionRecord, Store, StoredEvaluation
 from kevolve_mcp.synthesis.machine import device
 from kevolve_mcp.synthesis.wording import met_line, settings
 
 from . import listings
 from .outline import outlined
+from .tree_view import TreeView
 from .trees import ids
-from .types import TreeView
+
+if TYPE_CHECKING:
+    from kevolve_mcp.store import SessionRecord, Store, StoredEvaluation
 
 PIECE = 24_000  # characters of one answer, about 6,000 tokens
 SECTIONS = ("summary", "source", "log", "profile", "assembly", "cases", "stages", "context")

@@ -6,15 +6,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.types import CandidateError, Target
 from kevolve_mcp.search import Node, Tree, interval
-from kevolve_mcp.store import Store
+
+if TYPE_CHECKING:
+    from kevolve_mcp.store import Measured, Store
 
 
 @dataclass(frozen=True)
-class _Measured:
+class _Figures:
+    """What follows from an evaluation."""
+
     interval: tuple[float, float] | None
     seconds: float
     device_seconds: float
@@ -27,37 +31,54 @@ class Trees:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._measured: dict[str, _Measured] = {}
+        self._figures: dict[str, _Figures] = {}
         self._tunables: dict[str, dict[str, Any]] = {}
 
-    def load(self, store: Store, session: str) -> Tree:
-        """All nodes and asks as of one moment. Raises NotFound."""
+    def load(self, store: Store, session: str, *, to_show: bool = False) -> Tree:
+        """All nodes and asks as of one moment. to_show: without tunables, which stand in the texts
+        of the candidates and only matter to the search. Raises NotFound."""
         tree = store.nodes.tree(session)
-        return Tree(tuple(self._filled(store, n) for n in tree.nodes), tree.asks)
+        figures = self._of_evaluations(store, [node.evaluation for node in tree.nodes])
+        nodes = [
+            replace(
+                node,
+                interval=found.interval if node.fitness else None,
+                seconds=found.seconds,
+                device_seconds=found.device_seconds,
+                margin=found.margin,
+                tunables={} if to_show else dict(self._of_candidate(store, node.candidate)),
+            )
+            for node in tree.nodes
+            for found in (figures[node.evaluation],)
+        ]
+        return Tree(tuple(nodes), tree.asks)
 
-    def _filled(self, store: Store, node: Node) -> Node:
+    def _of_evaluations(self, store: Store, evaluations: Sequence[str]) -> dict[str, _Figures]:
         with self._lock:
-            measured, tunables = (
-                self._measured.get(node.evaluation),
-                self._tunables.get(node.candidate),
-            )
-        if measured is None:
-            e = store.evaluations.get(node.evaluation).evaluation
-            measured = _Measured(
-                interval(e.cases), e.seconds, e.device_seconds, Target.parse(e.target).margin
-            )
-        if tunables is None:
-            tunables = _tunables(store, node.candidate)
+            unknown = [e for e in evaluations if e not in self._figures]
+        known = store.evaluations.measured(unknown) if unknown else {}
+        found = {e: _derived(measured) for e, measured in known.items()}
         with self._lock:
-            self._measured[node.evaluation], self._tunables[node.candidate] = measured, tunables
-        return replace(
-            node,
-            interval=measured.interval if node.fitness else None,
-            seconds=measured.seconds,
-            device_seconds=measured.device_seconds,
-            margin=measured.margin,
-            tunables=dict(tunables),
-        )
+            self._figures |= found
+            return {e: self._figures[e] for e in evaluations}
+
+    def _of_candidate(self, store: Store, candidate: str) -> dict[str, Any]:
+        with self._lock:
+            found = self._tunables.get(candidate)
+        if found is None:
+            found = _tunables(store, candidate)
+            with self._lock:
+                self._tunables[candidate] = found
+        return found
+
+
+def _derived(measured: Measured) -> _Figures:
+    return _Figures(
+        interval(measured.cases),
+        measured.seconds,
+        measured.device_seconds,
+        Target.parse(measured.target).margin,
+    )
 
 
 def _tunables(store: Store, candidate: str) -> dict[str, Any]:

@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import Conflict, NotFound
 
-if TYPE_CHECKING:  # which needs the skills, and these are use cases
+from .home import Home
+
+if TYPE_CHECKING:
     from .shared import Shared
 
 
-class UseCase:
-    _shared: Shared
+class LookingUseCase:
+    """Needs no more than a home, so it may be made and used alone, too."""
+
+    _shared: Home
+
+    def __init__(self, home: Home) -> None:
+        self._shared = home
 
     async def _check_opened(self, session_id: str, *, opening_is_fine: bool = False) -> None:
         """Raises NotFound for a session that is unknown or could not be opened, and Conflict for
@@ -22,7 +29,7 @@ class UseCase:
         try:
             await self._shared.thread(store.sessions.get, session_id)
         except NotFound:
-            job = await self._shared.jobs.opening(session_id)
+            job = await self._shared.opening(session_id)
             if job is None:
                 raise
             if not job.over and not opening_is_fine:
@@ -38,3 +45,9 @@ class UseCase:
                     "Fix that and open it again.",
                     Action("open_session"),
                 ) from None
+
+
+class UseCase(LookingUseCase):
+    """One that also needs executors and jobs."""
+
+    _shared: Shared

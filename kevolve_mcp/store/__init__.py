@@ -2,38 +2,48 @@
 texts by content hash.
 
 `Store.open(home)` is the way in; its docstring is the contract. Importing this package loads no
-database library.
+database library; a module is loaded when one of its names is used.
 """
 
-from .records import (
-    Approval,
-    JobRecord,
-    JobState,
-    NewAsk,
-    NewNode,
-    NewSession,
-    NewSkill,
-    Owner,
-    SessionRecord,
-    SessionState,
-    SessionSummary,
-    SimilarKernel,
-    SkillEvent,
-    SkillEvidence,
-    SkillOutcome,
-    SkillRecord,
-    SkillState,
-    SkillUse,
-    SkillUseKind,
-    StoredEvaluation,
-)
-from .remembered import NodeDuel, PastBudget, SessionOptions, SessionOutcome, SimilarFound
-from .store import Store
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kevolve_mcp.lazy import loader
+
+if TYPE_CHECKING:
+    from .records import (
+        Approval,
+        JobRecord,
+        JobState,
+        Measured,
+        NewAsk,
+        NewNode,
+        NewSession,
+        NewSkill,
+        Owner,
+        SessionRecord,
+        SessionState,
+        SessionSummary,
+        SimilarKernel,
+        SkillEvent,
+        SkillEvidence,
+        SkillOutcome,
+        SkillRecord,
+        SkillState,
+        SkillUse,
+        SkillUseKind,
+        StoredEvaluation,
+    )
+    from .remembered import NodeDuel, PastBudget, SessionOptions, SessionOutcome, SimilarFound
+    from .store import Store
+    from .taught import taught_something
 
 __all__ = [
     "Approval",
     "JobRecord",
     "JobState",
+    "Measured",
     "NewAsk",
     "NewNode",
     "NewSession",
@@ -57,4 +67,43 @@ __all__ = [
     "SkillUseKind",
     "Store",
     "StoredEvaluation",
+    "taught_something",
 ]
+
+__getattr__ = loader(
+    __name__,
+    {
+        "records": (
+            "Approval",
+            "JobRecord",
+            "JobState",
+            "Measured",
+            "NewAsk",
+            "NewNode",
+            "NewSession",
+            "NewSkill",
+            "Owner",
+            "SessionRecord",
+            "SessionState",
+            "SessionSummary",
+            "SimilarKernel",
+            "SkillEvent",
+            "SkillEvidence",
+            "SkillOutcome",
+            "SkillRecord",
+            "SkillState",
+            "SkillUse",
+            "SkillUseKind",
+            "StoredEvaluation",
+        ),
+        "remembered": (
+            "NodeDuel",
+            "PastBudget",
+            "SessionOptions",
+            "SessionOutcome",
+            "SimilarFound",
+        ),
+        "store": ("Store",),
+        "taught": ("taught_something",),
+    },
+)

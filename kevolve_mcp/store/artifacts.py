@@ -7,11 +7,24 @@ import os
 import re
 import secrets
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from kevolve_mcp.errors import NotFound, StoreError
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_PROTOCOL = re.compile("::|://")
+
+
+class _Folder:
+    """What is needed of fsspec, for a local folder: to import that takes longer than to read a
+    tree's texts."""
+
+    def cat_file(self, path: str) -> bytes:
+        return Path(path).read_bytes()
+
+    def makedirs(self, path: str, exist_ok: bool) -> None:
+        os.makedirs(path, exist_ok=exist_ok)
 
 
 class Artifacts:
@@ -82,7 +95,9 @@ class Artifacts:
         return self.get(digest).decode()
 
     def _open(self) -> Any:
-        if self._fs is None:
+        if self._fs is None and not _PROTOCOL.search(self._url):
+            self._root, self._fs, self._local = os.path.abspath(self._url), _Folder(), True
+        elif self._fs is None:
             from fsspec.core import url_to_fs
 
             fs, root = url_to_fs(self._url)

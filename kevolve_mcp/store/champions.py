@@ -5,19 +5,18 @@ of those nodes that may be the best."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row
 
-from harness.types import CaseResult, from_json
 from kevolve_mcp.search.fitness import interval
 from kevolve_mcp.search.node import Node
 
-from . import notes, schema
-from .rows import SLICE, number
+from . import notes
+from .evaluations import case_results
+from .rows import number
 
 
 def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:
@@ -26,7 +25,7 @@ def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:
     rows: with seq, candidate, evaluation (the row id of the one that counts), status, fitness,
     eligible, annotations."""
     found = list(rows)
-    cases = _cases(connection, [row.evaluation for row in found])
+    cases = case_results(connection, [row.evaluation for row in found])
     return [
         Node(
             id=f"n{row.seq}",
@@ -46,7 +45,7 @@ def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:
 
 def completed(connection: Connection, nodes: Sequence[Node]) -> tuple[Node, ...]:
     """Nodes as `load_nodes` gives them, with what `search.ranking` has to know."""
-    cases = _cases(connection, [number(node.evaluation, "e") for node in nodes])
+    cases = case_results(connection, [number(node.evaluation, "e") for node in nodes])
     return tuple(
         replace(
             node,
@@ -54,15 +53,3 @@ def completed(connection: Connection, nodes: Sequence[Node]) -> tuple[Node, ...]
         )
         for node in nodes
     )
-
-
-def _cases(connection: Connection, evaluations: list[int]) -> defaultdict[int, list[CaseResult]]:
-    c = schema.case_results
-    found: defaultdict[int, list[CaseResult]] = defaultdict(list)
-    for start in range(0, len(evaluations), SLICE):
-        query = select(c.c.evaluation, c.c.data).where(
-            c.c.evaluation.in_(evaluations[start : start + SLICE])
-        )
-        for row in connection.execute(query.order_by(c.c.evaluation, c.c.position)):
-            found[row.evaluation].append(from_json(CaseResult, row.data))
-    return found

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, Table, insert, select
 
-from harness.types import Environment, Evaluation, from_json, to_json
+from harness.types import CaseResult, Environment, Evaluation, from_json, to_json
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import NotFound, StoreError, UsageError
 
 from . import schema
 from .engine import Database
 from .environments import load_environments, put_environment
-from .records import StoredEvaluation
-from .rows import number, session_row
+from .records import Measured, StoredEvaluation
+from .rows import SLICE, number, session_row
 
 
 class Evaluations:
@@ -38,6 +38,21 @@ class Evaluations:
         """Raises NotFound."""
         with self._database.read() as connection:
             return get_evaluation(connection, identifier)
+
+    def measured(self, identifiers: Iterable[str]) -> dict[str, Measured]:
+        """What was measured in each of these, in a few queries for all. One that is not there is
+        left out."""
+        e, found = schema.evaluations, dict[str, Measured]()
+        ids = [number(identifier, "e") for identifier in identifiers]
+        with self._database.read() as connection:
+            cases = case_results(connection, ids)
+            for start in range(0, len(ids), SLICE):
+                query = select(e.c.id, e.c.target, e.c.seconds, e.c.device_seconds)
+                for row in connection.execute(query.where(e.c.id.in_(ids[start : start + SLICE]))):
+                    found[f"e{row.id}"] = Measured(
+                        row.target, row.seconds, row.device_seconds, tuple(cases[row.id])
+                    )
+        return found
 
     def find(self, key: str) -> StoredEvaluation | None:
         """The newest with exactly this key (`harness.types.evaluation_key`), None without one."""
@@ -137,6 +152,35 @@ def get_evaluation(connection: Connection, identifier: str) -> StoredEvaluation:
     return found[0]
 
 
+def case_results(
+    connection: Connection, evaluations: Sequence[int]
+) -> defaultdict[int, list[CaseResult]]:
+    """The cases of each, in their order. Raises StoreError."""
+    c = schema.case_results
+    found: defaultdict[int, list[CaseResult]] = defaultdict(list)
+    for start in range(0, len(evaluations), SLICE):
+        query = select(c.c.evaluation, c.c.data).where(
+            c.c.evaluation.in_(evaluations[start : start + SLICE])
+        )
+        for row in connection.execute(query.order_by(c.c.evaluation, c.c.position)):
+            found[row.evaluation].append(_case(row.evaluation, row.data))
+    return found
+
+
+def _case(evaluation: int, data: Any) -> CaseResult:
+    try:
+        return from_json(CaseResult, data)
+    except ValueError as error:
+        raise _unreadable(evaluation, error) from error
+
+
+def _unreadable(evaluation: int, error: ValueError) -> StoreError:
+    return StoreError(
+        f"evaluation e{evaluation} cannot be read: {error}.",
+        "It was written by another version of KEvolve; use that version to read it.",
+    )
+
+
 def signal_names(connection: Connection, evaluations: Select[Any]) -> dict[int, tuple[str, ...]]:
     """Names in order, by evaluation, for the evaluations that the query selects."""
     s = schema.signals
@@ -198,8 +242,5 @@ def _stored(
     try:
         evaluation = from_json(Evaluation, data)
     except ValueError as error:  # CodecError, or a signal that has left the vocabulary
-        raise StoreError(
-            f"evaluation e{row.id} cannot be read: {error}.",
-            "It was written by another version of KEvolve; use that version to read it.",
-        ) from error
+        raise _unreadable(row.id, error) from error
     return StoredEvaluation(f"e{row.id}", row.session, row.created, evaluation)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from harness.types import Budget, Candidate, Evaluation, Goal, Policy, Task
+from harness.types import Budget, Candidate, CaseResult, Evaluation, Goal, Policy, Task
 from kevolve_mcp.search.node import Meeting, Node, Role
 from kevolve_mcp.search.provenance import NOBODY, AuthorId, Origin
 from kevolve_mcp.search.tree import Expansion
@@ -119,6 +119,17 @@ class StoredEvaluation:
     session: str | None
     created: float
     evaluation: Evaluation
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a tree wants to know of a node's evaluation. seconds: what it took; device_seconds: for
+    so long it had the device."""
+
+    target: str
+    seconds: float
+    device_seconds: float
+    cases: tuple[CaseResult, ...]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from kevolve_mcp.actions import Action, Say
 from .layout import Section
 
 OWN = ""  # in place of an ask: the author wrote it itself
+LEARNED = "skills/learned/"  # ids of pages that searches of this home have written
 
 
 def source_key(node: str) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kevolve_mcp.quantities import times
-from kevolve_mcp.search.node import Meeting
+
+if TYPE_CHECKING:
+    from kevolve_mcp.search.node import Meeting
 
 _MET = {
     "faster": "beat",

@@ -7,6 +7,6 @@ wherever it is shown.
 """
 
 from .collection import Documents
-from .views import PREFIX, Listed, PassageHits, Registered, without_documents
+from .views import Listed, Registered, without_documents
 
-__all__ = ["PREFIX", "Documents", "Listed", "PassageHits", "Registered", "without_documents"]
+__all__ = ["Documents", "Listed", "Registered", "without_documents"]

@@ -19,7 +19,7 @@ from kevolve_mcp.actions import Action
 from ..applicability import applicable, target_fit
 from ..errors import DocumentError, PageNotFound
 from ..page import Page
-from ..search import Hit, TextMatch, rank
+from ..search import Hit, PassageHits, TextMatch, rank
 from .cleaning import one_line
 from .excerpt import excerpt
 from .passage_index import PassageMatch
@@ -27,7 +27,7 @@ from .proposing import words_of
 from .refreshing import refresh
 from .registration import Source, check_name, forget, register, reviewed, sources, target_of
 from .upkeep import NAMED, Kept, Upkeep
-from .views import PREFIX, Listed, PassageHits, Registered, as_page, listed, shown
+from .views import PREFIX, Listed, Registered, as_page, listed, shown
 
 MAX_HITS = 10  # passages in one answer: the library's own pages stay in it
 PER_DOCUMENT = 4
@@ -145,6 +145,10 @@ class Documents:
     def targets(self) -> tuple[str, ...]:
         """Those that documents are registered for."""
         return tuple(dict.fromkeys(source.target for source in sources(self.home)[0]))
+
+    def names(self, page_id: str) -> bool:
+        """Whether it is the id of a document or passage, there or not."""
+        return page_id.startswith(PREFIX)
 
     def page(self, page_id: str) -> Page:
         """A passage ("documents/NAME/FILE@7"), or a document whole ("documents/NAME/FILE"). Raises

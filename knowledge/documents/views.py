@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..page import Page
-from ..search import Hit
 from .cleaning import one_line, quoted
 from .passage_index import Document
 from .passages import DocumentPassage
@@ -52,16 +51,6 @@ class Registered:
     folder: Path
     review: Path
     documents: tuple[Listed, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class PassageHits:
-    """hits: passages, best first. coverage: the largest share of the question's words, rare ones
-    counting more, that one of them holds. notes: on the documents."""
-
-    hits: tuple[Hit, ...] = ()
-    coverage: float = 0.0
     notes: tuple[str, ...] = ()
 
 

@@ -299,7 +299,7 @@ def test_the_committed_index_is_current() -> None:
 def test_importing_brings_in_no_database_or_harness() -> None:
     code = (
         "import sys, knowledge; print([m for m in ('harness', 'torch', 'mcp', 'sqlalchemy', "
-        "'kevolve_mcp.settings') if m in sys.modules])"
+        "'kevolve_mcp.settings', 'knowledge.documents', 'filelock') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

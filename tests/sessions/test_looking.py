@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kevolve_mcp.errors import NotFound, UsageError
+from kevolve_mcp.errors import NotFound, StoreError, UsageError
 from kevolve_mcp.sessions import pages
 from kevolve_mcp.sessions.types import SessionSpec
 
@@ -99,3 +99,18 @@ async def test_wrong_ids_teach(bench: Bench) -> None:
         assert (await service.tree(session, node_id="n1", diff_base="parent")).heading.startswith(
             "n0 -> n1: "
         )
+
+
+async def test_sessions_and_trees_are_shown_without_the_texts_of_kernels(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, SessionSpec(bench.task()))
+        await told(service, session, kernel(1.2))
+        whole = await service.tree(session), await service.tree()
+    home = bench.home / "home"
+    for file in (home / "artifacts").rglob("*"):
+        if file.is_file() and kernel(1.2) in file.read_text():
+            file.unlink()
+    async with bench.service() as service:
+        assert (await service.tree(session), await service.tree()) == whole
+        with pytest.raises(StoreError, match="missing"):
+            await service.source(session, "n1")

@@ -1,8 +1,9 @@
 """This machine: what looks, decides and judges is called in this process; a server is built where a
 tool runs jobs, and started where it has to live on its own.
 
-Commands that only look need no protocol, and importing one takes longer than any of them: the same
-views, in the same words, from a service that runs no job, since it would be gone before the end.
+Commands that only look need neither protocol nor service, and importing one takes longer than any
+of them: the same views, in the same words, from the home. Where a person decides something, a
+service does it that runs no job, since it would be gone before the end.
 Commands that start a job and wait for it build the server in this process and call it in memory:
 one import instead of two processes, the same tools and the same answers.
 
@@ -18,10 +19,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+
+from anyio import CancelScope
 
 from kevolve_mcp.errors import StoreError
 from kevolve_mcp.lazy import nothing_is_garbage
@@ -36,12 +40,16 @@ if TYPE_CHECKING:
     from kevolve_mcp.driver import Answer, Connection, OpenClient, Tools
     from kevolve_mcp.driver.tools import ProgressListener
     from kevolve_mcp.executors.base import Executor
-    from kevolve_mcp.sessions import Service
+    from kevolve_mcp.server.phrase import Phrase
+    from kevolve_mcp.server.results import KnowledgeReply, ViewReply
+    from kevolve_mcp.sessions import Home, Service
     from kevolve_mcp.sessions.types import Text
 
     from ..diagnosis import Diagnosis
     from ..judging import Order
     from .base import Announce, Judge
+
+    Look = Callable[..., Awaitable[tuple[Phrase, ViewReply | KnowledgeReply]]]
 
 
 class Local:
@@ -58,8 +66,14 @@ class Local:
 
     @asynccontextmanager
     async def looking(self) -> AsyncIterator[Tools]:
-        async with self.service("") as service:
-            yield _Looking(service)
+        from kevolve_mcp.sessions import Home
+
+        home = Home(Settings())
+        try:
+            yield _Looking(home)
+        finally:
+            with CancelScope(shield=True):
+                await home.close()
 
     @asynccontextmanager
     async def tools(self, python: str = "") -> AsyncIterator[Tools]:
@@ -122,24 +136,47 @@ class Local:
 
 
 class _Looking:
-    """`Tools` that only look, on a service in this process."""
+    """`Tools` that only look, on a home, in this process. Each imports what it needs alone."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, home: Home) -> None:
+        self._home = home
 
     async def call(
         self, tool: str, arguments: dict[str, Any], progress: ProgressListener | None = None
     ) -> Answer:
         from kevolve_mcp.driver.tools import Answer
-        from kevolve_mcp.server import looking
 
-        looks = {
-            "tree_view": looking.tree,
-            "knowledge_search": looking.search,
-            "knowledge_read": looking.read,
-        }
-        phrase, reply = await looks[tool](self._service, **arguments)  # type: ignore[operator]
+        with nothing_is_garbage():
+            phrase, reply = await _LOOKS[tool](self._home)(**arguments)
         return Answer(reply.model_dump(mode="json"), phrase.body)
+
+
+def _tree_view(home: Home) -> Look:
+    from kevolve_mcp.server import looking
+    from kevolve_mcp.sessions import Looking
+
+    return partial(looking.tree, Looking(home))
+
+
+def _knowledge_search(home: Home) -> Look:
+    from kevolve_mcp.server import knowledge
+    from kevolve_mcp.sessions import Knowledge
+
+    return partial(knowledge.search, Knowledge(home))
+
+
+def _knowledge_read(home: Home) -> Look:
+    from kevolve_mcp.server import knowledge
+    from kevolve_mcp.sessions import Knowledge
+
+    return partial(knowledge.read, Knowledge(home))
+
+
+_LOOKS = {
+    "tree_view": _tree_view,
+    "knowledge_search": _knowledge_search,
+    "knowledge_read": _knowledge_read,
+}
 
 
 def open_executor(python: str, near: Path | None) -> Executor:

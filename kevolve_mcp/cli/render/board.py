@@ -14,10 +14,10 @@ from harness.types import Budget, Spent
 from kevolve_mcp import api
 from kevolve_mcp.actions import sentences
 from kevolve_mcp.driver import events
-from kevolve_mcp.quantities import NOTHING, duration, microseconds, speedup
-from kevolve_mcp.search import no_winner
+from kevolve_mcp.quantities import duration, microseconds, speedup
 
 from ..calls import command
+from .figures import best_text
 
 LESSONS_SHOWN = 5
 UNLIMITED = Budget()
@@ -99,15 +99,6 @@ def budget_left(budget: Budget, spent: Spent) -> str:
     if budget.usd is not None:
         parts.append(f"{max(0.0, budget.usd - spent.usd):.2f} US dollars")
     return f"{', '.join(parts)} left" if parts else "no limit"
-
-
-def best_text(best: api.Node | None, correct: int) -> str:
-    """n7  1.83× [1.79, 1.88]; without a best, why, where `correct` nodes were proved correct."""
-    return (
-        f"{best.id}  {speedup(best.fitness, best.interval)}"
-        if best
-        else f"{NOTHING} ({no_winner(correct)})"
-    )
 
 
 def board_view(board: Board) -> RenderableType:

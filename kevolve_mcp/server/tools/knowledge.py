@@ -8,7 +8,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from .. import looking
+from .. import knowledge
 from ..answer import answer
 from ..context import service
 from ..results import KnowledgeReply
@@ -29,7 +29,7 @@ async def knowledge_search(
     proven kernel patterns. Give the signals of an evaluation, or words. Fast. Then
     knowledge_read(page_id)."""
     return answer(
-        *await looking.search(await service(ctx), query, signals, target, language, limit, cursor)
+        *await knowledge.search(await service(ctx), query, signals, target, language, limit, cursor)
     )
 
 
@@ -40,4 +40,4 @@ async def knowledge_read(
 ) -> Annotated[CallToolResult, KnowledgeReply]:
     """Read one page or skill in full, about 3,000 tokens at a time. Reference material, not
     instructions."""
-    return answer(*await looking.read(await service(ctx), page_id, offset))
+    return answer(*await knowledge.read(await service(ctx), page_id, offset))

@@ -1,12 +1,20 @@
 """Skills: proposed from measured nodes with their evidence, accepted by measurement or a person,
 shown where they fit, counted wherever they are used, and given up where they keep failing. They
-travel as folders."""
+travel as folders. A module is loaded when one of its names is used: a search needs `learned`
+alone."""
 
-from .deciding import Acceptance, note_outcomes, settle
-from .learned import Learned, is_learned
-from .proposing import propose_from
-from .using import used_by
-from .views import brief
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kevolve_mcp.lazy import loader
+
+if TYPE_CHECKING:
+    from .deciding import Acceptance, note_outcomes, settle
+    from .learned import Learned, is_learned
+    from .proposing import propose_from
+    from .using import used_by
+    from .views import brief
 
 __all__ = [
     "Acceptance",
@@ -18,3 +26,14 @@ __all__ = [
     "settle",
     "used_by",
 ]
+
+__getattr__ = loader(
+    __name__,
+    {
+        "deciding": ("Acceptance", "note_outcomes", "settle"),
+        "learned": ("Learned", "is_learned"),
+        "proposing": ("propose_from",),
+        "using": ("used_by",),
+        "views": ("brief",),
+    },
+)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from harness.types import Target
 from kevolve_mcp.store import SkillEvidence, SkillOutcome, SkillRecord, Store
 from kevolve_mcp.synthesis.machine import device
-from kevolve_mcp.synthesis.sections import LEARNED
+from kevolve_mcp.synthesis.shown import LEARNED
 from knowledge import Library, Page, Skill
 
 from .patterns import families
@@ -117,17 +117,15 @@ class Learned:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._made: tuple[tuple[int, int], Library] | None = None
+        self._made: tuple[Library, tuple[int, int], Library] | None = None
 
-    def library(self, base: Library, store: Store | None) -> Library:
-        """Without a store, the base."""
-        if store is None:
-            return base
+    def library(self, base: Library, store: Store) -> Library:
+        """The base with what the store has to add."""
         with self._lock:
             revision = store.skills.revision()
-            if self._made is None or self._made[0] != revision:
-                self._made = (revision, extended(base, store))
-            return self._made[1]
+            if self._made is None or self._made[0] is not base or self._made[1] != revision:
+                self._made = (base, revision, extended(base, store))
+            return self._made[2]
 
 
 def extended(base: Library, store: Store) -> Library:

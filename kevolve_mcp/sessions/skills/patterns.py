@@ -10,7 +10,6 @@ from typing import Any
 from harness.types import Target, Task
 from kevolve_mcp.errors import UsageError
 from kevolve_mcp.store import NewSkill, SkillRecord
-from kevolve_mcp.synthesis.skills import mismatch
 from knowledge import Page, Skill
 from knowledge.families import FAMILIES, of_operators
 
@@ -86,6 +85,8 @@ def _check_word(name: str, word: str) -> None:
 
 def check_fits(pattern: Mapping[str, Any], task: Task, target: str, language: str) -> None:
     """Raises UsageError unless the pattern fits the task that it was found on."""
+    from kevolve_mcp.synthesis.skills import mismatch
+
     page = Page("skills/new", "new", "skill", "new", "")
     why = mismatch(Skill("skills/new", page, pattern=dict(pattern)), task, target, language)
     if why:

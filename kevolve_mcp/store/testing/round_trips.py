@@ -13,7 +13,7 @@ from kevolve_mcp.errors import NotFound, UsageError
 from kevolve_mcp.search.provenance import USER_FILE, AuthorId
 from kevolve_mcp.search.tree import ROOT
 
-from ..records import NewNode, NewSession
+from ..records import Measured, NewNode, NewSession
 from ..remembered import SessionOptions
 from ..samples import (
     ENVIRONMENT,
@@ -134,6 +134,14 @@ class RoundTrips(Suite):
             assert [
                 e.evaluation for e in store.evaluations.list(task=task.digest, device="cpu:other")
             ][:1] == [other_device]
+            assert store.evaluations.measured([identifier, "e999999"]) == {
+                identifier: Measured(
+                    evaluation.target,
+                    evaluation.seconds,
+                    evaluation.device_seconds,
+                    evaluation.cases,
+                )
+            }
 
     def test_telling_twice_gives_the_first_node(self, tmp_path: Path) -> None:
         with self.store(tmp_path) as store:

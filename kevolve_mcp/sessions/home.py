@@ -1,0 +1,120 @@
+"""What lies in one home, opened when it is first needed: the store, its trees, and the library of
+what is known. Whoever only looks needs no more; nothing is imported that a look does not use."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import anyio
+from anyio import to_thread
+
+from kevolve_mcp.settings import Settings
+
+if TYPE_CHECKING:
+    from kevolve_mcp.store import JobRecord, Store
+    from knowledge import Documents, Library, MakeNearness
+
+    from .skills import Learned
+    from .trees import Trees
+
+P = ParamSpec("P")
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+class Home:
+    """The store is opened and migrated at the first call that needs it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.on_store: Callable[[Store], None] = lambda store: None
+        self._store: Store | None = None
+        self._opening = anyio.Lock()
+        self._library: Library | None = None
+        self._documents: Documents | None = None
+
+    async def store(self) -> Store:
+        """Raises StoreError."""
+        if self._store is None:
+            async with self._opening:
+                if self._store is None:
+                    from kevolve_mcp.store import Store
+
+                    self._store = await self.thread(
+                        Store.open, self.settings.home, self.settings.database
+                    )
+                    self.on_store(self._store)
+        return self._store
+
+    async def thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """A blocking call in a worker thread; cancelling the caller waits for it, so a transaction
+        ends one way or the other."""
+        return await to_thread.run_sync(functools.partial(function, *args, **kwargs))
+
+    @cached_property
+    def trees(self) -> Trees:
+        from .trees import Trees
+
+        return Trees()
+
+    async def opening(self, session: str) -> JobRecord | None:
+        """The newest job that was to open a session of this name."""
+        store = await self.store()
+        jobs = await self.thread(lambda: [store.jobs.seen(job) for job in store.jobs.list()])
+        return next((job for job in jobs if opens(job) == session), None)
+
+    def library(self) -> Library:
+        """Built-in knowledge, the registered documents and, once the store is open, the skills
+        accepted there; loading it takes some milliseconds, so call it from a worker thread."""
+        if self._library is None:
+            from knowledge import Library
+
+            self._library = Library.builtin(nearness=self._nearness())
+        if self._documents is None and (folder := self.settings.home / "documents").is_dir():
+            from knowledge import Documents
+
+            self._documents = Documents(folder)
+            self._library = self._library.with_documents(self._documents)
+        if self._store is None:
+            return self._library
+        return self._learned.library(self._library, self._store)
+
+    @cached_property
+    def _learned(self) -> Learned:
+        from .skills import Learned
+
+        return Learned()
+
+    def _nearness(self) -> MakeNearness | None:
+        if not self.settings.vectors:
+            return None
+        from kevolve_mcp.retrieval import nearness
+
+        return nearness(self.settings)
+
+    def count_gap(self, query: str, signals: Sequence[str], target: str) -> None:
+        """Note that nothing answers this. A file that cannot be written is the log's affair: the
+        answer does not depend on it."""
+        import sqlite3
+
+        from knowledge import Gaps
+
+        try:
+            Gaps(self.settings.home / "gaps.db").record(query, signals, target)
+        except (OSError, sqlite3.Error) as error:
+            log.warning("a question without an answer could not be counted: %s", error)
+
+    async def close(self) -> None:
+        if self._library is not None:
+            self._library.close()
+        if self._store is not None:
+            await self.thread(self._store.close)
+
+
+def opens(job: JobRecord) -> str:
+    """The name that a session opened by this job gets, "" for another job."""
+    return str(job.payload.get("name", "")) if job.kind == "open" else ""
