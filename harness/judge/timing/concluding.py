@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ...types import Case, CaseResult, Signal
+from ...types import Case, CaseResult, Ceilings, Signal
 from ..device import roofline
 from ..failures import Failure
 from ..figures import statistics
@@ -183,16 +183,21 @@ def _of_clocks(context: StageContext, case: Case, times: CaseTimes) -> Failure |
 
 
 def _roofline_us(context: StageContext, case: Case, own: CaseTimes, latency_us: float) -> float:
-    """The roofline of a case, 0 for none. What a baseline reached can be reached; and ceilings that
-    a candidate exceeds are measured again before it is accused, since other programs may have had
-    the memory when they were measured."""
-    family = context.task.family
-    found = min([case.roofline_time_us, *medians(own).values()]) if case.roofline_time_us else 0.0
+    """The roofline of a case, 0 for none, by the ceilings that the diagnosis names as well. What a
+    baseline reached can be reached; and ceilings that a candidate exceeds are measured again before
+    it is accused, since other programs may have had the memory when they were measured."""
+    if not case.roofline_time_us:
+        return 0.0
+    family, working_set = context.task.family, context.task.pools[case.name].working_set
+
+    def reachable_us(ceilings: Ceilings) -> float:
+        least_us = roofline.roofline_time_us(case, ceilings, working_set)
+        return min([least_us, *medians(own).values()])
+
+    found = reachable_us(context.machine.ceilings_of(family))
     if _is_implausible(latency_us, found) or latency_us < _floor_us(context, case):
         with context.lock.hold(context.cancel):
-            ceilings = context.machine.ceilings_again(family)
-        working_set = context.task.pools[case.name].working_set
-        found = min(found, roofline.roofline_time_us(case, ceilings, working_set))
+            found = reachable_us(context.machine.ceilings_again(family))
     return found
 
 
