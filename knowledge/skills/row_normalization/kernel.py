@@ -38,6 +38,10 @@ SOURCE = r'''
 #include <immintrin.h>
 #endif
 
+#if !defined(__AVX512F__) && VECTOR > 8                // a vector wider than the machine's passes through memory: half as fast
+#undef VECTOR
+#define VECTOR 8
+#endif
 typedef float vec __attribute__((vector_size(VECTOR * 4)));
 typedef float vec_u __attribute__((vector_size(VECTOR * 4), aligned(4), may_alias));
 

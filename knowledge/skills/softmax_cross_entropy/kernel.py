@@ -31,6 +31,10 @@ SOURCE = r'''
 #include <cstdint>
 #include <limits>
 
+#if !defined(__AVX512F__) && VECTOR > 8                // a vector wider than the machine's passes through memory: half as fast
+#undef VECTOR
+#define VECTOR 8
+#endif
 typedef float vec __attribute__((vector_size(VECTOR * 4)));
 typedef float vec_u __attribute__((vector_size(VECTOR * 4), aligned(4), may_alias));
 typedef int32_t ivec __attribute__((vector_size(VECTOR * 4)));
