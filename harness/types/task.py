@@ -40,7 +40,8 @@ class Case:
     """One setting of a task. `arguments` are the keyword arguments of get_inputs/get_init_inputs.
 
     bytes_held: of inputs, parameters and outputs. bytes_min: what a call has to move of them, each
-    byte once: of tables that are looked up, the rows that the inputs drawn at opening pick.
+    byte once: of tables that are looked up, the rows that an operator picks with the inputs drawn
+    at opening.
     bytes_written: the outputs alone.
     operations: floating-point operations of the reference (torch's flop counter for contractions
     plus one per element of every other operator).

@@ -14,22 +14,26 @@ _UNREAD = ("_like", "is_same_size")  # ends of names: shapes are asked for, cont
 
 
 class Reads:
-    """Watches the operators inside the `with` block. leaves: the tensors of interest, contiguous.
+    """Watches the operators inside the `with` block. leaves: the tensors of interest.
 
-    A tensor counts once, however often it is read, and never by more than it has; of a table that
-    is looked up only the rows that were picked count, each once; of a view only what it shows. A
-    tensor that no operator was seen to read counts whole: code that the framework does not
-    dispatch may have read it.
+    A tensor never counts by more than the memory that it takes, however often it is read; of a
+    table that is looked up only the rows that an operator picks count, each once; of a view only
+    what it shows. A tensor that no operator was seen to read counts whole: code that the framework
+    does not dispatch may have read it.
     """
 
     def __init__(self, leaves: Sequence[Any]) -> None:
-        self._leaves = sorted((t.data_ptr(), t.nbytes) for t in leaves if t.nbytes)
+        found: dict[int, int] = {}
+        for leaf in leaves:
+            if _lies(leaf) and leaf.numel():
+                found[leaf.data_ptr()] = max(found.get(leaf.data_ptr(), 0), _extent(leaf))
+        self._leaves = sorted(found.items())
         self._starts = [start for start, _ in self._leaves]
         self._read = [0] * len(self._leaves)
         self._mode: Any = None
 
     def __enter__(self) -> Reads:
-        from torch.utils._python_dispatch import TorchDispatchMode
+        from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
         watch = self._watch
 
@@ -38,7 +42,8 @@ class Reads:
                 self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None
             ) -> Any:
                 result = func(*args, **(kwargs or {}))
-                watch(func, (*args, *(kwargs or {}).values()), result)
+                with _disable_current_modes():  # what is counted here is no operator of the task
+                    watch(func, (*args, *(kwargs or {}).values()), result)
                 return result
 
         self._mode = ReadsMode()  # type: ignore[no-untyped-call]
@@ -69,13 +74,24 @@ class Reads:
 
     def _leaf(self, tensor: Any) -> int | None:
         """The number of the leaf in whose memory a tensor begins."""
-        if tensor.is_meta or tensor.is_sparse:
+        if not _lies(tensor):
             return None
         address = tensor.data_ptr()
         found = bisect.bisect_right(self._starts, address) - 1
         if found < 0 or address >= sum(self._leaves[found]):
             return None
         return found
+
+
+def _lies(tensor: Any) -> bool:
+    """Whether it has an address."""
+    return str(tensor.layout) == "torch.strided" and not tensor.is_meta
+
+
+def _extent(tensor: Any) -> int:
+    """Bytes from its first element to its last: of one that is expanded, those that are there."""
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    return int((1 + sum((count - 1) * step for count, step in steps)) * tensor.itemsize)
 
 
 def _is_view(func: Any) -> bool:

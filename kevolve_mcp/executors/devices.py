@@ -40,7 +40,9 @@ def placed(target: str) -> bool:
 
 def in_flight(task: Task, device: Device) -> int:
     """How many candidates of a search a GPU judges at once."""
-    if sum(case.bytes_held for case in task.cases) > MOST_SHARE * device.memory_bytes:
+    # a task of an older store knows no bytes that are held
+    held = sum(case.bytes_held or case.bytes_min for case in task.cases)
+    if held > MOST_SHARE * device.memory_bytes:
         return 1
     return max(1, min(JUDGES, len(os.sched_getaffinity(0)) // CORES))
 

@@ -3,6 +3,7 @@ is a lucky one."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from .node import Meeting, Node
@@ -12,9 +13,9 @@ def standings(nodes: Iterable[Node]) -> dict[str, float]:
     """What is known of each node, by id: that F is at least so much.
 
     It is the lower end of F's interval, or what is known of the one that it met in the same rounds
-    times the lower end of their ratio, whichever says more. Where it did not win, no more than is
-    known of that one, and less where it lost: the winner of a meeting stands above the loser, and
-    who was not told apart from the best stays behind it.
+    times the lower end of their ratio, whichever says more, within F's interval. Where it did not
+    win, no more than is known of that one, and less where it lost: the winner of a meeting stands
+    above the loser, and who was not told apart from the best stays behind it.
     """
     found: dict[str, float] = {}
     earlier: dict[str, Node] = {}
@@ -22,7 +23,9 @@ def standings(nodes: Iterable[Node]) -> dict[str, float]:
         value, met = node.assured, _met(node, earlier)
         if met is not None:
             base, (low, high) = found[met.other], met.interval or (0.0, 1.0)
-            value = max(value, base * low)
+            # a chain of wins proves no more than was measured of the last
+            most = max(node.span[1], math.nextafter(base, math.inf))
+            value = max(value, min(base * low, most))
             if not met.won:
                 value = min(value, base * min(high, 1.0))
         found[node.id] = value

@@ -227,8 +227,8 @@ def _gather(
 
 def _in_order(tree: Tree, nodes: Sequence[Node]) -> tuple[Node, ...]:
     """The correct ones best first, then the others, the newest first."""
-    failed = [n for n in nodes if n.failed]
-    return (*tree.in_order(n for n in nodes if not n.failed), *failed[::-1])
+    failed = sorted((n for n in nodes if n.failed), key=lambda n: -n.seq)
+    return (*tree.in_order(n for n in nodes if not n.failed), *failed)
 
 
 def _situation(

@@ -24,6 +24,8 @@ class Pool:
         self._interpreters: dict[int, tuple[Interpreter, ...]] = {}
         self._seen: dict[tuple[int, str, str], Environment] = {}
         self._lock = anyio.Lock()
+        self._asked: dict[int, anyio.Lock] = {}  # by executor: one description at a time
+        self._measured: set[int] = set()  # executors whose ceilings were asked for
 
     def get(self, python: str = "", near: Path | None = None) -> Executor:
         """near matters only without python."""
@@ -35,11 +37,15 @@ class Pool:
     async def report(self, executor: Executor, *, ceilings: bool = False) -> MachineReport:
         """`describe`, asked once per executor, and once more where nobody has wanted the ceilings
         before. Raises EvaluatorUnavailable, Unavailable."""
-        async with self._lock:
-            known = self._reports.get(id(executor))
-            if known is None or (ceilings and known.ceilings is None):
-                known = self._reports[id(executor)] = await executor.describe(ceilings=ceilings)
-        return known
+        key = id(executor)
+        wanted = self._asked.setdefault(key, anyio.Lock())
+        if key in self._reports and (not ceilings or key in self._measured):
+            return self._reports[key]  # while somebody measures the ceilings, too
+        async with wanted:
+            if key not in self._reports or (ceilings and key not in self._measured):
+                self._reports[key] = await executor.describe(ceilings=ceilings)
+                self._measured |= {key} if ceilings else set()
+        return self._reports[key]
 
     def known_report(self, executor: Executor) -> MachineReport | None:
         """The report, where somebody has asked for it already."""

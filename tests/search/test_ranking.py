@@ -94,3 +94,20 @@ def test_no_loser_ever_stands_above_its_winner(situation, data) -> None:
         assert ahead or each.met.verdict != "faster"
         assert not ahead or each.met.verdict == "faster"
     assert made.best() == champion(nodes)
+
+
+def test_a_chain_of_wins_proves_no_more_than_was_measured_of_the_last() -> None:
+    made = tree(
+        node(1, 2.0, interval=(1.9, 2.2)),
+        node(2, 2.1, interval=(2.0, 2.3), met=met(1, "faster", 1.16)),
+        node(3, 2.25, interval=(2.1, 2.4), met=met(2, "faster", 1.16)),
+    )
+    assert made.known["n2"] == 1.9 * 1.16 * 0.99
+    assert made.known["n3"] == 2.4
+    assert [n.id for n in made.frontier()] == ["n3", "n2", "n1"]
+    # the winner stays above whom it beat, whatever its own figures assure
+    below = tree(
+        node(1, 2.0, interval=(1.9, 2.2)),
+        node(2, 1.8, interval=(1.7, 1.95), met=met(1, "faster", 1.06)),
+    )
+    assert [n.id for n in below.frontier()] == ["n2", "n1"]

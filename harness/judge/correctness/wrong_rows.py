@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
-ROWS = 3  # that are shown
+ROWS = 2  # that are shown
 SHOWN = 8  # neighbouring elements of a row
-INPUTS = 8  # tensors of a call that are looked at
+INPUTS = 4  # tensors of a call that are looked at
 
 
 def dump(
@@ -26,7 +26,7 @@ def dump(
         candidate: An output, of any shape.
         expected: What is expected of it, of the same shape.
         wrong: Which elements are wrong, at least one.
-        inputs: The tensors of the call, in their order; the first eight are shown.
+        inputs: The tensors of the call, in their order; the first four are shown.
     """
     width, inputs = expected.shape[-1] if expected.dim() else 1, inputs[:INPUTS]
     rows = wrong.reshape(-1, width).any(dim=1).nonzero().flatten().tolist()

@@ -50,6 +50,7 @@ CHANGED = (
     "outputs changed while they were still held: one buffer, or a few in turn, for several calls. "
     "Return memory of its own from every call; it may serve again once nobody refers to it"
 )
+LOOKS = 3  # at a device's memory in each half, in rounds that nobody foresees
 KEPT_BYTES = 32 << 20  # of timed outputs that wait for being verified
 
 
@@ -176,6 +177,7 @@ class _Rounds:
         self._storage = sides.slots[""].storage(places, pool.warm + pool.calls)
         self._kept: list[tuple[Any, Group]] = []
         self._half = pool.halves[0]
+        self._on_device = isinstance(sides, Queued)
 
     def run(self, half: Half, turn: Turn, memory: MemoryUse) -> None:
         """The rounds of one half. memory: of the candidate, before any of them is measured."""
@@ -192,6 +194,7 @@ class _Rounds:
         later = self._most // 2 if len(pool.halves) > 1 else 0
         rounds = later if half.state else self._most - later
         offset = self._rng.randrange(rounds)
+        looked = self._rng.sample(range(rounds), min(LOOKS, rounds)) if self._on_device else ()
         for number in range(rounds):
             self._rng.shuffle(names)
             for position, name in enumerate(names):
@@ -208,6 +211,8 @@ class _Rounds:
                 if name == self._baseline:
                     self._block.gap_ns.append(float(result.outside_ns - result.inside_ns))
                 note(self._block, result, pool.calls, candidate=not name)
+            if number in looked:
+                memory.look()  # what it makes ready in one call it may give back in another
         # not between the rounds: one side's process would be warmer for them
         for _ in range(min(rounds, sides.NULL_TURNS)):
             self._block.null_ns += sides.nothing(turn)

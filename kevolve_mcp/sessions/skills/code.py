@@ -17,7 +17,7 @@ from . import wording
 
 _TOKEN = re.compile(
     r"""
-    (?P<division> [\w)\]][ \t]*//[ \t]*(?=[\w(-]) )
+    (?P<division> [\w)\]][ \t]*//(?:=|[ \t]*(?=[\w(-])) )
   | (?P<comment> \#(?!(?:include|define|pragma|if|else|elif|endif)\b)[^\n]* | //[^\n]*
                | /\*.*?(?:\*/|\Z) )
   | (?P<long> \"\"\".*?(?:\"\"\"|\Z) | '''.*?(?:'''|\Z) )

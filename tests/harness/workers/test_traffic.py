@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.types import Case
+from harness.types import Case, Task
 from kevolve_mcp.executors.testing import Opened
 
 TABLE = 1000 * 64 * 4  # bytes
@@ -12,6 +12,10 @@ PICKED = 50 * 64 * 4
 
 
 def opened(judge: Opened, body: str, inputs: str) -> Case:
+    return task(judge, body, inputs).cases[0]
+
+
+def task(judge: Opened, body: str, inputs: str) -> Task:
     source = (
         "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\n"
         "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
@@ -19,7 +23,7 @@ def opened(judge: Opened, body: str, inputs: str) -> Case:
         f"    def forward(self, *given):\n        return {body}\n\n\n"
         f"def get_inputs():\n    return [{inputs}]\n\n\ndef get_init_inputs():\n    return []\n"
     )
-    return judge.run(judge.executor.open_task(source, "", "cpu", timed=False)).cases[0]
+    return judge.run(judge.executor.open_task(source, "", "cpu", timed=False))
 
 
 @pytest.mark.parametrize(
@@ -56,3 +60,21 @@ def test_what_is_read_twice_counts_once_and_of_a_view_what_it_shows(judge: Opene
 def test_what_no_operator_reads_counts_whole(judge: Opened) -> None:
     case = opened(judge, "given[0] * 2", "torch.randn(16, 64)")
     assert case.bytes_min == TABLE + 16 * 64 * 4 + case.bytes_written
+
+
+def test_counting_adds_no_operator_to_the_task(judge: Opened) -> None:
+    found = task(judge, "F.embedding(given[0], self.table)", "torch.arange(100) // 2")
+    assert dict(found.operators) == {"aten.embedding.default": 1}
+    assert not any("order equal values" in note for note in found.notes)
+
+
+def test_an_input_that_is_expanded_counts_by_what_is_there(judge: Opened) -> None:
+    case = opened(judge, "given[0] + self.table", "torch.randn(64).expand(1000, 64)")
+    assert case.bytes_min == 64 * 4 + TABLE + case.bytes_written
+    assert case.bytes_min == case.bytes_held
+
+
+@pytest.mark.parametrize("layout", ["to_sparse_csr()", "to_mkldnn().to_dense()"])
+def test_other_layouts_are_no_obstacle(judge: Opened, layout: str) -> None:
+    case = opened(judge, f"given[0].{layout} @ self.table", "torch.randn(64, 1000).relu()")
+    assert case.bytes_min == 64 * 1000 * 4 + TABLE + case.bytes_written
