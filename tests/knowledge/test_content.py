@@ -101,7 +101,8 @@ def test_pages_say_how_to_verify(library: Library) -> None:
 
 # what an environment names: a machine, or the tool whose output was looked at
 ENVIRONMENT = re.compile(
-    r"\b(VM|Zen \d|H100|H200|EPYC|Xeon|(?:fb)?triton|torch|clang|nvcc|ptxas|numpy|jax|flydsl|cutlass)\b|g\+\+",
+    r"\b(VM|Zen \d|H100|H200|EPYC|Xeon"
+    r"|(?:fb)?triton|torch|clang|nvcc|ptxas|numpy|jax|flydsl|cutlass)\b|g\+\+",
     re.IGNORECASE,
 )
 
