@@ -348,8 +348,7 @@ class ReferenceHost(host.Host):
             call = host.forward(model, upstream)
             recorder = operators.Recorder()
             before = [t.clone() for t in buffers.tensors_of(inputs)]
-            reads = traffic.Reads([*buffers.tensors_of(inputs), *modules.state(model).values()])
-            with recorder, reads:
+            with recorder:
                 first = task_file.attempt(lambda: call(inputs), _CALL, lines, *FORWARD)
             if not first:
                 raise TaskProblem(
@@ -382,7 +381,8 @@ class ReferenceHost(host.Host):
                 )
             same_memory = tensor_relations.same_memory(first, again)
             kept = {k: v.detach().cpu().clone() for k, v in modules.state(model).items()}
-            with torch.no_grad():
+            reads = traffic.Reads([*buffers.tensors_of(inputs), *modules.state(model).values()])
+            with torch.no_grad(), reads:
                 returned = model(*inputs[: len(drawn)])
             outputs = {**buffers.dense(buffers.plan(first)), "form": host.form_of(returned)}
             state = {

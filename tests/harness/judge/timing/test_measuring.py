@@ -85,7 +85,7 @@ class Bench:
             confirming=purpose in ("confirm", "export"),
             ablating=False,
             task=SimpleNamespace(
-                pools=defaultdict(lambda: SimpleNamespace(predictable=[])),
+                pools=defaultdict(lambda: SimpleNamespace(predictable=[], slot_bytes=64)),
                 family=cpu,
                 crowded=False,
                 restart=lambda **_: None,
