@@ -8,10 +8,12 @@ value. Inputs are mapped read-only.
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import functools
 import mmap
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -27,6 +29,7 @@ _SEAL_FUTURE_WRITE, _SEAL_WRITE, _SEAL_GROW, _SEAL_SHRINK, _SEAL_SEAL, _ADD_SEAL
     1,
     1033,
 )
+_SEALING_TRIES = 10  # of which each waits up to 0.15 s by itself
 _MAP_POPULATE = 0x8000
 
 # {"bytes": total, "leaves": [...], "tree": structure}; plain JSON because it crosses as JSON
@@ -45,10 +48,23 @@ def create(name: str, size: int, *, fixed: bool = True) -> int:
 
 def seal(fd: int, *, writable: bool = False) -> None:
     """Forbid growing and shrinking and, unless writable, writing for ever. No writable mapping may
-    exist."""
-    fcntl.fcntl(
-        fd, _ADD_SEALS, _SEAL_GROW | _SEAL_SHRINK | _SEAL_SEAL | (0 if writable else _SEAL_WRITE)
-    )
+    exist. The kernel is busy as long as anybody, itself included, is still at one of the pages."""
+    seals = _SEAL_GROW | _SEAL_SHRINK | _SEAL_SEAL | (0 if writable else _SEAL_WRITE)
+    for _ in range(_SEALING_TRIES):
+        if _sealed(fd, seals):
+            return
+        time.sleep(0.05)
+    fcntl.fcntl(fd, _ADD_SEALS, seals)
+
+
+def _sealed(fd: int, seals: int) -> bool:
+    try:
+        fcntl.fcntl(fd, _ADD_SEALS, seals)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        return False
+    return True
 
 
 def seal_for_others(fd: int) -> None:
