@@ -19,7 +19,8 @@ class DeviceFamily(Protocol):
     has; 0 for no limit. PATIENCE_S: seconds that a confirmation goes on for cases which its first
     processes leave inconclusive. PROCESS_US: by how much a call of equal processes is known to
     differ, as a standard deviation in microseconds. BEHIND: the share of the best F so far below
-    which one pair of processes suffices for a search.
+    which one pair of processes suffices for a search. NARROW_FACTOR: how many times the highest
+    measured rate of floating-point operations the narrowest formats of its kind may reach.
 
     SYNCHRONOUS: a call is over when it returns, and what the host sees of it is its time.
     ONE_BY_ONE: calls are timed alone, each with inputs that arrive for it. LAUNCH_US: microseconds
@@ -46,6 +47,8 @@ class DeviceFamily(Protocol):
     def PROCESS_US(self) -> float: ...
     @property
     def BEHIND(self) -> float: ...
+    @property
+    def NARROW_FACTOR(self) -> float: ...
     @property
     def SYNCHRONOUS(self) -> bool: ...
     @property

@@ -27,6 +27,7 @@ NAME, TORCH_DEVICE, MARGIN, ADDRESS_SPACE = "cuda", "cuda:0", Target("cuda").mar
 # scatter by 3 %, so that 1 % takes three dozen processes.
 PATIENCE_S, PROCESS_US = 30.0, 0.075
 BEHIND = 0.88  # of 58 single pairs of equal kernels the furthest came to 0.94 and 1.05 (H200)
+NARROW_FACTOR = 4.0  # of bfloat16: twice with eight bits, four times with four where there are any
 # 429 us for two launches of Triton were seen on an H200
 SYNCHRONOUS, ONE_BY_ONE, LAUNCH_US, EXTRA_FIGURES = False, False, 200.0, False
 OWN_MEMORY, SLOW_START = True, True

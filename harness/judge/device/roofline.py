@@ -56,6 +56,18 @@ def roofline_time_us(case: Case, ceilings: Ceilings, working_set: int) -> float:
     )
 
 
+def plausible_us(case: Case, ceilings: Ceilings, working_set: int, narrow_factor: float) -> float:
+    """What a kernel is not expected to stay below: the roofline, with operations at the highest
+    rate of any format. Exact kernels may compute in another one than the outputs have, such as
+    float32 from integers of eight bits. narrow_factor: of the device, see DeviceFamily."""
+    fastest = narrow_factor * max(ceilings.operations.values())
+    return max(
+        memory_us(case, ceilings, working_set),
+        1e6 * case.operations / fastest,
+        ceilings.launch_us,
+    )
+
+
 def impossible_us(case: Case, ceilings: Ceilings) -> float:
     """95 % of the time to write the outputs at the rate of the fastest level that can hold them, or
     of the launch floor."""

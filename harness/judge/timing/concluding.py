@@ -57,13 +57,13 @@ def conclude(
     compared = compare(context, times, case.name, best, rng)
     latency_us = statistics.median([us for process in own.confirmed(best) for _, us in process])
     signals = blocks.doubts(case.name, own)
-    roofline_us = _roofline_us(context, case, own, latency_us)
+    roofline_us, plausible_us = _bounds_us(context, case, own, latency_us)
     if not context.ablating and (failure := _of_speed(context, case, latency_us)):
         return Conclusion(result, tuple(signals), failure)
-    if _is_implausible(latency_us, roofline_us):
+    if _is_implausible(latency_us, plausible_us):
         text = (
-            f"case {case.name}: {latency_us:.1f} us beats the measured roofline of "
-            f"{roofline_us:.1f} us"
+            f"case {case.name}: {latency_us:.1f} us is far below the {plausible_us:.1f} us that "
+            "its bytes, or its operations in the narrowest format, take at the measured rates"
         )
         signals.append(Signal("suspect.implausible_speed", text))
     compared, why = _vouched(context, case, compared, times, latency_us)
@@ -182,22 +182,27 @@ def _of_clocks(context: StageContext, case: Case, times: CaseTimes) -> Failure |
     return Failure("reward_hack", text, (Signal("cheat.clock", text),))
 
 
-def _roofline_us(context: StageContext, case: Case, own: CaseTimes, latency_us: float) -> float:
-    """The roofline of a case, 0 for none, by the ceilings that the diagnosis names as well. What a
-    baseline reached can be reached; and ceilings that a candidate exceeds are measured again before
-    it is accused, since other programs may have had the memory when they were measured."""
+def _bounds_us(
+    context: StageContext, case: Case, own: CaseTimes, latency_us: float
+) -> tuple[float, float]:
+    """The roofline of a case, by the ceilings that the diagnosis names as well, and the least time
+    that is plausible; 0 for none. What a baseline reached can be reached; and ceilings that a
+    candidate exceeds are measured again before it is accused, since other programs may have had the
+    memory when they were measured."""
     if not case.roofline_time_us:
-        return 0.0
+        return 0.0, 0.0
     family, working_set = context.task.family, context.task.pools[case.name].working_set
+    reached = medians(own).values()
 
-    def reachable_us(ceilings: Ceilings) -> float:
+    def bounds(ceilings: Ceilings) -> tuple[float, float]:
         least_us = roofline.roofline_time_us(case, ceilings, working_set)
-        return min([least_us, *medians(own).values()])
+        plausible_us = roofline.plausible_us(case, ceilings, working_set, family.NARROW_FACTOR)
+        return min([least_us, *reached]), min([plausible_us, *reached])
 
-    found = reachable_us(context.machine.ceilings_of(family))
-    if _is_implausible(latency_us, found) or latency_us < _floor_us(context, case):
+    found = bounds(context.machine.ceilings_of(family))
+    if _is_implausible(latency_us, found[1]) or latency_us < _floor_us(context, case):
         with context.lock.hold(context.cancel):
-            found = reachable_us(context.machine.ceilings_again(family))
+            found = bounds(context.machine.ceilings_again(family))
     return found
 
 
@@ -220,8 +225,8 @@ def _of_speed(context: StageContext, case: Case, latency_us: float) -> Failure |
     return Failure("reward_hack", text, (Signal("cheat.impossible_speed", text),))
 
 
-def _is_implausible(latency_us: float, roofline_us: float) -> bool:
-    return 1.0 < latency_us < 0.6 * roofline_us
+def _is_implausible(latency_us: float, plausible_us: float) -> bool:
+    return 1.0 < latency_us < 0.6 * plausible_us
 
 
 def _vouched(

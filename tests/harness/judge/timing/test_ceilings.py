@@ -1,15 +1,22 @@
-"""Ceilings that were measured in a busier moment accuse nobody."""
+"""Ceilings that were measured in a busier moment, or that a format of fewer bits exceeds, accuse
+nobody."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from harness.judge.device import roofline
+from harness.judge.processes.worker import command
 from harness.native import find_compiler
-from harness.types import Candidate, EvaluationRequest
+from harness.targets import cpu, cuda
+from harness.targets.base import DeviceFamily
+from harness.types import Candidate, Case, Ceilings, EvaluationRequest, TensorSpec
 from kevolve_mcp.executors.local import LocalExecutor
 
 TASK = """
@@ -65,3 +72,39 @@ def test_ceilings_are_measured_again_before_a_kernel_is_accused(tmp_path: Path) 
     assert "suspect.implausible_speed" not in [signal.name for signal in found.signals]
     now = json.loads(file.read_text())["bandwidth"]["memory"]
     assert now > 2 * measured["bandwidth"]["memory"]
+
+
+@pytest.mark.quiet
+def test_a_matrix_product_does_not_exceed_the_arithmetic_ceiling(tmp_path: Path) -> None:
+    """With vectors wider than the processor's the ceiling came to a fourteenth of this."""
+    if find_compiler() is None:
+        pytest.skip("no C++ compiler on this machine")
+    ceilings = cpu.ceilings(tmp_path, command("harness.targets", "cpu.measure"))
+    product = (
+        "import time, torch; torch.set_num_threads(1); a = torch.randn(768, 768); best = 1e9\n"
+        "for _ in range(20):\n"
+        "    began = time.perf_counter(); a @ a; best = min(best, time.perf_counter() - began)\n"
+        "print(2 * 768**3 / best)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", product], capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) < 1.3 * ceilings.operations["float32"]
+
+
+@pytest.mark.parametrize("family", [cpu, cuda])
+def test_products_of_narrow_integers_are_not_implausible(family: DeviceFamily) -> None:
+    vector = TensorSpec((4096,), "float32", (1,), 16384)
+    case = Case("tall", inputs=(vector,), outputs=(vector,), operations=1e9)
+    ceilings = Ceilings(
+        bandwidth={"memory": 1e13},
+        write_bandwidth={"memory": 1e13},
+        operations={"float32": 1e11, "float64": 5e10},
+        level_bytes={"memory": 1 << 62},
+        launch_us=0.2,
+    )
+    least_us = roofline.roofline_time_us(case, ceilings, 1 << 26)
+    plausible_us = roofline.plausible_us(case, ceilings, 1 << 26, family.NARROW_FACTOR)
+    assert least_us == pytest.approx(1e6 * case.operations / 1e11)
+    # eight bits at four times the rate, as with VNNI
+    assert plausible_us <= least_us / 4
