@@ -10,6 +10,8 @@ from fnmatch import fnmatchcase
 
 from .page import Page
 
+BESIDES = frozenset({"elementwise", "layout"})
+
 
 @dataclass(frozen=True)
 class Applicable:
@@ -115,10 +117,13 @@ def _rarity(pages: Mapping[str, Page], signals: Sequence[str]) -> dict[str, floa
 
 
 def _shares(pages: Mapping[str, Page], families: Sequence[str]) -> dict[str, float]:
-    """Of each family: as rare as it is, and shared with the others of the task."""
+    """Of each family: as rare as it is, and shared with the others of the task. What nearly every
+    task does besides counts half where it does something else as well."""
+    besides = BESIDES if set(families) - BESIDES else frozenset[str]()
     return {
         name: _rare(sum(name in page.families for page in pages.values()), len(pages))
         / max(1, len(families)) ** 0.5
+        / (2 if name in besides else 1)
         for name in families
     }
 

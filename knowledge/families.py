@@ -9,7 +9,8 @@ from collections.abc import Iterable
 # family that has a part of a name takes it
 _PARTS: dict[str, tuple[str, ...]] = {
     "attention": ("scaled_dot_product", "attention", "flash_attn", "sdpa"),
-    "quantized": ("scaled_mm", "int4", "int8", "_int_mm", "dequantize", "quantize", "weight_int"),
+    "quantized": ("scaled_mm", "int4", "int8", "_int_mm", "dequantize", "quantize", "weight_int",
+                  "rshift", "right_shift"),  # what unpacks narrow integers
     "grouped": ("grouped_mm", "moe"),
     "convolution": ("conv", "unfold", "im2col"),
     "pooling": ("pool", "interpolate", "upsample"),

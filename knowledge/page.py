@@ -31,7 +31,7 @@ _FIELDS = frozenset(
      "inherits", "sources"}
 )  # fmt: skip
 _SKILL_FIELDS = _FIELDS | {"pattern", "templates", "evidence"}
-_APPLIES_TO = ("targets", "products", "languages", "versions")
+_APPLIES_TO = ("targets", "products", "languages", "versions", "features")
 _SOURCE = re.compile(r"https?://\S+|measured: .+|derived: .+")
 _EVIDENCE = re.compile(r"(measured|no proven gain|none recorded): .+")
 _ID = re.compile(r"[a-z0-9_-][a-z0-9_.-]*(/[a-z0-9_-][a-z0-9_.-]*)+")
@@ -47,13 +47,14 @@ class Page:
     id: its path without suffix, e.g. "guidance/vectorization". role: of ROLES. signals: the
     findings that lead here, the most specific first. targets: "cuda", "cuda:sm_90", with * at the
     end for a family of names; empty: every target. products: names of devices, for readers.
-    languages: empty: every language. versions: language or tool -> the versions that the facts are
-    of. families: operator families, of families.FAMILIES. asked_as: what somebody in a hurry types,
-    and messages of tools. preconditions: when the advice holds. inherits: ids of the broader
-    hardware pages whose facts hold here, too. sources: addresses, or "measured: ENVIRONMENT: WHAT".
-    body: Markdown from the first heading on, links between pages rewritten to page ids. links:
-    those ids. source: the file, for errors. standing: 1, less (above 0) for a skill whose uses
-    failed: it sinks in the order of hits.
+    languages: empty: every language. features: of the processor, as an environment names them
+    ("avx512f"), all of which the page needs. versions: language or tool -> the versions that the
+    facts are of. families: operator families, of families.FAMILIES. asked_as: what somebody in a
+    hurry types, and messages of tools. preconditions: when the advice holds. inherits: ids of the
+    broader hardware pages whose facts hold here, too. sources: addresses, or "measured:
+    ENVIRONMENT: WHAT". body: Markdown from the first heading on, links between pages rewritten to
+    page ids. links: those ids. source: the file, for errors. standing: 1, less (above 0) for a
+    skill whose uses failed: it sinks in the order of hits.
     """
 
     id: str
@@ -64,6 +65,7 @@ class Page:
     signals: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()
     inherits: tuple[str, ...] = ()
     role: str = ""
@@ -174,6 +176,7 @@ def _page(page_id: str, fields: Mapping[str, Any], body: str, where: str) -> Pag
         signals=front_matter.words(fields, "signals", where),
         targets=targets,
         languages=front_matter.words(applies_to, "languages", where),
+        features=front_matter.words(applies_to, "features", where),
         role=front_matter.choice(fields, "role", ROLES, where),
         products=front_matter.words(applies_to, "products", where),
         versions={name: str(value) for name, value in versions.items()},

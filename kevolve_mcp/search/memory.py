@@ -1,10 +1,10 @@
 """Memory operators: what of the tree the author of the next candidate sees, and the rule that
 chooses among them.
 
-none: nothing, a clean slate. parent: the trajectory from the root to the parent. siblings: what was
-already made from the same parents. both: the two together. Failures are never left out of what an
-operator covers: they are negative memory. Whoever sees anything also learns, more briefly, how the
-rest of the tree turned out.
+none: no kernel, a clean slate. parent: the trajectory from the root to the parent. siblings: what
+was already made from the same parents. both: the two together. Failures are never left out of what
+an operator covers: they are negative memory. Whoever sees anything also learns, more briefly, how
+the rest of the tree turned out; who drafts learns that alone, so that a draft is of another kind.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def history(tree: Tree, expansion: Expansion) -> History:
     (KeyError)."""
     for parent in expansion.parents:
         tree.by_id[parent]
-    if expansion.memory == "none":
+    if expansion.memory == "none" and expansion.role != "draft":
         return History()
     path: set[str] = set()
     siblings: set[str] = set()

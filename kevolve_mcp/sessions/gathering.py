@@ -26,7 +26,7 @@ from kevolve_mcp.synthesis.context import ask_data
 from kevolve_mcp.synthesis.sections import ranked
 
 from . import experience
-from .passages import Passages, Situation, choose, exact_target
+from .passages import Passages, Situation, choose, exact_target, features
 from .shared import Shared
 
 FIRST_TOKENS = 3000  # of an answer with one ask that holds the task
@@ -248,6 +248,7 @@ def _situation(
         max((tree.depth(p.node.id) for p in parents), default=0),
         tuple(dict.fromkeys(s.name for s in found)),
         " ".join(s.message for s in found[:2]),
+        features(record.target, environment),
     )
 
 

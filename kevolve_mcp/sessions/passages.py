@@ -41,7 +41,7 @@ _DIAGNOSIS_WORDS = 12
 class Situation:
     """What is known when a kernel is asked for. signals: of the parents, the dominant one first.
     depth: nodes above the next one. diagnosis: what the evaluator said about the parents, in
-    words."""
+    words. features: of the processor that measures; empty where they are not known."""
 
     task: Task
     target: str
@@ -50,6 +50,7 @@ class Situation:
     depth: int = 0
     signals: tuple[str, ...] = ()
     diagnosis: str = ""
+    features: frozenset[str] = frozenset()
 
     @property
     def words(self) -> str:
@@ -93,6 +94,7 @@ def choose(
             kind not in wanted
             or hit.score < FAINT
             or _elsewhere(page, s.target)
+            or (s.features and not s.features.issuperset(page.features))
             or not _fits(skills.get(hit.id), s)
         ):
             continue
@@ -165,6 +167,13 @@ def exact_target(target: str, environment: Environment | None) -> str:
     known = environment.facts.get("architecture", "") if Target.parse(target).on_host else ""
     architecture = named[1] if named else known
     return f"{target}:{architecture}" if architecture else target
+
+
+def features(target: str, environment: Environment | None) -> frozenset[str]:
+    """Vector extensions of the processor that measures; empty for a target that is none."""
+    if environment is None or not Target.parse(target).on_host:
+        return frozenset()
+    return frozenset(environment.facts.get("vector", "").split())
 
 
 def _kind(page: Page) -> str:

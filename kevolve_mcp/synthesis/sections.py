@@ -60,7 +60,7 @@ def request(
             f"Submit the starting kernel below ({start.origin if start else 'see below'}), or a "
             "corrected form of it."
         ),
-        "draft": "Write a kernel from the task alone, as if nothing had been tried.",
+        "draft": "Write a kernel from the task alone, of another kind than what was tried before.",
         "improve": (
             f"Make {parents} faster: remove its dominant bottleneck, named below. One idea in a "
             "step tells what helped; for a plain start the idea may be a new design."
@@ -301,11 +301,12 @@ def history(
     if good:
         lines += ["Correct, best first:", *map(_line, good)]
     rest = say(Action("view", session=session))
+    other = "other lineages" if ask.parents else "each lineage"
     others = [n for n in elsewhere if n.status == "correct"]
     dead = [n for n in elsewhere if n.status != "correct"]
     for title, some, most in (
-        ("The best of other lineages:", others, MOST_LINEAGES),
-        ("Failed in other lineages:", dead, MOST_FAILURES),
+        (f"The best of {other}:", others, MOST_LINEAGES),
+        (f"Failed in {other}:", dead, MOST_FAILURES),
     ):
         if some:
             lines += [title, *map(_brief, some[:most])]

@@ -45,7 +45,10 @@ def test_what_is_not_shown_in_full_is_told_of_elsewhere():
     roots = tree(node(1, 0.0), node(2, 1.3), node(3, 2.0), node(4, 0.0, status="crashed"))
     seen = history(roots, Expansion(("n3",), "parent", "improve"))
     assert (seen.shown, seen.elsewhere) == (("n3",), ("n1", "n2", "n4"))
-    assert history(roots, Expansion((), "none", "draft")).elsewhere == ()
+    # a draft is to be of another kind; a start is handed in as it is
+    seen = history(roots, Expansion((), "none", "draft"))
+    assert (seen.shown, seen.elsewhere) == ((), ("n1", "n2", "n3", "n4"))
+    assert history(roots, Expansion((), "none", "start")).elsewhere == ()
     # of each lineage the best, and no setting that nobody wrote
     made = tree(
         node(1, 1.0),
