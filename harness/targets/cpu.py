@@ -167,7 +167,9 @@ def nodes() -> tuple[str, ...]:
 
 
 def environment() -> dict[str, str]:
-    return {}
+    """No GPU, where there is one: torch.compile asks the driver for it, in the fork server, and
+    then again in its children, where that is an error and the baseline was lost."""
+    return {"CUDA_VISIBLE_DEVICES": ""}
 
 
 def preload() -> list[str]:
