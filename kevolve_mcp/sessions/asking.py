@@ -173,6 +173,8 @@ async def _make(call: _Call, taken: frozenset[str]) -> AskView | None:
     spoken for."""
     shared, store, record = call.shared, call.store, call.record
     policy = create_policy(record.selection)
+    if record.options.tune:
+        policy = policy.without_tuning()
     for _ in range(RETRIES):
         tree = await shared.thread(shared.trees.load, store, record.id)
         spent = await shared.thread(store.sessions.spent, record.id)

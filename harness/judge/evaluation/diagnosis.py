@@ -13,9 +13,11 @@ NEAR, BOUND = 0.75, 0.4  # share of a ceiling that counts as reached, and as wha
 # a minor fault costs about this much (measured: 0.1-0.25 us on the machines at hand)
 FAULT_US = 0.1
 LAUNCH_US = 5.0
+WARMER = 0.8  # of a call's time: what takes less of it is worth a word
 # share of a call that own kernels take, below which the rest is worth a word, and to be looked at
 # first
 NOTED_SHARE, LOW_SHARE = 0.85, 0.5
+AROUND = "what is around the kernels does, most of all where caches are cold"
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ def _bound(m: Measured, ceilings: Ceilings) -> Signal:
         f"{roofline.moved_between(m.case, ceilings, m.working_set)}), {operations:.1f} Gop/s = "
         f"{compute:.0%} of the arithmetic ceiling"
     )
+    if (warm := m.result.warm_us) and warm < WARMER * latency:
+        text += f"; {warm:.1f} us with warm caches"
     share = m.result.own_kernel_fraction
     if share is not None and share < NOTED_SHARE:
         text += (
@@ -117,10 +121,12 @@ def _bound(m: Measured, ceilings: Ceilings) -> Signal:
     if compute >= BOUND:
         return Signal("compute_bound", text, evidence)
     # metered while the framework's calls are recorded: it tells where to look and no time
-    around = "what is around the kernels, " if share is not None and share < LOW_SHARE else ""
+    issued = (m.result.launch_us or 0.0) > WARMER * latency  # a device may hide what issuing takes
+    if share is not None and share < LOW_SHARE and issued:
+        return Signal("launch_bound", f"{text}; neither explains the time: {AROUND}", evidence)
     return Signal(
         "latency_bound",
-        f"{text}; neither explains the time: {around}instructions, dependencies or extra passes do",
+        f"{text}; neither explains the time: instructions, dependencies or extra passes do",
         evidence,
     )
 

@@ -51,6 +51,11 @@ class SelectionPolicy(ABC):
         """Up to `n` (>= 1) expansions. `spent` is what the session used so far, for policies that
         anneal."""
 
+    def without_tuning(self) -> SelectionPolicy:
+        """The same for a session in which parameters are searched while its authors think: they are
+        not asked for other parameters."""
+        return self
+
 
 def ask_random(seed: int, seq: int) -> random.Random:
     """The random source for the ask with this seq: the same on every machine, in every process,

@@ -78,6 +78,9 @@ class Evolutionary(SelectionPolicy):
                 "temperature above 0"
             )
 
+    def without_tuning(self) -> Evolutionary:
+        return replace(self, tune_limit=0)
+
     def select(
         self, tree: Tree, open_asks: Sequence[Ask], rng: random.Random, spent: Spent, n: int
     ) -> list[Expansion]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from harness.types import Spent
@@ -48,6 +48,9 @@ class Greedy(SelectionPolicy):
     def __post_init__(self) -> None:
         shares = ("repair_share", "fatigue", "virtual_loss")
         moves.check_options(self, shares, ("drafts", "repair_limit", "tune_limit", "patience"))
+
+    def without_tuning(self) -> Greedy:
+        return replace(self, tune_limit=0)
 
     def select(
         self, tree: Tree, open_asks: Sequence[Ask], rng: random.Random, spent: Spent, n: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from harness.types import Spent
@@ -51,6 +51,9 @@ class TreeSearch(SelectionPolicy):
         )
         if self.exploration < 0:
             raise ValueError(f"exploration must not be negative, got {self.exploration!r}")
+
+    def without_tuning(self) -> TreeSearch:
+        return replace(self, tune_limit=0)
 
     def select(
         self, tree: Tree, open_asks: Sequence[Ask], rng: random.Random, spent: Spent, n: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.types import CaseDuel
 from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.quantities import times
@@ -9,6 +10,12 @@ from kevolve_mcp.synthesis.wording import met_line
 
 from ..phrase import Phrase
 from .figures import short
+
+ALONE = "by the figures alone"
+BY_FIGURES = (
+    "By the figures alone: by less than the judge's clock leaves open in calls this short, or "
+    "beside other programs. Longer cases in the task would decide it."
+)
 
 
 def compared(result: api.Compared) -> Phrase:
@@ -34,6 +41,8 @@ def compared(result: api.Compared) -> Phrase:
             f"{result.processes} fresh processes of each kernel, timed in the same rounds in "
             "random order."
         )
+        judged = [_judged(d) for d in own] + [_judged(c) for d in own for c in d.cases]
+        lines += [BY_FIGURES] if any(text.endswith(ALONE) for text in judged) else []
         verdict = f"{first}: {'; '.join(map(_said, own))}"
     else:
         out = [
@@ -66,11 +75,21 @@ def contest_lines(result: api.Finished) -> list[str]:
 
 def _said(duel: api.Duel) -> str:
     """ "1.31x [1.28, 1.34] the speed of n3 (faster)"."""
-    return f"{times(duel.ratio, duel.interval)} the speed of {duel.second} ({duel.verdict})"
+    return f"{times(duel.ratio, duel.interval)} the speed of {duel.second} ({_judged(duel)})"
 
 
 def _duel_lines(duel: api.Duel) -> list[str]:
-    lines = [f"{duel.first} over {duel.second}: {times(duel.ratio, duel.interval)}, {duel.verdict}"]
+    lines = [
+        f"{duel.first} over {duel.second}: {times(duel.ratio, duel.interval)}, {_judged(duel)}"
+    ]
     if len(duel.cases) > 1:
-        lines += [f"- {c.name}: {times(c.ratio, c.interval)}, {c.verdict}" for c in duel.cases]
+        lines += [f"- {c.name}: {times(c.ratio, c.interval)}, {_judged(c)}" for c in duel.cases]
     return lines
+
+
+def _judged(one: api.Duel | CaseDuel) -> str:
+    """The verdict, and whether an inconclusive one is so by what is vouched for alone."""
+    low, high = one.interval
+    if one.verdict != "inconclusive" or low <= 1 <= high:
+        return one.verdict
+    return f"inconclusive, {'faster' if low > 1 else 'slower'} {ALONE}"

@@ -11,6 +11,7 @@ from kevolve_mcp.quantities import latency, memory, share, times
 from kevolve_mcp.synthesis.wording import settings
 
 ROOM = 1.5  # times the error; less is no room worth using
+WARMER = 0.8  # of a call's time; more with warm caches is about the same
 
 
 def node_line(node: api.Node) -> str:
@@ -45,7 +46,7 @@ def case_line(case: CaseResult) -> str:
         return f"- {case.name}: wrong. {case.detail}"
     if case.speedup is None:
         return f"- {case.name}: correct{_accuracy(case)}"
-    taken = f", {latency(case.latency_us)}" if case.latency_us is not None else ""
+    taken = f", {latency(case.latency_us)}{_warm(case)}" if case.latency_us is not None else ""
     others = ", ".join(f"{name} {latency(value)}" for name, value in case.baselines.items())
     roofline = (
         f", {share(case.roofline_fraction)} of the ceiling"
@@ -57,6 +58,14 @@ def case_line(case: CaseResult) -> str:
     return (
         f"- {case.name}: {figure}{taken}{roofline} ({others}){_accuracy(case)}{_memory(case)}{note}"
     )
+
+
+def _warm(case: CaseResult) -> str:
+    """What the same call takes on inputs that it has just had; "" where that is about the same, or
+    was not measured."""
+    if not case.warm_us or not case.latency_us or case.warm_us > WARMER * case.latency_us:
+        return ""
+    return f" ({latency(case.warm_us)} with warm caches)"
 
 
 def _accuracy(case: CaseResult) -> str:
