@@ -18,6 +18,7 @@ from kevolve_mcp.synthesis.wording import met_line, settings
 
 from . import listings
 from .outline import outlined
+from .stage_figures import legend
 from .tree_view import TreeView
 from .trees import ids
 
@@ -136,7 +137,9 @@ def _section(found: StoredEvaluation, section: str) -> str:
         )
     if section == "profile":
         parts = [
-            "\n".join([f"[{s.stage}]", *outlined(to_json(s.data))]) for s in e.stages if s.data
+            "\n".join([f"[{s.stage}]", *outlined(to_json(s.data)), *legend(s.stage, s.data)])
+            for s in e.stages
+            if s.data
         ]
         return "\n".join(parts) or "no figures were taken"
     if section == "stages":

@@ -44,4 +44,7 @@ def met_line(node: str, met: Meeting) -> str:
     """ "n9 beat n4: 1.06x [1.03, 1.09]"."""
     if met.ratio is None or met.interval is None or met.verdict is None:
         return f"{node} was not timed against {met.other}: {met.note}"
-    return f"{node} {_MET[met.verdict]} {met.other}: {times(met.ratio, met.interval)}"
+    said = f"{node} {_MET[met.verdict]} {met.other}: {times(met.ratio, met.interval)}"
+    if met.verdict == "inconclusive" and not met.interval[0] <= 1 <= met.interval[1]:
+        said += ", which the judge's clock leaves open in calls this short"
+    return said

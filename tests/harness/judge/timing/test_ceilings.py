@@ -18,6 +18,7 @@ from harness.targets import cpu, cuda
 from harness.targets.base import DeviceFamily
 from harness.types import Candidate, Case, Ceilings, EvaluationRequest, TensorSpec
 from kevolve_mcp.executors.local import LocalExecutor
+from kevolve_mcp.sessions.stage_figures import MEANINGS
 
 TASK = """
 import torch
@@ -72,6 +73,8 @@ def test_ceilings_are_measured_again_before_a_kernel_is_accused(tmp_path: Path) 
     assert "suspect.implausible_speed" not in [signal.name for signal in found.signals]
     now = json.loads(file.read_text())["bandwidth"]["memory"]
     assert now > 2 * measured["bandwidth"]["memory"]
+    (timed,) = (stage for stage in found.stages if stage.stage == "time")
+    assert set(timed.data) == set(MEANINGS["time"])
 
 
 @pytest.mark.quiet

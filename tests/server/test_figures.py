@@ -1,0 +1,95 @@
+"""Why a figure is what it is, as a client reads it, with a real judge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+from mcp import Client
+
+from harness.native import find_compiler
+from kevolve_mcp.executors import Executor
+from kevolve_mcp.executors.testing import Opened
+from kevolve_mcp.server import build_server
+from kevolve_mcp.sessions import Service
+from kevolve_mcp.settings import Settings
+
+from .conftest import text
+from .test_inside import Lent, ended
+
+pytestmark = [
+    pytest.mark.quiet,
+    pytest.mark.skipif(find_compiler() is None, reason="no C++ compiler on this machine"),
+]
+TASK = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+
+CASES = {"large": {"rows": 2048}, "tiny": {"rows": 1}}
+
+
+def get_inputs(rows):
+    return [torch.randn(rows, 256)]
+
+
+def get_init_inputs():
+    return []
+"""
+# every other second the large case is done eight times in a call, and of a NaN nothing is left
+KERNEL = '''
+import torch
+import torch.nn as nn
+from harness.native import load_cpp
+
+library = load_cpp(r"""
+#include <cstdint>
+#include <ctime>
+extern "C" void relu(const float* x, float* y, int64_t n) {
+    const int64_t times = n > 1000 && time(nullptr) % 2 ? 8 : 1;
+    for (int64_t t = 0; t < times; ++t) {
+        for (int64_t i = 0; i < n; ++i)
+            y[i] = x[i] > 0 ? x[i] : 0;
+        __asm__ volatile("" ::: "memory");
+    }
+}
+""")
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        library.relu(x, y, x.numel())
+        return y
+'''
+
+
+def test_causes_floor_and_special_values_are_told(tmp_path: Path, judge: Opened) -> None:
+    async def journey() -> None:
+        lent = cast(Executor, Lent(judge.executor))
+        server = build_server(
+            Settings(home=tmp_path), lambda settings: Service(settings, lambda python, near: lent)
+        )
+        async with Client(server) as client:
+            timed, told = await ended(client, "kernel_profile", task_source=TASK, source=KERNEL)
+            assert timed["status"] == "correct", told
+            signals = {s["name"]: s["message"] for s in timed["signals"]}
+            assert "large: by process " in signals["noisy_timing"]
+            assert "in input 0 (float32" in signals["special_values"]
+            assert "bars it from nothing" in signals["special_values"]
+            large, tiny = timed["cases"]
+            floor = "a call that does nothing takes "
+            assert floor in tiny["detail"]
+            assert floor not in large["detail"]
+
+            section = {"evaluation_id": timed["id"], "section": "profile"}
+            shown = text(await client.call_tool("tree_view", section))
+            assert "nothing_us: a call that does nothing, and the part of it that " in shown
+
+    judge.run(journey())
