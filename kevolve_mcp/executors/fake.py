@@ -7,7 +7,8 @@ Markers are comment lines `# fake: NAME=VALUE`, in a candidate:
 * `speedup=1.8` (otherwise drawn from a hash, 0.8 to 1.6), scaled by PARAMS where the source has
   some
 * `confirm=incorrect`: the status that only the purposes "confirm" and "export" find
-* `compared=1.4`: the speed-up that only a comparison finds; `beside=crashed`: the status
+* `compared=1.4`: the speed-up that only a comparison finds; `beside=crashed`: the status;
+  `open=1`: of its comparisons the clock leaves the verdict open
 * `noise=0.4`: half the width of its interval as a part of the speed-up, with the usual processes
 * `seconds=0.2`: how long one evaluation takes; `unavailable=2`: how many evaluations fail first;
   `lasting=2`: how many succeed before all fail
@@ -196,8 +197,9 @@ class FakeExecutor(Executor):
             await self.evaluate(task, request.single(c), target, progress=progress)
             for c in request.candidates
         ]
+        open_ = ["open" in scripted.markers_of(c.source) for c in request.candidates]
         duels = [
-            scripted.duel(i, j, found)
+            scripted.duel(i, j, found, left_open=open_[i] or open_[j])
             for i in range(len(found))
             for j in range(i)
             if found[i].fitness and found[j].fitness

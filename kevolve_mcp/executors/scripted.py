@@ -216,13 +216,17 @@ def case_of(name: str, rows: int) -> Case:
     )
 
 
-def duel(first: int, second: int, found: list[Evaluation]) -> Duel:
-    """As the speed-ups say, exact to 1 %."""
+def duel(first: int, second: int, found: list[Evaluation], *, left_open: bool) -> Duel:
+    """As the speed-ups say, exact to 1 %; without a verdict where it is left open."""
     pairs = zip(found[first].cases, found[second].cases, strict=True)
     cases = [(own.name, (own.speedup or 1.0) / (other.speedup or 1.0)) for own, other in pairs]
-    each = tuple(CaseDuel(name, r, (r * 0.99, r * 1.01), _verdict(r), 3) for name, r in cases)
     ratio = (found[first].fitness or 1.0) / (found[second].fitness or 1.0)
-    return Duel(first, second, ratio, (ratio * 0.99, ratio * 1.01), _verdict(ratio), each)
+
+    def verdict(ratio: float) -> Verdict:
+        return "inconclusive" if left_open else _verdict(ratio)
+
+    each = tuple(CaseDuel(name, r, (r * 0.99, r * 1.01), verdict(r), 3) for name, r in cases)
+    return Duel(first, second, ratio, (ratio * 0.99, ratio * 1.01), verdict(ratio), each)
 
 
 def _verdict(ratio: float) -> Verdict:

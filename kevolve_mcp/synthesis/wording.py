@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from harness.types import Target
 from kevolve_mcp.quantities import times
 
 if TYPE_CHECKING:
@@ -40,11 +41,22 @@ def quoted(text: str) -> str:
     return "\n".join(f"> {line}" for line in text.strip().splitlines())
 
 
+MARGIN = Target("cpu").margin  # the widest of a device
+CLOCK = "which the judge's clock leaves open in calls this short"
+
+
 def met_line(node: str, met: Meeting) -> str:
     """ "n9 beat n4: 1.06x [1.03, 1.09]"."""
     if met.ratio is None or met.interval is None or met.verdict is None:
         return f"{node} was not timed against {met.other}: {met.note}"
     said = f"{node} {_MET[met.verdict]} {met.other}: {times(met.ratio, met.interval)}"
-    if met.verdict == "inconclusive" and not met.interval[0] <= 1 <= met.interval[1]:
-        said += ", which the judge's clock leaves open in calls this short"
-    return said
+    return said + (f", {CLOCK}" if met.verdict == "inconclusive" and beyond(met.interval) else "")
+
+
+def beyond(interval: tuple[float, float] | None) -> str:
+    """Which side of 1 and every device's margin a whole interval of speed-ups lies on: "faster",
+    "slower", "" for neither."""
+    if interval is None:
+        return ""
+    low, high = interval
+    return "faster" if low > MARGIN else "slower" if high < 1 / MARGIN else ""

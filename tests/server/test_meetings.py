@@ -62,6 +62,20 @@ async def test_an_equal_child_is_called_equal(client: Client) -> None:
     assert re.search(r"Against its parent: .*, no clear change\.", said)
 
 
+async def test_what_the_clock_alone_leaves_open_is_said(client: Client) -> None:
+    session = await open_session(client)
+    await told(client, session, kernel(1.5))
+    result, said = await told(client, session, kernel(1.53, compared=1.62, open=1), parents=["n1"])
+    assert result["best"]["id"] == "n1"
+    left = "1.08x [1.07, 1.09], which the judge's clock leaves open in calls this short."
+    assert f"n2 is not certainly faster than n1: {left} n1 stays the best." in said
+    assert "faster by the figures, which the judge's clock leaves open in calls this short" in said
+    compared = {"session_id": session, "source": kernel(1.7, open=1), "against": ["n1"]}
+    answer = text(await client.call_tool("kernel_profile", compared))
+    assert "(inconclusive, faster by the figures alone)" in answer
+    assert "By the figures alone: by less than the judge's clock leaves open" in answer
+
+
 async def test_a_lucky_figure_does_not_lead(client: Client) -> None:
     session = await open_session(client)
     await told(client, session, kernel(1.5))

@@ -6,7 +6,7 @@ from harness.types import CaseDuel
 from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.quantities import times
-from kevolve_mcp.synthesis.wording import met_line
+from kevolve_mcp.synthesis.wording import beyond, met_line
 
 from ..phrase import Phrase
 from .figures import short
@@ -89,7 +89,5 @@ def _duel_lines(duel: api.Duel) -> list[str]:
 
 def _judged(one: api.Duel | CaseDuel) -> str:
     """The verdict, and whether an inconclusive one is so by what is vouched for alone."""
-    low, high = one.interval
-    if one.verdict != "inconclusive" or low <= 1 <= high:
-        return one.verdict
-    return f"inconclusive, {'faster' if low > 1 else 'slower'} {ALONE}"
+    side = beyond(one.interval) if one.verdict == "inconclusive" else ""
+    return f"inconclusive, {side} {ALONE}" if side else one.verdict

@@ -8,7 +8,7 @@ from kevolve_mcp import api
 from kevolve_mcp.actions import Action, Verb
 from kevolve_mcp.quantities import share, times
 from kevolve_mcp.synthesis.likeness import LIKE
-from kevolve_mcp.synthesis.wording import met_line
+from kevolve_mcp.synthesis.wording import CLOCK, beyond, met_line
 
 from ..phrase import Phrase
 from .figures import evaluation_lines, listed, plainly, short
@@ -31,11 +31,12 @@ _DONE = {
     "submit": "is correct",
 }
 
+NO_CHANGE = "no clear change"
 _CHANGES = {
     "improved": "improved",
     "regressed": "regressed",
     "equivalent": "equal, within what the device can tell apart",
-    "inconclusive": "no clear change",
+    "inconclusive": NO_CHANGE,
 }
 
 
@@ -87,6 +88,8 @@ def _relation(result: api.Evaluated) -> list[str]:
     lines = []
     if node is not None and node.versus_parent is not None:
         change = _CHANGES[node.versus_parent_change or "inconclusive"]
+        if change == NO_CHANGE and (side := beyond(node.versus_parent_interval)):
+            change = f"{side} by the figures, {CLOCK}"
         lines.append(
             f"Against its parent: {times(node.versus_parent, node.versus_parent_interval)}, "
             f"{change}."
