@@ -93,8 +93,7 @@ def choose(
         if (
             kind not in wanted
             or hit.score < FAINT
-            or _elsewhere(page, s.target)
-            or (s.features and not s.features.issuperset(page.features))
+            or not holds(page, s.target, s.features)
             or not _fits(skills.get(hit.id), s)
         ):
             continue
@@ -186,9 +185,12 @@ def _section(hit: Hit) -> str:
     return "" if hit.section == "Verify" else hit.section
 
 
-def _elsewhere(page: Page, target: str) -> bool:
-    """Whether it is about architectures alone, of a target whose architecture nobody knows."""
-    return ":" not in target and bool(page.targets) and all(":" in t for t in page.targets)
+def holds(page: Page, target: str, known: frozenset[str]) -> bool:
+    """Whether what a page says holds there: not where it is about architectures alone and nobody
+    knows that of the target, and not for a processor without its features (known: see `features`).
+    """
+    elsewhere = ":" not in target and bool(page.targets) and all(":" in t for t in page.targets)
+    return not elsewhere and (not known or known.issuperset(page.features))
 
 
 def _fits(skill: Skill | None, situation: Situation) -> bool:

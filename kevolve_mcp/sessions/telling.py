@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from harness.types import Evaluation
 from kevolve_mcp import api
 from kevolve_mcp.executors.base import Progress
 from kevolve_mcp.search import observed
@@ -14,6 +15,7 @@ from knowledge.families import of_operators
 from . import evaluating, listings, places, recording
 from .job import Job
 from .parameters import Location, MeasureParameters, SubmitParameters
+from .passages import exact_target, features, holds
 from .shared import Shared
 
 PAGES, CANDIDATES = 3, 12  # that an answer names, of so many that fit its signals
@@ -118,25 +120,37 @@ async def _plain(
         log := next((s.log for s in evaluation.stages if not s.ok and s.log), "")
     ):
         facts["log"] = {"end": log[-1500:]}
-    names = tuple(s.name for s in evaluation.signals)
     task = await shared.thread(store.tasks.get, evaluation.task)
-    hits = await shared.thread(
-        _pages, shared, names, evaluation.target, evaluation.language, tuple(task.operators)
-    )
+    hits = await shared.thread(_pages, shared, evaluation, tuple(task.operators))
     return api.Evaluated(depth, view, cached=cached, facts=facts, knowledge=hits)
 
 
-def _pages(
-    shared: Shared, signals: tuple[str, ...], target: str, language: str, operators: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Pages that the signals lead to, without those that are about other operators than the
-    task's."""
-    if not signals:
+def _pages(shared: Shared, evaluation: Evaluation, operators: tuple[str, ...]) -> tuple[str, ...]:
+    """Pages that the signals lead to, of those that hold for the device, without those that are
+    about other operators than the task's."""
+    if not evaluation.signals:
         return ()
+    signals = tuple(s.name for s in evaluation.signals)
+    target = exact_target(evaluation.target, evaluation.environment)
+    known = features(evaluation.target, evaluation.environment)
     library, families = shared.library(), set(of_operators(operators))
-    about = {page.id: set(page.families) for page in library.pages()}
+    pages = {page.id: page for page in library.pages()}
     hits = library.search(
-        signals=signals, target=target, language=language, limit=CANDIDATES, operators=operators
+        signals=signals,
+        target=target,
+        language=evaluation.language,
+        limit=CANDIDATES,
+        operators=operators,
     ).hits
-    fitting = [h.id for h in hits if not families or not about.get(h.id) or about[h.id] & families]
+
+    fitting = [
+        h.id
+        for h in hits
+        # a skill is none of the pages
+        if (page := pages.get(h.id)) is None
+        or (
+            holds(page, target, known)
+            and not (families and page.families and families.isdisjoint(page.families))
+        )
+    ]
     return tuple(fitting[:PAGES])

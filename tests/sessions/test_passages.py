@@ -134,3 +134,22 @@ def test_full_places_leave_no_room_for_a_link(library: Library) -> None:
     found = choose(library, given, (), 300).new
     assert sum(len(e.text) for e in found) > 2 * 300
     assert not any(e.why.startswith("a link of") for e in found)
+
+
+@pytest.mark.parametrize(
+    ("features", "shown"), [("avx2 fma avx512f", True), ("avx2 fma", False), ("", True)]
+)
+def test_a_page_is_shown_where_the_processor_has_what_it_needs(
+    library: Library, features: str, shown: bool
+) -> None:
+    """Where nobody knows the processor, it is shown."""
+    given = situation(*NORM, "aten.gelu.default", features=frozenset(features.split()))
+    assert ("samples/norm_gelu" in pages(library, given)) == shown
+
+
+def test_what_nearly_every_task_does_besides_does_not_lead(library: Library) -> None:
+    product = situation(
+        "aten.stack.default", "aten.sub.Tensor", "aten.mul.Tensor", "aten.mv.default"
+    )
+    found = pages(library, replace(product, role="draft", depth=0))
+    assert "guidance/streaming_stores" not in found
