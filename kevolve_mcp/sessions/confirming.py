@@ -70,10 +70,16 @@ def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
         if not found:
             raise _unreviewed(record, best)
     if not found:
+        waiting = [n for n in tree.nodes if n.status == "needs_review"]
+        approving = [
+            Action("approve", "lets one pass", session=record.id, node=n.id) for n in waiting[-1:]
+        ]
         raise Conflict(
             "no node can be exported: none is correct, timed and without a regression in a "
-            "protected case.",
+            "protected case"
+            + (f"; a person should look at {ids(waiting[-5:])}." if waiting else "."),
             "Go on, or name a correct node.",
+            *approving,
             Action("next_ask", session=record.id),
             Action("discard", "closes it without an export", session=record.id),
         )

@@ -402,3 +402,17 @@ async def test_every_field_of_a_case_is_described(client: Client) -> None:
     told = text(await client.call_tool("knowledge_read", page))
     names = {f.name for f in fields(CaseResult)}
     assert {name for name in names if f"| `{name}` |" not in told} == set()
+
+
+async def test_what_waits_for_a_review_is_named_where_nothing_can_be_exported(
+    client: Client,
+) -> None:
+    session = await open_session(client)
+    given = {"session_id": session, "source": kernel(status="needs_review")}
+    await client.call_tool("kernel_submit", given)
+    answer = refused(await client.call_tool("session_finish", {"session_id": session}))
+    assert "a person should look at n1." in answer["message"]
+    assert f"kevolve approve {session} n1" in answer["next"]
+    # and whoever drafts anew knows of it
+    asked = text(await client.call_tool("session_next", {"session_id": session}))
+    assert "- n1: needs_review" in asked
