@@ -176,6 +176,9 @@ class CaseResult:
     own_kernel_fraction: float | None = None
     bitwise_equal_to_eager: bool | None = None
     bitwise_reproducible: bool | None = None
+    arguments: dict[str, Any] = field(default_factory=dict)
+    """Of a held-out case, what its inputs were drawn with: shapes that are given as ranges are
+    others in each evaluation."""
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,15 @@ def _speedup(candidate: Candidate, markers: dict[str, str]) -> float:
 
 def _result(case: Case, speedup: float, timed: bool, processes: int, noise: float) -> CaseResult:
     plain = CaseResult(
-        case.name, case.weight, case.protected, case.held_out, True, 1e-7, 1e-7, 1e-6
+        case.name,
+        case.weight,
+        case.protected,
+        case.held_out,
+        True,
+        1e-7,
+        1e-7,
+        1e-6,
+        arguments=dict(case.arguments) if case.held_out else {},
     )
     if not timed:
         return plain

@@ -116,7 +116,7 @@ def _rows(manifest: Manifest, evaluation: Evaluation, as_called: Evaluation | No
             label,
             manifest.case_inputs.get(case.name, "-"),
             "kernel" if case.name in manifest.kernel_cases else "reference",
-            _measured(called[case.name]) if case.name in called else "-",
+            _as_called(called.get(case.name), case),
             _measured(case),
             f"{case.latency_us:.1f}" if case.latency_us is not None else "-",
             ", ".join(f"{name} {value:.1f}" for name, value in sorted(case.baselines.items()))
@@ -124,6 +124,12 @@ def _rows(manifest: Manifest, evaluation: Evaluation, as_called: Evaluation | No
         )
         rows.append("| " + " | ".join(map(_cell, cells)) + " |")
     return rows
+
+
+def _as_called(called: CaseResult | None, case: CaseResult) -> str:
+    if called is not None and called.arguments != case.arguments:
+        return "other shapes were drawn"
+    return _measured(called) if called else "-"
 
 
 def _measured(case: CaseResult) -> str:

@@ -81,6 +81,7 @@ def evaluation_of(
             baselines={"eager": 9.0, "compile": 12.0},
             latency_us=9.0 / speeds[verdicts[c.name]][0],
             naive_speedup=15.0 if i == 0 else None,
+            arguments=dict(c.arguments) if c.held_out else {},
         )
         for i, c in enumerate(task.cases)
     )

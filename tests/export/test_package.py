@@ -159,6 +159,35 @@ def test_a_kernel_above_the_reference_is_used_though_inconclusive() -> None:
     ]
 
 
+def test_held_out_shapes_are_those_that_the_evaluation_drew() -> None:
+    """Given as ranges they are others each time: the ones that the task's opening drew are not
+    vouched for."""
+    one = samples.scale_norm()
+    *shown, hidden = one.evaluation.cases
+    drawn = replace(hidden, arguments={"rows": 7, "hidden": 48})
+    *_, found = decide(one.task, replace(one.evaluation, cases=(*shown, drawn)))
+    assert (found.use, found.case.arguments) == ("kernel", {"rows": 7, "hidden": 48})
+    assert found.case.inputs == ()
+    # of an evaluation that did not say what it drew
+    *_, found = decide(
+        one.task, replace(one.evaluation, cases=(*shown, replace(hidden, arguments={})))
+    )
+    assert found.use == "reference"
+
+
+def test_figures_of_other_shapes_do_not_stand_beside_those_of_the_kernel(copy: Path) -> None:
+    one = samples.scale_norm()
+    verdicts = {"small": "faster", "wide": "equivalent", "tall": "faster", "hidden": "faster"}
+    called = samples.evaluation_of(one.task, package_candidate(copy), verdicts, purpose="export")
+    *shown, hidden = called.cases
+    other = replace(hidden, arguments={"rows": 8, "hidden": 40})
+    record_evaluation(copy, replace(called, cases=(*shown, other)))
+    (row,) = (
+        r for r in (copy / "README.md").read_text().splitlines() if "| hidden (held out)" in r
+    )
+    assert "other shapes were drawn" in row
+
+
 def test_the_claim_comes_from_the_package_as_called(copy: Path) -> None:
     one = samples.scale_norm()
     verdicts = {"small": "faster", "wide": "equivalent", "tall": "faster", "hidden": "faster"}

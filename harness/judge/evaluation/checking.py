@@ -8,7 +8,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar
 
 from ...types import Case, CaseResult, Signal
@@ -117,9 +117,7 @@ class _Checking:
                 if failure.wrong is not None:
                     self._results[case.name] = _wrong(case, failure.wrong[1])
                 raise
-            self._results[case.name] = CaseResult(
-                case.name, case.weight, case.protected, case.held_out, detail=failure.message
-            )
+            self._results[case.name] = replace(_begun(case), detail=failure.message)
             self._signals += failure.signals
         finally:
             self._library.update(check.library)
@@ -148,10 +146,24 @@ class _Checking:
 
 
 def _wrong(case: Case, finding: oracle.Finding) -> CaseResult:
+    return replace(
+        _begun(case),
+        error=_finite(finding.error),
+        framework_error=finding.framework_error,
+        tolerance=finding.limit,
+        detail=finding.detail,
+    )
+
+
+def _begun(case: Case) -> CaseResult:
+    """What is known of a case before anything of it was judged."""
     return CaseResult(
-        case.name, case.weight, case.protected, case.held_out, False,
-        _finite(finding.error), finding.framework_error, finding.limit, finding.detail,
-    )  # fmt: skip
+        case.name,
+        case.weight,
+        case.protected,
+        case.held_out,
+        arguments=dict(case.arguments) if case.held_out else {},
+    )
 
 
 @dataclass
@@ -187,11 +199,8 @@ class _CaseCheck:
                 self.context, self.case, self.pool, self.worker, self.once
             )
         worst = max(self.findings, key=lambda f: f.error / max(f.limit, 1e-300))
-        return CaseResult(
-            name=self.case.name,
-            weight=self.case.weight,
-            protected=self.case.protected,
-            held_out=self.case.held_out,
+        return replace(
+            _begun(self.case),
             correct=True,
             error=worst.error,
             framework_error=worst.framework_error,
