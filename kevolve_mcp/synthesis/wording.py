@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from harness.types import Target
 from kevolve_mcp.quantities import times
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ def quoted(text: str) -> str:
     return "\n".join(f"> {line}" for line in text.strip().splitlines())
 
 
-MARGIN = Target("cpu").margin  # the widest of a device
 CLOCK = "which the judge's clock leaves open in calls this short"
 
 
@@ -56,6 +54,8 @@ def met_line(node: str, met: Meeting) -> str:
 def beyond(interval: tuple[float, float] | None) -> str:
     """Which side of 1 and every device's margin a whole interval of speed-ups lies on: "faster",
     "slower", "" for neither."""
+    from kevolve_mcp.search.node import MARGIN  # a search of pages needs no nodes
+
     if interval is None:
         return ""
     low, high = interval
