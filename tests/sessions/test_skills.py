@@ -34,9 +34,10 @@ def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def task(name: str, operators: str = ROWS) -> str:
-    """Of as many rows as the name has letters: tasks of another text alone are the same one."""
+    """Twice as many rows for each letter of the name: other sizes make another task, and another
+    text none."""
     return (
-        f"# fake: name={name}\n# fake: operators={operators}\n# fake: rows={len(name)}\n"
+        f"# fake: name={name}\n# fake: operators={operators}\n# fake: rows={2 ** len(name)}\n"
         "class Model: pass\n\n\n"
         "def get_inputs(): return []\n"
     )
@@ -114,6 +115,15 @@ async def test_the_same_skill_on_a_second_task_is_evidence_and_accepts_it(bench:
         assert "families: reduction" in detail.pattern
         assert "foretold 1.40" in detail.text
         assert "+fused = 1" in detail.text
+
+
+async def test_a_task_file_that_differs_in_nothing_measured_accepts_nothing(bench: Bench) -> None:
+    async with bench.service() as service:
+        for name in ("first", "other", "third"):  # of equal length: of equal sizes
+            skill = await service.record_skill(
+                SkillRequest(await pair(bench, service, name), "n2", **WORDS)
+            )
+        assert (skill.state, skill.merged, skill.measurements) == ("proposed", True, 3)
 
 
 async def test_a_skill_of_other_operators_is_another_one(bench: Bench) -> None:

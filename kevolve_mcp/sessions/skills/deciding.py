@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kevolve_mcp.errors import NotFound
 from kevolve_mcp.search import Node, Tree
 from kevolve_mcp.store import SkillOutcome, SkillRecord, Store
 
 from . import evidence, learned, standing
+from .sameness import Tasks
 
 Acceptance = Literal["auto", "review"]
 
@@ -39,10 +39,9 @@ def note_outcomes(store: Store, tree: Tree, session: str) -> None:
 def settle(store: Store, acceptance: Acceptance) -> None:
     """Apply the rules to every skill that is proposed or accepted. A person's decision in the same
     moment stands."""
+    tasks = Tasks(store)
     for skill in store.skills.list("proposed") if acceptance == "auto" else ():
-        evidence = store.skills.evidence(skill.id)
-        contents = {e.task: _content(store, e.task) for e in evidence if not e.origin}
-        if why := standing.accepted_because(evidence, contents):
+        if why := standing.accepted_because(store.skills.evidence(skill.id), tasks.another):
             store.skills.decide(
                 skill.id, "accepted", f"{why}.", author="kevolve", expected="proposed"
             )
@@ -51,16 +50,6 @@ def settle(store: Store, acceptance: Acceptance) -> None:
             store.skills.decide(
                 skill.id, "contradicted", f"{why}.", author="kevolve", expected="accepted"
             )
-
-
-def _content(store: Store, digest: str) -> str:
-    """What a task computes, and on what: a comment more makes no other task."""
-    try:
-        task = store.tasks.get(digest)
-    except NotFound:
-        return digest
-    data = [(c.inputs, c.outputs, c.arguments) for c in task.visible_cases]
-    return repr((task.graph, sorted(task.operators.items()), task.parameters, data))
 
 
 def trials(store: Store, skill: SkillRecord) -> tuple[SkillOutcome, ...]:

@@ -10,7 +10,7 @@ s) for the share of sessions that the skill helps (Gelman et al., Bayesian Data 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from kevolve_mcp.store import SkillEvidence, SkillOutcome
 
@@ -19,20 +19,34 @@ SURE = 0.95
 LEAST_TRIALS = 5
 
 
-def accepted_because(evidence: Sequence[SkillEvidence], contents: Mapping[str, str]) -> str:
-    """The reason to accept a skill without a person; "" while there is none. contents: by task,
-    what is the same for tasks that differ in nothing but their text, where that is known.
+Another = Callable[[str, str], bool]
+"""Whether the digests of two task files stand for two tasks: see `sameness`."""
+
+
+def accepted_because(evidence: Sequence[SkillEvidence], another: Another) -> str:
+    """The reason to accept a skill without a person; "" while there is none.
 
     Two tasks, or two devices: the interval of one pair already covers chance, so a second session
     on the same task and device would only repeat it. What another search needs to know is that the
     effect carries over. Evidence from elsewhere does not count.
     """
     here = [e for e in evidence if not e.origin]
-    tasks = {contents.get(e.task, e.task) for e in here}
-    devices = {e.device for e in here}
-    if max(len(tasks), len(devices)) < 2:
+    tasks = _apart(list(dict.fromkeys(e.task for e in here)), another)
+    devices = len({e.device for e in here})
+    if max(tasks, devices) < 2:
         return ""
-    return f"its effect was measured on {len(tasks)} task(s) and {len(devices)} device(s)"
+    return f"its effect was measured on {tasks} task(s) and {devices} device(s)"
+
+
+def _apart(tasks: Sequence[str], another: Another) -> int:
+    """How many of them are each another than all the rest. Begun with each in turn: nearness does
+    not carry over, so the middle one of three may be near both others."""
+    best = 0
+    for i in range(len(tasks)):
+        chosen = [tasks[i]]
+        chosen += [t for t in tasks if all(another(t, c) for c in chosen)]
+        best = max(best, len(chosen))
+    return best
 
 
 def success(outcome: SkillOutcome) -> bool:
