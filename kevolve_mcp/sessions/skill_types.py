@@ -9,8 +9,8 @@ from typing import Any
 @dataclass(frozen=True)
 class SkillRequest:
     """parent_id "n0" means the baseline: then the effect is the child's speed-up itself. code: the
-    least code that shows the change; the difference of the pair unless given. pattern: of the tasks
-    that it fits, derived from the session's task unless given."""
+    least lines of the node that show the change; the difference of the pair unless given. pattern:
+    of the tasks that it fits, derived from the session's task unless given."""
 
     session_id: str
     node_id: str

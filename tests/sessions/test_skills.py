@@ -43,8 +43,10 @@ def task(name: str, operators: str = ROWS) -> str:
     )
 
 
-async def pair(bench: Bench, service: Service, name: str, operators: str = ROWS) -> str:
-    """A session with n1 and its faster child n2."""
+async def pair(
+    bench: Bench, service: Service, name: str, operators: str = ROWS, extra: str = ""
+) -> str:
+    """A session with n1 and its faster child n2. extra: in the text of n2."""
     session = await opened(
         service,
         SessionSpec(
@@ -57,7 +59,7 @@ async def pair(bench: Bench, service: Service, name: str, operators: str = ROWS)
     await told(
         service,
         session,
-        kernel(1.5, f"# {name}\nfused = 1"),
+        kernel(1.5, f"# {name}\nfused = 1\n{extra}"),
         parents=("n1",),
         predicted_speedup=1.4,
     )
@@ -135,6 +137,37 @@ async def test_a_skill_of_other_operators_is_another_one(bench: Bench) -> None:
         two = await service.record_skill(SkillRequest(session, "n2", **WORDS))
         assert two.id != one.id
         assert not two.merged
+
+
+CODE = "acc0 += x[i]; // even\nacc1 += x[i + 1];"
+HELD = 'S = """\nint f() {\n  acc0 += x[i];\n  /* the rest */ acc1+=x[i+1];\n}\n"""'
+OTHER_WORDS = {
+    "title": "Sums that do not wait for each other",
+    "mechanism": "Independent chains of additions overlap their latencies.",
+}
+
+
+async def test_equal_code_is_the_same_skill_where_tasks_and_kernels_say_so(bench: Bench) -> None:
+    async with bench.service() as service:
+        bare = await pair(bench, service, "bare")
+        with pytest.raises(UsageError, match="code is not in the kernel of n2: 'acc0"):
+            await service.record_skill(SkillRequest(bare, "n2", **WORDS, code=CODE))
+        one = await service.record_skill(
+            SkillRequest(await pair(bench, service, "first", extra=HELD), "n2", **WORDS, code=CODE)
+        )
+        sorting = await pair(bench, service, "sorting", "aten.sort.default", HELD)
+        foreign = await service.record_skill(
+            SkillRequest(sorting, "n2", **OTHER_WORDS, code=CODE, pattern={"dtypes": ["float32"]})
+        )
+        assert (foreign.merged, foreign.measurements) == (False, 1)
+        lacking = await service.record_skill(SkillRequest(bare, "n2", **WORDS))
+        assert (lacking.merged, lacking.state) == (False, "proposed")
+        again = await service.record_skill(
+            SkillRequest(
+                await pair(bench, service, "second", extra=HELD), "n2", **OTHER_WORDS, code=CODE
+            )
+        )
+        assert (again.id, again.merged, again.state) == (one.id, True, "accepted")
 
 
 async def test_a_person_accepts_where_the_setting_says_so(bench: Bench) -> None:
@@ -352,16 +385,16 @@ async def test_what_a_known_number_would_pass_for_proves_no_skill(
 
 async def test_what_a_skill_may_not_say_is_told(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await pair(bench, service, "first")
+        code = (
+            "# tiles of 8 x 16\nn = -(-m // 128) % k\n"
+            'S = r"""#include <math.h>\nint f(int n) { return 4 % n; } // of the row\n"""\n'
+        )
+        session = await pair(bench, service, "first", extra=code)
         for field, value, message in PROBLEMS.values():
             request = dataclasses.replace(SkillRequest(session, "n2", **WORDS), **{field: value})
             with pytest.raises(UsageError, match=message) as raised:
                 await service.record_skill(request)
             assert raised.value.hint
-        code = (
-            "# tiles of 8 x 16\nn = -(-m // 128) % k\n"
-            'S = r"""#include <math.h>\nint f(int n) { return 4 % n; } // of the row\n"""\n'
-        )
         fine = (
             "Rows of 4096 floats in tiles of 8 x 16, unrolled by 4, input/output aligned to 64 "
             "bytes."

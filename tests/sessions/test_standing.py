@@ -11,7 +11,7 @@ import pytest
 
 from harness.types import Case, Operator, TensorSpec
 from kevolve_mcp.search import Origin
-from kevolve_mcp.sessions.skills import standing
+from kevolve_mcp.sessions.skills import code, standing
 from kevolve_mcp.sessions.skills.learned import as_skill
 from kevolve_mcp.sessions.skills.patterns import alike, checked
 from kevolve_mcp.sessions.skills.sameness import Tasks
@@ -159,6 +159,23 @@ def test_a_learned_template_lends_a_start() -> None:
     assert not find_starts(task, "cpu", "triton", skills=[skill]).found
     bare = as_skill(dataclasses.replace(record, files={}), [])
     assert "no kernel template" in " ".join(find_starts(task, "cpu", "cpp", skills=[bare]).notes)
+
+
+@pytest.mark.parametrize(
+    ("excerpt", "missing"),
+    [
+        ("a = b//2  # halves", ""),
+        ("for (;;)\n  sum += x;", ""),
+        ("n = 1\n...\nsum+=x;", ""),
+        ("+sum += x;\n-gone = 1;", ""),
+        ("sum += x;\nn = 1", "n=1"),
+        ("sum += y;", "sum+=y;"),
+        ("# a comment alone", "# a comment alone"),
+    ],
+)
+def test_an_excerpt_is_looked_for_line_by_line(excerpt: str, missing: str) -> None:
+    source = 'n = 1  # one\na = b // 2\nS = """\nfor (;;) // rows\n  sum /* of x */ += x;\n"""\n'
+    assert code.missing(excerpt, source) == missing
 
 
 def test_words_decide_whether_two_texts_say_the_same() -> None:

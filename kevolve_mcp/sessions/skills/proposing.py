@@ -47,6 +47,8 @@ class Proposing(UseCase):
             names = ("title", "mechanism", "preconditions", "counter_indications", "code")
             wording.check({name: getattr(request, name) for name in names if name != "code"})
             code.check_excerpt(request.code)
+            source = store.candidates.get(node.candidate).source
+            _check_held(request.code, source, node)
             pattern = patterns.checked(request.pattern)
             patterns.check_fits(pattern, task, session.target, session.language)
             new = _new(store, session, task, node, parent)
@@ -59,7 +61,7 @@ class Proposing(UseCase):
                 new, [s for s in shared.library().skills() if not learned.is_learned(s.id)]
             )
             kept, fresh = store.skills.propose(
-                new, [found], author=author, same=patterns.same_as(new)
+                new, [found], author=author, same=patterns.same_as(new, task, source)
             )
             deciding.settle(store, shared.settings.skills)
             return replace(views.brief(store, kept.id), merged=not fresh)
@@ -110,7 +112,10 @@ def propose_from(
             notes.append(f"{node.id}: {error.message}")
             continue
         kept, _ = store.skills.propose(
-            new, [found], author="session_finish", same=patterns.same_as(new)
+            new,
+            [found],
+            author="session_finish",
+            same=patterns.same_as(new, task, store.candidates.get(node.candidate).source),
         )
         names.append(kept.id)
     return list(dict.fromkeys(names)), notes
@@ -181,6 +186,16 @@ def _change(parent: str, kernel: str) -> str:
     except UsageError:
         return ""  # kernel.py and parent.py are kept beside it
     return text
+
+
+def _check_held(excerpt: str, source: str, node: Node) -> None:
+    """Raises UsageError unless the code that an author gives stands in the kernel."""
+    if excerpt.strip() and (line := code.missing(excerpt, source)):
+        raise UsageError(
+            f"code is not in the kernel of {node.id}: {line[:60]!r}",
+            "Show lines of that kernel in their order (comments and white space do not count), or "
+            "leave code out: then the difference of the two nodes is shown.",
+        )
 
 
 def _check_shipped(new: NewSkill, shipped: list[Skill] | tuple[Skill, ...]) -> None:
