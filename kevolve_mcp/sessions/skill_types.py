@@ -26,8 +26,8 @@ class SkillRequest:
 @dataclass(frozen=True)
 class SkillCounts:
     """state: that of the skill; of those that come with the program "shipped", or "unproven" where
-    no measurement shows a gain. retrievals: asks that showed it. uses: nodes that
-    answer such an ask, name it or came from it. sessions: those in which it was named or lent a
+    no measurement shows a gain. retrievals: asks that showed it. uses: nodes that answer such an
+    ask, name it once it was shown, or came from it. sessions: those in which it was named or lent a
     kernel; gained: those of them that gained for certain. standing: the factor on its rank, 1 and
     less."""
 

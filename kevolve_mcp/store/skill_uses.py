@@ -22,10 +22,11 @@ class SkillUses:
         self._database = database
         self._clock = clock
 
-    def shown(self, session: str, ask: int) -> tuple[str, ...]:
-        """The skills in one ask."""
+    def shown(self, session: str, ask: int, *, earlier: bool = False) -> tuple[str, ...]:
+        """The skills in one ask. earlier: and in those of its session before it."""
         t = schema.skill_shown
-        query = select(t.c.skill).where(t.c.session == session, t.c.ask == ask).order_by(t.c.skill)
+        asks = t.c.ask <= ask if earlier else t.c.ask == ask
+        query = select(t.c.skill).distinct().where(t.c.session == session, asks).order_by(t.c.skill)
         with self._database.read() as connection:
             return tuple(connection.execute(query).scalars())
 

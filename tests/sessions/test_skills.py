@@ -21,6 +21,7 @@ pytestmark = pytest.mark.anyio
 LIBRARY = Library.builtin()
 ROWS = "aten.pow.Tensor_Scalar,aten.mean.dim,aten.rsqrt.default"
 SCAN = "aten.cumsum.default"  # no skill that ships is of this family
+SHIPPED = "skills/row_normalization"
 WORDS = {
     "title": "Fuse the passes over a row",
     "mechanism": "One pass reads each row once, while it is still in the first-level cache.",
@@ -70,6 +71,19 @@ async def improve(service: Service, session: str) -> AskView:
     """The first ask that wants another kernel than those of similar tasks."""
     asks = (await service.next(session, count=4, max_tokens=40_000)).asks
     return next(ask for ask in asks if ask.context.role != "start")
+
+
+async def asked(bench: Bench, service: Service, name: str, page: str) -> tuple[str, int]:
+    """A session with n1, and its ask that shows the page."""
+    text = task(name, ROWS if page == SHIPPED else SCAN)
+    session = await opened(
+        service,
+        SessionSpec(bench.task(text, f"{name}.py"), search=SearchOptions(skills=False), new=True),
+    )
+    await told(service, session, kernel(1.0, f"# {name}", signals="memory_bound"))
+    ask = await improve(service, session)
+    assert page in ask.knowledge
+    return session, ask.context.id
 
 
 async def accepted(bench: Bench, service: Service, operators: str = ROWS) -> str:
@@ -209,7 +223,8 @@ async def test_an_accepted_skill_is_shown_where_it_fits_and_counted(bench: Bench
         assert page in ask.knowledge
         assert f"name {page} in the rationale" in ask.context.text
         await told(service, session, kernel(1.3), ask_id=ask.context.id)
-        await told(service, session, kernel(1.6), parents=("n1",), rationale=f"as in {page}")
+        later = (await improve(service, session)).context.id
+        await told(service, session, kernel(1.6), ask_id=later, rationale=f"as in {page}")
         assert isinstance((await finish(service, session)).result, api.Finished)
         (counts,) = [c for c in await service.skills() if c.id == skill]
         assert counts.retrievals >= 1
@@ -225,25 +240,42 @@ async def test_an_accepted_skill_is_shown_where_it_fits_and_counted(bench: Bench
         assert page not in (await improve(service, other)).knowledge
 
 
-async def test_a_skill_that_keeps_failing_sinks_and_is_contradicted(bench: Bench) -> None:
+async def test_a_name_alone_is_no_use_and_no_evidence(bench: Bench) -> None:
     async with bench.service() as service:
-        skill = await accepted(bench, service)
-        standing = []
-        for i in range(5):
+        skill = await accepted(bench, service, SCAN)
+        for i, (operators, speedup) in enumerate([(SCAN, 2.0), (ROWS, 2.0), (SCAN, 0.5)]):
             session = await opened(
                 service,
                 SessionSpec(
-                    bench.task(task(f"t{i}"), f"t{i}.py"), search=SearchOptions(skills=False)
+                    bench.task(task("n" * (i + 1), operators), f"n{i}.py"),
+                    search=SearchOptions(skills=False),
                 ),
             )
             await told(service, session, kernel(1.0, f"# {i}"))
             await told(
                 service,
                 session,
-                kernel(0.9, f"# {i}"),
+                kernel(speedup, f"# {i}\nkept = 1"),
                 parents=("n1",),
-                rationale=f"applies the skill learned/{skill}",
+                hypothesis=f"Keep tiles, unlike skills/learned/{skill}, which does not apply here",
             )
+            end = (await finish(service, session, discard=speedup < 1)).result
+            if isinstance(end, api.Finished):
+                assert not [note for note in end.skill_notes if "applied" in note]
+        (counts,) = [c for c in await service.skills() if c.id == skill]
+        assert (counts.measurements, counts.uses, counts.sessions) == (2, 0, 0)
+
+
+async def test_a_skill_that_keeps_failing_sinks_and_is_contradicted(bench: Bench) -> None:
+    async with bench.service() as service:
+        skill = await accepted(bench, service, SCAN)
+        standing = []
+        page = f"skills/learned/{skill}"
+        # asked before any is answered: what has sunk is shown less
+        asks = [await asked(bench, service, "t" * (i + 1), page) for i in range(5)]
+        for i, (session, ask) in enumerate(asks):
+            rationale = f"applies the skill learned/{skill}"
+            await told(service, session, kernel(0.9, f"# {i}"), ask_id=ask, rationale=rationale)
             await finish(service, session, discard=True)
             (counts,) = [c for c in await service.skills() if c.id == skill]
             standing.append(counts.standing)
@@ -267,12 +299,8 @@ async def test_a_finish_distils_words_without_figures_and_evidence(
     bench: Bench,
 ) -> None:
     async with bench.service() as service:
-        skill = await accepted(bench, service)
-        session = await opened(
-            service,
-            SessionSpec(bench.task(task("deep"), "deep.py"), search=SearchOptions(skills=False)),
-        )
-        await told(service, session, kernel(1.0))
+        skill = await accepted(bench, service, SCAN)
+        session, ask = await asked(bench, service, "deep", f"skills/learned/{skill}")
         steps = (
             (1.3, "Store past the caches. It gave 1.3x on /home/me/task.py.", ""),
             (1.6, "Gains 20 %", ""),
@@ -280,7 +308,8 @@ async def test_a_finish_distils_words_without_figures_and_evidence(
         )
         for i, (speedup, hypothesis, rationale) in enumerate(steps):
             told_ = {"parents": (f"n{i + 1}",), "hypothesis": hypothesis, "rationale": rationale}
-            await told(service, session, kernel(speedup, f"step = {i}"), **told_)
+            answered = {"ask_id": ask} if rationale else {}
+            await told(service, session, kernel(speedup, f"step = {i}"), **told_, **answered)
         end = (await finish(service, session)).result
         assert isinstance(end, api.Finished)
         (distilled,) = end.skills
@@ -449,15 +478,12 @@ async def test_shipped_skills_travel_and_say_what_is_not_proved(bench: Bench) ->
 
 async def test_a_shipped_skill_is_counted_once_for_a_session(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(
-            service,
-            SessionSpec(bench.task(task("rows"), "rows.py"), search=SearchOptions(skills=False)),
-        )
+        session, ask = await asked(bench, service, "rows", SHIPPED)
         tuned = 'TUNABLES = {"A": [1, 2]}\nPARAMS = {"A": %d}'
         await told(
-            service, session, kernel(0.8, tuned % 1), rationale="uses skills/row_normalization"
+            service, session, kernel(0.8, tuned % 1), ask_id=ask, rationale=f"uses {SHIPPED}"
         )
         await told(service, session, kernel(0.8, tuned % 2))
         await finish(service, session, discard=True)
-        (counts,) = [c for c in await service.skills() if c.id == "skills/row_normalization"]
+        (counts,) = [c for c in await service.skills() if c.id == SHIPPED]
         assert (counts.state, counts.uses, counts.sessions) == ("shipped", 1, 1)

@@ -131,7 +131,7 @@ def same_as(
 
 
 def _runs_others(known: SkillRecord, task: Task) -> str:
-    operators = {
+    operators: dict[str, Any] = {
         n: known.matches[n] for n in ("operators", "without", "only") if n in known.matches
     }
     return _misfit(operators, task, known.target, known.language)
