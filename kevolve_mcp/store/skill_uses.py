@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import func, select
 
-from . import schema
+from . import notes, schema
 from .engine import Database
 from .records import SkillOutcome, SkillUse
 from .rows import insert_once, number
@@ -76,8 +76,13 @@ class SkillUses:
 
     def outcomes(self, skill: str = "") -> tuple[SkillOutcome, ...]:
         """Of one skill, or all, the oldest first."""
-        t = schema.skill_outcomes
-        query = select(t).order_by(t.c.created, t.c.session, t.c.skill)
+        t, n, s = schema.skill_outcomes, schema.nodes, schema.sessions
+        query = (
+            select(t, n.c.annotations, s.c.task)
+            .join(n, (n.c.session == t.c.session) & (n.c.seq == t.c.node))
+            .join(s, s.c.id == t.c.session)
+            .order_by(t.c.created, t.c.session, t.c.skill)
+        )
         with self._database.read() as connection:
             rows = connection.execute(query.where(t.c.skill == skill) if skill else query).all()
         return tuple(
@@ -89,6 +94,8 @@ class SkillUses:
                 r.effect,
                 None if r.low is None else (r.low, r.high),
                 r.created,
+                r.task,
+                notes.of_node(r.annotations).author.name,
             )
             for r in rows
         )

@@ -295,6 +295,19 @@ async def test_a_skill_that_keeps_failing_sinks_and_is_contradicted(bench: Bench
         assert (await service.skill(skill)).counts.state == "accepted"
 
 
+async def test_one_author_on_one_task_is_one_trial(bench: Bench) -> None:
+    async with bench.service() as service:
+        skill = await accepted(bench, service, SCAN)
+        page = f"skills/learned/{skill}"
+        asks = [await asked(bench, service, name, page) for name in ("a1", "b2", "c3", "d4", "e5")]
+        for session, ask in asks:
+            await told(service, session, kernel(0.5), ask_id=ask, rationale=f"as in {page}")
+            await finish(service, session, discard=True)
+        (counts,) = [c for c in await service.skills() if c.id == skill]
+        assert (counts.state, counts.sessions, counts.gained) == ("accepted", 5, 0)
+        assert counts.standing == pytest.approx(2 / 3)
+
+
 async def test_a_finish_distils_words_without_figures_and_evidence(
     bench: Bench,
 ) -> None:

@@ -94,6 +94,24 @@ def test_only_a_certain_gain_is_one() -> None:
     assert [standing.success(o) for o in (GAIN, EVEN, WRONG)] == [True, False, False]
 
 
+def test_sessions_of_one_author_on_one_task_are_one_trial() -> None:
+    outcomes = [
+        dataclasses.replace(found, task=task, author=author)
+        for found, task, author in (
+            (WRONG, "t", "me"),
+            (GAIN, "t", "me"),
+            (WRONG, "t", "you"),
+            (EVEN, "u", "me"),
+        )
+    ]
+    kept = standing.trials(outcomes, operator.ne)
+    assert [(o.status, o.effect, o.task, o.author) for o in kept] == [
+        ("correct", 1.4, "t", "me"),
+        ("correct", 1.1, "u", "me"),
+        ("incorrect", None, "t", "you"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("gains", "failures", "given_up"),
     [(0, 4, False), (0, 5, True), (1, 4, False), (1, 5, False), (1, 6, True), (9, 9, False)],

@@ -2,9 +2,9 @@
 
 A session that used a skill is one trial: its best use either gained for certain (the interval of
 its effect lies above 1) or did not. Uses within one session share task, device and author, so they
-are no trials of their own. With a uniform prior, s successes in n trials leave Beta(1 + s, 1 + n -
-s) for the share of sessions that the skill helps (Gelman et al., Bayesian Data Analysis, section
-2.1).
+are no trials of their own; no more are sessions that share task and author (`trials`). With a
+uniform prior, s successes in n trials leave Beta(1 + s, 1 + n - s) for the share of sessions that
+the skill helps (Gelman et al., Bayesian Data Analysis, section 2.1).
 """
 
 from __future__ import annotations
@@ -54,15 +54,33 @@ def success(outcome: SkillOutcome) -> bool:
     return outcome.status == "correct" and outcome.interval is not None and outcome.interval[0] > 1
 
 
+def trials(outcomes: Sequence[SkillOutcome], another: Another) -> tuple[SkillOutcome, ...]:
+    """One outcome for each task and author, the best: who repeats a session proves nothing new."""
+    kept: list[SkillOutcome] = []
+    for outcome in sorted(outcomes, key=worth, reverse=True):
+        if all(k.author != outcome.author or another(k.task, outcome.task) for k in kept):
+            kept.append(outcome)
+    return tuple(kept)
+
+
+def worth(outcome: SkillOutcome) -> tuple[bool, float, float]:
+    """The larger, the better it went."""
+    return (
+        success(outcome),
+        outcome.interval[0] if outcome.interval else 0.0,
+        outcome.effect or 0.0,
+    )
+
+
 def contradicted_because(outcomes: Sequence[SkillOutcome]) -> str:
-    """The reason to stop believing; "" while there is none: at least 5 sessions used it, and with a
+    """The reason to stop believing; "" while there is none: at least 5 trials, and with a
     probability of 0.95 it helps in less than half of them."""
-    trials, successes = len(outcomes), sum(map(success, outcomes))
-    doubt = below(WORTH, 1 + successes, 1 + trials - successes)
-    if trials < LEAST_TRIALS or doubt < SURE:
+    count, successes = len(outcomes), sum(map(success, outcomes))
+    doubt = below(WORTH, 1 + successes, 1 + count - successes)
+    if count < LEAST_TRIALS or doubt < SURE:
         return ""
     return (
-        f"{trials} sessions used it and {successes} gained: with a probability of {doubt:.2f} it "
+        f"{count} sessions used it and {successes} gained: with a probability of {doubt:.2f} it "
         f"helps in less than {WORTH:.0%} of sessions"
     )
 
