@@ -9,8 +9,8 @@ from typing import Any
 @dataclass(frozen=True)
 class SkillRequest:
     """parent_id "n0" means the baseline: then the effect is the child's speed-up itself. code: the
-    least code that shows the change; the difference of the pair unless given. pattern: of the tasks
-    that it fits, derived from the session's task unless given."""
+    least lines of the node that show the change; the difference of the pair unless given. pattern:
+    of the tasks that it fits, derived from the session's task unless given."""
 
     session_id: str
     node_id: str
@@ -26,8 +26,8 @@ class SkillRequest:
 @dataclass(frozen=True)
 class SkillCounts:
     """state: that of the skill; of those that come with the program "shipped", or "unproven" where
-    no measurement shows a gain. retrievals: asks that showed it. uses: nodes that
-    answer such an ask, name it or came from it. sessions: those in which it was named or lent a
+    no measurement shows a gain. retrievals: asks that showed it. uses: nodes that answer such an
+    ask, name it once it was shown, or came from it. sessions: those in which it was named or lent a
     kernel; gained: those of them that gained for certain. standing: the factor on its rank, 1 and
     less."""
 

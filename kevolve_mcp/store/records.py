@@ -266,7 +266,7 @@ class SkillUse:
 class SkillOutcome:
     """What a skill brought to one session: its best use there. effect, interval: against the
     parent, or the baseline; None where it was not proved correct or not timed. created: seconds
-    since the epoch."""
+    since the epoch. task, author: digest and name, of session and node; filled in by the store."""
 
     skill: str
     session: str
@@ -275,3 +275,5 @@ class SkillOutcome:
     effect: float | None = None
     interval: tuple[float, float] | None = None
     created: float = 0.0
+    task: str = ""
+    author: str = ""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import func, select
 
-from . import schema
+from . import notes, schema
 from .engine import Database
 from .records import SkillOutcome, SkillUse
 from .rows import insert_once, number
@@ -22,10 +22,11 @@ class SkillUses:
         self._database = database
         self._clock = clock
 
-    def shown(self, session: str, ask: int) -> tuple[str, ...]:
-        """The skills in one ask."""
+    def shown(self, session: str, ask: int, *, earlier: bool = False) -> tuple[str, ...]:
+        """The skills in one ask. earlier: and in those of its session before it."""
         t = schema.skill_shown
-        query = select(t.c.skill).where(t.c.session == session, t.c.ask == ask).order_by(t.c.skill)
+        asks = t.c.ask <= ask if earlier else t.c.ask == ask
+        query = select(t.c.skill).distinct().where(t.c.session == session, asks).order_by(t.c.skill)
         with self._database.read() as connection:
             return tuple(connection.execute(query).scalars())
 
@@ -75,8 +76,13 @@ class SkillUses:
 
     def outcomes(self, skill: str = "") -> tuple[SkillOutcome, ...]:
         """Of one skill, or all, the oldest first."""
-        t = schema.skill_outcomes
-        query = select(t).order_by(t.c.created, t.c.session, t.c.skill)
+        t, n, s = schema.skill_outcomes, schema.nodes, schema.sessions
+        query = (
+            select(t, n.c.annotations, s.c.task)
+            .join(n, (n.c.session == t.c.session) & (n.c.seq == t.c.node))
+            .join(s, s.c.id == t.c.session)
+            .order_by(t.c.created, t.c.session, t.c.skill)
+        )
         with self._database.read() as connection:
             rows = connection.execute(query.where(t.c.skill == skill) if skill else query).all()
         return tuple(
@@ -88,6 +94,8 @@ class SkillUses:
                 r.effect,
                 None if r.low is None else (r.low, r.high),
                 r.created,
+                r.task,
+                notes.of_node(r.annotations).author.name,
             )
             for r in rows
         )

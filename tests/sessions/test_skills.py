@@ -21,6 +21,7 @@ pytestmark = pytest.mark.anyio
 LIBRARY = Library.builtin()
 ROWS = "aten.pow.Tensor_Scalar,aten.mean.dim,aten.rsqrt.default"
 SCAN = "aten.cumsum.default"  # no skill that ships is of this family
+SHIPPED = "skills/row_normalization"
 WORDS = {
     "title": "Fuse the passes over a row",
     "mechanism": "One pass reads each row once, while it is still in the first-level cache.",
@@ -34,16 +35,19 @@ def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def task(name: str, operators: str = ROWS) -> str:
-    """Of as many rows as the name has letters: tasks of another text alone are the same one."""
+    """Twice as many rows for each letter of the name: other sizes make another task, and another
+    text none."""
     return (
-        f"# fake: name={name}\n# fake: operators={operators}\n# fake: rows={len(name)}\n"
+        f"# fake: name={name}\n# fake: operators={operators}\n# fake: rows={2 ** len(name)}\n"
         "class Model: pass\n\n\n"
         "def get_inputs(): return []\n"
     )
 
 
-async def pair(bench: Bench, service: Service, name: str, operators: str = ROWS) -> str:
-    """A session with n1 and its faster child n2."""
+async def pair(
+    bench: Bench, service: Service, name: str, operators: str = ROWS, extra: str = ""
+) -> str:
+    """A session with n1 and its faster child n2. extra: in the text of n2."""
     session = await opened(
         service,
         SessionSpec(
@@ -56,7 +60,7 @@ async def pair(bench: Bench, service: Service, name: str, operators: str = ROWS)
     await told(
         service,
         session,
-        kernel(1.5, f"# {name}\nfused = 1"),
+        kernel(1.5, f"# {name}\nfused = 1\n{extra}"),
         parents=("n1",),
         predicted_speedup=1.4,
     )
@@ -67,6 +71,19 @@ async def improve(service: Service, session: str) -> AskView:
     """The first ask that wants another kernel than those of similar tasks."""
     asks = (await service.next(session, count=4, max_tokens=40_000)).asks
     return next(ask for ask in asks if ask.context.role != "start")
+
+
+async def asked(bench: Bench, service: Service, name: str, page: str) -> tuple[str, int]:
+    """A session with n1, and its ask that shows the page."""
+    text = task(name, ROWS if page == SHIPPED else SCAN)
+    session = await opened(
+        service,
+        SessionSpec(bench.task(text, f"{name}.py"), search=SearchOptions(skills=False), new=True),
+    )
+    await told(service, session, kernel(1.0, f"# {name}", signals="memory_bound"))
+    ask = await improve(service, session)
+    assert page in ask.knowledge
+    return session, ask.context.id
 
 
 async def accepted(bench: Bench, service: Service, operators: str = ROWS) -> str:
@@ -116,6 +133,15 @@ async def test_the_same_skill_on_a_second_task_is_evidence_and_accepts_it(bench:
         assert "+fused = 1" in detail.text
 
 
+async def test_a_task_file_that_differs_in_nothing_measured_accepts_nothing(bench: Bench) -> None:
+    async with bench.service() as service:
+        for name in ("first", "other", "third"):  # of equal length: of equal sizes
+            skill = await service.record_skill(
+                SkillRequest(await pair(bench, service, name), "n2", **WORDS)
+            )
+        assert (skill.state, skill.merged, skill.measurements) == ("proposed", True, 3)
+
+
 async def test_a_skill_of_other_operators_is_another_one(bench: Bench) -> None:
     async with bench.service() as service:
         one = await service.record_skill(
@@ -125,6 +151,37 @@ async def test_a_skill_of_other_operators_is_another_one(bench: Bench) -> None:
         two = await service.record_skill(SkillRequest(session, "n2", **WORDS))
         assert two.id != one.id
         assert not two.merged
+
+
+CODE = "acc0 += x[i]; // even\nacc1 += x[i + 1];"
+HELD = 'S = """\nint f() {\n  acc0 += x[i];\n  /* the rest */ acc1+=x[i+1];\n}\n"""'
+OTHER_WORDS = {
+    "title": "Sums that do not wait for each other",
+    "mechanism": "Independent chains of additions overlap their latencies.",
+}
+
+
+async def test_equal_code_is_the_same_skill_where_tasks_and_kernels_say_so(bench: Bench) -> None:
+    async with bench.service() as service:
+        bare = await pair(bench, service, "bare")
+        with pytest.raises(UsageError, match="code is not in the kernel of n2: 'acc0"):
+            await service.record_skill(SkillRequest(bare, "n2", **WORDS, code=CODE))
+        one = await service.record_skill(
+            SkillRequest(await pair(bench, service, "first", extra=HELD), "n2", **WORDS, code=CODE)
+        )
+        sorting = await pair(bench, service, "sorting", "aten.sort.default", HELD)
+        foreign = await service.record_skill(
+            SkillRequest(sorting, "n2", **OTHER_WORDS, code=CODE, pattern={"dtypes": ["float32"]})
+        )
+        assert (foreign.merged, foreign.measurements) == (False, 1)
+        lacking = await service.record_skill(SkillRequest(bare, "n2", **WORDS))
+        assert (lacking.merged, lacking.state) == (False, "proposed")
+        again = await service.record_skill(
+            SkillRequest(
+                await pair(bench, service, "second", extra=HELD), "n2", **OTHER_WORDS, code=CODE
+            )
+        )
+        assert (again.id, again.merged, again.state) == (one.id, True, "accepted")
 
 
 async def test_a_person_accepts_where_the_setting_says_so(bench: Bench) -> None:
@@ -166,7 +223,8 @@ async def test_an_accepted_skill_is_shown_where_it_fits_and_counted(bench: Bench
         assert page in ask.knowledge
         assert f"name {page} in the rationale" in ask.context.text
         await told(service, session, kernel(1.3), ask_id=ask.context.id)
-        await told(service, session, kernel(1.6), parents=("n1",), rationale=f"as in {page}")
+        later = (await improve(service, session)).context.id
+        await told(service, session, kernel(1.6), ask_id=later, rationale=f"as in {page}")
         assert isinstance((await finish(service, session)).result, api.Finished)
         (counts,) = [c for c in await service.skills() if c.id == skill]
         assert counts.retrievals >= 1
@@ -182,25 +240,42 @@ async def test_an_accepted_skill_is_shown_where_it_fits_and_counted(bench: Bench
         assert page not in (await improve(service, other)).knowledge
 
 
-async def test_a_skill_that_keeps_failing_sinks_and_is_contradicted(bench: Bench) -> None:
+async def test_a_name_alone_is_no_use_and_no_evidence(bench: Bench) -> None:
     async with bench.service() as service:
-        skill = await accepted(bench, service)
-        standing = []
-        for i in range(5):
+        skill = await accepted(bench, service, SCAN)
+        for i, (operators, speedup) in enumerate([(SCAN, 2.0), (ROWS, 2.0), (SCAN, 0.5)]):
             session = await opened(
                 service,
                 SessionSpec(
-                    bench.task(task(f"t{i}"), f"t{i}.py"), search=SearchOptions(skills=False)
+                    bench.task(task("n" * (i + 1), operators), f"n{i}.py"),
+                    search=SearchOptions(skills=False),
                 ),
             )
             await told(service, session, kernel(1.0, f"# {i}"))
             await told(
                 service,
                 session,
-                kernel(0.9, f"# {i}"),
+                kernel(speedup, f"# {i}\nkept = 1"),
                 parents=("n1",),
-                rationale=f"applies the skill learned/{skill}",
+                hypothesis=f"Keep tiles, unlike skills/learned/{skill}, which does not apply here",
             )
+            end = (await finish(service, session, discard=speedup < 1)).result
+            if isinstance(end, api.Finished):
+                assert not [note for note in end.skill_notes if "applied" in note]
+        (counts,) = [c for c in await service.skills() if c.id == skill]
+        assert (counts.measurements, counts.uses, counts.sessions) == (2, 0, 0)
+
+
+async def test_a_skill_that_keeps_failing_sinks_and_is_contradicted(bench: Bench) -> None:
+    async with bench.service() as service:
+        skill = await accepted(bench, service, SCAN)
+        standing = []
+        page = f"skills/learned/{skill}"
+        # asked before any is answered: what has sunk is shown less
+        asks = [await asked(bench, service, "t" * (i + 1), page) for i in range(5)]
+        for i, (session, ask) in enumerate(asks):
+            rationale = f"applies the skill learned/{skill}"
+            await told(service, session, kernel(0.9, f"# {i}"), ask_id=ask, rationale=rationale)
             await finish(service, session, discard=True)
             (counts,) = [c for c in await service.skills() if c.id == skill]
             standing.append(counts.standing)
@@ -220,16 +295,25 @@ async def test_a_skill_that_keeps_failing_sinks_and_is_contradicted(bench: Bench
         assert (await service.skill(skill)).counts.state == "accepted"
 
 
+async def test_one_author_on_one_task_is_one_trial(bench: Bench) -> None:
+    async with bench.service() as service:
+        skill = await accepted(bench, service, SCAN)
+        page = f"skills/learned/{skill}"
+        asks = [await asked(bench, service, name, page) for name in ("a1", "b2", "c3", "d4", "e5")]
+        for session, ask in asks:
+            await told(service, session, kernel(0.5), ask_id=ask, rationale=f"as in {page}")
+            await finish(service, session, discard=True)
+        (counts,) = [c for c in await service.skills() if c.id == skill]
+        assert (counts.state, counts.sessions, counts.gained) == ("accepted", 5, 0)
+        assert counts.standing == pytest.approx(2 / 3)
+
+
 async def test_a_finish_distils_words_without_figures_and_evidence(
     bench: Bench,
 ) -> None:
     async with bench.service() as service:
-        skill = await accepted(bench, service)
-        session = await opened(
-            service,
-            SessionSpec(bench.task(task("deep"), "deep.py"), search=SearchOptions(skills=False)),
-        )
-        await told(service, session, kernel(1.0))
+        skill = await accepted(bench, service, SCAN)
+        session, ask = await asked(bench, service, "deep", f"skills/learned/{skill}")
         steps = (
             (1.3, "Store past the caches. It gave 1.3x on /home/me/task.py.", ""),
             (1.6, "Gains 20 %", ""),
@@ -237,7 +321,8 @@ async def test_a_finish_distils_words_without_figures_and_evidence(
         )
         for i, (speedup, hypothesis, rationale) in enumerate(steps):
             told_ = {"parents": (f"n{i + 1}",), "hypothesis": hypothesis, "rationale": rationale}
-            await told(service, session, kernel(speedup, f"step = {i}"), **told_)
+            answered = {"ask_id": ask} if rationale else {}
+            await told(service, session, kernel(speedup, f"step = {i}"), **told_, **answered)
         end = (await finish(service, session)).result
         assert isinstance(end, api.Finished)
         (distilled,) = end.skills
@@ -342,16 +427,16 @@ async def test_what_a_known_number_would_pass_for_proves_no_skill(
 
 async def test_what_a_skill_may_not_say_is_told(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await pair(bench, service, "first")
+        code = (
+            "# tiles of 8 x 16\nn = -(-m // 128) % k\n"
+            'S = r"""#include <math.h>\nint f(int n) { return 4 % n; } // of the row\n"""\n'
+        )
+        session = await pair(bench, service, "first", extra=code)
         for field, value, message in PROBLEMS.values():
             request = dataclasses.replace(SkillRequest(session, "n2", **WORDS), **{field: value})
             with pytest.raises(UsageError, match=message) as raised:
                 await service.record_skill(request)
             assert raised.value.hint
-        code = (
-            "# tiles of 8 x 16\nn = -(-m // 128) % k\n"
-            'S = r"""#include <math.h>\nint f(int n) { return 4 % n; } // of the row\n"""\n'
-        )
         fine = (
             "Rows of 4096 floats in tiles of 8 x 16, unrolled by 4, input/output aligned to 64 "
             "bytes."
@@ -406,15 +491,12 @@ async def test_shipped_skills_travel_and_say_what_is_not_proved(bench: Bench) ->
 
 async def test_a_shipped_skill_is_counted_once_for_a_session(bench: Bench) -> None:
     async with bench.service() as service:
-        session = await opened(
-            service,
-            SessionSpec(bench.task(task("rows"), "rows.py"), search=SearchOptions(skills=False)),
-        )
+        session, ask = await asked(bench, service, "rows", SHIPPED)
         tuned = 'TUNABLES = {"A": [1, 2]}\nPARAMS = {"A": %d}'
         await told(
-            service, session, kernel(0.8, tuned % 1), rationale="uses skills/row_normalization"
+            service, session, kernel(0.8, tuned % 1), ask_id=ask, rationale=f"uses {SHIPPED}"
         )
         await told(service, session, kernel(0.8, tuned % 2))
         await finish(service, session, discard=True)
-        (counts,) = [c for c in await service.skills() if c.id == "skills/row_normalization"]
+        (counts,) = [c for c in await service.skills() if c.id == SHIPPED]
         assert (counts.state, counts.uses, counts.sessions) == ("shipped", 1, 1)

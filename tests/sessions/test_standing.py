@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness.types import Case, Operator, TensorSpec
 from kevolve_mcp.search import Origin
-from kevolve_mcp.sessions.skills import standing
+from kevolve_mcp.sessions.skills import code, standing
 from kevolve_mcp.sessions.skills.learned import as_skill
 from kevolve_mcp.sessions.skills.patterns import alike, checked
+from kevolve_mcp.sessions.skills.sameness import Tasks
 from kevolve_mcp.sessions.skills.wording import plain_sentences, problem
-from kevolve_mcp.store import SkillEvidence, SkillOutcome, SkillRecord
+from kevolve_mcp.store import SkillEvidence, SkillOutcome, SkillRecord, Store
 from kevolve_mcp.synthesis import find_starts
 from knowledge import Library
 from tests.synthesis.helpers import pointwise_task
@@ -24,28 +29,87 @@ MEASURED = SkillEvidence("s-1", "n2", "n1", "task", "cpu:a", 1.5, (1.4, 1.6))
 
 def test_two_tasks_or_devices_accept_and_nothing_less() -> None:
     again = dataclasses.replace(MEASURED, session="s-2")
-    assert not standing.accepted_because([], {})
-    assert not standing.accepted_because([MEASURED, again], {})
+    assert not standing.accepted_because([], operator.ne)
+    assert not standing.accepted_because([MEASURED, again], operator.ne)
     assert "2 task(s)" in standing.accepted_because(
-        [MEASURED, dataclasses.replace(again, task="other")], {}
+        [MEASURED, dataclasses.replace(again, task="other")], operator.ne
     )
     assert "2 device(s)" in standing.accepted_because(
-        [MEASURED, dataclasses.replace(again, device="cpu:b")], {}
+        [MEASURED, dataclasses.replace(again, device="cpu:b")], operator.ne
     )
     assert not standing.accepted_because(
-        [MEASURED, dataclasses.replace(again, task="other", origin="elsewhere")], {}
+        [MEASURED, dataclasses.replace(again, task="other", origin="elsewhere")], operator.ne
     )
 
 
-def test_a_task_with_another_text_alone_is_no_other_one() -> None:
-    commented = dataclasses.replace(MEASURED, session="s-2", task="commented")
-    same = {"task": "rows of 64", "commented": "rows of 64"}
-    assert not standing.accepted_because([MEASURED, commented], same)
-    assert standing.accepted_because([MEASURED, commented], {**same, "commented": "rows of 65"})
+def test_the_order_of_near_tasks_does_not_decide() -> None:
+    def far(one: str, other: str) -> bool:
+        return abs(int(one) - int(other)) > 1
+
+    rows = [dataclasses.replace(MEASURED, task=t) for t in ("2", "1", "3")]
+    assert "2 task(s)" in standing.accepted_because(rows, far)
+    assert not standing.accepted_because(rows[:2], far)
+
+
+def test_what_two_task_files_compute_decides_whether_they_are_two(tmp_path: Path) -> None:
+    task = pointwise_task("return torch.relu(x) * 2", (64, 64))
+    case = task.cases[0]
+
+    def rows(n: int) -> tuple[TensorSpec, ...]:
+        return (TensorSpec((n, 64), "float32", (64, 1), 256 * n),)
+
+    def sized(n: int, name: str = "c", **arguments: object) -> Case:
+        return dataclasses.replace(
+            case, name=name, inputs=rows(n), outputs=rows(n), arguments=arguments
+        )
+
+    graph = (Operator("relu", (-1,)), Operator("mul", (0,)))
+    variants: dict[str, dict[str, Any]] = {
+        "base": {"cases": (sized(64, rows=64), sized(512, rows=512))},
+        "noted": {"cases": (sized(64, "other", note="unused"), sized(512))},
+        "turned": {"cases": (sized(512), sized(64))},
+        "a little longer": {"cases": (sized(65), sized(1023))},
+        "far longer": {"cases": (sized(64), sized(1024))},
+        "one more": {"cases": (sized(64), sized(512), sized(4096))},
+        "another graph": {"graph": graph[:1], "cases": (sized(64), sized(512))},
+    }
+    with Store.open(tmp_path) as store:
+        for name, changes in variants.items():
+            facts = {"graph": graph, **changes}
+            store.tasks.put(dataclasses.replace(task, digest=name.ljust(64, "0"), **facts))
+        tasks = Tasks(store)
+        others = {n: tasks.another("base".ljust(64, "0"), n.ljust(64, "0")) for n in variants}
+    assert others == {
+        "base": False,
+        "noted": False,
+        "turned": False,
+        "a little longer": False,
+        "far longer": True,
+        "one more": True,
+        "another graph": True,
+    }
 
 
 def test_only_a_certain_gain_is_one() -> None:
     assert [standing.success(o) for o in (GAIN, EVEN, WRONG)] == [True, False, False]
+
+
+def test_sessions_of_one_author_on_one_task_are_one_trial() -> None:
+    outcomes = [
+        dataclasses.replace(found, task=task, author=author)
+        for found, task, author in (
+            (WRONG, "t", "me"),
+            (GAIN, "t", "me"),
+            (WRONG, "t", "you"),
+            (EVEN, "u", "me"),
+        )
+    ]
+    kept = standing.trials(outcomes, operator.ne)
+    assert [(o.status, o.effect, o.task, o.author) for o in kept] == [
+        ("correct", 1.4, "t", "me"),
+        ("correct", 1.1, "u", "me"),
+        ("incorrect", None, "t", "you"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -113,6 +177,23 @@ def test_a_learned_template_lends_a_start() -> None:
     assert not find_starts(task, "cpu", "triton", skills=[skill]).found
     bare = as_skill(dataclasses.replace(record, files={}), [])
     assert "no kernel template" in " ".join(find_starts(task, "cpu", "cpp", skills=[bare]).notes)
+
+
+@pytest.mark.parametrize(
+    ("excerpt", "missing"),
+    [
+        ("a = b//2  # halves", ""),
+        ("for (;;)\n  sum += x;", ""),
+        ("n = 1\n...\nsum+=x;", ""),
+        ("+sum += x;\n-gone = 1;", ""),
+        ("sum += x;\nn = 1", "n=1"),
+        ("sum += y;", "sum+=y;"),
+        ("# a comment alone", "# a comment alone"),
+    ],
+)
+def test_an_excerpt_is_looked_for_line_by_line(excerpt: str, missing: str) -> None:
+    source = 'n = 1  # one\na = b // 2\nS = """\nfor (;;) // rows\n  sum /* of x */ += x;\n"""\n'
+    assert code.missing(excerpt, source) == missing
 
 
 def test_words_decide_whether_two_texts_say_the_same() -> None:

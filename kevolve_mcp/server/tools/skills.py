@@ -33,7 +33,9 @@ async def skill_record(
     counter_indications: Annotated[str, Field(description="When it does not, or hurts")] = "",
     code: Annotated[
         str,
-        Field(description="The least code that shows it; default: the difference of the two nodes"),
+        Field(
+            description="Lines of node_id that show it; default: the difference of the two nodes"
+        ),
     ] = "",
     pattern: Annotated[
         dict[str, list[str]] | None,

@@ -25,6 +25,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+DIFFERENCE = "--- parent.py\n+++ kernel.py\n"
+"""How a difference begins that was taken from a pair of kernels."""
 # what a program has and a sentence has not
 _PROGRAM = re.compile(r"[;{}][ \t\\]*(?://.*)?$|^\s*(?:def \w+\(|#include\b)", re.MULTILINE)
 
@@ -68,6 +70,40 @@ def without_problems(text: str) -> str:
         if prose.is_comment and wording.problem(prose.text)[0]:
             text = text[: prose.start].rstrip(" \t") + text[prose.end :]
     return "" if problem(text)[0] else text
+
+
+def missing(excerpt: str, source: str) -> str:
+    """The first line of an excerpt that does not stand in the source after those before it; "" for
+    one that is there. Comments and white space do not count, lines may be left out in between, and
+    of a difference only what it adds is looked for. An excerpt without code is not there."""
+    lines = excerpt.splitlines()
+    if all(line[:1] in "+-@ …" for line in lines) and any(line[:1] == "+" for line in lines):
+        excerpt = "\n".join(
+            line[1:] for line in lines if line[:1] == "+" and not line.startswith("+++ ")
+        )
+    wanted = [line for line in map(_bare, _plain(excerpt).splitlines()) if line.strip(".…")]
+    if not wanted:
+        return excerpt.strip() or "nothing"
+    text, start = _bare(_plain(source)), 0
+    for line in wanted:
+        found = text.find(line, start)
+        if found < 0:
+            return line
+        start = found + len(line)
+    return ""
+
+
+def _plain(text: str) -> str:
+    """Without comments."""
+    for prose in reversed(list(_prose(text))):
+        if prose.is_comment:
+            text = text[: prose.start] + text[prose.end :]
+    return text
+
+
+def _bare(line: str) -> str:
+    """Without white space."""
+    return "".join(line.split())
 
 
 def _problem_of_prose(text: str) -> tuple[str, str]:

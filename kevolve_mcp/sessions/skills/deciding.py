@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kevolve_mcp.errors import NotFound
 from kevolve_mcp.search import Node, Tree
 from kevolve_mcp.store import SkillOutcome, SkillRecord, Store
 
 from . import evidence, learned, standing
+from .sameness import Tasks
 
 Acceptance = Literal["auto", "review"]
 
@@ -30,7 +30,7 @@ def note_outcomes(store: Store, tree: Tree, session: str) -> None:
             found = SkillOutcome(
                 use.skill, session, kin.id, kin.status, effect or None, between if effect else None
             )
-            if use.skill not in best or _worth(found) > _worth(best[use.skill]):
+            if use.skill not in best or standing.worth(found) > standing.worth(best[use.skill]):
                 best[use.skill] = found
     if best:
         store.skill_uses.add_outcomes(list(best.values()))
@@ -39,39 +39,27 @@ def note_outcomes(store: Store, tree: Tree, session: str) -> None:
 def settle(store: Store, acceptance: Acceptance) -> None:
     """Apply the rules to every skill that is proposed or accepted. A person's decision in the same
     moment stands."""
+    tasks = Tasks(store)
     for skill in store.skills.list("proposed") if acceptance == "auto" else ():
-        evidence = store.skills.evidence(skill.id)
-        contents = {e.task: _content(store, e.task) for e in evidence if not e.origin}
-        if why := standing.accepted_because(evidence, contents):
+        if why := standing.accepted_because(store.skills.evidence(skill.id), tasks.another):
             store.skills.decide(
                 skill.id, "accepted", f"{why}.", author="kevolve", expected="proposed"
             )
     for skill in store.skills.list("accepted"):
-        if why := standing.contradicted_because(trials(store, skill)):
+        if why := standing.contradicted_because(_trials(store, skill, tasks)):
             store.skills.decide(
                 skill.id, "contradicted", f"{why}.", author="kevolve", expected="accepted"
             )
 
 
-def _content(store: Store, digest: str) -> str:
-    """What a task computes, and on what: a comment more makes no other task."""
-    try:
-        task = store.tasks.get(digest)
-    except NotFound:
-        return digest
-    data = [(c.inputs, c.outputs, c.arguments) for c in task.visible_cases]
-    return repr((task.graph, sorted(task.operators.items()), task.parameters, data))
-
-
-def trials(store: Store, skill: SkillRecord) -> tuple[SkillOutcome, ...]:
-    """The outcomes since it was last accepted: who accepts a contradicted skill again gives it a
+def _trials(store: Store, skill: SkillRecord, tasks: Tasks) -> tuple[SkillOutcome, ...]:
+    """Those since it was last accepted: who accepts a contradicted skill again gives it a
     new chance."""
     since = max(
         (e.created for e in store.skills.events(skill.id) if e.kind == "accepted"), default=0.0
     )
-    return tuple(
-        o for o in store.skill_uses.outcomes(learned.page_id(skill.id)) if o.created >= since
-    )
+    outcomes = store.skill_uses.outcomes(learned.page_id(skill.id))
+    return standing.trials([o for o in outcomes if o.created >= since], tasks.another)
 
 
 def _kin(tree: Tree, node: Node) -> list[Node]:
@@ -85,11 +73,3 @@ def _kin(tree: Tree, node: Node) -> list[Node]:
             if node.structure and n.structure == node.structure and n.seq > node.seq
         ),
     ]
-
-
-def _worth(outcome: SkillOutcome) -> tuple[bool, float, float]:
-    return (
-        standing.success(outcome),
-        outcome.interval[0] if outcome.interval else 0.0,
-        outcome.effect or 0.0,
-    )

@@ -13,6 +13,8 @@ from kevolve_mcp.store import NewSkill, SkillRecord
 from knowledge import Page, Skill
 from knowledge.families import FAMILIES, of_operators
 
+from . import code
+
 FIELDS = ("operators", "without", "only", "families", "dtypes")
 # families that nearly every task has: they tell nothing where there are others
 PLAIN = frozenset({"elementwise", "layout"})
@@ -85,36 +87,64 @@ def _check_word(name: str, word: str) -> None:
 
 def check_fits(pattern: Mapping[str, Any], task: Task, target: str, language: str) -> None:
     """Raises UsageError unless the pattern fits the task that it was found on."""
-    from kevolve_mcp.synthesis.skills import mismatch
-
-    page = Page("skills/new", "new", "skill", "new", "")
-    why = mismatch(Skill("skills/new", page, pattern=dict(pattern)), task, target, language)
-    if why:
+    if why := _misfit(pattern, task, target, language):
         raise UsageError(
             f"the pattern does not fit the session's own task {task.name}: {why}",
             "Fix the pattern, or leave it out.",
         )
 
 
-def same_as(new: NewSkill) -> Callable[[SkillRecord], bool]:
+def _misfit(pattern: Mapping[str, Any], task: Task, target: str, language: str) -> str:
+    from kevolve_mcp.synthesis.skills import mismatch
+
+    page = Page("skills/new", "new", "skill", "new", "")
+    return mismatch(Skill("skills/new", page, pattern=dict(pattern)), task, target, language)
+
+
+def same_as(
+    new: NewSkill, task: Task | None = None, source: str = ""
+) -> Callable[[SkillRecord], bool]:
     """Whether a skill that is known is the new one in other words: for one kind of device and one
-    language, and equal in code, or of tasks that share an operator family and alike in title and
-    mechanism."""
+    language, of tasks that share an operator family, and equal in code or alike in title and
+    mechanism. Where it was measured here, the other operators of the known pattern must have run in
+    its task, and its kernel must hold the known code: it proves nothing of a code that it lacks.
+
+    source: of the kernel that was measured on the task."""
     family = Target.parse(new.target).family
-    about = families(new.matches)
+    about = families(new.matches) or (families(of_task(task)) if task else frozenset())
 
     def same(known: SkillRecord) -> bool:
         if known.language != new.language or Target.parse(known.target).family != family:
             return False
+        named = families(known.matches)
+        if named and not about & named and (about or task):
+            return False
+        if task and (_runs_others(known, task) or not is_evidence(known, source)):
+            return False
         if new.code and known.code.strip() == new.code.strip():
             return True
-        if about and families(known.matches) and not about & families(known.matches):
-            return False
         return known.title == new.title or alike(
             f"{known.title} {known.mechanism}", f"{new.title} {new.mechanism}"
         )
 
     return same
+
+
+def _runs_others(known: SkillRecord, task: Task) -> str:
+    operators: dict[str, Any] = {
+        n: known.matches[n] for n in ("operators", "without", "only") if n in known.matches
+    }
+    return _misfit(operators, task, known.target, known.language)
+
+
+def is_evidence(known: SkillRecord, source: str) -> bool:
+    """Whether a kernel of this text can prove the skill: it holds the code that an author gave. A
+    difference that was taken from a pair is an example, and other tasks' kernels differ from it."""
+    return (
+        not known.code
+        or known.code.startswith(code.DIFFERENCE)
+        or not code.missing(known.code, source)
+    )
 
 
 def families(pattern: Mapping[str, Any]) -> frozenset[str]:

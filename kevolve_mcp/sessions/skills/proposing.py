@@ -11,7 +11,7 @@ from harness.types import Task
 from kevolve_mcp import api
 from kevolve_mcp.errors import Conflict, UsageError
 from kevolve_mcp.search import Node, Tree
-from kevolve_mcp.store import NewSkill, SessionRecord, SkillEvidence, Store
+from kevolve_mcp.store import NewSkill, SessionRecord, SkillEvidence, SkillRecord, Store
 from knowledge import Skill
 
 from ..skill_types import SkillRequest
@@ -47,6 +47,8 @@ class Proposing(UseCase):
             names = ("title", "mechanism", "preconditions", "counter_indications", "code")
             wording.check({name: getattr(request, name) for name in names if name != "code"})
             code.check_excerpt(request.code)
+            source = store.candidates.get(node.candidate).source
+            _check_held(request.code, source, node)
             pattern = patterns.checked(request.pattern)
             patterns.check_fits(pattern, task, session.target, session.language)
             new = _new(store, session, task, node, parent)
@@ -59,7 +61,7 @@ class Proposing(UseCase):
                 new, [s for s in shared.library().skills() if not learned.is_learned(s.id)]
             )
             kept, fresh = store.skills.propose(
-                new, [found], author=author, same=patterns.same_as(new)
+                new, [found], author=author, same=patterns.same_as(new, task, source)
             )
             deciding.settle(store, shared.settings.skills)
             return replace(views.brief(store, kept.id), merged=not fresh)
@@ -85,15 +87,21 @@ def propose_from(
     for use in store.skill_uses.uses(session.id):
         if use.how != "shown":
             applied[use.node].append(use.skill)
+    learned_ones = {learned.page_id(s.id): s for s in store.skills.list()}
     names, notes = list[str](), list[str]()
     for found, node, parent in _steps(store, session, tree, winner)[:MAX_PROPOSED]:
-        if node.id in applied:
-            for skill in applied[node.id]:
-                if learned.is_learned(skill) and (name := learned.name_of(skill)) in {
-                    s.id for s in store.skills.list()
-                }:
-                    store.skills.add_evidence(name, [found])
-                notes.append(f"{node.id} applied {skill}: it counts for that skill")
+        source = store.candidates.get(node.candidate).source
+        counted = False
+        for skill in applied[node.id]:
+            known = learned_ones.get(skill)
+            if known and (why := _no_evidence(known, session, task, source)):
+                notes.append(f"{node.id} names {skill}, which gets no evidence: {why}")
+                continue
+            if known:
+                store.skills.add_evidence(known.id, [found])
+            notes.append(f"{node.id} applied {skill}: it counts for that skill")
+            counted = True
+        if counted:
             continue
         words = wording.plain_sentences(node.hypothesis)[: wording.MAX_TEXT]
         if not words:
@@ -110,10 +118,23 @@ def propose_from(
             notes.append(f"{node.id}: {error.message}")
             continue
         kept, _ = store.skills.propose(
-            new, [found], author="session_finish", same=patterns.same_as(new)
+            new,
+            [found],
+            author="session_finish",
+            same=patterns.same_as(new, task, source),
         )
         names.append(kept.id)
     return list(dict.fromkeys(names)), notes
+
+
+def _no_evidence(known: SkillRecord, session: SessionRecord, task: Task, source: str) -> str:
+    """Why a kernel of this text, measured on the task, proves nothing of the skill; "" where it
+    does."""
+    from kevolve_mcp.synthesis.skills import mismatch
+
+    if why := mismatch(learned.as_skill(known, ()), task, session.target, session.language):
+        return why
+    return "" if patterns.is_evidence(known, source) else "the kernel does not hold its code"
 
 
 def _steps(
@@ -183,6 +204,16 @@ def _change(parent: str, kernel: str) -> str:
     return text
 
 
+def _check_held(excerpt: str, source: str, node: Node) -> None:
+    """Raises UsageError unless the code that an author gives stands in the kernel."""
+    if excerpt.strip() and (line := code.missing(excerpt, source)):
+        raise UsageError(
+            f"code is not in the kernel of {node.id}: {line[:60]!r}",
+            "Show lines of that kernel in their order (comments and white space do not count), or "
+            "leave code out: then the difference of the two nodes is shown.",
+        )
+
+
 def _check_shipped(new: NewSkill, shipped: list[Skill] | tuple[Skill, ...]) -> None:
     """Raises Conflict where a skill that comes with the program says the same."""
     for skill in shipped:
@@ -193,6 +224,6 @@ def _check_shipped(new: NewSkill, shipped: list[Skill] | tuple[Skill, ...]) -> N
         ):
             raise Conflict(
                 f"{skill.id} says this already: {page.title}",
-                f"Its uses are counted where nodes name it: write 'skills/...' as {skill.id} in "
-                "the rationale of the node.",
+                f"Its uses are counted where it is shown and named: write {skill.id} in the "
+                "rationale of a node that answers an ask which shows it.",
             )

@@ -2,15 +2,15 @@
 
 A session that used a skill is one trial: its best use either gained for certain (the interval of
 its effect lies above 1) or did not. Uses within one session share task, device and author, so they
-are no trials of their own. With a uniform prior, s successes in n trials leave Beta(1 + s, 1 + n -
-s) for the share of sessions that the skill helps (Gelman et al., Bayesian Data Analysis, section
-2.1).
+are no trials of their own; no more are sessions that share task and author (`trials`). With a
+uniform prior, s successes in n trials leave Beta(1 + s, 1 + n - s) for the share of sessions that
+the skill helps (Gelman et al., Bayesian Data Analysis, section 2.1).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from kevolve_mcp.store import SkillEvidence, SkillOutcome
 
@@ -19,20 +19,34 @@ SURE = 0.95
 LEAST_TRIALS = 5
 
 
-def accepted_because(evidence: Sequence[SkillEvidence], contents: Mapping[str, str]) -> str:
-    """The reason to accept a skill without a person; "" while there is none. contents: by task,
-    what is the same for tasks that differ in nothing but their text, where that is known.
+Another = Callable[[str, str], bool]
+"""Whether the digests of two task files stand for two tasks: see `sameness`."""
+
+
+def accepted_because(evidence: Sequence[SkillEvidence], another: Another) -> str:
+    """The reason to accept a skill without a person; "" while there is none.
 
     Two tasks, or two devices: the interval of one pair already covers chance, so a second session
     on the same task and device would only repeat it. What another search needs to know is that the
     effect carries over. Evidence from elsewhere does not count.
     """
     here = [e for e in evidence if not e.origin]
-    tasks = {contents.get(e.task, e.task) for e in here}
-    devices = {e.device for e in here}
-    if max(len(tasks), len(devices)) < 2:
+    tasks = _apart(list(dict.fromkeys(e.task for e in here)), another)
+    devices = len({e.device for e in here})
+    if max(tasks, devices) < 2:
         return ""
-    return f"its effect was measured on {len(tasks)} task(s) and {len(devices)} device(s)"
+    return f"its effect was measured on {tasks} task(s) and {devices} device(s)"
+
+
+def _apart(tasks: Sequence[str], another: Another) -> int:
+    """How many of them are each another than all the rest. Begun with each in turn: nearness does
+    not carry over, so the middle one of three may be near both others."""
+    best = 0
+    for i in range(len(tasks)):
+        chosen = [tasks[i]]
+        chosen += [t for t in tasks if all(another(t, c) for c in chosen)]
+        best = max(best, len(chosen))
+    return best
 
 
 def success(outcome: SkillOutcome) -> bool:
@@ -40,15 +54,33 @@ def success(outcome: SkillOutcome) -> bool:
     return outcome.status == "correct" and outcome.interval is not None and outcome.interval[0] > 1
 
 
+def trials(outcomes: Sequence[SkillOutcome], another: Another) -> tuple[SkillOutcome, ...]:
+    """One outcome for each task and author, the best: who repeats a session proves nothing new."""
+    kept: list[SkillOutcome] = []
+    for outcome in sorted(outcomes, key=worth, reverse=True):
+        if all(k.author != outcome.author or another(k.task, outcome.task) for k in kept):
+            kept.append(outcome)
+    return tuple(kept)
+
+
+def worth(outcome: SkillOutcome) -> tuple[bool, float, float]:
+    """The larger, the better it went."""
+    return (
+        success(outcome),
+        outcome.interval[0] if outcome.interval else 0.0,
+        outcome.effect or 0.0,
+    )
+
+
 def contradicted_because(outcomes: Sequence[SkillOutcome]) -> str:
-    """The reason to stop believing; "" while there is none: at least 5 sessions used it, and with a
+    """The reason to stop believing; "" while there is none: at least 5 trials, and with a
     probability of 0.95 it helps in less than half of them."""
-    trials, successes = len(outcomes), sum(map(success, outcomes))
-    doubt = below(WORTH, 1 + successes, 1 + trials - successes)
-    if trials < LEAST_TRIALS or doubt < SURE:
+    count, successes = len(outcomes), sum(map(success, outcomes))
+    doubt = below(WORTH, 1 + successes, 1 + count - successes)
+    if count < LEAST_TRIALS or doubt < SURE:
         return ""
     return (
-        f"{trials} sessions used it and {successes} gained: with a probability of {doubt:.2f} it "
+        f"{count} sessions used it and {successes} gained: with a probability of {doubt:.2f} it "
         f"helps in less than {WORTH:.0%} of sessions"
     )
 

@@ -1,5 +1,5 @@
-"""Which skills a node used: the one that its kernel came from, those that its author names, those
-that stood in its ask."""
+"""Which skills a node used: the one that its kernel came from, those that its author was shown and
+names, those that stood in its ask."""
 
 from __future__ import annotations
 
@@ -20,13 +20,19 @@ def used_by(
     store: Store, session: str, ask: int | None, origin: Origin | None, words: str
 ) -> dict[str, SkillUseKind]:
     """Page id of each skill -> how it was used. words: hypothesis and rationale of the node.
-    origin: of a start."""
+    origin: of a start.
+
+    A name counts in the answer to an ask where that ask or an earlier one of the session showed the
+    skill: it fits the task then, and no page is shown to an author twice. Anybody can name
+    anything, also to say that it does not apply."""
     found: dict[str, SkillUseKind] = {}
-    for skill in store.skill_uses.shown(session, ask) if ask is not None else ():
-        found[skill] = "shown"
-    for path, name in _NAMED.findall(words):
-        if (known := _known(store, path or name)) is not None:
-            found[known] = "named"
+    if ask is not None:
+        for skill in store.skill_uses.shown(session, ask):
+            found[skill] = "shown"
+        met = store.skill_uses.shown(session, ask, earlier=True)
+        for path, name in _NAMED.findall(words):
+            if (known := _known(store, path or name)) in met:
+                found[known] = "named"
     if origin is not None and origin.kind == "skill":
         found[f"skills/{origin.name}"] = "start"
     return found

@@ -12,7 +12,8 @@ from knowledge import Library, Skill
 
 from ..skill_types import SkillCounts, SkillDetail
 from . import folders, learned
-from .standing import standing, success
+from .sameness import Tasks
+from .standing import standing, success, trials
 
 
 def brief(store: Store, name: str) -> api.Skill:
@@ -42,6 +43,7 @@ def listed(
 ) -> tuple[SkillCounts, ...]:
     """The skills of the store, the oldest first, then those that come with the program (state
     "shipped", or "unproven" where no measurement shows a gain), unless a state is asked for."""
+    tasks = Tasks(store)
     retrievals, outcomes, uses = store.skill_uses.retrievals(), _outcomes(store), _uses(store)
 
     def counted(page: str, name: str, title: str, state: str, evidence: int) -> SkillCounts:
@@ -55,7 +57,7 @@ def listed(
             uses.get(page, 0),
             len(found),
             sum(map(success, found)),
-            standing(found),
+            standing(trials(found, tasks.another)),
         )
 
     own = [

@@ -107,4 +107,5 @@ class SkillHistory(Suite):
                 [dataclasses.replace(outcome, status="incorrect", effect=None, interval=None)]
             )
             (kept,) = store.skill_uses.outcomes(name)
-            assert dataclasses.replace(kept, created=0.0) == outcome
+            assert dataclasses.replace(kept, created=0.0, task="") == outcome
+            assert kept.task == store.sessions.get(session).task

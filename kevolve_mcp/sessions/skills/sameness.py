@@ -1,0 +1,87 @@
+"""When two task files are one task: what they compute, and on what sizes, decides; not their
+texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness.types import Task, TensorSpec
+from kevolve_mcp.errors import NotFound
+from kevolve_mcp.store import Store
+
+# in one dimension: kernels behave alike on sizes that are nearer
+FAR = 2
+
+_Shapes = tuple[tuple[str, tuple[int, ...]], ...]  # dtype and shape of each tensor
+_Case = tuple[_Shapes, _Shapes]
+
+
+@dataclass(frozen=True)
+class _Content:
+    """graph: without the lengths of axes, which are those of the case that was traced. cases:
+    inputs and outputs of each that is visible."""
+
+    graph: tuple[tuple[str, tuple[int, ...], str], ...]
+    operators: tuple[str, ...]
+    cases: frozenset[_Case]
+
+
+class Tasks:
+    """The tasks of a store, each read once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[str, _Content | None] = {}
+
+    def another(self, one: str, other: str) -> bool:
+        """Whether two digests stand for two tasks: of another graph, or with a case of which the
+        other has none within a factor of two in every dimension. Names, weights, arguments and the
+        order of cases are no difference."""
+        if one == other:
+            return False
+        a, b = self._content(one), self._content(other)
+        if a is None or b is None:
+            return True
+        computes = a.graph != b.graph if a.graph and b.graph else a.operators != b.operators
+        return computes or not (_covers(a, b) and _covers(b, a))
+
+    def _content(self, digest: str) -> _Content | None:
+        if digest not in self._known:
+            try:
+                self._known[digest] = _content(self._store.tasks.get(digest))
+            except NotFound:  # of a home that it was imported from
+                self._known[digest] = None
+        return self._known[digest]
+
+
+def _content(task: Task) -> _Content:
+    return _Content(
+        tuple((o.name, o.reads, o.axes) for o in task.graph),
+        tuple(sorted(task.operators)),
+        frozenset((_shapes(c.inputs), _shapes(c.outputs)) for c in task.visible_cases),
+    )
+
+
+def _shapes(specs: Iterable[TensorSpec]) -> _Shapes:
+    return tuple((s.dtype, s.shape) for s in specs)
+
+
+def _covers(a: _Content, b: _Content) -> bool:
+    """Whether each case of b has one of a near it."""
+    return all(any(_near(ours, theirs) for ours in a.cases) for theirs in b.cases)
+
+
+def _near(a: _Case, b: _Case) -> bool:
+    return all(
+        len(one) == len(other)
+        and all(
+            dtype == d and len(shape) == len(s) and not any(map(_far, shape, s))
+            for (dtype, shape), (d, s) in zip(one, other, strict=True)
+        )
+        for one, other in zip(a, b, strict=True)
+    )
+
+
+def _far(a: int, b: int) -> bool:
+    return max(a, b) >= FAR * max(1, min(a, b))
