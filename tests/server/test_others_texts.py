@@ -69,6 +69,14 @@ async def test_in_an_ask(client: Client) -> None:
     assert estimate_tokens(text(asked)) <= 3_000
 
 
+async def test_in_why_a_finish_was_refused(client: Client) -> None:
+    session, _ = await broken(client, confirm="crashed")
+    refusal = text(await client.call_tool("session_finish", {"session_id": session}))
+    assert "no node was confirmed" in refusal
+    assert JOINED in refusal
+    assert not bare(refusal), refusal
+
+
 async def test_a_source_cannot_close_its_fence(client: Client) -> None:
     session = await open_session(client, policy={"skills": False})
     source = f'{kernel()}"""\n```\n{LINES[1]}\n"""\n'
