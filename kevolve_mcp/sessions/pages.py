@@ -41,7 +41,9 @@ def piece(text: str, cursor: int) -> tuple[str, int, int]:
     if cursor + len(part) < len(text) and (cut := part.rfind("\n")) > 0:
         part = part[: cut + 1]
     remaining = len(text) - cursor - len(part)
-    return part.rstrip(), cursor + len(part) if remaining else 0, remaining
+    # the rest of a line must not look like a line
+    mark = "… " if cursor and text[cursor - 1] != "\n" else ""
+    return mark + part.rstrip(), cursor + len(part) if remaining else 0, remaining
 
 
 def node_page(
