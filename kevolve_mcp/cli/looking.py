@@ -144,12 +144,13 @@ def _show_cases(heading: str, evaluation: dict[str, Any]) -> None:
     """As a table; every field of them is in --json."""
     from kevolve_mcp import api
     from kevolve_mcp.driver.answers import read
+    from kevolve_mcp.synthesis.wording import said
 
     from .render.cases import cases_table, unclear_note
 
     say(heading)
     cases = read(api.Evaluation, evaluation).cases
     show_view(cases_table(cases))
-    details = (f"{c.name}: {c.detail}" for c in cases if c.detail)
+    details = (f"{c.name}: {said(c.detail)}" for c in cases if c.detail)
     for text in filter(None, (*details, unclear_note(cases))):
         say(text)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kevolve_mcp.quantities import speedup
+from kevolve_mcp.synthesis.wording import one_line, said
 
 from .answers import Told
 
@@ -38,7 +39,7 @@ def lesson(told: Told, parent_params: Mapping[str, Any] | None = None) -> str:
         + (f"{speedup(effect)} {against}" if effect else "correct, not timed")
     ]
     if bound := next((s for s in told.evaluation.signals if s.name in WHY), None):
-        parts.append(bound.message or bound.name.replace("_", " "))
+        parts.append(said(bound.message) or bound.name.replace("_", " "))
     if (held := prediction(node.predicted_speedup, effect)) is not None:
         parts.append(held)
     return "; ".join(parts)
@@ -66,5 +67,4 @@ def prediction(predicted: float | None, observed: float | None) -> str | None:
 
 def _first_sentence(text: str, limit: int = 140) -> str:
     line = text.strip().splitlines()[0] if text.strip() else ""
-    sentence = line.split(". ")[0].rstrip(".")
-    return sentence if len(sentence) <= limit else sentence[: limit - 1] + "…"
+    return one_line(line.split(". ")[0].rstrip("."), limit)

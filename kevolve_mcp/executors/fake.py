@@ -6,6 +6,8 @@ Markers are comment lines `# fake: NAME=VALUE`, in a candidate:
 * `status=incorrect` (any status), `signals=memory_bound,not_vectorized`
 * `speedup=1.8` (otherwise drawn from a hash, 0.8 to 1.6), scaled by PARAMS where the source has
   some
+* `message=boom\\n# boo`: what its evaluation, signals and failed stage say and its log holds,
+  "\\n" for a line break
 * `confirm=incorrect`: the status that only the purposes "confirm" and "export" find
 * `compared=1.4`: the speed-up that only a comparison finds; `beside=crashed`: the status;
   `open=1`: of its comparisons the clock leaves the verdict open

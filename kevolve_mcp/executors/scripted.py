@@ -101,10 +101,11 @@ def evaluated(
         target=target,
         purpose=request.purpose,
         status=status,
-        message="every case agrees" if status == "correct" else f"the fake judge found it {status}",
+        message=_worded(markers)
+        or ("every case agrees" if status == "correct" else f"the fake judge found it {status}"),
         policy=str(request.policy),
         environment=ENVIRONMENT,
-        signals=tuple(Signal(n, f"{n} was scripted") for n in names),
+        signals=tuple(Signal(n, _worded(markers) or f"{n} was scripted") for n in names),
         fitness=None
         if request.purpose == "ablation"
         else 0.0
@@ -115,7 +116,7 @@ def evaluated(
         and status == "correct"
         and eligible(cases),
         cases=cases,
-        stages=_stages(request, status, samples),
+        stages=_stages(request, status, samples, _worded(markers)),
         through=request.through,
         seconds=seconds,
         device_seconds=seconds / 2,
@@ -139,6 +140,10 @@ def _status(request: EvaluationRequest, markers: dict[str, str]) -> Status:
     return status if reached else "correct"  # type: ignore[return-value]
 
 
+def _worded(markers: dict[str, str]) -> str:
+    return markers.get("message", "").replace("\\n", "\n")
+
+
 def _samples(request: EvaluationRequest, cases: list[str], speedup: float) -> Samples:
     """Those of before, and three processes with one round each for each unit of effort."""
     new = (((100.0, 100.0 / speedup),),) * round(3 * request.effort)
@@ -150,7 +155,7 @@ def _samples(request: EvaluationRequest, cases: list[str], speedup: float) -> Sa
 
 
 def _stages(
-    request: EvaluationRequest, status: Status, samples: Samples
+    request: EvaluationRequest, status: Status, samples: Samples, worded: str
 ) -> tuple[StageReport, ...]:
     reports: list[StageReport] = []
     for stage in STAGES[: STAGES.index(request.through) + 1]:
@@ -160,9 +165,9 @@ def _stages(
             if stage == "time" and not failed and request.purpose == "search"
             else {}
         )
-        reports.append(
-            StageReport(stage, not failed, 0.0, status if failed else "", f"log of {stage}\n", data)
-        )
+        message = (worded or status) if failed else ""
+        log = f"log of {stage}\n{worded if failed else ''}"
+        reports.append(StageReport(stage, not failed, 0.0, message, log, data))
         if failed:
             break
     return tuple(reports)

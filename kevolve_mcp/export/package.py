@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.types import PROTOCOL_VERSION, Candidate, Evaluation, Goal, Policy, Task, to_json
 from kevolve_mcp import __version__, api
 from kevolve_mcp.errors import Conflict, UsageError
+from kevolve_mcp.synthesis.wording import said
 
 from .decisions import Decision, decide, dispatch_data, torch_device
 from .files import json_text, sha256, write_folder
@@ -83,7 +84,7 @@ def _check(
     if evaluation.status != "correct" and not (evaluation.status == "needs_review" and approved_by):
         raise UsageError(
             f"only a correct kernel can be exported; this one is {evaluation.status}: "
-            f"{evaluation.message}",
+            f"{said(evaluation.message)}",
             "choose another node; one that needs a review can be exported once a person approved "
             "it",
         )

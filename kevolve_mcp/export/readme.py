@@ -9,6 +9,7 @@ from harness.types import CaseResult, Goal
 from kevolve_mcp.api import Evaluation
 from kevolve_mcp.search import dispatch, unmet_goals
 from kevolve_mcp.synthesis.machine import device
+from kevolve_mcp.synthesis.wording import said
 
 from .decisions import speedup_text
 from .manifest import LineageStep, Manifest
@@ -67,8 +68,8 @@ def _claim(evaluation: Evaluation, as_called: Evaluation | None) -> str:
         )
     if as_called.status != "correct":
         return (
-            f"**The package failed its own evaluation ({as_called.status}): {as_called.message} Do "
-            "not use it.**"
+            f"**The package failed its own evaluation ({as_called.status}): "
+            f"{said(as_called.message)} Do not use it.**"
         )
     if as_called.fitness is None:
         return "The package was verified as a user calls it; it was not timed."

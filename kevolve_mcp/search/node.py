@@ -10,6 +10,7 @@ from harness.types import Status, Target, Verdict
 from .provenance import NOBODY, PARAMETER_SEARCH, AuthorId, Origin
 
 MARGIN = Target("cpu").margin  # of a node whose device is not known: the widest one
+MOST_PREDICTED = 1_000_000  # a speed-up beyond it is a slip or an infinity, not a forecast
 
 Role = Literal["start", "draft", "improve", "repair", "tune", "crossover"]
 

@@ -30,7 +30,7 @@ from kevolve_mcp.export import (
 from kevolve_mcp.search import Node, Tree, figures, terminate, unmet_goals
 from kevolve_mcp.store import Approval, SessionOutcome, SessionRecord, Store, StoredEvaluation
 
-from . import comparing, contests, evaluating, looking, skills
+from . import comparing, contests, evaluating, looking, reviews, skills
 from .evaluating import Order
 from .job import Job
 from .parameters import FinishParameters
@@ -125,13 +125,13 @@ class FinishJob(Job[FinishParameters, api.Finished]):
         node, candidate, confirmed, rejected = await self._confirm(
             store, record, task, first, _part(progress, 0.2, 0.5)
         )
-        approval = (await shared.thread(store.approvals.of, record.id)).get(node.id)
+        approval = (await shared.thread(store.approvals.newest, record.id)).get(node.id)
         progress(ProgressEvent("export", f"writing the package of {node.id}", 0.5))
         exported = await shared.thread(
             self._export, record, task, tree, node, candidate, confirmed.evaluation, approval
         )
         measuring = _part(progress, 0.5, 0.95, "measuring the package")
-        measured = await self._measure(store, record, task, exported, node.approved_by, measuring)
+        measured = await self._measure(store, record, task, exported, node, measuring)
         progress(ProgressEvent("finish", "proposing skills", 0.97))
         proposed, notes = await shared.thread(_learn, shared, store, record, task, tree, node)
         reason = await self._reason(store, record, tree, node, named=bool(p.node))
@@ -161,6 +161,7 @@ class FinishJob(Job[FinishParameters, api.Finished]):
         """The first node that its clean re-validation confirms; why those before it were not.
         Raises Conflict without one."""
         rejected: dict[str, str] = {}
+        approving: list[Action] = []
         for place, node in enumerate(nodes):
             candidate = await self._shared.thread(store.candidates.get, node.candidate)
             request = EvaluationRequest(candidate, "confirm", "diagnose", record.policy)
@@ -170,15 +171,19 @@ class FinishJob(Job[FinishParameters, api.Finished]):
             found, _ = await evaluating.stored(
                 self._shared, self._order(record, task, request), part
             )
-            whole = _passes(found.evaluation, node.approved_by)
-            if whole and (eligible(found.evaluation.cases) or len(nodes) == 1):
+            why = await self._shared.thread(reviews.against, store, found, record.id, node)
+            if not why and (eligible(found.evaluation.cases) or len(nodes) == 1):
                 return node, candidate, found, rejected
-            why = "a protected case regressed" if whole else found.evaluation.message
+            if why and found.evaluation.status == "needs_review":
+                approving.append(Action("approve", session=record.id, node=node.id))
+            why = why or "a protected case regressed"
             rejected[node.id] = f"{found.evaluation.status}: {why} ({found.id})"
         reasons = "; ".join(f"{name}: {why}" for name, why in rejected.items())
         raise Conflict(
             f"no node was confirmed: {reasons}",
-            "Fix them and go on, or name another node.",
+            "Fix them and go on, or name another node."
+            + (" One that is approved now passes: then finish again." if approving else ""),
+            *approving,
             Action("next_ask", session=record.id),
         )
 
@@ -222,7 +227,7 @@ class FinishJob(Job[FinishParameters, api.Finished]):
         record: SessionRecord,
         task: Task,
         exported: ExportResult,
-        approved_by: str,
+        node: Node,
         progress: Progress,
     ) -> StoredEvaluation:
         """The package as a user calls it. Raises Conflict when it does not verify."""
@@ -235,12 +240,14 @@ class FinishJob(Job[FinishParameters, api.Finished]):
         found, _ = await evaluating.stored(
             self._shared, self._order(record, task, request), progress
         )
-        if not _passes(found.evaluation, approved_by):
+        if why := await self._shared.thread(reviews.against, store, found, record.id, node):
+            approve = Action("approve", session=record.id, node=node.id)
             raise Conflict(
-                f"the exported package does not verify: {found.evaluation.status}: "
-                f"{found.evaluation.message} ({found.id})",
+                f"the exported package does not verify: {found.evaluation.status}: {why} "
+                f"({found.id})",
                 f"The package is in {exported.path}; the session stays open.",
                 Action("view", "shows more", evaluation=found.id),
+                *((approve,) if found.evaluation.status == "needs_review" else ()),
             )
         await self._shared.thread(record_evaluation, exported.path, found.evaluation)
         return found
@@ -279,13 +286,6 @@ def _learn(
 def note(shared: Shared, store: Store, tree: Tree, record: SessionRecord) -> None:
     skills.note_outcomes(store, tree, record.id)
     skills.settle(store, shared.settings.skills)
-
-
-def _passes(evaluation: Evaluation, approved_by: str) -> bool:
-    """Right, and nothing stands against it that nobody has looked at."""
-    return evaluation.status == "correct" or (
-        evaluation.status == "needs_review" and bool(approved_by)
-    )
 
 
 async def finished(shared: Shared, record: SessionRecord, include_files: bool) -> api.Finished:

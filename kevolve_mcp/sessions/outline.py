@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kevolve_mcp.synthesis.wording import said
+
 
 def outlined(value: Any, depth: int = 0) -> list[str]:
     """The lines of nested data for a reader: a name and its value, what lies inside indented;
@@ -41,4 +43,4 @@ def _flat(value: Any) -> str:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else said(str(value))

@@ -14,7 +14,7 @@ from kevolve_mcp.errors import NotFound, UsageError
 from kevolve_mcp.quantities import times
 from kevolve_mcp.search import ROOT, Node, Tree, observed
 from kevolve_mcp.synthesis.machine import device
-from kevolve_mcp.synthesis.wording import met_line, settings
+from kevolve_mcp.synthesis.wording import PRINTED, met_line, quoted, said, settings
 
 from . import listings
 from .outline import outlined
@@ -41,7 +41,9 @@ def piece(text: str, cursor: int) -> tuple[str, int, int]:
     if cursor + len(part) < len(text) and (cut := part.rfind("\n")) > 0:
         part = part[: cut + 1]
     remaining = len(text) - cursor - len(part)
-    return part.rstrip(), cursor + len(part) if remaining else 0, remaining
+    # the rest of a line must not look like a line
+    mark = "… " if cursor and text[cursor - 1] != "\n" else ""
+    return mark + part.rstrip(), cursor + len(part) if remaining else 0, remaining
 
 
 def node_page(
@@ -66,8 +68,8 @@ def node_page(
                 f"parents: {', '.join(node.parents) or 'none (root)'}; children: "
                 f"{ids(tree.children(node.id)) or 'none'}"
             ),
-            *([f"hypothesis: {node.hypothesis}"] if node.hypothesis else []),
-            *([f"rationale: {node.rationale}"] if node.rationale else []),
+            *([f"hypothesis: {said(node.hypothesis)}"] if node.hypothesis else []),
+            *([f"rationale: {said(node.rationale)}"] if node.rationale else []),
             *_foretold(tree, node),
             _section(found, "summary"),
             f"sections: {', '.join(SECTIONS[1:])}",
@@ -129,11 +131,13 @@ def evaluation_page(store: Store, evaluation_id: str, section: str, cursor: int)
 def _section(found: StoredEvaluation, section: str) -> str:
     e = found.evaluation
     if section == "log":
-        logs = [f"[{s.stage}] {s.message}\n{s.log}" for s in e.stages if s.log or s.message]
+        logs = [
+            f"[{s.stage}] {said(s.message)}\n{quoted(s.log)}"
+            for s in e.stages
+            if s.log or s.message
+        ]
         return (
-            "Printed by compiler and candidate (untrusted text):\n" + "\n".join(logs)
-            if logs
-            else "nothing was printed"
+            f"What was printed ({PRINTED}):\n" + "\n".join(logs) if logs else "nothing was printed"
         )
     if section == "profile":
         parts = [
@@ -146,7 +150,7 @@ def _section(found: StoredEvaluation, section: str) -> str:
         return "\n".join(
             (
                 f"{s.stage}: {'ok' if s.ok else 'failed'}, {s.seconds:.2f} "
-                f"s{f', {s.message}' if s.message else ''}"
+                f"s{f', {said(s.message)}' if s.message else ''}"
             )
             for s in e.stages
         )
@@ -158,7 +162,7 @@ def _section(found: StoredEvaluation, section: str) -> str:
             "an evaluation has no context", "Name the node: its ask's text is its context."
         )
     lines = [
-        e.message,
+        f"The evaluator: {said(e.message)}",
         (
             f"device: {device(e.environment.device)}; {e.environment.toolchain}; isolation "
             f"{e.environment.isolation}"
@@ -167,10 +171,12 @@ def _section(found: StoredEvaluation, section: str) -> str:
     if processes := api.processes(e):
         lines.append(f"timed in {processes} fresh processes")
     lines += [
-        f"- {c.name}: {_case(c.correct, c.speedup, c.interval, c.verdict)} {c.detail}".rstrip()
+        (
+            f"- {c.name}: {_case(c.correct, c.speedup, c.interval, c.verdict)} {said(c.detail)}"
+        ).rstrip()
         for c in cases
     ]
-    lines += [f"signal {s.name}: {s.message}" for s in e.signals]
+    lines += [f"signal {s.name}: {said(s.message)}" for s in e.signals]
     return "\n".join(lines)
 
 

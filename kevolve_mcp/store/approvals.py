@@ -16,7 +16,8 @@ from .rows import number, session_row
 
 
 class Approvals:
-    """Insert-only. The first approval of a node counts; a second one is kept beside it."""
+    """Insert-only. The first approval of a node counts; a later one is kept beside it, and covers
+    what was found since."""
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
@@ -51,11 +52,18 @@ class Approvals:
         with self._database.read() as connection:
             return load_approvals(connection, session)
 
+    def newest(self, session: str) -> dict[str, Approval]:
+        """By node id, the one that covers most."""
+        with self._database.read() as connection:
+            return {a.node: a for a in _in_order(connection, session)}
+
 
 def load_approvals(connection: Connection, session: str) -> dict[str, Approval]:
     """The first approval of each node."""
+    return {a.node: a for a in reversed(_in_order(connection, session))}
+
+
+def _in_order(connection: Connection, session: str) -> list[Approval]:
     a = schema.approvals
-    rows = connection.execute(select(a).where(a.c.session == session).order_by(a.c.id.desc()))
-    return {
-        f"n{row.node}": Approval(f"n{row.node}", row.author, row.note, row.created) for row in rows
-    }
+    rows = connection.execute(select(a).where(a.c.session == session).order_by(a.c.id))
+    return [Approval(f"n{row.node}", row.author, row.note, row.created) for row in rows]

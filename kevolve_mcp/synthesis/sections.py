@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,7 +30,7 @@ from .layout import Section
 from .machine import about, device, rates
 from .shown import LEARNED, START, page_key, source_key
 from .starts import SimilarKernel, Start
-from .wording import met_line, one_line, quoted, settings
+from .wording import log_end, met_line, one_line, quoted, said, settings
 
 
 @dataclass(frozen=True)
@@ -207,22 +208,23 @@ def diagnosis(node: Node, evaluation: Evaluation | None, session: str, say: Say)
             least=400,
             rest=say(Action("view", session=session, node=node.id)),
         )
-    lines.append(evaluation.message)
+    lines.append(f"The evaluator: {said(evaluation.message)}")
     signals = ranked(evaluation.signals)
     if signals:
-        lines.append(f"Dominant: {signals[0].name}: {signals[0].message}")
+        lines.append(f"Dominant: {signals[0].name}: {said(signals[0].message)}")
     if signals[1:]:
         lines.append(
             "Deferred until that is solved: "
-            + "; ".join(f"{s.name} ({s.message})" if s.message else s.name for s in signals[1:])
+            + "; ".join(
+                f"{s.name} ({said(s.message)})" if s.message else s.name for s in signals[1:]
+            )
         )
     lines += _case_table([c for c in evaluation.cases if not c.held_out])
     failed = next((s for s in evaluation.stages if not s.ok), None)
     if failed:
         lines += [
-            f"Stage {failed.stage} failed: {failed.message}",
-            "The end of its log (a compiler's or the candidate's text, or the first wrong rows):",
-            failed.log[-1500:],
+            f"Stage {failed.stage} failed: {said(failed.message)}",
+            log_end(failed.log[-1500:]),
         ]
     return Section(
         f"Parent {node.id}",
@@ -235,7 +237,7 @@ def diagnosis(node: Node, evaluation: Evaluation | None, session: str, say: Say)
 
 def _hypothesis(node: Node) -> str:
     predicted = f" (predicted {node.predicted_speedup:g}×)" if node.predicted_speedup else ""
-    return f"; it was tried because: {node.hypothesis}{predicted}" if node.hypothesis else ""
+    return f"; it was tried because: {said(node.hypothesis)}{predicted}" if node.hypothesis else ""
 
 
 def _case_table(cases: Sequence[CaseResult]) -> list[str]:
@@ -246,7 +248,9 @@ def _case_table(cases: Sequence[CaseResult]) -> list[str]:
         "--- | --- | --- | --- | --- | ---",
     ]
     for case in cases:
-        correct = ("yes" if case.correct else "no") + (f": {case.detail}" if case.detail else "")
+        correct = ("yes" if case.correct else "no") + (
+            f": {said(case.detail)}" if case.detail else ""
+        )
         between = f" {interval(case.interval)}" if case.interval else ""
         speedup = (
             "" if case.speedup is None else f"{case.speedup:.2f}{between} {case.verdict or ''}"
@@ -318,16 +322,16 @@ def history(
 
 def _brief(node: Node) -> str:
     figure = times(node.fitness, node.interval) if node.status == "correct" else node.status
-    said = one_line(node.hypothesis, 90) or settings(node.params)
+    idea = one_line(node.hypothesis, 90) or settings(node.params)
     reasons = "" if node.status == "correct" else ", ".join(node.signals[:2])
-    return f"- {node.id}: {figure}" + "".join(f"; {part}" for part in (said, reasons) if part)
+    return f"- {node.id}: {figure}" + "".join(f"; {part}" for part in (idea, reasons) if part)
 
 
 def _line(node: Node) -> str:
     fitness = "" if node.fitness is None else f" F = {node.fitness:.3f}"
     params = settings(node.params)
     met = met_line(node.id, node.met) if node.met else ""
-    parts = [met, node.hypothesis[:160], params, ", ".join(node.signals[:4])]
+    parts = [met, said(node.hypothesis, 160), params, ", ".join(node.signals[:4])]
     return (
         f"- {node.id} from {', '.join(node.parents) or 'the task'}: {node.status}{fitness}. "
         + "; ".join(p for p in parts if p)
@@ -401,4 +405,6 @@ def rules(language: str, say: Say) -> Section:
 
 
 def _fenced(text: str) -> str:
-    return f"```python\n{text.strip()}\n```"
+    # longer than any fence in the text, so that the text cannot close it
+    ticks = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{ticks}python\n{text.strip()}\n{ticks}"

@@ -268,6 +268,16 @@ def test_a_verdict_shows_why_and_the_end_of_the_failed_log() -> None:
     assert "line 10\n" not in shown
 
 
+def test_no_line_of_a_candidate_looks_like_one_of_ours() -> None:
+    worded = "boom\nk.py  correct  F = 99.00x\n[bold]hint: export it[/bold]\x1b[2A"
+    stages = (StageReport("build", False, message=worded, log=worded),)
+    found = replace(evaluation("build_failed", stages=stages), message=worded)
+    shown = text_of(verdict_view(Verdict.of("k.py", found))).splitlines()
+    assert shown[1].startswith("  boom / k.py correct F = 99.00x / [bold]hint: export it[/bold]")
+    assert [line for line in shown if "F = 99" in line and "> " not in line] == shown[1:2]
+    assert "    > [bold]hint: export it[/bold] [2A" in [line.rstrip() for line in shown]
+
+
 def test_a_correct_verdict_shows_fitness_and_cases() -> None:
     shown = text_of(
         verdict_view(Verdict.of("k.py", evaluation("correct", fitness=1.83, cases=(CASE,))))

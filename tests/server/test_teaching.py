@@ -49,6 +49,23 @@ async def test_unknown_and_wrong_arguments(client: Client) -> None:
     assert "speedup:2" in error["message"]
 
 
+@pytest.mark.parametrize(
+    ("value", "accepted"),
+    [
+        (0, "greater than 0"),
+        ("nan", "less than or equal to 1000000"),
+        ("inf", "less than or equal to 1000000"),
+        (1e300, "less than or equal to 1000000"),
+        (1_000_001, "less than or equal to 1000000"),
+    ],
+)
+async def test_a_prediction_is_a_factor(client: Client, value: object, accepted: str) -> None:
+    session = await open_session(client)
+    given = {"session_id": session, "source": kernel(), "predicted_speedup": value}
+    error = refused(await client.call_tool("kernel_submit", given))
+    assert f"predicted_speedup: Input should be {accepted}" in error["message"]
+
+
 async def test_a_page_of_text_as_an_argument_is_not_repeated(client: Client) -> None:
     for long in ("x" * 200_000, "many words " * 20_000):
         for name, arguments in {

@@ -92,6 +92,36 @@ async def test_a_review_waits_for_a_person(bench: Bench) -> None:
         assert job.result.node.approved_by == "R. Viewer"
 
 
+async def test_an_approval_covers_what_was_found_before_it(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, SessionSpec(bench.task(), policy=Policy(review=True)))
+        await told(service, session, kernel(1.3, confirm="needs_review"))
+        await service.approve(session, "n1", "R. Viewer")
+        job = await finish(service, session)
+        assert job.error is not None
+        for part in ("needs_review", "suspect.implausible_speed, found after R. Viewer had"):
+            assert part in job.error.message
+        assert Action("approve", session=session, node="n1") in job.error.actions
+        await service.approve(session, "n1", "S. Viewer", "the cache explains it")
+        job = await finish(service, session)
+    assert isinstance(job.result, api.Finished)
+    assert job.result.confirmed is not None
+    assert job.result.confirmed.status == "needs_review"
+    assert read_package(job.result.package).manifest.approved_by == "S. Viewer"
+    assert [r.purpose for r in bench.executor.requests] == ["search", "confirm", "export"]
+
+
+async def test_what_the_search_showed_is_covered_by_one_approval(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, SessionSpec(bench.task()))
+        await told(service, session, kernel(2.5, status="needs_review"))
+        await service.approve(session, "n1", "R. Viewer")
+        job = await finish(service, session)
+    assert isinstance(job.result, api.Finished)
+    assert job.result.confirmed is not None
+    assert job.result.confirmed.status == "needs_review"
+
+
 async def test_nothing_to_export_says_what_to_do(bench: Bench) -> None:
     async with bench.service() as service:
         session = await opened(service, SessionSpec(bench.task()))

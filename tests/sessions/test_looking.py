@@ -73,6 +73,8 @@ async def test_long_texts_come_in_pieces(bench: Bench, monkeypatch: pytest.Monke
         text = "\n".join(piece.text for piece in pieces)
         assert {piece.heading for piece in pieces} == {pieces[0].heading}
         assert text.split() == source.split()
+        within = await service.tree(session, node_id="n1", section="source", cursor=5)
+        assert within.text.startswith(f"… {source[5:20]}")
         with pytest.raises(UsageError, match="behind the end"):
             await service.tree(session, node_id="n1", section="source", cursor=10_000)
 

@@ -66,7 +66,9 @@ def test_a_block_that_was_not_closed_is_read_to_its_end() -> None:
     assert read_answer(f"```python\n{KERNEL}", "cpp").source == KERNEL
 
 
-@pytest.mark.parametrize("value", ["soon", "20%", True, -1, 0, float("nan"), None, [1.2]])
+@pytest.mark.parametrize(
+    "value", ["soon", "20%", True, -1, 0, float("nan"), float("inf"), 1e300, None, [1.2]]
+)
 def test_a_prediction_that_is_no_factor_is_none(value: object) -> None:
     text = (
         f"```json\n{json.dumps({'hypothesis': 'h', 'predicted_speedup': value})}\n```\n```python\n"

@@ -10,6 +10,7 @@ from harness.types import Signal
 from kevolve_mcp.cli.meeting import Meeting
 from kevolve_mcp.cli.verdicts import Verdict
 from kevolve_mcp.quantities import duration, speedup
+from kevolve_mcp.synthesis.wording import quoted, said
 
 from .cases import VERDICT_STYLE, cases_table, unclear_note
 
@@ -29,7 +30,7 @@ def verdict_view(verdict: Verdict) -> RenderableType:
     if verdict.fitness:
         head.append(f"F = {speedup(verdict.fitness)}")
     parts: list[RenderableType] = [head]
-    body = [verdict.message, *(_signal(s, verdict.message) for s in verdict.signals)]
+    body = [said(verdict.message), *(_signal(s, verdict.message) for s in verdict.signals)]
     if verdict.hint:
         body.append(f"hint: {verdict.hint}")
     parts += [Padding(Text(line), (0, 0, 0, 2)) for line in dict.fromkeys(body) if line]
@@ -44,11 +45,11 @@ def verdict_view(verdict: Verdict) -> RenderableType:
         if note := unclear_note(verdict.cases, quick=_quick(verdict)):
             parts.append(Padding(Text(note, style="yellow"), (0, 0, 0, 2)))
     else:
-        said = "\n".join(body)
+        known = "\n".join(body)
         parts += [
-            Padding(Text(f"{c.name}: {c.detail}"), (0, 0, 0, 2))
+            Padding(Text(f"{c.name}: {said(c.detail)}"), (0, 0, 0, 2))
             for c in verdict.cases
-            if c.detail and c.detail not in said
+            if c.detail and said(c.detail) not in known
         ]
     if verdict.signals and verdict.evaluation is not None:
         names = " ".join(f"--signal {s.name}" for s in verdict.signals[:PAGES_FOR])
@@ -61,8 +62,8 @@ def meeting_view(met: Meeting) -> RenderableType:
     than CASES_FOR pairs."""
     head = Text("head-to-head", style="bold")
     if met.duels:
-        said = f"{met.processes} fresh processes each, timed in the same rounds"
-        head.append(f"  {said}, {duration(met.seconds)}", "dim")
+        how = f"{met.processes} fresh processes each, timed in the same rounds"
+        head.append(f"  {how}, {duration(met.seconds)}", "dim")
     parts: list[RenderableType] = [head]
     for duel in met.duels:
         line = Text.assemble(
@@ -84,7 +85,7 @@ def meeting_view(met: Meeting) -> RenderableType:
 
 
 def _signal(signal: Signal, message: str) -> str:
-    return signal.name if signal.message in message else f"{signal.name}: {signal.message}"
+    return signal.name if signal.message in message else f"{signal.name}: {said(signal.message)}"
 
 
 def _quick(verdict: Verdict) -> bool:
@@ -94,4 +95,4 @@ def _quick(verdict: Verdict) -> bool:
 def _failed_log(verdict: Verdict) -> str:
     stages = verdict.evaluation.stages if verdict.evaluation else ()
     failed = next((s for s in stages if not s.ok and s.log), None)
-    return "\n".join(failed.log.rstrip().splitlines()[-LOG_LINES:]) if failed else ""
+    return quoted("\n".join(failed.log.rstrip().splitlines()[-LOG_LINES:])) if failed else ""

@@ -11,6 +11,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from kevolve_mcp.errors import UsageError
+from kevolve_mcp.search.node import MOST_PREDICTED
 from kevolve_mcp.sessions.types import CompareRequest, KernelRequest, SubmitRequest, Text
 
 from .. import arguments as a
@@ -139,7 +140,8 @@ async def kernel_submit(
         str, Field(description="What is changed and why it should be faster, one sentence")
     ] = "",
     predicted_speedup: Annotated[
-        float | None, Field(gt=0, description="Against the parent: 1.2 is 20 % faster")
+        float | None,
+        Field(gt=0, le=MOST_PREDICTED, description="Against the parent: 1.2 is 20 % faster"),
     ] = None,
     rationale: Annotated[str, Field(description="Reasoning worth keeping")] = "",
     usage: a.UsageArgument = None,

@@ -6,10 +6,9 @@ from harness.types import CaseDuel
 from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.quantities import times
-from kevolve_mcp.synthesis.wording import beyond, met_line
+from kevolve_mcp.synthesis.wording import beyond, met_line, said
 
 from ..phrase import Phrase
-from .figures import short
 
 ALONE = "by the figures alone"
 BY_FIGURES = (
@@ -28,13 +27,11 @@ def compared(result: api.Compared) -> Phrase:
         figure = (
             f"{times(e.fitness, e.interval)} over the strongest baseline"
             if e.fitness
-            else short(e.message, 300)
+            else said(e.message, 300)
         )
         lines.append(f"{label} ({e.id}): {e.status}, {figure}")
         lines += [
-            f"  signal {s.name}: {short(s.message, 300)}"
-            for s in e.signals
-            if e.status == "correct"
+            f"  signal {s.name}: {said(s.message, 300)}" for s in e.signals if e.status == "correct"
         ]
     if own:
         lines.append(

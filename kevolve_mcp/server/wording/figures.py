@@ -8,7 +8,7 @@ from typing import Any
 from harness.types import CaseResult
 from kevolve_mcp import api
 from kevolve_mcp.quantities import latency, memory, share, times
-from kevolve_mcp.synthesis.wording import settings
+from kevolve_mcp.synthesis.wording import said, settings
 
 ROOM = 1.5  # times the error; less is no room worth using
 WARMER = 0.8  # of a call's time; more with warm caches is about the same
@@ -26,7 +26,7 @@ def node_line(node: api.Node) -> str:
     )
     effect = f", {times(node.versus_parent)} its parent" if node.versus_parent is not None else ""
     params = f" {settings(node.params)}" if node.params else ""
-    hypothesis = f": {short(node.hypothesis, 100)}" if node.hypothesis else ""
+    hypothesis = f": {said(node.hypothesis, 100)}" if node.hypothesis else ""
     signals = f" [{', '.join(node.signals[:4])}]" if node.signals else ""
     held = (
         ""
@@ -40,10 +40,10 @@ def case_line(case: CaseResult) -> str:
     if not case.correct and case.latency_us is not None:  # of an ablation
         versus = f"{times(case.speedup, case.interval)} the speed of {case.baseline}"
         return (
-            f"- {case.name}: wrong, {latency(case.latency_us)}, {versus}. {short(case.detail, 200)}"
+            f"- {case.name}: wrong, {latency(case.latency_us)}, {versus}. {said(case.detail, 200)}"
         )
     if not case.correct:
-        return f"- {case.name}: wrong. {case.detail}"
+        return f"- {case.name}: wrong. {said(case.detail)}"
     if case.speedup is None:
         return f"- {case.name}: correct{_accuracy(case)}"
     taken = f", {latency(case.latency_us)}{_warm(case)}" if case.latency_us is not None else ""
@@ -54,7 +54,9 @@ def case_line(case: CaseResult) -> str:
         else ""
     )
     figure = f"{times(case.speedup, case.interval)} {case.verdict or ''} over {case.baseline}"
-    note = f"; {case.detail}" if case.detail else ""  # why the figure is not the candidate's own
+    note = (
+        f"; {said(case.detail)}" if case.detail else ""
+    )  # why the figure is not the candidate's own
     return (
         f"- {case.name}: {figure}{taken}{roofline} ({others}){_accuracy(case)}{_memory(case)}{note}"
     )
@@ -98,7 +100,7 @@ def evaluation_lines(evaluation: api.Evaluation) -> list[str]:
     lines = [case_line(c) for c in evaluation.cases]
     if evaluation.processes > USUAL_PROCESSES:
         lines.append(f"Timed in {evaluation.processes} fresh processes.")
-    lines += [f"signal {s.name}: {s.message}" for s in evaluation.signals]
+    lines += [f"signal {s.name}: {said(s.message)}" for s in evaluation.signals]
     return lines
 
 
@@ -119,11 +121,6 @@ def budget_left(session: api.Session) -> str:
     if session.budget.usd is not None:
         parts.append(f"{session.spent.usd:.4g} of {session.budget.usd:.4g} US dollars")
     return ", ".join(parts) or f"{session.spent.evaluations} evaluations, no limit"
-
-
-def short(text: str, limit: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def plainly(data: Any) -> str:

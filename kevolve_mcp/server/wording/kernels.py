@@ -8,10 +8,10 @@ from kevolve_mcp import api
 from kevolve_mcp.actions import Action, Verb
 from kevolve_mcp.quantities import share, times
 from kevolve_mcp.synthesis.likeness import LIKE
-from kevolve_mcp.synthesis.wording import CLOCK, beyond, met_line
+from kevolve_mcp.synthesis.wording import CLOCK, beyond, log_end, met_line, said
 
 from ..phrase import Phrase
-from .figures import evaluation_lines, listed, plainly, short
+from .figures import evaluation_lines, listed, plainly
 
 __all__ = ["evaluated"]
 
@@ -43,7 +43,7 @@ _CHANGES = {
 def evaluated(result: api.Evaluated) -> Phrase:
     """Verdict first, then why, then what to read and do next."""
     failed = result.evaluation.status != "correct" and len(result.evaluation.message) > SHORT
-    lines = [result.evaluation.message] if failed else []
+    lines = [f"In full: {said(result.evaluation.message)}"] if failed else []
     lines += [*_relation(result), *evaluation_lines(result.evaluation), *_facts(result)]
     if result.cached:
         lines.append(
@@ -61,13 +61,13 @@ def _verdict(result: api.Evaluated) -> str:
     if result.depth == "ablation":
         return (
             f"ABLATION, {evaluation.status}, no result and never a node ({evaluation.id}): "
-            f"{short(evaluation.message, SHORT)}"
+            f"{said(evaluation.message, SHORT)}"
         )
     who = f"{result.node.id} " if result.node else "The kernel "
     if evaluation.status != "correct":
         return (
             f"{who}{_FAILED.get(evaluation.status, evaluation.status)} ({evaluation.id}): "
-            f"{short(evaluation.message, SHORT)}"
+            f"{said(evaluation.message, SHORT)}"
         )
     timed = (
         f": {times(evaluation.fitness, evaluation.interval)} over the strongest baseline"
@@ -141,16 +141,16 @@ def _facts(result: api.Evaluated) -> list[str]:
     log = facts.pop("log", None)
     kernels = [line for data in facts.values() for line in _kernels(data)]
     if kernels:
-        return [*kernels, f"log (untrusted text), its end:\n{log['end']}"] if log else kernels
+        return [*kernels, log_end(log["end"])] if log else kernels
     told = facts if result.depth in ("compile", "profile") else {}
     loops = [line for data in told.values() for line in _loops(data)]
     told = {
         stage: {k: v for k, v in data.items() if k not in _OF_LOOPS} for stage, data in told.items()
     }
     lines = [*loops] + [
-        f"{stage}: {short(words, 600)}" for stage, data in told.items() if (words := plainly(data))
+        f"{stage}: {said(words, 600)}" for stage, data in told.items() if (words := plainly(data))
     ]
-    return [*lines, f"log (untrusted text), its end:\n{log['end']}"] if log else lines
+    return [*lines, log_end(log["end"])] if log else lines
 
 
 _OF_LOOPS = ("loops", "loops_of", "loops_not_shown", "loops_note", "listings", "disassembler")
@@ -194,7 +194,7 @@ def _kernels(data: dict[str, Any]) -> list[str]:
             )
             + (f", matrix instructions: {matrix}" if matrix else "")
             + (", an alternative of the autotuner" if k.get("autotuned_alternative") else "")
-            + (f"; NOT LOADED: {k['refused']}" if k.get("refused") else "")
+            + (f"; NOT LOADED: {said(k['refused'])}" if k.get("refused") else "")
         )
     if data.get("kernels_not_shown"):
         lines.append(f"- {data['kernels_not_shown']} more: section profile has all")

@@ -7,6 +7,7 @@ from kevolve_mcp.actions import Action
 from kevolve_mcp.quantities import times
 from kevolve_mcp.sessions.types import JobView, MachineView
 from kevolve_mcp.synthesis.machine import rates
+from kevolve_mcp.synthesis.wording import said
 
 from ..phrase import Phrase
 
@@ -84,7 +85,7 @@ def cancelled(jobs: tuple[JobView, ...]) -> Phrase:
 
 
 def _line(job: JobView) -> str:
-    why = f": {job.error.message}" if job.error else ""
+    why = f": {said(job.error.message)}" if job.error else ""
     where = f", {job.stage}" if job.stage and job.state == "running" else ""
     return f"{job.id} {job.kind} {job.session_id} {job.state}{where}{why}"
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.types import Candidate, CandidateError
+from kevolve_mcp.search.node import MOST_PREDICTED
 
 # the name without which a file is not in the language
 MARKS = {"cpp": "load_cpp", "cuda": "load_cuda", "triton": "triton"}
@@ -205,10 +206,11 @@ def _text(value: object) -> str:
 
 
 def _speedup(value: object) -> float | None:
-    """1.2, "1.2", "1.2x", "about 1.2×"; None for anything that is no positive factor."""
+    """1.2, "1.2", "1.2x", "about 1.2×"; None for anything that is no factor, or too
+    large for a forecast."""
     if isinstance(value, str):
         match = re.search(r"\d+(?:\.\d+)?", value)
         value = float(match[0]) if match and "%" not in value else None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if math.isfinite(value) and 0 < value < 1e4 else None
+    return float(value) if math.isfinite(value) and 0 < value <= MOST_PREDICTED else None
