@@ -77,6 +77,7 @@ def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
         raise Conflict(
             "no node can be exported: none is correct, timed and without a regression in a "
             "protected case"
+            + (f"; proved wrong when confirmed: {_refuted(tree)}" if _refuted(tree) else "")
             + (f"; a person should look at {ids(waiting[-5:])}." if waiting else "."),
             "Go on, or name a correct node.",
             *approving,
@@ -84,6 +85,10 @@ def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
             Action("discard", "closes it without an export", session=record.id),
         )
     return found
+
+
+def _refuted(tree: Tree) -> str:
+    return ", ".join(f"{node.id} ({node.refuted})" for node in tree.nodes if node.refuted)
 
 
 def _unreviewed(record: SessionRecord, node: Node) -> Conflict:
@@ -125,6 +130,11 @@ class FinishJob(Job[FinishParameters, api.Finished]):
         node, candidate, confirmed, rejected = await self._confirm(
             store, record, task, first, _part(progress, 0.2, 0.5)
         )
+        before = {
+            n.id: f"proved wrong when it was confirmed before ({n.refuted})"
+            for n in tree.nodes
+            if n.refuted and n.id != node.id
+        }
         approval = (await shared.thread(store.approvals.of, record.id)).get(node.id)
         progress(ProgressEvent("export", f"writing the package of {node.id}", 0.5))
         exported = await shared.thread(
@@ -141,7 +151,7 @@ class FinishJob(Job[FinishParameters, api.Finished]):
             measured=measured.id,
             package=str(exported.path),
             files=exported.files,
-            rejected=rejected,
+            rejected={**before, **rejected},
             skills=tuple(proposed),
             skill_notes=tuple(notes),
             contest=contest.duels,

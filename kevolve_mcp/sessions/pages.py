@@ -69,6 +69,7 @@ def node_page(
             *([f"hypothesis: {node.hypothesis}"] if node.hypothesis else []),
             *([f"rationale: {node.rationale}"] if node.rationale else []),
             *_foretold(tree, node),
+            *([f"proved wrong when it was confirmed: {node.refuted}"] if node.refuted else []),
             _section(found, "summary"),
             f"sections: {', '.join(SECTIONS[1:])}",
         ]
