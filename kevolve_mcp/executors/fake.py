@@ -7,6 +7,7 @@ Markers are comment lines `# fake: NAME=VALUE`, in a candidate:
 * `speedup=1.8` (otherwise drawn from a hash, 0.8 to 1.6), scaled by PARAMS where the source has
   some
 * `confirm=incorrect`: the status that only the purposes "confirm" and "export" find
+* `wrong=edge`: the case in which an incorrect one is wrong, named with numbers
 * `compared=1.4`: the speed-up that only a comparison finds; `beside=crashed`: the status;
   `open=1`: of its comparisons the clock leaves the verdict open
 * `noise=0.4`: half the width of its interval as a part of the speed-up, with the usual processes

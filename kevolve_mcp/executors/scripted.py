@@ -85,11 +85,16 @@ def evaluated(
         if verified
         else ()
     )
+    message = f"the fake judge found it {status}" if status != "correct" else "every case agrees"
+    wrong = [c.name for c in shown if status == "incorrect" and c.name == markers.get("wrong")]
+    if wrong:
+        cases = _until_wrong(shown, wrong[0])
+        message = f"case {wrong[0]}: {cases[-1].detail}"
     if request.purpose == "export":
         cases = tuple(replace(c, dispatch_us=DISPATCH_US) for c in cases)
     if request.purpose == "ablation":
         cases = tuple(replace(c, correct=right, verdict=None) for c in cases)
-    names = (
+    found = (
         words(markers.get("signals", "memory_bound" if timed else ""))
         if status == "correct"
         else [_SIGNALS[status]]
@@ -101,10 +106,10 @@ def evaluated(
         target=target,
         purpose=request.purpose,
         status=status,
-        message="every case agrees" if status == "correct" else f"the fake judge found it {status}",
+        message=message,
         policy=str(request.policy),
         environment=ENVIRONMENT,
-        signals=tuple(Signal(n, f"{n} was scripted") for n in names),
+        signals=tuple(Signal(n, message if wrong else f"{n} was scripted") for n in found),
         fitness=None
         if request.purpose == "ablation"
         else 0.0
@@ -115,7 +120,7 @@ def evaluated(
         and status == "correct"
         and eligible(cases),
         cases=cases,
-        stages=_stages(request, status, samples),
+        stages=_stages(request, status, samples, message if wrong else status),
         through=request.through,
         seconds=seconds,
         device_seconds=seconds / 2,
@@ -150,7 +155,7 @@ def _samples(request: EvaluationRequest, cases: list[str], speedup: float) -> Sa
 
 
 def _stages(
-    request: EvaluationRequest, status: Status, samples: Samples
+    request: EvaluationRequest, status: Status, samples: Samples, said: str
 ) -> tuple[StageReport, ...]:
     reports: list[StageReport] = []
     for stage in STAGES[: STAGES.index(request.through) + 1]:
@@ -160,9 +165,8 @@ def _stages(
             if stage == "time" and not failed and request.purpose == "search"
             else {}
         )
-        reports.append(
-            StageReport(stage, not failed, 0.0, status if failed else "", f"log of {stage}\n", data)
-        )
+        log = f"log of {stage}\n" + (f"{said}\n" if failed else "")
+        reports.append(StageReport(stage, not failed, 0.0, said if failed else "", log, data))
         if failed:
             break
     return tuple(reports)
@@ -214,6 +218,14 @@ def case_of(name: str, rows: int) -> Case:
         baselines_us=baselines,
         roofline_time_us=40.0,
     )
+
+
+def _until_wrong(cases: list[Case], wrong: str) -> tuple[CaseResult, ...]:
+    """Those before the case that is wrong, and that one."""
+    before = [_result(c, 1.0, False, 0, 0.0) for c in cases]
+    place = [c.name for c in cases].index(wrong)
+    last = replace(before[place], correct=False, error=0.5, detail="row 7 is off by 0.5")
+    return (*before[:place], last)
 
 
 def duel(first: int, second: int, found: list[Evaluation], *, left_open: bool) -> Duel:

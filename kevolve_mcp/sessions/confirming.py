@@ -30,7 +30,7 @@ from kevolve_mcp.export import (
 from kevolve_mcp.search import Node, Tree, figures, terminate, unmet_goals
 from kevolve_mcp.store import Approval, SessionOutcome, SessionRecord, Store, StoredEvaluation
 
-from . import comparing, contests, evaluating, looking, skills
+from . import comparing, contests, evaluating, held_out, looking, skills
 from .evaluating import Order
 from .job import Job
 from .parameters import FinishParameters
@@ -140,7 +140,7 @@ class FinishJob(Job[FinishParameters, api.Finished]):
         exported = await shared.thread(
             self._export, record, task, tree, node, candidate, confirmed.evaluation, approval
         )
-        measuring = _part(progress, 0.5, 0.95, "measuring the package")
+        measuring = _part(progress, 0.5, 0.95, "measuring the package", task)
         measured = await self._measure(store, record, task, exported, node.approved_by, measuring)
         progress(ProgressEvent("finish", "proposing skills", 0.97))
         proposed, notes = await shared.thread(_learn, shared, store, record, task, tree, node)
@@ -170,12 +170,12 @@ class FinishJob(Job[FinishParameters, api.Finished]):
     ) -> tuple[Node, Candidate, StoredEvaluation, dict[str, str]]:
         """The first node that its clean re-validation confirms; why those before it were not.
         Raises Conflict without one."""
-        rejected: dict[str, str] = {}
+        rejected, told = dict[str, str](), list[str]()
         for place, node in enumerate(nodes):
             candidate = await self._shared.thread(store.candidates.get, node.candidate)
             request = EvaluationRequest(candidate, "confirm", "diagnose", record.policy)
             low, high = place / len(nodes), (place + 1) / len(nodes)
-            part = _part(progress, low, high, f"re-validating {node.id}")
+            part = _part(progress, low, high, f"re-validating {node.id}", task)
             part(ProgressEvent("confirm", "in fresh processes", 0.0))
             found, _ = await evaluating.stored(
                 self._shared, self._order(record, task, request), part
@@ -183,11 +183,12 @@ class FinishJob(Job[FinishParameters, api.Finished]):
             whole = _passes(found.evaluation, node.approved_by)
             if whole and (eligible(found.evaluation.cases) or len(nodes) == 1):
                 return node, candidate, found, rejected
-            why = "a protected case regressed" if whole else found.evaluation.message
-            rejected[node.id] = f"{found.evaluation.status}: {why} ({found.id})"
-        reasons = "; ".join(f"{name}: {why}" for name, why in rejected.items())
+            shown = await self._shared.thread(held_out.told, store, found)
+            # the whole message is read when the session is over
+            rejected[node.id] = _why(found, found.evaluation, whole)
+            told.append(f"{node.id}: {_why(found, shown, whole)}")
         raise Conflict(
-            f"no node was confirmed: {reasons}",
+            f"no node was confirmed: {'; '.join(told)}",
             "Fix them and go on, or name another node.",
             Action("next_ask", session=record.id),
         )
@@ -246,9 +247,9 @@ class FinishJob(Job[FinishParameters, api.Finished]):
             self._shared, self._order(record, task, request), progress
         )
         if not _passes(found.evaluation, approved_by):
+            shown = await self._shared.thread(held_out.told, store, found)
             raise Conflict(
-                f"the exported package does not verify: {found.evaluation.status}: "
-                f"{found.evaluation.message} ({found.id})",
+                f"the exported package does not verify: {_why(found, shown, False)}",
                 f"The package is in {exported.path}; the session stays open.",
                 Action("view", "shows more", evaluation=found.id),
             )
@@ -296,6 +297,12 @@ def _passes(evaluation: Evaluation, approved_by: str) -> bool:
     return evaluation.status == "correct" or (
         evaluation.status == "needs_review" and bool(approved_by)
     )
+
+
+def _why(found: StoredEvaluation, shown: Evaluation, whole: bool) -> str:
+    """Why a node was not confirmed. whole: although every case is right."""
+    why = "a protected case regressed" if whole else shown.message
+    return f"{shown.status}: {why} ({found.id})"
 
 
 async def finished(shared: Shared, record: SessionRecord, include_files: bool) -> api.Finished:
@@ -362,11 +369,17 @@ def _contents(folder: Path) -> dict[str, str]:
 
 
 def _part(
-    progress: Progress, low: float, high: float, doing: str = ""
+    progress: Progress, low: float, high: float, doing: str = "", task: Task | None = None
 ) -> Callable[[ProgressEvent], None]:
     """Progress of one part of the whole. doing: what this part is, which what goes on in the
-    evaluator does not say."""
+    evaluator does not say. task: of a confirmation, whose cases are not named where some are held
+    out."""
+    hides = task is not None and held_out.takes_part(task)
     before = f"{doing}: " if doing else ""
     return lambda event: progress(
-        ProgressEvent(event.stage, before + event.message, low + (high - low) * event.fraction)
+        ProgressEvent(
+            event.stage,
+            doing if hides else before + event.message,
+            low + (high - low) * event.fraction,
+        )
     )
