@@ -9,6 +9,7 @@ Markers are comment lines `# fake: NAME=VALUE`, in a candidate:
 * `message=boom\\n# boo`: what its evaluation, signals and failed stage say and its log holds,
   "\\n" for a line break
 * `confirm=incorrect`: the status that only the purposes "confirm" and "export" find
+* `wrong=edge`: the case in which an incorrect one is wrong, named with numbers
 * `compared=1.4`: the speed-up that only a comparison finds; `beside=crashed`: the status;
   `open=1`: of its comparisons the clock leaves the verdict open
 * `noise=0.4`: half the width of its interval as a part of the speed-up, with the usual processes

@@ -85,11 +85,17 @@ def evaluated(
         if verified
         else ()
     )
+    worded = markers.get("message", "").replace("\\n", "\n")
+    wrong = [c.name for c in shown if status == "incorrect" and c.name == markers.get("wrong")]
+    if wrong:
+        cases = _until_wrong(shown, wrong[0])
+        worded = f"case {wrong[0]}: {cases[-1].detail}"
+    usual = f"the fake judge found it {status}" if status != "correct" else "every case agrees"
     if request.purpose == "export":
         cases = tuple(replace(c, dispatch_us=DISPATCH_US) for c in cases)
     if request.purpose == "ablation":
         cases = tuple(replace(c, correct=right, verdict=None) for c in cases)
-    names = (
+    found = (
         words(markers.get("signals", "memory_bound" if timed else ""))
         if status == "correct"
         else [_SIGNALS[status]]
@@ -101,11 +107,10 @@ def evaluated(
         target=target,
         purpose=request.purpose,
         status=status,
-        message=_worded(markers)
-        or ("every case agrees" if status == "correct" else f"the fake judge found it {status}"),
+        message=worded or usual,
         policy=str(request.policy),
         environment=ENVIRONMENT,
-        signals=tuple(Signal(n, _worded(markers) or f"{n} was scripted") for n in names),
+        signals=tuple(Signal(n, worded or f"{n} was scripted") for n in found),
         fitness=None
         if request.purpose == "ablation"
         else 0.0
@@ -116,7 +121,7 @@ def evaluated(
         and status == "correct"
         and eligible(cases),
         cases=cases,
-        stages=_stages(request, status, samples, _worded(markers)),
+        stages=_stages(request, status, samples, worded),
         through=request.through,
         seconds=seconds,
         device_seconds=seconds / 2,
@@ -138,10 +143,6 @@ def _status(request: EvaluationRequest, markers: dict[str, str]) -> Status:
         return "invalid"
     reached = STAGES.index(request.through) >= STAGES.index(_FAILED_STAGE.get(status, "verify"))
     return status if reached else "correct"  # type: ignore[return-value]
-
-
-def _worded(markers: dict[str, str]) -> str:
-    return markers.get("message", "").replace("\\n", "\n")
 
 
 def _samples(request: EvaluationRequest, cases: list[str], speedup: float) -> Samples:
@@ -227,6 +228,14 @@ def case_of(name: str, rows: int) -> Case:
         baselines_us=baselines,
         roofline_time_us=40.0,
     )
+
+
+def _until_wrong(cases: list[Case], wrong: str) -> tuple[CaseResult, ...]:
+    """Those before the case that is wrong, and that one."""
+    before = [_result(c, 1.0, False, 0, 0.0) for c in cases]
+    place = [c.name for c in cases].index(wrong)
+    last = replace(before[place], correct=False, error=0.5, detail="row 7 is off by 0.5")
+    return (*before[:place], last)
 
 
 def duel(first: int, second: int, found: list[Evaluation], *, left_open: bool) -> Duel:

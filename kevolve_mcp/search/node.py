@@ -48,7 +48,8 @@ class Node:
     where none are known. seconds/device_seconds: what the evaluation cost. approved_by: who let it
     pass; one that needs a review then counts as correct. met: the comparison with the best node of
     the moment, None where none was needed. margin: of the device that timed it; ratios nearer to 1
-    are no progress.
+    are no progress. refuted: the evaluation that proved it wrong when it was confirmed, "" for
+    none; it may not win then, whatever the search found.
     """
 
     id: str
@@ -79,6 +80,7 @@ class Node:
     approved_by: str = ""
     met: Meeting | None = None
     margin: float = MARGIN
+    refuted: str = ""
 
     @property
     def failed(self) -> bool:

@@ -82,12 +82,14 @@ def terminate(
 
 def no_winner(correct: int) -> str:
     """Why there is no best node among so many correct ones: what regresses a protected case cannot
-    win, however fast."""
+    win, however fast, nor can what a confirmation proved wrong."""
     if correct == 0:
         return "no candidate was proved correct"
     if correct == 1:
-        return "the one correct candidate regresses a protected case"
-    return f"each of the {correct} correct candidates regresses a protected case"
+        return "the one correct candidate regresses a protected case, or was not confirmed"
+    return (
+        f"each of the {correct} correct candidates regresses a protected case, or was not confirmed"
+    )
 
 
 def _no_winner(tree: Tree) -> str:

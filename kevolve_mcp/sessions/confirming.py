@@ -30,7 +30,7 @@ from kevolve_mcp.export import (
 from kevolve_mcp.search import Node, Tree, figures, terminate, unmet_goals
 from kevolve_mcp.store import Approval, SessionOutcome, SessionRecord, Store, StoredEvaluation
 
-from . import comparing, contests, evaluating, looking, reviews, skills
+from . import comparing, contests, evaluating, held_out, looking, reviews, skills
 from .evaluating import Order
 from .job import Job
 from .parameters import FinishParameters
@@ -77,6 +77,7 @@ def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
         raise Conflict(
             "no node can be exported: none is correct, timed and without a regression in a "
             "protected case"
+            + (f"; proved wrong when confirmed: {_refuted(tree)}" if _refuted(tree) else "")
             + (f"; a person should look at {ids(waiting[-5:])}." if waiting else "."),
             "Go on, or name a correct node.",
             *approving,
@@ -84,6 +85,10 @@ def choose(record: SessionRecord, tree: Tree, node_id: str) -> tuple[Node, ...]:
             Action("discard", "closes it without an export", session=record.id),
         )
     return found
+
+
+def _refuted(tree: Tree) -> str:
+    return ", ".join(f"{node.id} ({node.refuted})" for node in tree.nodes if node.refuted)
 
 
 def _unreviewed(record: SessionRecord, node: Node) -> Conflict:
@@ -125,12 +130,17 @@ class FinishJob(Job[FinishParameters, api.Finished]):
         node, candidate, confirmed, rejected = await self._confirm(
             store, record, task, first, _part(progress, 0.2, 0.5)
         )
+        before = {
+            n.id: f"proved wrong when it was confirmed before ({n.refuted})"
+            for n in tree.nodes
+            if n.refuted and n.id != node.id
+        }
         approval = (await shared.thread(store.approvals.newest, record.id)).get(node.id)
         progress(ProgressEvent("export", f"writing the package of {node.id}", 0.5))
         exported = await shared.thread(
             self._export, record, task, tree, node, candidate, confirmed.evaluation, approval
         )
-        measuring = _part(progress, 0.5, 0.95, "measuring the package")
+        measuring = _part(progress, 0.5, 0.95, "measuring the package", task)
         measured = await self._measure(store, record, task, exported, node, measuring)
         progress(ProgressEvent("finish", "proposing skills", 0.97))
         proposed, notes = await shared.thread(_learn, shared, store, record, task, tree, node)
@@ -141,7 +151,7 @@ class FinishJob(Job[FinishParameters, api.Finished]):
             measured=measured.id,
             package=str(exported.path),
             files=exported.files,
-            rejected=rejected,
+            rejected={**before, **rejected},
             skills=tuple(proposed),
             skill_notes=tuple(notes),
             contest=contest.duels,
@@ -160,13 +170,12 @@ class FinishJob(Job[FinishParameters, api.Finished]):
     ) -> tuple[Node, Candidate, StoredEvaluation, dict[str, str]]:
         """The first node that its clean re-validation confirms; why those before it were not.
         Raises Conflict without one."""
-        rejected: dict[str, str] = {}
-        approving: list[Action] = []
+        rejected, told, approving = dict[str, str](), list[str](), list[Action]()
         for place, node in enumerate(nodes):
             candidate = await self._shared.thread(store.candidates.get, node.candidate)
             request = EvaluationRequest(candidate, "confirm", "diagnose", record.policy)
             low, high = place / len(nodes), (place + 1) / len(nodes)
-            part = _part(progress, low, high, f"re-validating {node.id}")
+            part = _part(progress, low, high, f"re-validating {node.id}", task)
             part(ProgressEvent("confirm", "in fresh processes", 0.0))
             found, _ = await evaluating.stored(
                 self._shared, self._order(record, task, request), part
@@ -176,11 +185,13 @@ class FinishJob(Job[FinishParameters, api.Finished]):
                 return node, candidate, found, rejected
             if why and found.evaluation.status == "needs_review":
                 approving.append(Action("approve", session=record.id, node=node.id))
-            why = why or "a protected case regressed"
-            rejected[node.id] = f"{found.evaluation.status}: {why} ({found.id})"
-        reasons = "; ".join(f"{name}: {why}" for name, why in rejected.items())
+            # the whole reason is read when the session is over
+            rejected[node.id] = _rejection(found, why)
+            shown = await self._shared.thread(held_out.veiled, store, found)
+            why = await self._shared.thread(reviews.against, store, shown, record.id, node)
+            told.append(f"{node.id}: {_rejection(found, why)}")
         raise Conflict(
-            f"no node was confirmed: {reasons}",
+            f"no node was confirmed: {'; '.join(told)}",
             "Fix them and go on, or name another node."
             + (" One that is approved now passes: then finish again." if approving else ""),
             *approving,
@@ -240,11 +251,12 @@ class FinishJob(Job[FinishParameters, api.Finished]):
         found, _ = await evaluating.stored(
             self._shared, self._order(record, task, request), progress
         )
-        if why := await self._shared.thread(reviews.against, store, found, record.id, node):
+        if await self._shared.thread(reviews.against, store, found, record.id, node):
             approve = Action("approve", session=record.id, node=node.id)
+            shown = await self._shared.thread(held_out.veiled, store, found)
+            why = await self._shared.thread(reviews.against, store, shown, record.id, node)
             raise Conflict(
-                f"the exported package does not verify: {found.evaluation.status}: {why} "
-                f"({found.id})",
+                f"the exported package does not verify: {_rejection(found, why)}",
                 f"The package is in {exported.path}; the session stays open.",
                 Action("view", "shows more", evaluation=found.id),
                 *((approve,) if found.evaluation.status == "needs_review" else ()),
@@ -286,6 +298,11 @@ def _learn(
 def note(shared: Shared, store: Store, tree: Tree, record: SessionRecord) -> None:
     skills.note_outcomes(store, tree, record.id)
     skills.settle(store, shared.settings.skills)
+
+
+def _rejection(found: StoredEvaluation, why: str) -> str:
+    """Why a node was not confirmed. why: "" where every case is right."""
+    return f"{found.evaluation.status}: {why or 'a protected case regressed'} ({found.id})"
 
 
 async def finished(shared: Shared, record: SessionRecord, include_files: bool) -> api.Finished:
@@ -352,11 +369,17 @@ def _contents(folder: Path) -> dict[str, str]:
 
 
 def _part(
-    progress: Progress, low: float, high: float, doing: str = ""
+    progress: Progress, low: float, high: float, doing: str = "", task: Task | None = None
 ) -> Callable[[ProgressEvent], None]:
     """Progress of one part of the whole. doing: what this part is, which what goes on in the
-    evaluator does not say."""
+    evaluator does not say. task: of a confirmation, whose cases are not named where some are held
+    out."""
+    hides = task is not None and held_out.takes_part(task)
     before = f"{doing}: " if doing else ""
     return lambda event: progress(
-        ProgressEvent(event.stage, before + event.message, low + (high - low) * event.fraction)
+        ProgressEvent(
+            event.stage,
+            doing if hides else before + event.message,
+            low + (high - low) * event.fraction,
+        )
     )

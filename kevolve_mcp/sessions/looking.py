@@ -200,7 +200,9 @@ def _tree(view: api.Session, tree: Tree, cursor: int, detailed: bool) -> TreeVie
         mark = (
             "*" if best is not None and node.id == best.id else "+" if node.id in on_path else "-"
         )
-        lines.append(f"{'  ' * depth}{mark} {pages.node_line(api.node(tree, node), detailed)}")
+        line = pages.node_line(api.node(tree, node), detailed)
+        wrong = f" | not confirmed ({node.refuted})" if node.refuted else ""
+        lines.append(f"{'  ' * depth}{mark} {line}{wrong}")
         for child in tree.children(node.id):
             if child.parents[0] == node.id:
                 draw(child, depth + 1)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from harness.types import to_json
+from harness.types import Evaluation, to_json
 from kevolve_mcp import api
 from kevolve_mcp.actions import Action
 from kevolve_mcp.errors import NotFound, UsageError
@@ -16,14 +16,14 @@ from kevolve_mcp.search import ROOT, Node, Tree, observed
 from kevolve_mcp.synthesis.machine import device
 from kevolve_mcp.synthesis.wording import PRINTED, met_line, quoted, said, settings
 
-from . import listings
+from . import held_out, listings
 from .outline import outlined
 from .stage_figures import legend
 from .tree_view import TreeView
 from .trees import ids
 
 if TYPE_CHECKING:
-    from kevolve_mcp.store import SessionRecord, Store, StoredEvaluation
+    from kevolve_mcp.store import SessionRecord, Store
 
 PIECE = 24_000  # characters of one answer, about 6,000 tokens
 SECTIONS = ("summary", "source", "log", "profile", "assembly", "cases", "stages", "context")
@@ -52,6 +52,7 @@ def node_page(
     node = _find(tree, node_id)
     view = api.node(tree, node)
     found = store.evaluations.get(node.evaluation)
+    told = held_out.told(store, found)
     if section == "source":
         body = store.candidates.get(node.candidate).source
     elif section == "context":
@@ -59,9 +60,9 @@ def node_page(
             raise NotFound(f"{node.id} answers no ask", "It was submitted without one.")
         body = store.asks.shown(record.id, node.ask)
     elif section == "assembly":
-        body = listings.text(store, found.evaluation)
+        body = listings.text(store, told)
     elif section:
-        body = _section(found, section)
+        body = _section(told, section)
     else:
         facts = [
             (
@@ -71,7 +72,8 @@ def node_page(
             *([f"hypothesis: {said(node.hypothesis)}"] if node.hypothesis else []),
             *([f"rationale: {said(node.rationale)}"] if node.rationale else []),
             *_foretold(tree, node),
-            _section(found, "summary"),
+            *([f"proved wrong when it was confirmed: {node.refuted}"] if node.refuted else []),
+            _section(told, "summary"),
             f"sections: {', '.join(SECTIONS[1:])}",
         ]
         body = "\n".join(facts)
@@ -80,7 +82,7 @@ def node_page(
         f"{node.id} of {record.id}: {node_line(view, False)}",
         *piece(body, cursor),
         nodes=(view,),
-        evaluation=api.evaluation(found.evaluation, found.id, held_out=False),
+        evaluation=api.evaluation(told, found.id),
     )
 
 
@@ -116,20 +118,19 @@ def _foretold(tree: Tree, node: Node) -> list[str]:
 
 def evaluation_page(store: Store, evaluation_id: str, section: str, cursor: int) -> TreeView:
     found = store.evaluations.get(evaluation_id)
-    e = found.evaluation
+    e = held_out.told(store, found)
     if section == "source":
         body = store.candidates.get(e.candidate).source
     elif section == "assembly":
         body = listings.text(store, e)
     else:
-        body = _section(found, section or "summary")
+        body = _section(e, section or "summary")
     head = f"{found.id}: {e.status}, {e.purpose} through {e.through}, {e.target}"
-    shown = api.evaluation(e, found.id, held_out=e.purpose in ("confirm", "export"))
+    shown = api.evaluation(e, found.id)
     return TreeView("evaluation", head, *piece(body, cursor), evaluation=shown)
 
 
-def _section(found: StoredEvaluation, section: str) -> str:
-    e = found.evaluation
+def _section(e: Evaluation, section: str) -> str:
     if section == "log":
         logs = [
             f"[{s.stage}] {said(s.message)}\n{quoted(s.log)}"
@@ -154,9 +155,8 @@ def _section(found: StoredEvaluation, section: str) -> str:
             )
             for s in e.stages
         )
-    cases = [c for c in e.cases if not c.held_out or e.purpose in ("confirm", "export")]
     if section == "cases":
-        return json.dumps([to_json(c) for c in cases], indent=1)
+        return json.dumps([to_json(c) for c in e.cases], indent=1)
     if section == "context":
         raise UsageError(
             "an evaluation has no context", "Name the node: its ask's text is its context."
@@ -174,7 +174,7 @@ def _section(found: StoredEvaluation, section: str) -> str:
         (
             f"- {c.name}: {_case(c.correct, c.speedup, c.interval, c.verdict)} {said(c.detail)}"
         ).rstrip()
-        for c in cases
+        for c in e.cases
     ]
     lines += [f"signal {s.name}: {said(s.message)}" for s in e.signals]
     return "\n".join(lines)

@@ -23,7 +23,7 @@ def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:
     """What `search.ranking` has to know of nodes, in the order of `rows`.
 
     rows: with seq, candidate, evaluation (the row id of the one that counts), status, fitness,
-    eligible, annotations."""
+    eligible, annotations, refuted."""
     found = list(rows)
     cases = case_results(connection, [row.evaluation for row in found])
     return [
@@ -35,7 +35,7 @@ def contenders(connection: Connection, rows: Iterable[Row[Any]]) -> list[Node]:
             evaluation=f"e{row.evaluation}",
             status=row.status,
             fitness=row.fitness,
-            eligible=row.eligible,
+            eligible=row.eligible and row.refuted is None,
             interval=interval(cases[row.evaluation]),
             met=notes.of_node(row.annotations).met,
         )

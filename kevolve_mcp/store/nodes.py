@@ -20,6 +20,7 @@ from .asks import ask_of
 from .engine import Database
 from .evaluations import get_evaluation, insert_evaluation, signal_names
 from .records import NewNode
+from .refuted import refuted
 from .rows import next_seq, number, session_row
 
 
@@ -161,7 +162,14 @@ def load_nodes(connection: Connection, session: str, seq: int | None = None) -> 
     which = [n.c.session == session] + ([] if seq is None else [n.c.seq == seq])
     counts = counted()
     query = (
-        select(n, e.c.id.label("counted"), e.c.status, e.c.fitness, e.c.eligible)
+        select(
+            n,
+            e.c.id.label("counted"),
+            e.c.status,
+            e.c.fitness,
+            e.c.eligible,
+            refuted().label("refuted"),
+        )
         .select_from(n)
         .join(e, e.c.id == counts)
     )
@@ -209,7 +217,11 @@ def _approved(connection: Connection, node: Node, author: str) -> Node:
         return replace(node, approved_by=author)
     cases = get_evaluation(connection, node.evaluation).evaluation.cases
     return replace(
-        node, approved_by=author, status="correct", fitness=fitness(cases), eligible=eligible(cases)
+        node,
+        approved_by=author,
+        status="correct",
+        fitness=fitness(cases),
+        eligible=eligible(cases) and not node.refuted,
     )
 
 
@@ -223,7 +235,7 @@ def _node(row: Row[Any], parents: tuple[str, ...], signals: tuple[str, ...]) -> 
         evaluation=f"e{row.counted}",
         status=row.status,
         fitness=row.fitness,
-        eligible=row.eligible,
+        eligible=row.eligible and row.refuted is None,
         signals=signals,
         ask=row.ask,
         role=row.role,
@@ -237,6 +249,7 @@ def _node(row: Row[Any], parents: tuple[str, ...], signals: tuple[str, ...]) -> 
         structure=row.structure,
         created=row.created,
         met=said.met,
+        refuted=f"e{row.refuted}" if row.refuted is not None else "",
     )
 
 

@@ -22,6 +22,7 @@ from .champions import completed, contenders
 from .engine import Database
 from .nodes import counted, load_nodes
 from .records import NewSession, SessionRecord, SessionState, SessionSummary
+from .refuted import refuted
 from .remembered import PastBudget, SessionOptions, SessionOutcome
 from .rows import insert_once, outcome_of, session_row
 
@@ -227,6 +228,7 @@ def _best(connection: Connection, ids: list[str]) -> dict[str, tuple[str | None,
             e.c.status,
             e.c.fitness,
             e.c.eligible,
+            refuted().label("refuted"),
         )
         .select_from(n)
         .join(e, e.c.id == counted())

@@ -16,6 +16,7 @@ from kevolve_mcp.search.ranking import first, standings
 from . import schema
 from .champions import contenders
 from .nodes import counted
+from .refuted import refuted
 from .rows import SLICE, outcome_of
 from .signature import Signature
 
@@ -85,6 +86,7 @@ def matches(
             e.c.status,
             e.c.fitness,
             e.c.eligible,
+            refuted().label("refuted"),
         )
         .select_from(n)
         .join(s, s.c.id == n.c.session)

@@ -133,7 +133,8 @@ class Store:
 
         Same target and language come first, then same language, then same target; within a group by
         similarity (at least `least`), then fitness. Nodes that a session's end refused to confirm
-        are left out. before: only nodes that were there by then (seconds since the epoch).
+        are left out, and what a confirmation proved wrong. before: only nodes that were there by
+        then (seconds since the epoch).
         """
         from .nodes import load_nodes
         from .similar import matches

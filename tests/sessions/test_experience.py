@@ -76,6 +76,23 @@ async def test_unrelated_tasks_and_failed_kernels_are_not_named(bench: Bench) ->
         assert await named(service, bench.task(softmax, "softmax.py")) == ()
 
 
+async def test_what_a_confirmation_proved_wrong_is_not_lent(bench: Bench) -> None:
+    async with bench.service() as service:
+        wrong = kernel(1.9, confirm="incorrect")
+        session = await opened(service, SessionSpec(bench.task()))
+        await told(service, session, wrong)
+        assert await named(service, bench.task(RELATED, "rescale.py"))
+        assert (await finish(service, session)).error is not None
+        assert await named(service, bench.task(RELATED, "rescale.py"), new=True) == ()
+        other = await opened(service, SessionSpec(bench.task(), new=True))
+        assert (await service.tree(other)).session.waiting_starts == 0
+        # handed in again, it is known to be wrong
+        assert not (await told(service, other, wrong)).new_best
+        await told(service, session, kernel(1.2))
+        (view,) = await named(service, bench.task(RELATED, "rescale.py"), new=True)
+        assert (view.session, view.node) == (session, "n2")
+
+
 async def test_another_target_is_named_as_such_and_lends_no_start(bench: Bench) -> None:
     with Store.open(bench.home / "home") as store:
         task = sample_task("remote", {"aten.mul.Tensor": 1})

@@ -46,9 +46,22 @@ async def test_a_named_node_does_not(bench: Bench) -> None:
             await finish(service, session, node_id="n3")
         with pytest.raises(NotFound, match="n9"):
             await finish(service, session, node_id="n9")
+        shown = await service.tree(session)
+        assert "best n1" in shown.heading
+        assert "n2 2.5x draft | not confirmed (e4)" in shown.text
         job = await finish(service, session, node_id="n1")
         assert isinstance(job.result, api.Finished)
         assert job.result.reason == "n1 was chosen by name."
+        assert "e4" in job.result.rejected["n2"]
+
+
+async def test_what_was_proved_wrong_is_not_chosen_again(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, SessionSpec(bench.task()))
+        await told(service, session, kernel(2.5, confirm="incorrect"))
+        assert (await finish(service, session)).error is not None
+        with pytest.raises(Conflict, match=r"proved wrong when confirmed: n1 \(e2\)"):
+            await finish(service, session)
 
 
 async def test_a_node_that_needs_review_counts_once_a_person_let_it_pass(bench: Bench) -> None:

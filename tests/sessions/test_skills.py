@@ -452,6 +452,18 @@ async def test_what_a_skill_may_not_say_is_told(bench: Bench) -> None:
             await service.record_skill(shipped)
 
 
+async def test_what_a_confirmation_proved_wrong_makes_no_skill(bench: Bench) -> None:
+    async with bench.service() as service:
+        session = await opened(service, SessionSpec(bench.task(task("first")), new=True))
+        await told(service, session, kernel(1.0))
+        await told(service, session, kernel(1.5, confirm="incorrect"), parents=("n1",))
+        await told(service, session, kernel(2.0), parents=("n2",))
+        await finish(service, session, node_id="n2")
+        for node in ("n2", "n3"):  # the kernel, and what was measured against it
+            with pytest.raises(UsageError, match=r"n2 was proved wrong .*confirmed \(e4\)"):
+                await service.record_skill(SkillRequest(session, node, **WORDS))
+
+
 async def test_kernels_of_a_skill_lose_comments_that_say_too_much(bench: Bench) -> None:
     async with bench.service() as service:
         session = await opened(

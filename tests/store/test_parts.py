@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.types import Operator
+from harness.types import Operator, Status
 from kevolve_mcp.errors import StoreError
 from kevolve_mcp.store import NewSession, Owner, SessionOutcome, Store
 from kevolve_mcp.store.owner import alive, this_process
@@ -123,6 +123,39 @@ def test_what_a_sessions_end_refused_is_not_lent(tmp_path: Path) -> None:
             1.1,
             1.0,
         )
+
+
+def test_what_a_confirmation_proved_wrong_is_neither_best_nor_lent(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        session, task = opened(store, "norm"), sample_task("norm")
+        fast = store.nodes.add(session.id, new_node(store, "fast", "norm", 1.8))
+        slow = store.nodes.add(session.id, new_node(store, "slow", "norm", 1.2))
+
+        def confirmed(status: Status, target: str = "cpu") -> str:
+            found = sample_evaluation(
+                sample_candidate("fast"), task, 0.0, purpose="confirm", status=status, target=target
+            )
+            return store.evaluations.put(found)
+
+        def best() -> tuple[str | None, str, str]:
+            (summary,) = store.sessions.list()
+            (lent,) = store.similar(task, "cpu", "cpp")
+            return summary.best, lent.node.id, store.nodes.get(session.id, fast.id).refuted
+
+        confirmed("timed_out")  # which may be the machine's
+        confirmed("incorrect", "cuda")
+        assert best() == (fast.id, fast.id, "")
+        wrong = confirmed("incorrect")
+        assert best() == (slow.id, slow.id, wrong)
+        tree = store.nodes.tree(session.id)
+        assert tree.by_id[fast.id].status == "correct"
+        assert tree.best() == slow
+        confirmed("correct")  # the newest verdict counts
+        assert best() == (fast.id, fast.id, "")
+        doubt = confirmed("needs_review")
+        assert best() == (slow.id, slow.id, doubt)
+        store.approvals.add(session.id, fast.id, "R. Viewer", "seen")
+        assert best() == (fast.id, fast.id, "")
 
 
 def _graph(*rows: tuple[str, tuple[int, ...], str, int]) -> Signature:

@@ -33,7 +33,7 @@ def measured(
     store: Store, session: SessionRecord, node: Node, parent: Node | None
 ) -> SkillEvidence | None:
     """The measured effect, None unless its interval lies above 1, whatever the judge's clock leaves
-    open, and both were measured on one device."""
+    open, both were measured on one device, and no confirmation proved one of them wrong."""
     found = store.evaluations.get(node.evaluation)
     effect, between = effect_of(node, parent)
     if (
@@ -65,7 +65,9 @@ def measured(
 
 def effect_of(node: Node, parent: Node | None) -> tuple[float | None, tuple[float, float] | None]:
     """F over the parent's F, over 1 without a parent, with its interval; None where it is not
-    known."""
+    known, and where a confirmation proved one of them wrong."""
+    if _refuted(node, parent) is not None:
+        return None, None
     if parent is None:
         return node.fitness, node.interval
     found = compare(node, parent)
@@ -78,6 +80,8 @@ def refusal(store: Store, node: Node, parent: Node | None) -> str:
     open_share = _open(store.evaluations.get(node.evaluation).evaluation)
     if node.status != "correct":
         return f"{node.id} was not proved correct ({node.status})"
+    if (wrong := _refuted(node, parent)) is not None:
+        return f"{wrong.id} was proved wrong when it was confirmed ({wrong.refuted})"
     if parent is not None and parent.score <= 0:
         return f"{parent.id} has no figure to compare with ({parent.status})"
     effect, between = effect_of(node, parent)
@@ -103,6 +107,10 @@ def refusal(store: Store, node: Node, parent: Node | None) -> str:
         f"the effect of {node.id} against {against} is not certain: {times(effect)}, interval "
         f"{between[0]:.3g} to {between[1]:.3g}"
     )
+
+
+def _refuted(node: Node, parent: Node | None) -> Node | None:
+    return next((each for each in (node, parent) if each is not None and each.refuted), None)
 
 
 def _predictable(evaluation: Evaluation) -> bool:
