@@ -42,7 +42,7 @@ def test_the_scripted_client_leaves_a_record(tmp_path: Path) -> None:
     assert found["calls"]["session_open"] == found["calls"]["session_finish"] == 1
     asks = found["asks"]
     assert asks["given"] - asks["open"] == asks["answered"] == asks["followed"] >= 4
-    assert {row["role"] for row in asks["each"]} >= {"start", "tune"}
+    assert {row["role"] for row in asks["each"]} >= {"start", "improve"}
     assert found["calls"]["kernel_submit"] == asks["answered"]
     figures = [figure for _, figure in found["curve"]]
     assert figures == sorted(figures)
