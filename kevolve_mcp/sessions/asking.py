@@ -173,7 +173,8 @@ async def _make(call: _Call, taken: frozenset[str]) -> AskView | None:
     spoken for."""
     shared, store, record = call.shared, call.store, call.record
     policy = create_policy(record.selection)
-    if record.options.tune:
+    # an author who has seen nothing of the session may be one that only computes parameters
+    if record.options.tune and not call.whole:
         policy = policy.without_tuning()
     for _ in range(RETRIES):
         tree = await shared.thread(shared.trees.load, store, record.id)

@@ -85,6 +85,19 @@ async def test_settings_are_children_and_the_next_ask_tells_of_them(client: Clie
     assert not re.search(r"- n\d from n1:", said)
 
 
+async def test_whoever_thinks_meanwhile_is_not_asked_for_other_parameters(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An author that has seen nothing of the session may be one that only computes them."""
+    monkeypatch.setattr(background, "PAUSE_S", 30.0)
+    session = await open_session(client)
+    await submit(client, session, tunable())
+    said = text(await client.call_tool("session_next", {"session_id": session}))
+    assert "(improve) for" in said
+    fresh = {"session_id": session, "fresh": True}
+    assert "(tune) for" in text(await client.call_tool("session_next", fresh))
+
+
 async def test_an_author_that_submits_does_not_wait(client: Client, executor: FakeExecutor) -> None:
     session = await open_session(client)
     await submit(client, session, tunable(seconds=0.05))
