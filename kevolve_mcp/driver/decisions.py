@@ -110,13 +110,12 @@ def after_batch(standing: Standing, asks: int, ended: str, detail: str) -> tuple
 
 
 def after_exhausted(standing: Standing, error: KEvolveError) -> tuple[Standing, Step]:
-    """The author had nothing for this ask."""
-    standing = replace(
-        standing,
-        in_flight=standing.in_flight - 1,
-        declined=standing.declined + 1,
-        exhausted=standing.exhausted + 1,
-    )
+    """The author had nothing for this ask. While something is under way that means little: its node
+    may be what the author can go on from."""
+    standing = replace(standing, in_flight=standing.in_flight - 1, declined=standing.declined + 1)
+    if standing.in_flight:
+        return standing, Pause()
+    standing = replace(standing, exhausted=standing.exhausted + 1)
     if standing.exhausted < EXHAUSTED_IN_A_ROW:
         return standing, GoOn()
     return standing, Stop("author exhausted", error.message)

@@ -198,6 +198,8 @@ class Driver:
             self._decide(step)
             if isinstance(step, Again):
                 await anyio.sleep(PAUSE_S)
+        if isinstance(step, Pause):
+            await self._server.idle(ask.session)
 
     async def _try(self, ask: AskContext) -> decisions.Step:
         try:

@@ -107,6 +107,15 @@ def test_asks_that_the_author_declined_do_not_let_the_loop_wait_for_ever() -> No
     )
 
 
+def test_an_author_without_a_proposal_waits_for_what_is_under_way() -> None:
+    """A start that is being evaluated is what a computing author goes on from."""
+    standing = decisions.took(Standing())
+    for _ in range(2 * decisions.EXHAUSTED_IN_A_ROW):
+        standing, step = decisions.after_exhausted(decisions.took(standing), Conflict("nothing"))
+        assert step == Pause()
+    assert standing.exhausted == 0
+
+
 def test_a_broken_store_gives_up_at_once() -> None:
     error = StoreError("disk full")
     assert decisions.after_submit_error(decisions.took(Standing()), error)[1] == GiveUp(error)
