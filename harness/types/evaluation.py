@@ -176,6 +176,8 @@ class CaseResult:
     own_kernel_fraction: float | None = None
     bitwise_equal_to_eager: bool | None = None
     bitwise_reproducible: bool | None = None
+    nothing_us: float | None = None
+    """What a call that does nothing takes on a CPU, which the figures of both sides include."""
     arguments: dict[str, Any] = field(default_factory=dict)
     """Of a held-out case, what its inputs were drawn with: shapes that are given as ranges are
     others in each evaluation."""

@@ -30,10 +30,6 @@ MERGED = (
     "a call takes longer alone than as one of several, by more than the baseline's does: the "
     "figure is that of a call alone"
 )
-FLOOR = (
-    "a call that does nothing takes {nothing:.3g} us here, which the figures of both sides include"
-)
-FLOOR_SHARE = 0.3  # of a call, from which on that is worth a word
 FILLING_US = 2.0  # for a kernel that fills memory, between others in a queue (H100)
 Times = Mapping[str, CaseTimes]  # by case
 
@@ -93,7 +89,8 @@ def conclude(
         launch_us=statistics.median(own.all("launch_us")),
         roofline_fraction=min(roofline_us, latency_us) / latency_us if roofline_us else None,
         pairs=compared.pairs,
-        detail=_detail(context, own, best, latency_us),
+        detail=_why_raised(context, own, best),
+        nothing_us=_nothing_us(context, own),
         page_faults=statistics.median(own.all("faults")),
         baseline_page_faults=statistics.median(own.all("baseline_faults")),
         host_peak_bytes=own.most("host_bytes", ""),
@@ -285,15 +282,11 @@ def _doubted(
     return [Signal("clock_open", text, {"open_us": open_us, "latency_us": latency_us})]
 
 
-def _detail(context: StageContext, times: CaseTimes, baseline: str, latency_us: float) -> str:
-    """Why the figure is not the candidate's own; and where much of it is the evaluator's own part
-    of a call, how much: on a device that is taken off."""
-    said = [_why_raised(context, times, baseline)]
-    if context.task.family.SYNCHRONOUS and times.nothing_us is not None:
-        nothing_us, _ = times.nothing_us
-        if nothing_us > FLOOR_SHARE * latency_us:
-            said.append(FLOOR.format(nothing=nothing_us))
-    return "; ".join(filter(None, said))
+def _nothing_us(context: StageContext, times: CaseTimes) -> float | None:
+    """The evaluator's own part of a call, which figures include; on a device it is taken off."""
+    if times.nothing_us is None or not context.task.family.SYNCHRONOUS:
+        return None
+    return times.nothing_us[0]
 
 
 def _why_raised(context: StageContext, times: CaseTimes, baseline: str) -> str:

@@ -11,6 +11,7 @@ from kevolve_mcp.quantities import latency, memory, share, times
 from kevolve_mcp.synthesis.wording import said, settings
 
 ROOM = 1.5  # times the error; less is no room worth using
+FLOOR = 0.3  # of a call's time
 WARMER = 0.8  # of a call's time; more with warm caches is about the same
 
 
@@ -58,7 +59,18 @@ def case_line(case: CaseResult) -> str:
         f"; {said(case.detail)}" if case.detail else ""
     )  # why the figure is not the candidate's own
     return (
-        f"- {case.name}: {figure}{taken}{roofline} ({others}){_accuracy(case)}{_memory(case)}{note}"
+        f"- {case.name}: {figure}{taken}{roofline} ({others}){_accuracy(case)}{_memory(case)}"
+        f"{_floor(case)}{note}"
+    )
+
+
+def _floor(case: CaseResult) -> str:
+    """How much of a figure is the evaluator's own part of a call, where that is much."""
+    if not case.nothing_us or not case.latency_us or case.nothing_us < FLOOR * case.latency_us:
+        return ""
+    return (
+        f"; a call that does nothing takes {latency(case.nothing_us)} here, and both sides' "
+        "figures include it"
     )
 
 
