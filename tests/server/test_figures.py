@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 
 import pytest
 from mcp import Client
 
 from harness.native import find_compiler
-from kevolve_mcp.executors import Executor
 from kevolve_mcp.executors.testing import Opened
-from kevolve_mcp.server import build_server
-from kevolve_mcp.sessions import Service
-from kevolve_mcp.settings import Settings
 
 from .conftest import text
-from .test_inside import Lent, ended
+from .test_inside import ended, judged_by
 
 pytestmark = [
     pytest.mark.quiet,
@@ -72,11 +67,7 @@ class ModelNew(nn.Module):
 
 def test_causes_floor_and_special_values_are_told(tmp_path: Path, judge: Opened) -> None:
     async def journey() -> None:
-        lent = cast(Executor, Lent(judge.executor))
-        server = build_server(
-            Settings(home=tmp_path), lambda settings: Service(settings, lambda python, near: lent)
-        )
-        async with Client(server) as client:
+        async with Client(judged_by(judge, tmp_path)) as client:
             timed, told = await ended(client, "kernel_profile", task_source=TASK, source=KERNEL)
             assert timed["status"] == "correct", told
             signals = {s["name"]: s["message"] for s in timed["signals"]}

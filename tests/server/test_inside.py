@@ -10,6 +10,7 @@ from typing import Any, cast
 import anyio
 import pytest
 from mcp import Client
+from mcp.server import MCPServer
 
 from kevolve_mcp.executors import Executor
 from kevolve_mcp.executors.testing import Opened
@@ -85,6 +86,14 @@ class Lent:
         """It stays open."""
 
 
+def judged_by(judge: Opened, home: Path) -> MCPServer[Any]:
+    """A server on a home of its own whose judge is the one of all tests."""
+    lent = cast(Executor, Lent(judge.executor))
+    return build_server(
+        Settings(home=home), lambda settings: Service(settings, lambda python, near: lent)
+    )
+
+
 async def ended(client: Client, tool: str, **arguments: object) -> tuple[dict[str, Any], str]:
     """The evaluation that a job came to, and how it reads."""
     answer = await client.call_tool(tool, arguments)
@@ -98,11 +107,7 @@ def test_hot_loops_are_shown_and_what_is_cold_raises_no_signal(
     tmp_path: Path, judge: Opened
 ) -> None:
     async def journey() -> None:
-        lent = cast(Executor, Lent(judge.executor))
-        server = build_server(
-            Settings(home=tmp_path), lambda settings: Service(settings, lambda python, near: lent)
-        )
-        async with Client(server) as client:
+        async with Client(judged_by(judge, tmp_path)) as client:
             built, told = await ended(client, "kernel_compile", task_source=TASK, source=KERNEL)
             assert built["status"] == "correct", told
             assert "- cold, line " in told

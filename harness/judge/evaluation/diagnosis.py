@@ -13,7 +13,8 @@ NEAR, BOUND = 0.75, 0.4  # share of a ceiling that counts as reached, and as wha
 # a minor fault costs about this much (measured: 0.1-0.25 us on the machines at hand)
 FAULT_US = 0.1
 LAUNCH_US = 5.0
-WARMER = 0.8  # of a call's time: what takes less of it is worth a word
+WARMER = 0.8  # of a call's time: less with warm caches is worth a word
+ISSUED = 0.8  # of a call's time: what issuing it takes where the host decides
 # share of a call that own kernels take, below which the rest is worth a word, and to be looked at
 # first
 NOTED_SHARE, LOW_SHARE = 0.85, 0.5
@@ -121,7 +122,7 @@ def _bound(m: Measured, ceilings: Ceilings) -> Signal:
     if compute >= BOUND:
         return Signal("compute_bound", text, evidence)
     # metered while the framework's calls are recorded: it tells where to look and no time
-    issued = (m.result.launch_us or 0.0) > WARMER * latency  # a device may hide what issuing takes
+    issued = (m.result.launch_us or 0.0) > ISSUED * latency  # a device may hide what issuing takes
     if share is not None and share < LOW_SHARE and issued:
         return Signal("launch_bound", f"{text}; neither explains the time: {AROUND}", evidence)
     return Signal(
