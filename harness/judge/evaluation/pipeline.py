@@ -20,6 +20,7 @@ from ..failures import Failure
 from ..outcomes import Built, Timed, Verified
 from ..stage_context import StageContext
 from ..timing.measuring import time_candidate
+from . import verified_before
 from .checking import verify
 from .profiling import diagnose, loops_of, profile
 from .progress import Holdings, Progress
@@ -97,7 +98,9 @@ def refuse_text(context: StageContext) -> None:
 def _verify(context: StageContext, built: Built) -> Verified:
     if context.request.through == "verify":  # nothing is timed after it
         prestart(context)
-    return verify(context, built)
+    verified = verify(context, built)
+    verified_before.note(context, verified)
+    return verified
 
 
 def _time(context: StageContext, verified: Verified, holdings: Holdings) -> Timed:

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...targets import DeviceFamily, cpu
 from ...targets.state import disturbances
@@ -30,6 +30,9 @@ from ..processes.worker import Worker
 from . import validation
 from .drawer import TASK_SECONDS, Drawer
 from .task_workers import TaskText, TaskWorkers
+
+if TYPE_CHECKING:
+    from ..outcomes import Verified
 
 Tell = Callable[[str, str, float], None]  # stage, message, fraction of the whole
 SCREENING_BURSTS = 5
@@ -66,6 +69,7 @@ class OpenTask:
     screening: dict[str, dict[str, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     disturbed: str = ""  # what else used the device while baselines were screened, "" for nothing
+    verified: dict[tuple[str, ...], Verified] = field(default_factory=dict)  # see verified_before
     _baseline_worker: Worker | None = None
     _constructed: set[str] = field(default_factory=set)  # cases that it has
 

@@ -69,6 +69,24 @@ def test_who_is_wrong_only_while_timed_is_found_others_are_compared(
     assert found.duel(2, 1) is not None
 
 
+def test_what_was_verified_before_is_not_verified_again(bench: Bench, correct: str) -> None:
+    """Its timed outputs are, so that one which is wrong by then is found."""
+    fresh, again = f"{correct}\n# another text\n", f"{correct}\n# and one more\n"
+    counted = "        self.calls = getattr(self, 'calls', 0) + len(SEEN)\n"
+    lazy = fresh.replace(CALL, f"{counted}        if self.calls < 20:\n    {CALL}") + TIMED
+    for source in (fresh, lazy):
+        bench.evaluate(source, "verify")
+    found = compare(bench, fresh, again, lazy)
+    assert [e.status for e in found.evaluations] == ["correct", "correct", "incorrect"]
+    assert "while it was timed" in found.evaluations[2].message
+    verified = [r.data for e in found.evaluations for r in e.stages if r.stage == "verify"]
+    known = [data.get("known", False) for data in verified]
+    assert known == [True, False, True]
+    first, second = (e.cases[0] for e in found.evaluations[:2])
+    assert (first.error, first.tolerance) == (second.error, second.tolerance)
+    assert found.duel(1, 0) is not None
+
+
 def test_one_that_leaves_the_work_to_the_framework_has_no_duel(bench: Bench, correct: str) -> None:
     helped = correct.replace("return y\n", "return y + 0\n")
     found = compare(bench, helped, correct)
